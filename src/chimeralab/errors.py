@@ -1,0 +1,28 @@
+"""Everything that can go wrong, as one tree. A message names the thing, the place and the way out."""
+
+
+class ChimeraError(Exception):
+    """The root: catch this to catch all of ours."""
+
+
+class InputError(ChimeraError):
+    """What the user handed in can't be used as it is (exit code 2)."""
+
+
+class LogError(InputError):
+    """A log can't be read: names the file, the line where there is one, and the reason."""
+
+    def __init__(self, source: str, reason: str, line: int | None = None) -> None:
+        place = source if line is None else f"{source}, line {line}"
+        super().__init__(f"{place}: {reason}")
+        self.source = source
+        self.line = line
+        self.reason = reason
+
+
+class WeightsError(ChimeraError):
+    """Model files are missing, damaged or out of reach."""
+
+
+class ChimeraWarning(UserWarning):
+    """Something a user should know that does not stop the work."""

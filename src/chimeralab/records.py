@@ -1,0 +1,127 @@
+"""What was observed: frozen rows that are never edited. Absent is None, never 0."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A frozen row that turns into plain JSON values."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.as_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Record):
+    """One message of a conversation, in its place.
+
+    A message that nobody says (system, tool results, a bare tool call, the seed prompt) is kept
+    with ``spoken=False``: it holds its position but is never judged.
+    """
+
+    text: str
+    speaker: str | None = None
+    role: str | None = None
+    model: str | None = None
+    spoken: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory(Record):
+    """One conversation from its first message to its last."""
+
+    id: str
+    turns: tuple[Turn, ...]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Episode(Record):
+    """A span of adjacent collapsed turns, both ends included, counted from 1."""
+
+    start: int
+    end: int
+
+    @property
+    def turns(self) -> int:
+        return self.end - self.start + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence(Record):
+    """Why a turn counts as collapsed: the earlier turn that it repeats."""
+
+    turn: int
+    repeats: int
+    similarity: float
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Warning(Record):  # noqa: A001 - the output calls these warnings, and so do we
+    """Something that a reader of a verdict should know, with how often it happened."""
+
+    code: str
+    count: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTrace(Record):
+    """All that the detector saw at one judged turn."""
+
+    turn: int
+    position: int
+    speaker: str | None
+    s1: float | None
+    s2: float | None
+    period1: bool
+    period2: bool
+    run: int
+    collapsed: bool
+    lags: tuple[float | None, ...]
+    same_speaker: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Detection(Record):
+    """The verdict on one conversation.
+
+    Turn numbers count the judged turns from 1; ``positions[n - 1]`` is where judged turn ``n``
+    stands in the whole conversation, again from 1.
+    """
+
+    id: str
+    source: str | None
+    judged: str
+    turns: int
+    at_risk_turns: int
+    collapsed: tuple[int, ...]
+    positions: tuple[int, ...]
+    collapsed_turns: int | None
+    collapse_rate: float | None
+    at_risk_rate: float | None
+    first_collapse_turn: int | None
+    episodes: tuple[Episode, ...]
+    evidence: tuple[Evidence, ...]
+    warnings: tuple[Warning, ...]
+    reason: str | None
+    detector: Mapping[str, Any]
+    encoder: Mapping[str, Any]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    trace: tuple[TurnTrace, ...] | None = None
