@@ -1,0 +1,1 @@
+"""Language models behind one seam: ask with a request, get a reply."""
