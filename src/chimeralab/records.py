@@ -73,7 +73,7 @@ class Evidence(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Warning(Record):  # noqa: A001 - the output calls these warnings, and so do we
+class Caveat(Record):
     """Something that a reader of a verdict should know, with how often it happened."""
 
     code: str
@@ -119,7 +119,7 @@ class Detection(Record):
     first_collapse_turn: int | None
     episodes: tuple[Episode, ...]
     evidence: tuple[Evidence, ...]
-    warnings: tuple[Warning, ...]
+    warnings: tuple[Caveat, ...]
     reason: str | None
     detector: Mapping[str, Any]
     encoder: Mapping[str, Any]

@@ -1,0 +1,24 @@
+"""Detectors: from similarities to verdicts. `DETECTORS` names our own."""
+
+from chimeralab.detectors.locked import (
+    LOCKED,
+    READINGS,
+    Cutoff,
+    Lags,
+    Locked,
+    LockedStream,
+    Signal,
+)
+
+__all__ = [
+    "DETECTORS",
+    "LOCKED",
+    "READINGS",
+    "Cutoff",
+    "Lags",
+    "Locked",
+    "LockedStream",
+    "Signal",
+]
+
+DETECTORS = {"locked": Locked}

@@ -1,0 +1,78 @@
+"""The command `chimera`: finds the subcommand, runs it, and turns our errors into one sentence."""
+
+import importlib
+import os
+import sys
+from typing import NamedTuple
+
+import click
+
+from chimeralab import __version__
+from chimeralab.errors import ChimeraError
+
+
+class Entry(NamedTuple):
+    """Where a subcommand lives and what it is for; its module is imported only when needed."""
+
+    place: str
+    help: str
+
+
+COMMANDS = {
+    "detect": Entry("detect:detect", "Say which conversations collapsed, where, and why."),
+    "sweep": Entry("sweep:sweep", "Try a grid of thresholds on the same similarities."),
+    "show": Entry("show:show", "Draw one conversation as a page."),
+    "models": Entry("models:models", "List, pull and verify model files."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand when it is called, so that starting stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name].place.split(":")
+        command = getattr(importlib.import_module(f"chimeralab.cli.{module}"), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="chimera")
+def cli() -> None:
+    """Measure how language models fall into loops.
+
+    Start with `chimera detect PATH`, where PATH is a log of conversations or a folder of them.
+    """
+
+
+def main() -> None:
+    """Run, and exit with 0 (ok), 1 (a check failed) or 2 (bad input)."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        _give_up("stopped", 130)
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing more to say, nor to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except (ChimeraError, OSError) as error:
+        _give_up(str(error), 2)
+
+
+def _give_up(message: str, code: int) -> None:
+    print(f"chimera: {message}", file=sys.stderr)
+    sys.exit(code)
