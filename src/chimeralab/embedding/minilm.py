@@ -48,8 +48,8 @@ def _embed(weights: Weights, ids: Node) -> Node:
         weights["embeddings.position_embeddings.weight"]
         + weights["embeddings.token_type_embeddings.weight"][0]
     )
-    length = op.gather(op.shape_of(ids), _axes(1), _axes(0))
-    positions = op.range(_index(0), op.squeeze(length), _index(1), output_type="i64")
+    length = op.gather(op.shape_of(ids), _index(1), _index(0))
+    positions = op.range(_index(0), length, _index(1), output_type="i64")
     summed = op.add(_rows(piece, ids), _rows(place, positions))
     return _layer_norm(weights, "embeddings.LayerNorm", summed)
 
