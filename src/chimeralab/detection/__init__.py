@@ -34,7 +34,7 @@ def detect(
     """Judge one conversation: a `Trajectory`, or just its texts in order.
 
     >>> detect(["What now?"] + ["Let me check that again."] * 7).collapsed
-    (6, 7, 8)
+    (5, 6, 7, 8)
     """
     if not isinstance(conversation, Trajectory):
         conversation = Trajectory("conversation", tuple(Turn(text) for text in conversation))

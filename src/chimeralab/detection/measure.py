@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -67,7 +68,8 @@ class Measurer:
         if not self._skip_blank:
             return series
         kept = [index for index, turn in enumerate(series.turns) if not is_blank(turn.text)]
-        return series._replace(
+        return replace(
+            series,
             turns=tuple(series.turns[index] for index in kept),
             positions=tuple(series.positions[index] for index in kept),
         )
