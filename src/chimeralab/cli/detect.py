@@ -1,0 +1,110 @@
+"""`chimera detect`: which conversations collapsed, where, and why."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chimeralab.cli.detect_table import ResultTable
+from chimeralab.cli.options import DETECTOR_OPTIONS, LOG_OPTIONS, Logs, take_detector, with_options
+from chimeralab.cli.terminal import err, out, say, with_progress
+from chimeralab.detection import Measurer, verdict
+from chimeralab.detection.columns import CONVERSATION_COLUMNS, TURN_COLUMNS, as_json, flat_rows
+from chimeralab.detectors import Locked
+from chimeralab.embedding.encoder import Encoder
+from chimeralab.errors import InputError
+from chimeralab.files import check_table_name, json_text, open_table
+from chimeralab.records import Detection
+
+
+@click.command()
+@with_options(*LOG_OPTIONS)
+@click.option("--json", "json", is_flag=True, help="One JSON object per conversation and line.")
+@click.option("--trace", is_flag=True, help="Add what the detector saw at every turn.")
+@click.option("--group-by", metavar="FIELD", help="Summarise by a field such as model, condition.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the results to a .jsonl, .csv or .parquet file.",
+)
+@click.option("--fail-on-collapse", is_flag=True, help="Exit with 1 if any conversation collapsed.")
+@with_options(*DETECTOR_OPTIONS)
+def detect(**options: Any) -> None:
+    """Say which conversations collapsed, where, and why.
+
+    PATH is a log, a folder of logs, a pattern, or - for standard input. Formats: plain JSON lines,
+    OpenAI chat, ShareGPT, Inspect .eval, Claude Code; gzip and zstd are read as they are.
+
+    A turn is collapsed when it repeats the last turn (similarity at least 0.92) or the one before
+    (0.90), and so did the two turns before it. Changing any of these settings leaves the locked
+    operating point, and the output says so.
+    """
+    detector = take_detector(options)
+    logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
+    with _written(options["out"], trace=options["trace"]) as write:
+        measurer = Measurer(
+            Encoder(cache_file=options["cache"]),
+            detector.cutoffs,
+            speaker=options["speaker"],
+            skip_blank=detector.empty == "skip",
+        )
+        table = ResultTable(options["group_by"])
+        for measured in with_progress(measurer.measure(logs.read()), "conversations"):
+            detection = verdict(measured, detector, measurer.encoder, trace=options["trace"])
+            table.add(measured, detection)
+            write(detection)
+            if options["json"]:
+                click.echo(json_text(as_json(detection)))
+    if not table.conversations:
+        raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
+    _print(table, as_json=options["json"], grouped=bool(options["group_by"]))
+    say(_how(measurer, detector))
+    if table.collapsed and options["fail_on_collapse"]:
+        raise click.exceptions.Exit(1)
+
+
+@contextmanager
+def _written(path: Path | None, *, trace: bool) -> Iterator[Callable[[Detection], None]]:
+    """A function that writes a verdict to the file the user asked for, if any."""
+    if path is None:
+        yield lambda detection: None
+        return
+    check_table_name(path)
+    nested = path.suffix == ".jsonl"
+    with open_table(path, TURN_COLUMNS if trace else CONVERSATION_COLUMNS) as write:
+
+        def write_detection(detection: Detection) -> None:
+            for row in [as_json(detection)] if nested else flat_rows(detection):
+                write(row)
+
+        yield write_detection
+
+
+def _print(table: ResultTable, *, as_json: bool, grouped: bool) -> None:
+    if not as_json:
+        table.print_conversations(out)
+        table.print_summary(out)
+    elif grouped:
+        # Standard output holds the JSON lines alone.
+        table.print_summary(err)
+
+
+def _how(measurer: Measurer, detector: Locked) -> str:
+    """How the verdicts were reached, in a line."""
+    if detector.changed:
+        changes = ", ".join(f"{name}={value}" for name, value in detector.changed.items())
+        point = f"NOT the locked operating point ({changes})"
+    else:
+        point = "locked operating point"
+    drift = "; the drift test is implied by the flags here" if detector.drift_redundant else ""
+    band = measurer.band
+    precision = measurer.encoder.precision
+    checked = (
+        f"; {band.recomputed} similarities near a threshold recomputed exactly"
+        f" (largest correction {band.largest_error:.1g})"
+        if band.recomputed
+        else ""
+    )
+    return f"{point}; vectors in {precision}{checked}{drift}"

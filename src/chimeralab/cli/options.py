@@ -1,0 +1,94 @@
+"""Options that several commands share: which logs to read, and how to judge them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chimeralab import readers
+from chimeralab.cli.terminal import say
+from chimeralab.detectors import LOCKED, READINGS, Locked
+from chimeralab.errors import LogError
+from chimeralab.records import Trajectory
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The logs that a command was asked to read."""
+
+    paths: tuple[str, ...]
+    format: str | None
+    skip_bad: bool
+
+    def read(self) -> Iterator[Trajectory]:
+        """Every conversation. Bad lines stop the reading, or are named and counted."""
+        bad: list[LogError] = []
+        yield from readers.read_all(
+            self.paths, format=self.format, on_bad=bad.append if self.skip_bad else None
+        )
+        for error in bad[:5]:
+            say(f"skipped {error}")
+        if bad:
+            say(f"{len(bad)} bad {'entry' if len(bad) == 1 else 'entries'} skipped")
+
+
+LOG_OPTIONS: tuple[Decorator, ...] = (
+    click.argument("paths", nargs=-1, required=True, metavar="PATH..."),
+    click.option(
+        "--format",
+        type=click.Choice(sorted(readers.FORMATS)),
+        help="Take the logs for this format instead of looking at their content.",
+    ),
+    click.option(
+        "--speaker",
+        metavar="NAME|all|assistant",
+        help="Whose turns to judge. Default: the assistant's in a chat, everybody's in self-play.",
+    ),
+    click.option("--skip-bad", is_flag=True, help="Pass over what can't be read, and count it."),
+    click.option(
+        "--cache",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Keep vectors in this file, so that the next run is quick.",
+    ),
+)
+
+_MEANING = {
+    "s1": "Similarity to the last turn that counts as a repeat.",
+    "s2": "Similarity to the turn before the last that counts as a repeat.",
+    "d1": "Largest drift (1 - s1) of a collapsed turn.",
+    "d2": "Largest drift (1 - s2) of a collapsed turn.",
+    "window": "How many repeating turns in a row make a collapse.",
+    "sustain": "Whether either kind of repeat keeps a run going, or only the same kind.",
+    "drift": "Which drift must be low: the one that matches the repeat, both, or either.",
+    "marking": "Mark a run from the turn that completes it, or back to its first turn.",
+    "empty": "Turns without a word: judge them, let them break a run, or leave them out.",
+}
+
+
+def _detector_option(name: str, default: float | int | str) -> Decorator:
+    kind = click.Choice(READINGS[name]) if name in READINGS else type(default)
+    return click.option(f"--{name}", type=kind, default=default, help=_MEANING[name])
+
+
+DETECTOR_OPTIONS: tuple[Decorator, ...] = tuple(
+    _detector_option(field.name, getattr(LOCKED, field.name)) for field in fields(Locked)
+)
+
+
+def with_options(*options: Decorator) -> Decorator:
+    """Stack decorators so that the help lists them in this order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        return reduce(lambda inner, option: option(inner), reversed(options), command)
+
+    return decorate
+
+
+def take_detector(options: dict[str, Any]) -> Locked:
+    """Build the detector from a command's options and remove them from there."""
+    return Locked(**{field.name: options.pop(field.name) for field in fields(Locked)})
