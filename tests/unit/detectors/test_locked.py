@@ -1,0 +1,119 @@
+"""The locked rule on hand-made vectors: the published test vectors and every named reading."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from chimeralab.detectors import LOCKED, Lags, Locked
+from chimeralab.embedding.similarity import lag_similarities
+from chimeralab.errors import InputError
+
+UNRELATED = list(range(40))
+
+
+def collapsed(turns: list[int], detector: Locked = LOCKED) -> list[int]:
+    """Collapsed turns of a talk in which equal numbers are equal texts, others unrelated."""
+    vectors = np.eye(max(turns) + 1, dtype=np.float32)[turns]
+    table = lag_similarities(vectors, 2)
+    signals = detector.judge(Lags(s1, s2) for s1, s2 in table.tolist())
+    return [signal.turn for signal in signals if signal.collapsed]
+
+
+def with_repeat(first: int, last: int) -> list[int]:
+    """Forty unrelated turns, but those from `first` to `last` (counted from 1) are the same."""
+    return [first if first <= turn <= last else turn for turn in range(1, 41)]
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        pytest.param([0] * 40, list(range(5, 41)), id="40 identical"),
+        pytest.param([0, 1] * 20, list(range(5, 41)), id="alternating A B"),
+        pytest.param(([0, 1, 2] * 14)[:40], [], id="cycle A B C"),
+        pytest.param(with_repeat(11, 13), [], id="three identical"),
+        pytest.param(with_repeat(11, 14), [14], id="four identical"),
+        pytest.param(with_repeat(11, 15), [14, 15], id="five identical"),
+        pytest.param(UNRELATED, [], id="unrelated"),
+    ],
+)
+def test_published_vectors(turns: list[int], expected: list[int]) -> None:
+    assert collapsed(turns) == expected
+
+
+def test_alternation_is_no_collapse_when_both_drifts_must_be_low() -> None:
+    assert collapsed([0, 1] * 20, replace(LOCKED, drift="both")) == []
+
+
+def test_retroactive_marking_goes_back_to_the_first_periodic_turn() -> None:
+    assert collapsed(with_repeat(11, 14), replace(LOCKED, marking="retroactive")) == [12, 13, 14]
+
+
+def test_retroactive_marking_leaves_short_runs_alone() -> None:
+    assert collapsed(with_repeat(11, 13), replace(LOCKED, marking="retroactive")) == []
+
+
+def test_same_flag_reading_needs_three_of_one_kind() -> None:
+    # Turns 3 and 4 repeat at lag 1, turn 5 at lag 2 only: three periodic turns, no three alike.
+    lags = [Lags(np.nan, np.nan), Lags(0, np.nan), Lags(1, 0), Lags(1, 0), Lags(0, 1)]
+    assert [s.turn for s in LOCKED.judge(lags) if s.collapsed] == [5]
+    same = replace(LOCKED, sustain="same")
+    assert not any(signal.collapsed for signal in same.judge(lags))
+    retroactive = replace(same, marking="retroactive")
+    assert not any(signal.collapsed for signal in retroactive.judge(lags))
+
+
+def test_blank_turns_break_a_run_when_asked() -> None:
+    lags = [Lags(1.0, 1.0, blank=turn == 5) for turn in range(1, 8)]
+    breaking = replace(LOCKED, empty="break")
+    assert [s.turn for s in LOCKED.judge(lags) if s.collapsed] == [5, 6, 7]
+    assert [s.turn for s in breaking.judge(lags) if s.collapsed] == []
+
+
+def test_a_similarity_on_the_threshold_counts() -> None:
+    on_it = [Lags(0.92, 0.0)] * 5
+    under_it = [Lags(0.92 - 1e-6, 0.0)] * 5
+    assert LOCKED.judge(on_it)[-1].collapsed
+    assert not LOCKED.judge(under_it)[-1].collapsed
+
+
+def test_a_drift_on_the_threshold_is_low() -> None:
+    # 1 - 0.90 is above 0.10 in binary arithmetic.
+    assert LOCKED.judge([Lags(0.0, 0.90)] * 5)[-1].collapsed
+
+
+def test_drift_tighter_than_the_flags_takes_turns_out_of_the_run() -> None:
+    tight = replace(LOCKED, d1=0.02, d2=0.02)
+    lags = [Lags(0.93, 0.0)] * 6 + [Lags(0.99, 0.0)]
+    assert [s.turn for s in tight.judge(lags) if s.collapsed] == [7]
+    assert not tight.drift_redundant
+
+
+def test_locked_point_says_that_its_drift_test_is_redundant() -> None:
+    assert LOCKED.drift_redundant
+    assert not replace(LOCKED, drift="both").drift_redundant
+
+
+def test_changed_settings_are_named() -> None:
+    assert LOCKED.changed == {}
+    assert Locked(s1=0.9, drift="both").changed == {"s1": 0.9, "drift": "both"}
+
+
+def test_every_cutoff_is_listed_for_the_guard_band() -> None:
+    cutoffs = {(cutoff.lag, round(cutoff.value, 6)) for cutoff in Locked(d1=0.06).cutoffs}
+    assert cutoffs == {(1, 0.92), (1, 0.94), (2, 0.90)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"s1": 1.5}, "s1 is 1.5; it takes a number from -1 to 1"),
+        ({"d2": -0.1}, "d2 is -0.1; it takes a number from 0 to 2"),
+        ({"s2": float("nan")}, "s2 is nan"),
+        ({"window": 0}, "window is 0; it takes a number from 1 to inf"),
+        ({"drift": "loose"}, "unknown drift 'loose'; known: matched, both, either"),
+    ],
+)
+def test_impossible_settings_are_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message.replace("(", "\\(")):
+        Locked(**settings)  # type: ignore[arg-type]
