@@ -72,12 +72,18 @@ _MEANING = {
 
 def _detector_option(name: str, default: float | int | str) -> Decorator:
     kind = click.Choice(READINGS[name]) if name in READINGS else type(default)
-    return click.option(f"--{name}", type=kind, default=default, help=_MEANING[name])
+    return click.option(
+        f"--{name}", type=kind, default=default, show_default=True, help=_MEANING[name]
+    )
 
 
-DETECTOR_OPTIONS: tuple[Decorator, ...] = tuple(
-    _detector_option(field.name, getattr(LOCKED, field.name)) for field in fields(Locked)
+THRESHOLD_OPTIONS: tuple[Decorator, ...] = tuple(
+    _detector_option(name, getattr(LOCKED, name)) for name in ("s1", "s2", "d1", "d2")
 )
+READING_OPTIONS: tuple[Decorator, ...] = tuple(
+    _detector_option(name, getattr(LOCKED, name)) for name in ("window", *READINGS)
+)
+DETECTOR_OPTIONS = THRESHOLD_OPTIONS + READING_OPTIONS
 
 
 def with_options(*options: Decorator) -> Decorator:

@@ -1,0 +1,76 @@
+# Two commands matter: `make demo` runs the main job, `make test` checks everything.
+# Both set up what they need (a virtual environment in .venv, packages, model files) and say so.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+BENCH_READY := .venv/.bench-ready
+CHIMERA := $(BIN)/chimera
+
+.PHONY: help demo test test-all lint types layers pytest bench weights browser clean
+
+help:
+	@echo "make demo      detect collapse in the example conversations"
+	@echo "make test      lint, types, layers and all tests but the slow ones"
+	@echo "make test-all  the same with the slow ones"
+	@echo "make bench     the benchmarks (installs sentence-transformers to compare with)"
+	@echo "make clean     remove the virtual environment and caches"
+
+demo: $(READY) weights
+	@echo "== Which of the example conversations loop, and where?"
+	$(CHIMERA) detect examples --group-by condition
+	@echo
+	@echo "== One of them as a page"
+	@mkdir -p demo
+	$(CHIMERA) show examples/conversations.jsonl --id alternating-pair --out demo/conversation.html
+
+test: lint types layers pytest
+
+test-all: lint types layers weights browser
+	$(BIN)/pytest -m "slow or not slow"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+layers: $(READY)
+	$(BIN)/lint-imports
+
+pytest: $(READY) weights browser
+	$(BIN)/pytest -m "not slow" -n 2 --dist loadfile
+
+bench: $(BENCH_READY) weights
+	$(BIN)/python -m benchmarks
+
+weights: $(READY)
+	@$(CHIMERA) models pull minilm
+
+# The browser tests skip, and say so, where there is no Chromium and none can be installed.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing Chromium for the browser tests"; \
+	  (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core) >/dev/null 2>&1 \
+	    || echo "Chromium can't be installed here: the browser tests will be skipped"; \
+	else echo "no Chromium found: the browser tests will be skipped"; fi
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Chimera Lab needs Python 3.11 or later; name one with: make PYTHON=python3.12"; exit 2; }
+	@echo "setting up .venv (once; a few minutes on a slow line)"
+	@test -d .venv || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --editable . --group test --group lint
+	@touch $@
+
+$(BENCH_READY): $(READY)
+	@echo "installing what the benchmarks compare with (PyTorch, sentence-transformers)"
+	@$(BIN)/python -m pip install --quiet "torch==2.13.0"
+	@$(BIN)/python -m pip install --quiet --group bench
+	@touch $@
+
+clean:
+	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,115 @@
+"""`chimera sweep`: a grid of thresholds on the same similarities."""
+
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from chimeralab.cli.detect_table import group_name
+from chimeralab.cli.options import (
+    LOG_OPTIONS,
+    READING_OPTIONS,
+    Logs,
+    with_options,
+)
+from chimeralab.cli.terminal import out, percent, plain, with_progress
+from chimeralab.detection import Measurer
+from chimeralab.detection.sweep import STUDY_GRID, Sweep, Sweeper, all_cutoffs, grid_of
+from chimeralab.detectors import LOCKED, READINGS, Locked
+from chimeralab.embedding.encoder import Encoder
+from chimeralab.errors import InputError
+from chimeralab.files import json_text
+
+
+def _values(_context: click.Context, _option: click.Parameter, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(dict.fromkeys(float(part) for part in text.split(",")))
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is not a list of numbers like 0.90,0.92") from error
+
+
+def _grid_option(name: str) -> Any:
+    default = ",".join(f"{value:.2f}" for value in STUDY_GRID[name])
+    return click.option(f"--{name}", default=default, callback=_values, metavar="X,Y,…")
+
+
+@click.command()
+@with_options(*LOG_OPTIONS, *(_grid_option(name) for name in STUDY_GRID), *READING_OPTIONS)
+@click.option("--group-by", default="condition", metavar="FIELD", help="Compare by this field.")
+@click.option(
+    "--within",
+    multiple=True,
+    metavar="FIELD",
+    help="Also count in how many units (seed, bucket) the order of the groups holds; repeatable.",
+)
+@click.option("--json", is_flag=True, help="One JSON object with every point of the grid.")
+def sweep(**options: Any) -> None:
+    """Try a grid of thresholds: does the finding hang on the operating point?
+
+    Similarities are computed once and every cell of the grid is judged from them. Cells that must
+    always agree count as one detector. The default grid is that of the preregistered study.
+    """
+    base = Locked(**{name: options[name] for name in ("window", *READINGS)})
+    grid = grid_of(base, {name: options[name] for name in STUDY_GRID})
+    logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
+    measurer = Measurer(
+        Encoder(cache_file=options["cache"]),
+        all_cutoffs(grid),
+        speaker=options["speaker"],
+        skip_blank=base.empty == "skip",
+    )
+    sweeper = Sweeper(grid, options["within"])
+    for measured in with_progress(measurer.measure(logs.read()), "conversations"):
+        sweeper.add(measured, group_name(measured, options["group_by"]))
+    result = sweeper.result(reference=LOCKED)
+    if not result.conversations:
+        raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
+    if options["json"]:
+        click.echo(json_text(result.as_dict()))
+    else:
+        _print(result)
+
+
+def _print(result: Sweep) -> None:
+    judged = result.conversations - result.without_verdict
+    out.print(
+        f"{result.cells} cells, {result.distinct_detectors} distinct detectors,"
+        f" {result.distinct_outcomes} different outcomes on {judged:,} conversations"
+        f" ({result.without_verdict:,} too short for a verdict)."
+    )
+    if judged:
+        low, high = percent(result.lowest_rate), percent(result.highest_rate)
+        out.print(f"Mean share of collapsed turns: from {low} to {high}.\n")
+        out.print(_points(result))
+        _print_stability(result)
+
+
+def _points(result: Sweep) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("s1", "s2", "d1", "d2", "cells", "all"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name in result.reference_order:
+        table.add_column(Text(plain(name)), justify="right")
+    for point in result.points:
+        settings = [f"{getattr(point.settings, field):.2f}" for field in STUDY_GRID]
+        shares = [percent(point.rates[name]) for name in result.reference_order]
+        style = "bold" if not point.settings.changed else ""
+        table.add_row(*settings, str(point.cells), percent(point.rate), *shares, style=style)
+    return table
+
+
+def _print_stability(result: Sweep) -> None:
+    if len(result.reference_order) < 2:
+        return
+    order = " > ".join(plain(name) for name in result.reference_order)
+    out.print(Text(f"\nOrder at the locked point: {order}"))
+    out.print(
+        f"It is the same at {result.same_order_points} of {result.distinct_detectors} detectors"
+        f" ({result.orders} different orders in all)."
+    )
+    for unit in result.stability:
+        span = str(unit.most) if unit.fewest == unit.most else f"{unit.fewest} to {unit.most}"
+        out.print(
+            Text(f"By {plain(unit.field)}: the order of the means holds in {span} of {unit.units}.")
+        )

@@ -1,0 +1,200 @@
+"""A grid of thresholds on similarities measured once: do findings hang on the operating point?"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chimeralab.detection.measure import Measured
+from chimeralab.detection.verdict import judge
+from chimeralab.detectors import Cutoff, Locked
+from chimeralab.records import Record
+
+Floats = NDArray[np.float64]
+
+# The grid of the preregistered study.
+STUDY_GRID: Mapping[str, tuple[float, ...]] = {
+    "s1": (0.90, 0.92),
+    "s2": (0.88, 0.90),
+    "d1": (0.06, 0.08, 0.10),
+    "d2": (0.08, 0.10, 0.12),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Point(Record):
+    """One detector of the grid and the mean share of collapsed turns it finds."""
+
+    settings: Locked
+    cells: int
+    rate: float | None
+    rates: Mapping[str, float]
+    order: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stability(Record):
+    """In how many units (a seed, a bucket) the groups stand in the order of their means.
+
+    Lowest and highest count over the detectors of the grid.
+    """
+
+    field: str
+    units: int
+    fewest: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep(Record):
+    """What a grid of thresholds says about one set of conversations."""
+
+    conversations: int
+    without_verdict: int
+    cells: int
+    distinct_detectors: int
+    distinct_outcomes: int
+    lowest_rate: float | None
+    highest_rate: float | None
+    orders: int
+    reference_order: tuple[str, ...]
+    same_order_points: int
+    stability: tuple[Stability, ...]
+    points: tuple[Point, ...]
+
+
+def grid_of(base: Locked, values: Mapping[str, Sequence[float]]) -> list[Locked]:
+    """Every combination of the thresholds, one detector a cell."""
+    cells: Iterator[dict[str, Any]] = (
+        dict(zip(values, cell, strict=True)) for cell in product(*values.values())
+    )
+    return [replace(base, **cell) for cell in cells]
+
+
+def distinct(grid: Iterable[Locked]) -> dict[Locked, int]:
+    """The detectors of a grid without those that must agree on every talk, and their cells.
+
+    >>> sum(distinct(grid_of(Locked(), STUDY_GRID)).values())
+    36
+    >>> len(distinct(grid_of(Locked(), STUDY_GRID)))
+    25
+    """
+    cells: dict[Locked, int] = {}
+    for detector in grid:
+        plain = _without_redundant_drift(detector)
+        cells[plain] = cells.get(plain, 0) + 1
+    return cells
+
+
+def _without_redundant_drift(detector: Locked) -> Locked:
+    # A matched drift test looser than its flag can't fail, so any such value is the same detector.
+    if detector.drift != "matched":
+        return detector
+    d1, d2 = min(detector.d1, 1 - detector.s1), min(detector.d2, 1 - detector.s2)
+    return replace(detector, d1=round(d1, 12), d2=round(d2, 12))
+
+
+def all_cutoffs(grid: Iterable[Locked]) -> list[Cutoff]:
+    """Every cutoff of every cell: the guard band must surround them all."""
+    return sorted({cutoff for detector in grid for cutoff in detector.cutoffs})
+
+
+class Sweeper:
+    """Judges conversations with every detector of a grid and keeps only sums."""
+
+    def __init__(self, grid: Sequence[Locked], within: Sequence[str] = ()) -> None:
+        self._cells = distinct(grid)
+        self._within = within
+        self._grid_size = len(grid)
+        self._short = 0
+        self._groups: dict[str, RateSum] = {}
+        self._units: dict[str, dict[str, dict[str, RateSum]]] = {field: {} for field in within}
+        self._outcomes = [blake2b(digest_size=16) for _ in self._cells]
+
+    def add(self, measured: Measured, group: str) -> None:
+        """Take one conversation of a group."""
+        detectors = list(self._cells)
+        turns = len(measured.series.turns)
+        if turns < max(detector.turns_needed for detector in detectors):
+            self._short += 1
+            return
+        verdicts = [judge(measured, detector) for detector in detectors]
+        marks = np.array([[signal.collapsed for signal in one] for one in verdicts])
+        for outcome, row in zip(self._outcomes, marks, strict=True):
+            outcome.update(np.packbits(row).tobytes())
+        self._sum(measured, group, marks.mean(axis=1))
+
+    def _sum(self, measured: Measured, group: str, rates: Floats) -> None:
+        self._groups.setdefault(group, RateSum()).add(rates)
+        for field in self._within:
+            unit = str(measured.trajectory.metadata.get(field, ""))
+            by_group = self._units[field].setdefault(unit, {})
+            by_group.setdefault(group, RateSum()).add(rates)
+
+    def result(self, reference: Locked) -> Sweep:
+        """What the grid says; orders are compared with the one at `reference`."""
+        points = [self._point(i, cells) for i, cells in enumerate(self._cells.items())]
+        reference = _without_redundant_drift(reference)
+        order = next((p.order for p in points if p.settings == reference), points[0].order)
+        rates = [point.rate for point in points if point.rate is not None]
+        return Sweep(
+            conversations=sum(group.n for group in self._groups.values()) + self._short,
+            without_verdict=self._short,
+            cells=self._grid_size,
+            distinct_detectors=len(points),
+            distinct_outcomes=len({outcome.digest() for outcome in self._outcomes}),
+            lowest_rate=min(rates, default=None),
+            highest_rate=max(rates, default=None),
+            orders=len({point.order for point in points}),
+            reference_order=order,
+            same_order_points=sum(point.order == order for point in points),
+            stability=tuple(self._stability(field) for field in self._within),
+            points=tuple(points),
+        )
+
+    def _point(self, index: int, cells: tuple[Locked, int]) -> Point:
+        settings, count = cells
+        rates = {name: float(group.mean[index]) for name, group in sorted(self._groups.items())}
+        total = sum(group.n for group in self._groups.values())
+        pooled = sum(group.total[index] for group in self._groups.values())
+        return Point(
+            settings, count, float(pooled / total) if total else None, rates, _order(rates)
+        )
+
+    def _stability(self, field: str) -> Stability:
+        complete = [unit for unit in self._units[field].values() if len(unit) == len(self._groups)]
+        holds = []
+        for index in range(len(self._cells)):
+            overall = _order({name: group.mean[index] for name, group in self._groups.items()})
+            holds.append(sum(_keeps(unit, overall, index) for unit in complete))
+        return Stability(field, len(complete), min(holds, default=0), max(holds, default=0))
+
+
+class RateSum:
+    """The sum of rates over conversations, one for each detector."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.total: Floats = np.zeros(1)
+
+    def add(self, rates: Floats) -> None:
+        self.n += 1
+        self.total = self.total + rates
+
+    @property
+    def mean(self) -> Floats:
+        return self.total / self.n
+
+
+def _order(rates: Mapping[str, float]) -> tuple[str, ...]:
+    return tuple(sorted(rates, key=lambda name: (-rates[name], name)))
+
+
+def _keeps(unit: Mapping[str, RateSum], order: Sequence[str], index: int) -> bool:
+    """Whether a unit has its groups strictly in this order; a tie is no order."""
+    rates = [float(unit[name].mean[index]) for name in order]
+    return all(high > low for high, low in pairwise(rates))
