@@ -1,0 +1,62 @@
+"""The encoder computes each distinct text once and gives the rows back in order."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chimeralab.embedding.encoder import Encoder
+
+TEXTS = ["The tide is out.", "A longer line about the harbour, its boats and its gulls.", "No."]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    return Encoder()
+
+
+def test_rows_come_back_in_order(encoder: Encoder) -> None:
+    together = encoder.encode(TEXTS).vectors
+    for row, text in zip(together, TEXTS, strict=True):
+        np.testing.assert_allclose(row, encoder.encode([text]).vectors[0], atol=1e-6)
+
+
+def test_equal_texts_have_equal_vectors(encoder: Encoder) -> None:
+    vectors = encoder.encode([TEXTS[0], TEXTS[1], TEXTS[0]]).vectors
+    np.testing.assert_array_equal(vectors[0], vectors[2])
+
+
+def test_each_distinct_text_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = Encoder()
+    computed: list[int] = []
+    compute = encoder._compute
+    monkeypatch.setattr(
+        encoder,
+        "_compute",
+        lambda batch, *rest: computed.append(len(batch)) or compute(batch, *rest),
+    )
+    encoder.encode(TEXTS * 10)
+    encoder.encode(TEXTS)
+    assert sum(computed) == len(TEXTS)
+
+
+def test_exact_vectors_do_not_depend_on_company(encoder: Encoder) -> None:
+    alone = Encoder().encode_exactly([TEXTS[0]]).vectors[0]
+    np.testing.assert_array_equal(alone, Encoder().encode_exactly(TEXTS).vectors[0])
+
+
+def test_no_texts_give_no_vectors(encoder: Encoder) -> None:
+    assert encoder.encode([]).vectors.shape == (0, 384)
+
+
+def test_lone_surrogates_and_nulls_are_encoded(encoder: Encoder) -> None:
+    assert np.isfinite(encoder.encode(["half \ud83d a pair", "nul \x00 inside"]).vectors).all()
+
+
+def test_a_cache_file_spares_the_second_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Encoder(cache_file=tmp_path / "v.db").encode(TEXTS).vectors
+    again = Encoder(cache_file=tmp_path / "v.db")
+    monkeypatch.setattr(again, "_compute", lambda *_: pytest.fail("computed again"))
+    np.testing.assert_array_equal(first, again.encode(TEXTS).vectors)

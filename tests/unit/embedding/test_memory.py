@@ -1,0 +1,43 @@
+"""Vectors are remembered by text, and never mixed between models or precisions."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chimeralab.embedding.memory import FileMemory, RecentMemory, text_key
+from chimeralab.errors import InputError
+
+ONE = np.ones(384, dtype=np.float32)
+
+
+def test_recent_memory_forgets_the_oldest() -> None:
+    memory = RecentMemory(capacity=2)
+    memory.remember({b"a": ONE, b"b": ONE})
+    memory.recall([b"a"])
+    memory.remember({b"c": ONE})
+    assert set(memory.recall([b"a", b"b", b"c"])) == {b"a", b"c"}
+
+
+def test_a_file_remembers_across_runs(tmp_path: Path) -> None:
+    FileMemory(tmp_path / "v.db", "model/f32").remember({text_key("hi"): ONE * 0.5})
+    again = FileMemory(tmp_path / "v.db", "model/f32")
+    np.testing.assert_array_equal(again.recall([text_key("hi")])[text_key("hi")], ONE * 0.5)
+
+
+def test_another_precision_is_another_space(tmp_path: Path) -> None:
+    FileMemory(tmp_path / "v.db", "model/bf16").remember({b"k": ONE})
+    assert FileMemory(tmp_path / "v.db", "model/exact").recall([b"k"]) == {}
+
+
+def test_a_cache_that_is_no_database_is_named(tmp_path: Path) -> None:
+    broken = tmp_path / "v.db"
+    broken.write_bytes(b"not a database " * 100)
+    with pytest.raises(InputError, match=r"vector cache .*v\.db can't be used"):
+        FileMemory(broken, "model/f32")
+
+
+def test_a_cache_in_an_impossible_place_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="name a writable file with --cache"):
+        FileMemory(tmp_path / "file" / "v.db", "model/f32")

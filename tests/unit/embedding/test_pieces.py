@@ -1,0 +1,53 @@
+"""Word pieces: the head of a long text gives the same pieces as the whole of it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chimeralab.embedding import weights
+from chimeralab.embedding.pieces import MAX_PIECES, WordPieces, readable
+
+words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+
+
+@pytest.fixture(scope="module")
+def split() -> WordPieces:
+    return WordPieces(weights.ensure("minilm") / "tokenizer.json")
+
+
+def whole(split: WordPieces, text: str) -> list[int]:
+    """Pieces of the complete text, cut at the limit afterwards."""
+    ids = split._tokenizer.encode(text, add_special_tokens=False).ids
+    return [101, *ids[: MAX_PIECES - 2], 102]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(words, min_size=1, max_size=20), st.integers(1, 400), st.sampled_from(" \n\t"))
+def test_reading_only_the_head_changes_nothing(
+    split: WordPieces, parts: list[str], times: int, space: str
+) -> None:
+    text = readable(space.join(parts * times))
+    assert split.split([text])[0].ids == whole(split, text)
+
+
+def test_a_text_without_spaces_is_read_as_far_as_needed(split: WordPieces) -> None:
+    text = "雨" * 50_000
+    assert split.split([text])[0].ids == whole(split, text)
+
+
+def test_long_words_that_become_one_piece_do_not_end_the_reading_early(split: WordPieces) -> None:
+    text = ("x" * 500 + " ") * 300 + "end"
+    pieces = split.split([text])[0]
+    assert pieces.ids == whole(split, text)
+    assert pieces.truncated
+
+
+def test_trailing_space_is_no_truncation(split: WordPieces) -> None:
+    text = "word " * 254 + " " * 10_000
+    assert not split.split([text])[0].truncated
+
+
+def test_readable_keeps_pairs_and_replaces_halves() -> None:
+    assert readable("ok \N{ROCKET}") == "ok \N{ROCKET}"
+    assert readable("\ud83d\ude80") == "\N{ROCKET}"
+    assert readable("a\udc00b") == "a\ufffdb"
