@@ -29,7 +29,7 @@ def cache_root() -> Path:
 
 def model_folder(name: str) -> Path:
     """Where the files of a model belong, whether they are there or not."""
-    return cache_root() / "models" / name / known_model(name).hub.revision
+    return cache_root() / "models" / name / known_model(name).hub.revision[:12]
 
 
 def locate(name: str) -> Path | None:

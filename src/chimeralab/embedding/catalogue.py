@@ -58,7 +58,7 @@ class ModelSpec(Record):
 _SPECS = (
     ModelSpec(
         name="minilm",
-        purpose="sentence vectors for every detector",
+        purpose="sentence vectors",
         licence="Apache-2.0",
         # the small file comes first, so that a bad source shows before the large one is fetched
         files=(
@@ -80,7 +80,7 @@ _SPECS = (
     ),
     ModelSpec(
         name="smollm2",
-        purpose="embedded language model for self-play",
+        purpose="embedded language model",
         licence="Apache-2.0",
         files=(
             ModelFile(

@@ -20,9 +20,14 @@ def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
         DownloadColumn(),
         TransferSpeedColumn(),
     )
-    console = Console(stderr=True)
-    watched = sys.stderr.isatty()
-    with Progress(*columns, console=console, transient=True, disable=not watched) as bar:
+    bar = Progress(
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
         task = bar.add_task(label, total=total, visible=False)
         started = time.monotonic()
 

@@ -10,7 +10,7 @@ import time
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from http.client import HTTPException, HTTPResponse
 from importlib.util import find_spec
 from pathlib import Path
@@ -160,7 +160,7 @@ def _run_pip(requirement: str, target: Path, log: Path, show: Callable[[int], No
         process = subprocess.Popen(command, stdout=output, stderr=output, env=settings)
         try:
             while process.poll() is None:
-                show(_bytes_below(target.parent))
+                show(_largest_below(target.parent))
                 time.sleep(0.1)
         finally:
             process.kill()
@@ -168,14 +168,14 @@ def _run_pip(requirement: str, target: Path, log: Path, show: Callable[[int], No
     return process.returncode
 
 
-def _bytes_below(folder: Path) -> int:
-    total = 0
+def _largest_below(folder: Path) -> int:
+    """How far pip has come: the wheel is the only large file, though it may lie there twice."""
+    largest = 0
     for place, _, names in os.walk(folder):
         for name in names:
-            # pip renames and deletes while we look
-            path = Path(place, name)
-            total += path.stat().st_size if path.exists() else 0
-    return total
+            with suppress(FileNotFoundError):  # pip moves and deletes while we look
+                largest = max(largest, Path(place, name).stat().st_size)
+    return largest
 
 
 def _last_complaint(log: Path) -> str:

