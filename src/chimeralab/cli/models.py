@@ -13,9 +13,9 @@ from rich.table import Table
 from chimeralab.embedding.cache import (
     FileCheck,
     FileState,
-    cache_root,
     glance,
     model_folder,
+    models_root,
     verify,
 )
 from chimeralab.embedding.catalogue import MODELS, known_model
@@ -67,7 +67,7 @@ def list_models(as_json: bool) -> None:
     """Show every model: what it is for, how large, and whether it is here."""
     rows = [_row(name, glance(name)) for name in MODELS]
     if as_json:
-        _print_json({"cache": str(cache_root())}, rows)
+        _print_json({"cache": str(models_root())}, rows)
     else:
         _print_table(rows)
 
@@ -158,13 +158,13 @@ def _print_json(head: dict[str, object], rows: list[ModelRow]) -> None:
 
 def _print_table(rows: list[ModelRow]) -> None:
     table = Table("model", "what for", "size", "licence", "state")
-    table.add_column("where", overflow="fold")
+    table.add_column("where", no_wrap=True)
     for row in rows:
         size = f"{row.size / 1e6:.0f} MB"
-        place = str(Path(row.folder).relative_to(cache_root()))
+        place = str(Path(row.folder).relative_to(models_root()))
         table.add_row(row.name, row.purpose, size, row.licence, row.state, place)
     Console().print(table)
-    click.echo(f"cache: {cache_root()}")
+    click.echo(f"where is inside {models_root()}")
     _print_next_steps(rows)
 
 

@@ -27,9 +27,14 @@ def cache_root() -> Path:
     return Path(chosen or user_cache_dir("chimera-lab", appauthor=False)).expanduser()
 
 
+def models_root() -> Path:
+    """The folder with one folder per model: the one to copy to a machine without a network."""
+    return cache_root() / "models"
+
+
 def model_folder(name: str) -> Path:
     """Where the files of a model belong, whether they are there or not."""
-    return cache_root() / "models" / name / known_model(name).hub.revision[:12]
+    return models_root() / name / known_model(name).hub.revision[:12]
 
 
 def locate(name: str) -> Path | None:
