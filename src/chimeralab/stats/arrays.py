@@ -1,0 +1,81 @@
+"""Columns as the statistics want them: finite numbers, labels as codes, None where undefined."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from chimeralab.errors import InputError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+
+class Encoded(NamedTuple):
+    """Labels as positions in the sorted list of their names."""
+
+    names: tuple[Any, ...]
+    codes: Integers
+
+
+def finite(values: ArrayLike, name: str) -> Floats:
+    """The values as floats; refuses anything that is not a finite number.
+
+    >>> finite([1, 2.5], "rate")
+    array([1. , 2.5])
+    """
+    try:
+        column = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: every value must be a number") from None
+    bad = np.flatnonzero(~np.isfinite(column.ravel()))
+    if bad.size:
+        value = column.ravel()[bad[0]]
+        raise InputError(f"{name}: value {bad[0] + 1} is {value}; leave the row out or mend it")
+    return column
+
+
+def encode(labels: Sequence[Any] | NDArray[Any]) -> Encoded:
+    """Number the labels by their sorted names, so that the order of the rows does not matter.
+
+    >>> encode(["b", "a", "b"]).codes
+    array([1, 0, 1])
+    """
+    names, codes = np.unique(np.asarray(labels), return_inverse=True)
+    return Encoded(tuple(names.tolist()), codes.astype(np.intp).ravel())
+
+
+def same_length(**columns: Sequence[Any] | NDArray[Any] | None) -> int:
+    """The number of rows that all given columns share; refuses columns that differ.
+
+    >>> same_length(rate=[0.1, 0.2], seed=["a", "b"], weight=None)
+    2
+    """
+    lengths = {name: len(column) for name, column in columns.items() if column is not None}
+    if len(set(lengths.values())) > 1:
+        sizes = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise InputError(f"columns differ in length: {sizes}")
+    return next(iter(lengths.values()), 0)
+
+
+def optional(value: float) -> float | None:
+    """A plain float, or None where the arithmetic says NaN.
+
+    >>> optional(np.float64(0.5)), optional(float("nan"))
+    (0.5, None)
+    """
+    return None if np.isnan(value) else float(value)
+
+
+def ratios(numerators: ArrayLike, denominators: ArrayLike) -> Floats:
+    """Elementwise quotients, NaN where the denominator is 0.
+
+    >>> ratios([1.0, 1.0], [2.0, 0.0])
+    array([0.5, nan])
+    """
+    top, bottom = np.broadcast_arrays(
+        np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
+    )
+    quotients: Floats = np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom != 0)
+    return quotients

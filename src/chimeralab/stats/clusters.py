@@ -1,0 +1,211 @@
+"""Means of clustered rows: repeats of one prompt are one cluster and tell less than they count."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from chimeralab.errors import InputError
+from chimeralab.stats.arrays import (
+    Floats,
+    Integers,
+    encode,
+    finite,
+    optional,
+    ratios,
+    same_length,
+)
+from chimeralab.stats.design import Column, Units, cluster_totals
+from chimeralab.stats.intervals import Interval, t_interval
+from chimeralab.stats.resample import Bootstrap, bootstrap
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMean:
+    """A mean, and how far the clusters let it be trusted.
+
+    ``se_ratio`` is the naive standard error over the clustered one: below 1, an analysis that
+    takes the rows for independent claims too much.
+    """
+
+    n: int
+    clusters: int
+    mean: float
+    standard_error: float | None
+    naive_standard_error: float | None
+    se_ratio: float | None
+    icc: float | None
+    design_effect: float | None
+    interval: Interval | None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def cluster_mean(values: ArrayLike, clusters: Column, level: float = 0.95) -> ClusterMean:
+    """Mean of all rows with a t interval on (clusters - 1) degrees of freedom.
+
+    The standard error is the cluster-robust one; with clusters of equal size it is that of the
+    mean of the cluster means (Donner, Klar 2000).
+
+    >>> result = cluster_mean([0.1, 0.3, 0.6, 0.8], ["a", "a", "b", "b"])
+    >>> round(result.mean, 2), round(result.standard_error, 2), round(result.icc, 2)
+    (0.45, 0.25, 0.85)
+    """
+    column, code = _columns(values, clusters)
+    groups = int(code.max()) + 1
+    mean, error = float(column.mean()), _clustered_error(column, code)
+    naive = float(column.std(ddof=1) / len(column) ** 0.5) if len(column) > 1 else None
+    icc = intraclass_correlation(column, code)
+    return ClusterMean(
+        n=len(column),
+        clusters=groups,
+        mean=mean,
+        standard_error=error,
+        naive_standard_error=naive,
+        se_ratio=naive / error if naive is not None and error else None,
+        icc=icc,
+        design_effect=None if icc is None else design_effect(icc, _typical_size(code)),
+        interval=t_interval(mean, error, groups - 1, level) if error else None,
+        reasons=_reasons(groups, len(column), error, icc),
+    )
+
+
+def intraclass_correlation(values: ArrayLike, clusters: Column) -> float | None:
+    """How alike the rows of one cluster are, from one-way analysis of variance (Fisher 1925).
+
+    None without two clusters, without a repeat, or when nothing varies.
+
+    >>> round(intraclass_correlation([0.1, 0.3, 0.6, 0.8], ["a", "a", "b", "b"]), 4)
+    0.8519
+    """
+    column, code = _columns(values, clusters)
+    sizes = np.bincount(code)
+    n, groups = len(column), len(sizes)
+    if groups < 2 or n == groups:
+        return None
+    means = np.bincount(code, weights=column) / sizes
+    between = float((sizes * (means - column.mean()) ** 2).sum()) / (groups - 1)
+    within = float(((column - means[code]) ** 2).sum()) / (n - groups)
+    return optional(float(ratios(between - within, between + (_typical_size(code) - 1) * within)))
+
+
+def design_effect(icc: float, cluster_size: float) -> float:
+    """By how much clustering inflates the variance of a mean (Kish 1965).
+
+    >>> round(design_effect(0.307, 5), 3)
+    2.228
+    """
+    return 1 + (cluster_size - 1) * icc
+
+
+def mean_bootstrap(
+    values: ArrayLike,
+    clusters: Column,
+    *,
+    rng: np.random.Generator,
+    resamples: int = 10_000,
+    level: float = 0.95,
+) -> Bootstrap:
+    """Percentile interval of the mean, whole clusters resampled (Davison, Hinkley 1997).
+
+    >>> rng = np.random.default_rng(1)
+    >>> interval = mean_bootstrap([0.1, 0.3, 0.6, 0.8], ["a", "a", "b", "b"], rng=rng).interval
+    >>> tuple(round(bound, 2) for bound in interval)
+    (0.2, 0.7)
+    """
+    column, code = _columns(values, clusters)
+    sums = cluster_totals(np.column_stack([column, np.ones(len(column))]), code)
+    return bootstrap(_one_stratum(sums), quotient, rng=rng, resamples=resamples, level=level)
+
+
+def mean_bootstrap_t(
+    values: ArrayLike,
+    clusters: Column,
+    *,
+    rng: np.random.Generator,
+    resamples: int = 10_000,
+    level: float = 0.95,
+) -> Bootstrap:
+    """Interval of the mean from the resampled t statistic, which follows skewness (Efron 1981).
+
+    A resample in which the clusters do not differ has no t statistic and counts as undefined.
+
+    >>> rng, values = np.random.default_rng(1), [0.0, 0.1, 0.2, 0.3, 0.5, 0.9]
+    >>> interval = mean_bootstrap_t(values, [1, 2, 3, 4, 5, 6], rng=rng).interval
+    >>> tuple(round(bound, 1) for bound in interval)
+    (0.1, 1.0)
+    """
+    column, code = _columns(values, clusters)
+    mean, error = float(column.mean()), _clustered_error(column, code)
+    if not error:
+        return Bootstrap(None, resamples, resamples)
+    sums = cluster_totals(np.column_stack([column - mean, np.ones(len(column))]), code)
+
+    def reflected(totals: Floats) -> Floats:
+        return mean - error * _t_statistics(totals, len(sums))
+
+    products = np.column_stack([sums, sums[:, 0] ** 2, sums[:, 0] * sums[:, 1], sums[:, 1] ** 2])
+    return bootstrap(_one_stratum(products), reflected, rng=rng, resamples=resamples, level=level)
+
+
+def quotient(totals: Floats) -> Floats:
+    """First sum over second sum: a mean, or a share of weighted rows.
+
+    >>> quotient(np.array([[1.0, 4.0], [0.0, 0.0]]))
+    array([0.25,  nan])
+    """
+    return ratios(totals[:, 0], totals[:, 1])
+
+
+def _t_statistics(totals: Floats, groups: int) -> Floats:
+    """Mean over its clustered standard error, from sums of s, n, ss, sn and nn over clusters."""
+    s, n, ss, sn, nn = totals.T
+    mean = s / n
+    squares = np.maximum(ss - 2 * mean * sn + mean**2 * nn, 0)
+    # What rounding leaves of identical clusters is no spread.
+    squares[squares < 1e-12 * ss] = 0
+    return ratios(s, np.sqrt(squares * groups / (groups - 1)))
+
+
+def _clustered_error(column: Floats, code: Integers) -> float | None:
+    groups = int(code.max()) + 1
+    if groups < 2:
+        return None
+    if np.ptp(column) == 0:
+        return 0.0
+    residuals = np.bincount(code, weights=column - column.mean())
+    return float(np.sqrt(groups / (groups - 1) * (residuals**2).sum()) / len(column))
+
+
+def _typical_size(code: Integers) -> float:
+    """The cluster size that stands for unequal ones in analysis of variance."""
+    sizes = np.bincount(code)
+    if len(sizes) < 2:
+        return float(sizes.sum())
+    return float((sizes.sum() - (sizes**2).sum() / sizes.sum()) / (len(sizes) - 1))
+
+
+def _reasons(groups: int, n: int, error: float | None, icc: float | None) -> dict[str, str]:
+    why = {}
+    if groups < 2:
+        spread = "one cluster alone tells nothing about the spread between clusters"
+        why = dict.fromkeys(("standard_error", "se_ratio", "interval"), spread)
+    elif not error:
+        why = dict.fromkeys(("se_ratio", "interval"), "the clusters do not differ at all")
+    if n < 2:
+        why["naive_standard_error"] = "one row has no spread"
+    if icc is None:
+        alike = "needs two clusters, a repeat within one, and values that differ"
+        why |= dict.fromkeys(("icc", "design_effect"), alike)
+    return why
+
+
+def _columns(values: ArrayLike, clusters: Column) -> tuple[Floats, Integers]:
+    column = finite(values, "values")
+    if same_length(values=column, clusters=clusters) == 0:
+        raise InputError("values: no row to analyse")
+    return column, encode(clusters).codes
+
+
+def _one_stratum(totals: Floats) -> Units:
+    return Units(totals, np.zeros(len(totals), np.intp))

@@ -1,0 +1,160 @@
+"""Comparisons of conditions, paired by cluster: the same prompts answer under each of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from chimeralab.errors import InputError
+from chimeralab.stats.arrays import Floats, finite
+from chimeralab.stats.cells import Cells
+from chimeralab.stats.clusters import cluster_mean, mean_bootstrap
+from chimeralab.stats.intervals import Interval, t_p_value
+from chimeralab.stats.resample import Bootstrap
+
+Weights = Mapping[Any, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A weighted sum of condition means, taken within each cluster and then averaged.
+
+    ``naive_p`` takes all runs for independent (Welch); ``se_ratio`` is the naive standard error
+    over the paired one. ``left_out`` counts clusters that lack a run under some condition.
+    """
+
+    weights: Weights
+    estimate: float
+    standard_error: float | None
+    interval: Interval | None
+    p: float | None
+    naive_p: float | None
+    se_ratio: float | None
+    clusters: int
+    left_out: int
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NaiveContrast:
+    """The same sum as if every run were independent: what an unclustered test would say."""
+
+    estimate: float
+    standard_error: float
+    df: float
+
+    @property
+    def p(self) -> float:
+        return t_p_value(self.estimate, self.standard_error, self.df)
+
+
+def contrast(cells: Cells, weights: Weights, level: float = 0.95) -> Contrast:
+    """Contrast of conditions paired by cluster, with a t test on (clusters - 1) df.
+
+    >>> from chimeralab.stats.cells import cells_of
+    >>> cells = cells_of([5.0, 3.0, 6.0, 2.0, 9.0, 3.0], ["B", "A"] * 3, [1, 1, 2, 2, 3, 3])
+    >>> result = contrast(cells, {"B": 1, "A": -1})
+    >>> result.estimate, round(result.p, 4)
+    (4.0, 0.0742)
+    """
+    change = differences(cells, weights)
+    paired = cluster_mean(change, np.arange(len(change)), level)
+    error, naive = paired.standard_error, naive_contrast(cells, weights)
+    return Contrast(
+        weights=dict(weights),
+        estimate=paired.mean,
+        standard_error=error,
+        interval=paired.interval,
+        p=t_p_value(paired.mean, error, paired.clusters - 1) if error else None,
+        naive_p=naive.p if naive else None,
+        se_ratio=naive.standard_error / error if naive and error else None,
+        clusters=paired.clusters,
+        left_out=len(cells.clusters) - paired.clusters,
+        reasons=_reasons(paired.clusters, error, naive),
+    )
+
+
+def differences(cells: Cells, weights: Weights) -> Floats:
+    """The contrast within each cluster that has a run under every condition of it.
+
+    >>> from chimeralab.stats.cells import cells_of
+    >>> differences(cells_of([5.0, 3.0, 1.0], ["B", "A", "A"], [1, 1, 2]), {"B": 1, "A": -1})
+    array([2.])
+    """
+    used = cells.columns(list(weights))
+    if not used.clusters:
+        names = ", ".join(map(str, weights))
+        raise InputError(f"conditions {names}: no cluster has a run under all of them")
+    return used.means @ finite(list(weights.values()), "weights")
+
+
+def contrast_bootstrap(
+    cells: Cells,
+    weights: Weights,
+    *,
+    rng: np.random.Generator,
+    resamples: int = 10_000,
+    level: float = 0.95,
+) -> Bootstrap:
+    """Percentile interval of a contrast, whole clusters resampled.
+
+    >>> from chimeralab.stats.cells import cells_of
+    >>> cells = cells_of([5.0, 3.0, 6.0, 2.0, 9.0, 3.0], ["B", "A"] * 3, [1, 1, 2, 2, 3, 3])
+    >>> contrast_bootstrap(cells, {"B": 1, "A": -1}, rng=np.random.default_rng(1)).interval
+    Interval(low=2.0, high=6.0)
+    """
+    change = differences(cells, weights)
+    index = np.arange(len(change))
+    return mean_bootstrap(change, index, rng=rng, resamples=resamples, level=level)
+
+
+def naive_contrast(cells: Cells, weights: Weights) -> NaiveContrast | None:
+    """Welch's test (1947) for a weighted sum of means; None when no condition varies.
+
+    >>> from chimeralab.stats.cells import cells_of
+    >>> cells = cells_of([5.0, 3.0, 6.0, 2.0, 9.0, 3.0], ["B", "A"] * 3, [1, 1, 2, 2, 3, 3])
+    >>> round(naive_contrast(cells, {"B": 1, "A": -1}).p, 4)
+    0.0704
+    """
+    used = cells.columns(list(weights))
+    factor = finite(list(weights.values()), "weights")
+    n = used.counts.sum(axis=0)
+    if (n < 2).any():
+        return None
+    means = (used.counts * used.means).sum(axis=0) / n
+    squares = (used.squares + used.counts * (used.means - means) ** 2).sum(axis=0)
+    variances = factor**2 * squares / (n - 1) / n
+    if not variances.sum() > 0:
+        return None
+    df = variances.sum() ** 2 / (variances**2 / (n - 1)).sum()
+    return NaiveContrast(float(factor @ means), float(variances.sum() ** 0.5), float(df))
+
+
+def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
+    """P-values adjusted for having asked several questions (Holm 1979); None stays None.
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    known = [place for place, p in enumerate(p_values) if p is not None]
+    raw = np.array([p_values[place] for place in known], dtype=np.float64)
+    order = np.argsort(raw)
+    steps = raw[order] * np.arange(len(raw), 0, -1)
+    adjusted: list[float | None] = [None] * len(p_values)
+    for place, value in zip(order, np.minimum(np.maximum.accumulate(steps), 1.0), strict=True):
+        adjusted[known[place]] = float(value)
+    return tuple(adjusted)
+
+
+def _reasons(clusters: int, error: float | None, naive: NaiveContrast | None) -> dict[str, str]:
+    why = {}
+    if clusters < 2:
+        alone = "one cluster alone tells nothing about the spread between clusters"
+        why = dict.fromkeys(("standard_error", "interval", "p", "se_ratio"), alone)
+    elif not error:
+        equal = "the difference is the same in every cluster"
+        why = dict.fromkeys(("interval", "p", "se_ratio"), equal)
+    if naive is None:
+        why |= dict.fromkeys(("naive_p", "se_ratio"), "no run differs from another")
+    return why

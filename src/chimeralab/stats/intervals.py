@@ -1,0 +1,129 @@
+"""Confidence intervals and tests with a closed form."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from chimeralab.errors import InputError
+from chimeralab.stats.arrays import Floats
+
+
+class Interval(NamedTuple):
+    """Lower and upper bound."""
+
+    low: float
+    high: float
+
+
+def normal_quantile(level: float = 0.95) -> float:
+    """How many standard errors a two-sided normal interval reaches to each side.
+
+    >>> round(normal_quantile(0.95), 4)
+    1.96
+    """
+    return float(special.ndtri(_upper_tail(level)))
+
+
+def t_quantile(df: float, level: float = 0.95) -> float:
+    """The same for Student's t with ``df`` degrees of freedom.
+
+    >>> round(t_quantile(35), 4)
+    2.0301
+    """
+    return float(special.stdtrit(df, _upper_tail(level)))
+
+
+def normal_interval(estimate: float, standard_error: float, level: float = 0.95) -> Interval:
+    """Estimate plus and minus normal standard errors (Wald).
+
+    >>> tuple(round(bound, 3) for bound in normal_interval(0.5, 0.1))
+    (0.304, 0.696)
+    """
+    reach = normal_quantile(level) * standard_error
+    return Interval(float(estimate - reach), float(estimate + reach))
+
+
+def t_interval(estimate: float, standard_error: float, df: float, level: float = 0.95) -> Interval:
+    """Estimate plus and minus Student's t standard errors.
+
+    >>> tuple(round(bound, 3) for bound in t_interval(0.5, 0.1, df=35))
+    (0.297, 0.703)
+    """
+    reach = t_quantile(df, level) * standard_error
+    return Interval(float(estimate - reach), float(estimate + reach))
+
+
+def t_p_value(estimate: float, standard_error: float, df: float) -> float:
+    """Two-sided p of an estimate against zero.
+
+    >>> round(t_p_value(0.25, 0.1, df=35), 4)
+    0.0173
+    """
+    return float(2 * special.stdtr(df, -abs(estimate) / standard_error))
+
+
+def percentile_interval(draws: Floats, level: float = 0.95) -> Interval:
+    """The central ``level`` share of the draws.
+
+    >>> percentile_interval(np.arange(101.0))
+    Interval(low=2.5, high=97.5)
+    """
+    upper = 100 * _upper_tail(level)
+    low, high = np.percentile(draws, [100 - upper, upper])
+    return Interval(float(low), float(high))
+
+
+def wilson(successes: float, n: float, level: float = 0.95) -> Interval:
+    """Interval of a proportion by inverting the score test (Wilson 1927).
+
+    >>> tuple(round(bound, 4) for bound in wilson(167, 180))
+    (0.8804, 0.9573)
+    """
+    _check_proportion(successes, n)
+    z2 = normal_quantile(level) ** 2
+    share = successes / n
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    reach = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
+    low = 0.0 if successes == 0 else float(middle - reach)
+    high = 1.0 if successes == n else float(middle + reach)
+    return Interval(low, high)
+
+
+def clopper_pearson(successes: int, n: int, level: float = 0.95) -> Interval:
+    """Exact interval of a proportion: never covers less than it says (Clopper, Pearson 1934).
+
+    >>> tuple(round(bound, 4) for bound in clopper_pearson(45, 45))
+    (0.9213, 1.0)
+    """
+    _check_proportion(successes, n)
+    tail = 1 - _upper_tail(level)
+    misses = n - successes
+    low = 0.0 if successes == 0 else float(special.betaincinv(successes, misses + 1, tail))
+    high = 1.0 if misses == 0 else float(special.betaincinv(successes + 1, misses, 1 - tail))
+    return Interval(low, high)
+
+
+def mcnemar_exact(first_only: int, second_only: int) -> float | None:
+    """Two-sided exact p that two paired yes/no answers differ; None without a differing pair.
+
+    Source: McNemar 1947, with the binomial distribution in place of chi-square.
+
+    >>> round(mcnemar_exact(7, 1), 4)
+    0.0703
+    """
+    changed = first_only + second_only
+    if changed == 0:
+        return None
+    return float(min(1.0, 2 * special.bdtr(min(first_only, second_only), changed, 0.5)))
+
+
+def _upper_tail(level: float) -> float:
+    if not 0 < level < 1:
+        raise InputError(f"level {level}: a confidence level lies between 0 and 1, such as 0.95")
+    return (1 + level) / 2
+
+
+def _check_proportion(successes: float, n: float) -> None:
+    if n <= 0 or not 0 <= successes <= n:
+        raise InputError(f"{successes} of {n} is not a proportion: give 0 <= successes <= n, n > 0")

@@ -1,0 +1,134 @@
+"""Everything about the agreement of two raters in one record, undefined entries with a reason."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from chimeralab.stats import agreement as pair
+from chimeralab.stats.agreement import Labels, Table2x2, cell_rows
+from chimeralab.stats.agreement_intervals import is_perfect
+from chimeralab.stats.design import Design, units
+from chimeralab.stats.intervals import Interval
+from chimeralab.stats.panel_intervals import PanelIntervals, design_intervals, table_intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Two raters on one set of items; what is None has its reason under ``reasons``.
+
+    ``kappa_ci`` is the Wald interval, ``kappa_ci_score`` the one to trust near 1. With clusters
+    or weights every interval respects them, and ``table`` holds weighted counts.
+    """
+
+    n_total: int
+    n_valid: int
+    table: Table2x2
+    agreement: float | None
+    expected_agreement: float | None
+    kappa: float | None
+    kappa_ci: Interval | None
+    kappa_ci_score: Interval | None
+    kappa_ci_bootstrap: Interval | None
+    kappa_max: float | None
+    pabak: float | None
+    pabak_ci: Interval | None
+    ac1: float | None
+    alpha: float | None
+    prevalence: float | None
+    prevalence_index: float | None
+    bias_index: float | None
+    positive_agreement: float | None
+    negative_agreement: float | None
+    resamples: int
+    undefined_resamples: int
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def panel(
+    first: Labels,
+    second: Labels,
+    *,
+    rng: np.random.Generator,
+    design: Design | None = None,
+    resamples: int = 100_000,
+) -> Panel:
+    """The panel of two columns of labels (0, 1 or missing); items are rows.
+
+    >>> labels = [1, 1, 1, 0, 0, None], [1, 1, 0, 0, 0, 1]
+    >>> result = panel(*labels, rng=np.random.default_rng(1))
+    >>> result.n_valid, round(result.kappa, 3)
+    (5, 0.615)
+    """
+    rows = cell_rows(first, second)
+    valid = rows.sum(axis=1) > 0
+    if design is None:
+        table = Table2x2(*(int(count) for count in rows.sum(axis=0)))
+        return table_panel(table, rng=rng, resamples=resamples, n_total=len(rows))
+    kept, design = rows[valid], design.keep(valid)
+    table = Table2x2(*units(kept, design).totals.sum(axis=0).tolist())
+    intervals = design_intervals(kept, design, rng=rng, resamples=resamples)
+    return _assemble(table, intervals, len(rows), len(kept))
+
+
+def table_panel(
+    table: Table2x2,
+    *,
+    rng: np.random.Generator,
+    resamples: int = 100_000,
+    n_total: int | None = None,
+) -> Panel:
+    """The panel of counts, items taken for independent.
+
+    >>> round(table_panel(Table2x2(157, 7, 6, 10), rng=np.random.default_rng(1)).ac1, 4)
+    0.9133
+    """
+    intervals = table_intervals(table, rng=rng, resamples=resamples)
+    n = int(table.n)
+    return _assemble(table, intervals, n if n_total is None else n_total, n)
+
+
+def _assemble(table: Table2x2, intervals: PanelIntervals, n_total: int, n_valid: int) -> Panel:
+    values: dict[str, Any] = {
+        "agreement": pair.raw_agreement(table),
+        "expected_agreement": pair.expected_agreement(table),
+        "kappa": pair.cohen_kappa(table),
+        "kappa_ci": intervals.kappa_wald,
+        "kappa_ci_score": intervals.kappa_score,
+        "kappa_ci_bootstrap": intervals.kappa_bootstrap.interval,
+        "kappa_max": pair.kappa_max(table),
+        "pabak": pair.pabak(table),
+        "pabak_ci": intervals.pabak,
+        "ac1": pair.gwet_ac1(table),
+        "alpha": pair.pair_alpha(table),
+        "prevalence": pair.prevalence(table),
+        "prevalence_index": pair.prevalence_index(table),
+        "bias_index": pair.bias_index(table),
+        "positive_agreement": pair.positive_agreement(table),
+        "negative_agreement": pair.negative_agreement(table),
+    }
+    missing = [name for name, value in values.items() if value is None]
+    return Panel(
+        n_total=n_total,
+        n_valid=n_valid,
+        table=table,
+        resamples=intervals.kappa_bootstrap.resamples,
+        undefined_resamples=intervals.kappa_bootstrap.undefined,
+        reasons={name: _reason(name, table) for name in missing},
+        **values,
+    )
+
+
+def _reason(name: str, table: Table2x2) -> str:
+    if table.n == 0:
+        return "no item carries a label of both raters"
+    if name == "positive_agreement":
+        return "neither rater gave a 1"
+    if name == "negative_agreement":
+        return "neither rater gave a 0"
+    if pair.cohen_kappa(table) is None:
+        return "both raters gave every item the same label: no variance, nothing beyond chance"
+    if is_perfect(table):
+        return "agreement is perfect: this interval would have no width; see kappa_ci_score"
+    return "too few sampling units: without one of them the labels no longer vary"

@@ -1,0 +1,137 @@
+"""Before money is spent: how many items, prompts and repeats a question needs."""
+
+from dataclasses import dataclass
+from math import ceil
+
+from scipy import special
+
+from chimeralab.errors import InputError
+from chimeralab.stats.agreement_intervals import kappa_variance
+from chimeralab.stats.arrays import finite
+from chimeralab.stats.cells import Cells
+from chimeralab.stats.contrasts import Weights, differences
+from chimeralab.stats.intervals import t_quantile
+
+
+def items_for_kappa(
+    kappa: float,
+    threshold: float,
+    prevalence: float,
+    *,
+    power: float = 0.8,
+    alpha: float = 0.05,
+) -> int:
+    """Items to rate so that a true ``kappa`` shows itself above ``threshold``.
+
+    One-sided Wald test at ``alpha`` with the variance of Fleiss, Cohen, Everitt (1969) taken at
+    the true kappa, both raters saying 1 with the same ``prevalence`` (Cantor 1996).
+
+    >>> items_for_kappa(0.90, 0.80, prevalence=0.5), items_for_kappa(0.90, 0.80, prevalence=0.9083)
+    (118, 363)
+    """
+    _check_kappas(kappa, threshold, prevalence)
+    distance = special.ndtri(1 - alpha) + special.ndtri(power)
+    items = distance**2 * kappa_variance(kappa, prevalence) / (kappa - threshold) ** 2
+    return ceil(float(items))
+
+
+def kappa_power(
+    items: int, kappa: float, threshold: float, prevalence: float, *, alpha: float = 0.05
+) -> float:
+    """Chance that so many items show a true ``kappa`` above ``threshold``; same test as above.
+
+    >>> round(kappa_power(118, 0.90, 0.80, prevalence=0.5), 3)
+    0.802
+    """
+    _check_kappas(kappa, threshold, prevalence)
+    error = (kappa_variance(kappa, prevalence) / items) ** 0.5
+    return float(special.ndtr((kappa - threshold) / error - special.ndtri(1 - alpha)))
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceComponents:
+    """Where the difference of two conditions varies: between prompts, and between repeats."""
+
+    between: float
+    within: float
+
+    def standard_error(self, clusters: int, repeats: int) -> float:
+        """Standard error of the mean difference for so many prompts and repeats of each.
+
+        >>> round(VarianceComponents(0.0505, 0.0871).standard_error(36, 5), 4)
+        0.0434
+        """
+        return float(((self.between + self.within / repeats) / clusters) ** 0.5)
+
+
+def variance_components(cells: Cells, weights: Weights) -> VarianceComponents | None:
+    """Split the variance of a contrast within clusters into its parts (Searle et al. 1992).
+
+    A part between clusters that comes out negative is 0: repeats explain all of it. None when
+    there are fewer than two clusters, or a condition without a repeat.
+
+    >>> from chimeralab.stats.cells import cells_of
+    >>> values, seeds = [1, 2, 3, 4, 5, 9, 1, 1, 1, 1, 1, 1], ["a", "a", "b", "b", "c", "c"] * 2
+    >>> variance_components(cells_of(values, ["B"] * 6 + ["A"] * 6, seeds), {"B": 1, "A": -1})
+    VarianceComponents(between=6.25, within=3.0)
+    """
+    used = cells.columns(list(weights))
+    spare = (used.counts - 1).sum(axis=0)
+    if len(used.clusters) < 2 or not spare.all():
+        return None
+    factor = finite(list(weights.values()), "weights")
+    within = factor**2 * used.squares.sum(axis=0) / spare
+    noise = float((within / used.counts).sum(axis=1).mean())
+    total = float(differences(cells, weights).var(ddof=1))
+    return VarianceComponents(max(total - noise, 0.0), float(within.sum()))
+
+
+def detectable_difference(
+    components: VarianceComponents,
+    clusters: int,
+    repeats: int,
+    *,
+    power: float = 0.8,
+    alpha: float = 0.05,
+) -> float:
+    """The smallest true difference that a paired two-sided t test finds with this power.
+
+    >>> parts = VarianceComponents(0.0505, 0.0871)
+    >>> [round(detectable_difference(parts, *plan), 3) for plan in ((180, 1), (36, 5))]
+    [0.078, 0.125]
+    """
+    _check_plan(clusters, repeats)
+    df = clusters - 1
+    noncentrality = special.nctdtrinc(df, 1 - power, t_quantile(df, 1 - alpha))
+    return float(noncentrality * components.standard_error(clusters, repeats))
+
+
+def contrast_power(
+    components: VarianceComponents,
+    difference: float,
+    clusters: int,
+    repeats: int,
+    *,
+    alpha: float = 0.05,
+) -> float:
+    """Chance that a paired two-sided t test finds a true difference of this size.
+
+    >>> round(contrast_power(VarianceComponents(0.0505, 0.0871), 0.125, 36, 5), 2)
+    0.8
+    """
+    _check_plan(clusters, repeats)
+    df, critical = clusters - 1, t_quantile(clusters - 1, 1 - alpha)
+    shift = abs(difference) / components.standard_error(clusters, repeats)
+    return float(special.nctdtr(df, -shift, -critical) + special.nctdtr(df, shift, -critical))
+
+
+def _check_kappas(kappa: float, threshold: float, prevalence: float) -> None:
+    if not 0 < prevalence < 1:
+        raise InputError(f"prevalence {prevalence}: give a share between 0 and 1")
+    if not -1 < threshold < kappa < 1:
+        raise InputError(f"kappa {kappa} must lie above the threshold {threshold} and below 1")
+
+
+def _check_plan(clusters: int, repeats: int) -> None:
+    if clusters < 2 or repeats < 1:
+        raise InputError(f"{clusters} clusters x {repeats} repeats: needs two clusters, one repeat")

@@ -1,0 +1,134 @@
+"""Intervals for any statistic of sums, by resampling whole units (rows, or clusters of rows).
+
+A statistic is a function from many rows of sums to one number each, NaN where undefined. Because
+resampling only changes the sums, ten thousand resamples are one product of two matrices.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from chimeralab.errors import InputError
+from chimeralab.stats.arrays import Floats, optional
+from chimeralab.stats.design import Units
+from chimeralab.stats.intervals import Interval, percentile_interval, t_interval
+
+Statistic = Callable[[Floats], Floats]
+
+# Draws are made in portions of about this many numbers, so that memory stays small.
+PORTION = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """A percentile interval, and how many of its resamples left the statistic undefined."""
+
+    interval: Interval | None
+    resamples: int
+    undefined: int
+
+
+@dataclass(frozen=True, slots=True)
+class Jackknife:
+    """An estimate with its standard error; None when leaving out a unit makes it undefined."""
+
+    estimate: float | None
+    standard_error: float | None
+    df: int
+
+    def interval(self, level: float = 0.95) -> Interval | None:
+        """The t interval with units minus strata degrees of freedom."""
+        if self.estimate is None or self.standard_error is None:
+            return None
+        return t_interval(self.estimate, self.standard_error, self.df, level)
+
+
+def bootstrap(
+    units: Units,
+    statistic: Statistic,
+    *,
+    rng: np.random.Generator,
+    resamples: int = 10_000,
+    level: float = 0.95,
+) -> Bootstrap:
+    """Percentile interval over resamples of whole units within strata (Efron 1979).
+
+    >>> sums = Units(np.array([[1.0, 2.0], [2.0, 2.0], [0.0, 2.0]]), np.zeros(3, np.intp))
+    >>> rng = np.random.default_rng(1)
+    >>> bootstrap(sums, lambda totals: totals[:, 0] / totals[:, 1], rng=rng).interval
+    Interval(low=0.0, high=1.0)
+    """
+    if not len(units.totals):
+        return Bootstrap(None, resamples, resamples)
+    draws = bootstrap_draws(units, statistic, rng=rng, resamples=resamples)
+    defined = draws[~np.isnan(draws)]
+    interval = percentile_interval(defined, level) if defined.size else None
+    return Bootstrap(interval, resamples, int(draws.size - defined.size))
+
+
+def bootstrap_draws(
+    units: Units, statistic: Statistic, *, rng: np.random.Generator, resamples: int
+) -> Floats:
+    """The statistic in each resample; its values may be numbers or rows of numbers.
+
+    >>> sums = Units(np.array([[1.0], [1.0]]), np.zeros(2, np.intp))
+    >>> rng = np.random.default_rng(1)
+    >>> bootstrap_draws(sums, lambda totals: totals[:, 0], rng=rng, resamples=3)
+    array([2., 2., 2.])
+    """
+    portions = _resampled_totals(units, resamples, rng)
+    return np.concatenate([statistic(totals) for totals in portions])
+
+
+def jackknife(units: Units, statistic: Statistic) -> Jackknife:
+    """Standard error from leaving out one unit at a time, within strata (Tukey 1958, Rust 1985).
+
+    >>> sums = Units(np.array([[1.0, 2.0], [2.0, 2.0], [0.0, 2.0]]), np.zeros(3, np.intp))
+    >>> round(jackknife(sums, lambda totals: totals[:, 0] / totals[:, 1]).standard_error, 4)
+    0.2887
+    """
+    totals, strata = units
+    df = len(totals) - len(np.unique(strata))
+    estimate = optional(float(statistic(totals.sum(axis=0, keepdims=True))[0]))
+    if estimate is None or df < 1:
+        return Jackknife(estimate, None, df)
+    variance = 0.0
+    for stratum in np.unique(strata):
+        without = statistic(_leave_one_out(units, stratum))
+        size = len(without)
+        variance += (size - 1) / size * float(((without - estimate) ** 2).sum())
+    deviation = optional(variance)
+    return Jackknife(estimate, None if deviation is None else deviation**0.5, df)
+
+
+def _leave_one_out(units: Units, stratum: int) -> Floats:
+    """All sums without one unit of the stratum, the others standing in for it."""
+    members = units.totals[units.strata == stratum]
+    if len(members) < 2:
+        raise InputError(
+            "a stratum holds one sampling unit, so its spread is unknown: merge it with another"
+        )
+    inside = members.sum(axis=0)
+    outside = units.totals.sum(axis=0) - inside
+    share = len(members) / (len(members) - 1)
+    return np.asarray(outside + (inside - members) * share)
+
+
+def _resampled_totals(units: Units, resamples: int, rng: np.random.Generator) -> Iterator[Floats]:
+    """Sums of resampled units, portion by portion. Units with equal sums are drawn as one kind."""
+    kinds = [
+        np.unique(units.totals[units.strata == stratum], axis=0, return_counts=True)
+        for stratum in np.unique(units.strata)
+    ]
+    width = units.totals.shape[1] + max(len(counts) for _, counts in kinds)
+    portion = max(1, PORTION // width)
+    for start in range(0, resamples, portion):
+        size = min(portion, resamples - start)
+        yield sum(
+            (
+                rng.multinomial(counts.sum(), counts / counts.sum(), size=size) @ sums
+                for sums, counts in kinds
+            ),
+            start=np.zeros((size, units.totals.shape[1])),
+        )
