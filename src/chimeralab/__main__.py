@@ -1,0 +1,5 @@
+"""`python -m chimeralab` is `chimera`."""
+
+from chimeralab.cli.main import main
+
+main()
