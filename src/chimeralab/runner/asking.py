@@ -1,0 +1,161 @@
+"""Getting one turn: ask, and deal with every lapse as the rules say, until a turn or an end."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from chimeralab.models.seam import ModelFailure, Reply, Request
+from chimeralab.runner.countermeasures import Ask, Trim
+from chimeralab.runner.history import view
+from chimeralab.runner.journal import Answer, AttemptFailed, Event
+from chimeralab.runner.room import Room
+from chimeralab.runner.rules import Lapse
+from chimeralab.runner.secrets import redact
+from chimeralab.runner.talk import Said, Talk
+
+LONGEST_WAIT = 60.0
+# Failures that no repetition mends: the whole run stops.
+HOPELESS = {"auth"}
+
+
+class Ended(NamedTuple):
+    """Why there is no further turn. A `paused` conversation is taken up by the next run."""
+
+    outcome: str
+    reason: str | None = None
+
+
+class Stored(NamedTuple):
+    """A turn that is safe in the journal, and how it was got."""
+
+    said: Said
+    answer: Answer
+
+
+class _Lapsed(NamedTuple):
+    lapse: Lapse
+    kind: str
+    reason: str
+
+
+async def ask_turn(talk: Talk, ask: Ask, said: Sequence[Said], room: Room) -> Stored | Ended:
+    """Ask until there is a turn, or until the rules say that there is none."""
+    lapses = Counter(room.journal.turned_down(talk.id, ask.turn))
+    while room.brake.reason is None:
+        result = await _attempt(talk, ask, said, room, lapses)
+        if isinstance(result, Stored):
+            return result
+        lapses[result.lapse] += 1
+        room.publish(AttemptFailed(talk.id, ask.turn, ask.model, result.kind, result.reason))
+        rule = talk.rules.rule(result.lapse)
+        if result.kind in HOPELESS:
+            room.brake.pull(result.reason)
+        elif lapses[result.lapse] <= rule.retries:
+            await _pause_before_retry(result, lapses, room)
+        elif rule.keep and ask.first_shown <= ask.turn - 1 - rule.keep:
+            ask = _shorten(talk, ask, rule.keep, room)
+        else:
+            return _end(rule.then, result, room)
+    return Ended("paused", room.brake.reason)
+
+
+async def _attempt(
+    talk: Talk, ask: Ask, said: Sequence[Said], room: Room, lapses: Counter[str]
+) -> Stored | _Lapsed:
+    draw = lapses["empty"] + lapses["refusal"]
+    request = Request(
+        view(talk, ask, said), ask.sampling, talk.seed_for(ask.turn, draw), talk.id, ask.turn
+    )
+    attempt = room.journal.open_attempt(ask.model, request)
+    answer = await _answer(ask.model, request, room, attempt)
+    reply = answer.reply
+    if reply is None:
+        room.journal.close_attempt(attempt, answer)
+        return _failed(answer)
+    room.brake.spend(answer.cost)
+    lapse = _lapse(reply)
+    if lapse and not _is_recorded(talk, lapse, lapses):
+        reason = answer.reason or _REASONS[lapse]
+        room.journal.close_attempt(attempt, answer._replace(outcome=lapse, reason=reason))
+        return _Lapsed(lapse, lapse, reason)
+    turn = _turn(talk, ask, reply)
+    room.journal.add_turn(attempt, talk, turn, answer)
+    room.brake.move()
+    return Stored(turn, answer)
+
+
+async def _answer(model: str, request: Request, room: Room, attempt: int) -> Answer:
+    """The reply, or the failure by its name. A refusal without any text is an empty reply."""
+    started = time.perf_counter()
+    reply, outcome, reason = None, "answered", None
+    try:
+        reply = _storable(await room.models[model].reply(request))
+    except ModelFailure as failure:
+        outcome, reason = failure.kind, redact(str(failure))
+        if failure.kind == "refused":
+            reply, outcome = Reply("", "refusal", cost=0.0), "answered"
+    except (Exception, asyncio.CancelledError) as broken:
+        kind = "cancelled" if isinstance(broken, asyncio.CancelledError) else "crashed"
+        seconds = time.perf_counter() - started
+        answer = Answer(kind, redact(repr(broken)), None, None, seconds)
+        room.journal.close_attempt(attempt, answer)
+        raise
+    cost = room.cost(model, reply) if reply else None
+    return Answer(outcome, reason, reply, cost, time.perf_counter() - started)
+
+
+def _storable(reply: Reply) -> Reply:
+    """Half characters, which some servers send, can be neither stored nor sent on."""
+    return replace(
+        reply, text=reply.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )
+
+
+_REASONS: dict[Lapse, str] = {
+    "empty": "the reply was empty",
+    "refusal": "the model refused to answer",
+}
+
+
+def _lapse(reply: Reply) -> Lapse | None:
+    if reply.finish == "refusal":
+        return "refusal"
+    return None if reply.text.strip() else "empty"
+
+
+def _is_recorded(talk: Talk, lapse: Lapse, lapses: Counter[str]) -> bool:
+    rule = talk.rules.rule(lapse)
+    return rule.then == "record" and lapses[lapse] >= rule.retries
+
+
+def _failed(answer: Answer) -> _Lapsed:
+    lapse: Lapse = "overflow" if answer.outcome == "overflow" else "failure"
+    return _Lapsed(lapse, answer.outcome, answer.reason or answer.outcome)
+
+
+def _turn(talk: Talk, ask: Ask, reply: Reply) -> Said:
+    speaker = talk.speakers[ask.slot].name
+    return Said(ask.turn, speaker, ask.model, reply.text, reply.finish)
+
+
+async def _pause_before_retry(result: _Lapsed, lapses: Counter[str], room: Room) -> None:
+    if result.lapse == "failure":
+        wait = room.retry_wait * 2.0 ** (lapses["failure"] - 1)
+        await room.brake.wait(min(wait, LONGEST_WAIT))
+
+
+def _shorten(talk: Talk, ask: Ask, keep: int, room: Room) -> Ask:
+    event = Event(ask.turn, "overflow_trim", {"keep": keep})
+    room.journal.add_event(talk.id, event)
+    return Trim(keep).change(ask, ask.turn - 1)
+
+
+def _end(then: str, result: _Lapsed, room: Room) -> Ended:
+    reason = f"{result.kind}: {result.reason}"
+    if then == "pause":
+        room.brake.stumble(reason)
+        return Ended("paused", reason)
+    return Ended("failed" if result.lapse == "failure" else result.lapse, reason)

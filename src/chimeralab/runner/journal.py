@@ -1,0 +1,102 @@
+"""What a run writes down and what it tells: the journal is durable, the news is for watching."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from chimeralab.models.seam import Reply, Request
+from chimeralab.records import Record
+from chimeralab.runner.talk import Said, Talk
+
+
+@dataclass(frozen=True, slots=True)
+class Event(Record):
+    """Something that was done to a conversation, at a turn."""
+
+    turn: int
+    kind: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Answer(NamedTuple):
+    """How an attempt ended. `outcome` is `answered` for a reply that became a turn."""
+
+    outcome: str
+    reason: str | None
+    reply: Reply | None
+    cost: float | None
+    seconds: float
+
+
+class Journal(Protocol):
+    """Where a run is written down. Whatever a method wrote is durable when it returns."""
+
+    def said(self, talk: str) -> Sequence[Said]: ...
+
+    def events(self, talk: str) -> Sequence[Event]: ...
+
+    def turned_down(self, talk: str, turn: int) -> Mapping[str, int]:
+        """How many replies to a turn the rules have turned down so far, by their lapse."""
+
+    def open_attempt(self, model: str, request: Request) -> int: ...
+
+    def close_attempt(self, attempt: int, answer: Answer) -> None: ...
+
+    def add_turn(self, attempt: int, talk: Talk, said: Said, answer: Answer) -> None:
+        """Close the attempt and keep its reply as a turn, in one step."""
+
+    def add_event(self, talk: str, event: Event) -> None: ...
+
+    def finish(self, talk: str, outcome: str, reason: str | None) -> None: ...
+
+
+class RunStarted(NamedTuple):
+    """What is planned in all and what earlier runs have done of it."""
+
+    talks: int
+    talks_ended: int
+    turns: int
+    turns_stored: int
+    spent: float
+
+
+class TurnStored(NamedTuple):
+    """A turn is safe on disk; `collapsed` is None when nobody watches."""
+
+    talk: str
+    turn: int
+    model: str
+    tokens: int | None
+    cost: float | None
+    seconds: float
+    collapsed: bool | None
+
+
+class AttemptFailed(NamedTuple):
+    """A question brought no usable reply. It may be asked again."""
+
+    talk: str
+    turn: int
+    model: str
+    outcome: str
+    reason: str
+
+
+class Intervened(NamedTuple):
+    """A conversation was changed from outside, as its plan says."""
+
+    talk: str
+    event: Event
+
+
+class TalkEnded(NamedTuple):
+    """A conversation goes no further, in this run (`paused`) or for good."""
+
+    talk: str
+    outcome: str
+    turns: int
+    reason: str | None
+
+
+News = RunStarted | TurnStored | AttemptFailed | Intervened | TalkEnded
+Subscriber = Callable[[News], None]

@@ -1,0 +1,104 @@
+"""Conversations with scripted models, written to a real store."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from chimeralab.models.seam import ModelFailure, Reply, Request, Sampling
+from chimeralab.runner import Brake, Prompt, Room, Rules, Speaker, Talk
+from chimeralab.study.store import Store
+
+Answer = Callable[[Request], Reply | str | ModelFailure]
+
+
+@dataclass
+class Script:
+    """Answers every request with what a function says, and remembers what it was asked."""
+
+    answer: Answer
+    asked: list[Request] = field(default_factory=list)
+
+    async def reply(self, request: Request) -> Reply:
+        self.asked.append(request)
+        answer = self.answer(request)
+        if isinstance(answer, ModelFailure):
+            raise answer
+        return Reply(answer) if isinstance(answer, str) else answer
+
+
+class Same(NamedTuple):
+    collapsed: bool
+
+
+class SameThrice:
+    """A guard that calls a conversation collapsed once three turns in a row are equal."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def update(self, text: str) -> Same:
+        self.texts = [*self.texts, text][-3:]
+        return Same(len(self.texts) == 3 and len(set(self.texts)) == 1)
+
+
+@dataclass
+class Stage:
+    """A store with one planned conversation, and the room it is held in."""
+
+    store: Store
+    talk: Talk
+    room: Room
+    news: list[Any]
+
+    def counts(self, query: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.store._db.execute(query)]
+
+    def attempts(self) -> list[tuple[Any, ...]]:
+        return self.counts("SELECT turn, outcome FROM attempts ORDER BY id")
+
+    def outcome(self) -> tuple[Any, ...]:
+        return self.counts("SELECT outcome, reason FROM trajectories")[0]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "study.db")
+    store.begin_run(None, {})
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def make_talk() -> Callable[..., Talk]:
+    def make(speakers: int = 2, countermeasure: Any = None, **rules: Any) -> Talk:
+        sampling = Sampling(temperature=0.5, max_tokens=20)
+        cast = tuple(Speaker(f"s{n}", "m", sampling) for n in range(1, speakers + 1))
+        rule = Rules(**({"turns": 6} | rules))
+        return Talk("solo", Prompt("p", "Begin."), 1, cast, rule, 7, countermeasure)
+
+    return make
+
+
+@pytest.fixture
+def stage(store: Store) -> Callable[..., Stage]:
+    def make(talk: Talk, answer: Answer, *, brake: Brake | None = None, **room: Any) -> Stage:
+        store.enter_talks([talk])
+        news: list[Any] = []
+        models = room.pop("models", {"m": Script(answer)})
+        inside = {"retry_wait": 0.0, "publish": news.append} | room
+        return Stage(store, talk, Room(models, store, brake or Brake(), **inside), news)
+
+    return make
+
+
+@pytest.fixture
+def same_thrice() -> type[SameThrice]:
+    return SameThrice
+
+
+@pytest.fixture
+def script() -> type[Script]:
+    return Script
