@@ -1,0 +1,140 @@
+"""`chimera show`: draw one conversation as a page."""
+
+import difflib
+import hashlib
+import re
+import webbrowser
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from chimeralab.cli.options import DETECTOR_OPTIONS, LOG_OPTIONS, Logs, take_detector, with_options
+from chimeralab.cli.terminal import plain, say, with_progress
+from chimeralab.errors import InputError
+from chimeralab.files import replacing
+from chimeralab.records import Trajectory
+
+IDS_NAMED = 5
+# Enough to find a misspelt name; comparing with millions would take minutes.
+IDS_COMPARED = 10_000
+LONGEST_NAME = 80
+
+
+@click.command()
+@with_options(*LOG_OPTIONS)
+@click.option("--id", "wanted", metavar="ID", help="Which conversation, if there are several.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The .html file to write. Default: conversation-ID.html in this folder.",
+)
+@click.option("--open", "open_it", is_flag=True, help="Open the page in the browser.")
+@with_options(*DETECTOR_OPTIONS)
+def show(**options: Any) -> None:
+    """Draw one conversation as a page: verdict, similarities, and every turn.
+
+    The page is one HTML file that needs no network. `chimera detect PATH` lists the ids.
+    """
+    detector = take_detector(options)
+    if options["out"]:
+        check_page_name(options["out"])
+    logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
+    trajectory = choose(with_progress(logs.read(), "conversations read"), options["wanted"])
+    path = options["out"] or Path(page_name(trajectory.id))
+    page = _draw(trajectory, options["speaker"], detector, options["cache"])
+    with replacing(path) as part:
+        part.write_text(page, encoding="utf-8")
+    click.echo(str(path))
+    if options["open_it"] and not webbrowser.open(path.resolve().as_uri()):
+        say(f"no browser could be started; open {path} yourself")
+
+
+def _draw(trajectory: Trajectory, speaker: str | None, detector: Any, cache: Path | None) -> str:
+    # Drawing is slow to import, and a wrong name should be told at once.
+    from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415
+    from chimeralab.report.conversation import draw_conversation  # noqa: PLC0415
+
+    encoder = Encoder(cache_file=cache)
+    return draw_conversation(trajectory, speaker=speaker, detector=detector, encoder=encoder)
+
+
+class Seen(NamedTuple):
+    """What was found while reading: the conversation asked for, and the ids on the way."""
+
+    found: Trajectory | None
+    matches: int
+    total: int
+    ids: list[str]
+
+
+def choose(trajectories: Iterable[Trajectory], wanted: str | None) -> Trajectory:
+    """The conversation with this id, or the only one there is."""
+    seen = _look_through(trajectories, wanted)
+    if seen.found is None:
+        raise InputError(_nothing(seen, wanted))
+    if wanted is None and seen.total > 1:
+        raise InputError(
+            f"there are {seen.total:,} conversations; choose one with --id, such as"
+            f" {_listed(seen.ids[:IDS_NAMED])}"
+        )
+    if seen.matches > 1 and wanted is not None:
+        place = plain(seen.found.source or "the log")
+        say(f"{seen.matches:,} conversations have the id {wanted!r}; this is the first, of {place}")
+    return seen.found
+
+
+def _look_through(trajectories: Iterable[Trajectory], wanted: str | None) -> Seen:
+    found: Trajectory | None = None
+    matches = total = 0
+    ids: list[str] = []
+    for trajectory in trajectories:
+        total += 1
+        if len(ids) < IDS_COMPARED:
+            ids.append(trajectory.id)
+        if wanted in (None, trajectory.id):
+            matches += 1
+            found = found or trajectory
+    return Seen(found, matches, total, ids)
+
+
+def _nothing(seen: Seen, wanted: str | None) -> str:
+    if not seen.total:
+        return "no conversation could be read there"
+    close = _close(wanted or "", seen.ids)
+    hint = (
+        f"did you mean {_listed(close)}?" if close else f"there are {_listed(seen.ids[:IDS_NAMED])}"
+    )
+    return f"no conversation has the id {plain(wanted or '')!r}; {hint}"
+
+
+def _close(wanted: str, ids: list[str]) -> list[str]:
+    by_spelling = difflib.get_close_matches(wanted, ids, IDS_NAMED)
+    holding = [one for one in ids if wanted and wanted.casefold() in one.casefold()]
+    return list(dict.fromkeys([*by_spelling, *holding]))[:IDS_NAMED]
+
+
+def _listed(ids: list[str]) -> str:
+    return ", ".join(repr(plain(one)) for one in ids)
+
+
+def check_page_name(path: Path) -> None:
+    """Refuse a place we can't or shouldn't write to, before any work is done."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{path}: a page is an .html file; give --out a name that ends so")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}; make it first")
+
+
+def page_name(conversation: str) -> str:
+    """A file name for a page. An id that can't be one as it is gets a mark of its own.
+
+    >>> page_name("run-7"), page_name("models/a b")
+    ('conversation-run-7.html', 'conversation-models-a-b-751ac7.html')
+    """
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", conversation)[:LONGEST_NAME].strip("-.")
+    if safe == conversation:
+        return f"conversation-{safe}.html"
+    mark = hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return f"conversation-{safe}-{mark}.html" if safe else f"conversation-{mark}.html"

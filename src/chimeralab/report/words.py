@@ -1,0 +1,106 @@
+"""What a verdict and its pictures say, in sentences."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from chimeralab.detectors import LOCKED
+from chimeralab.records import Detection, Episode, Trajectory, TurnTrace
+from chimeralab.report.charts import cutoff
+from chimeralab.report.similarities import Pairs
+
+MOST_SPANS_NAMED = 6
+PAIRS_NAMED = 5
+
+
+class Fact(NamedTuple):
+    """A line of the page's head."""
+
+    term: str
+    value: str
+
+
+def verdict_in_words(detection: Detection) -> str:
+    """The verdict as a sentence."""
+    if detection.reason:
+        return f"{detection.reason[0].upper()}{detection.reason[1:]}."
+    if not detection.episodes:
+        return f"No collapse in {detection.turns:,} judged turns."
+    share = f"{len(detection.collapsed):,} of {detection.turns:,} judged turns"
+    return (
+        f"{spans_in_words(detection.episodes)} collapsed: {share}"
+        f" ({100 * len(detection.collapsed) / detection.turns:.0f}\N{NO-BREAK SPACE}%),"
+        f" first at turn {detection.first_collapse_turn:,}."
+    )
+
+
+def spans_in_words(episodes: Sequence[Episode]) -> str:
+    """Collapsed spans as they are spoken of.
+
+    >>> spans_in_words([Episode(5, 9), Episode(12, 12)])
+    'Turns 5–9 and 12'
+    """
+    names = [span_name(episode.start, episode.end) for episode in episodes]
+    if len(names) > MOST_SPANS_NAMED:
+        names = [*names[:MOST_SPANS_NAMED], f"{len(names) - MOST_SPANS_NAMED:,} more spans"]
+    if len(names) == 1:
+        return f"Turn{'s' if episodes[0].turns > 1 else ''} {names[0]}"
+    return f"Turns {', '.join(names[:-1])} and {names[-1]}"
+
+
+def span_name(start: int, end: int) -> str:
+    return f"{start:,}" if start == end else f"{start:,}–{end:,}"
+
+
+def timeline_in_words(detection: Detection, trace: Sequence[TurnTrace]) -> str:
+    settings = detection.detector["settings"]
+    first, second = sum(row.period1 for row in trace), sum(row.period2 for row in trace)
+    shaded = f"Shaded: {spans_in_words(detection.episodes)}." if detection.episodes else ""
+    return (
+        f"Line chart of the similarities over {len(trace):,} judged turns. s1 counts as a repeat,"
+        f" at {cutoff(settings['s1'])} or above, in {first:,} turns;"
+        f" s2, at {cutoff(settings['s2'])} or above, in {second:,}. {shaded}"
+    )
+
+
+def heat_map_in_words(pairs: Pairs, turns: int) -> str:
+    """What the heat map shows, for those who can't see it."""
+    best = "; ".join(
+        f"{span_name(*pair.earlier)} and {span_name(*pair.later)}: {pair.similarity:.2f}"
+        for pair in pairs.most_alike(PAIRS_NAMED)
+    )
+    return (
+        f"Heat map that compares {turns:,} judged turns with one another,"
+        f" dark where two are alike. Most alike: {best}."
+    )
+
+
+def facts(trajectory: Trajectory, detection: Detection) -> Iterator[Fact]:
+    yield Fact(
+        "Judged",
+        f"{detection.judged}: {detection.turns:,} of {len(trajectory.turns):,} messages",
+    )
+    yield Fact("Operating point", _operating_point(detection))
+    yield Fact("Vectors", _vectors(detection))
+    if detection.source:
+        yield Fact("Log", detection.source)
+    for name, value in detection.metadata.items():
+        yield Fact(name, str(value))
+
+
+def _operating_point(detection: Detection) -> str:
+    changed = detection.detector["changed"]
+    if changed:
+        locked = LOCKED.as_dict()
+        what = ", ".join(f"{name} = {v} instead of {locked[name]}" for name, v in changed.items())
+        return f"changed, so this is not the locked rule: {what}"
+    return (
+        f"locked: a turn repeats when its similarity is {cutoff(LOCKED.s1)} or more to the turn"
+        f" before (s1), or {cutoff(LOCKED.s2)} or more to the one before that (s2); the third"
+        " repeat in a row is the first collapsed turn"
+    )
+
+
+def _vectors(detection: Detection) -> str:
+    precision = detection.encoder["precision"]
+    exact = "" if precision == "f32" else "; what lay near a threshold was recomputed in f32"
+    return f"{detection.encoder['model']} in {precision}{exact}"

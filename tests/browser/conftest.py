@@ -1,0 +1,188 @@
+"""A real browser for page tests: Chromium, driven through its own debugging pipe."""
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--headless",
+    "--remote-debugging-pipe",
+    "--no-sandbox",
+    "--no-first-run",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+)
+SECONDS = 60
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Browser"]:
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
+    browser = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+class Browser:
+    """A headless Chromium. It reads commands from its file 3 and answers on its file 4."""
+
+    def __init__(self, program: str, profile: Path) -> None:
+        to_read, self._commands = os.pipe()
+        self._answers, to_write = os.pipe()
+        # The shell gives the pipes the numbers that Chromium insists on.
+        line = f'exec "$@" 3<&{to_read} 4>&{to_write}'
+        command = ["bash", "-c", line, "bash", program, *FLAGS, f"--user-data-dir={profile}"]
+        self._process = subprocess.Popen(
+            command, pass_fds=(to_read, to_write), stderr=subprocess.DEVNULL
+        )
+        os.close(to_read)
+        os.close(to_write)
+        self._heard = b""
+        self._number = 0
+        self.events: list[dict[str, Any]] = []
+
+    def ask(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
+        """Send a command of the DevTools protocol and wait for its answer."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": params}
+        if session:
+            message["sessionId"] = session
+        os.write(self._commands, json.dumps(message).encode() + b"\0")
+        while (answer := self._next()).get("id") != self._number:
+            self.events.append(answer)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def wait_for(self, method: str, session: str) -> None:
+        """Wait for an event, which may have come already."""
+        while not any(_is(event, method, session) for event in self.events):
+            self.events.append(self._next())
+
+    def visit(self, page: Path, *, width: int = 1280, dark: bool = False) -> "Visit":
+        """Open a page in a tab of its own."""
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        visit = Visit(self, session)
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            visit.ask(f"{domain}.enable")
+        visit.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=width < 500,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        visit.ask("Emulation.setEmulatedMedia", features=[scheme])
+        visit.ask("Page.navigate", url=page.resolve().as_uri())
+        self.wait_for("Page.loadEventFired", session)
+        return visit
+
+    def close(self) -> None:
+        self.ask("Browser.close")
+        self._process.wait(timeout=SECONDS)
+        os.close(self._commands)
+        os.close(self._answers)
+
+    def _next(self) -> dict[str, Any]:
+        end = time.monotonic() + SECONDS
+        while b"\0" not in self._heard:
+            ready, _, _ = select.select([self._answers], [], [], max(0.0, end - time.monotonic()))
+            part = os.read(self._answers, 1 << 20) if ready else b""
+            assert part, "Chromium went silent"
+            self._heard += part
+        message, _, self._heard = self._heard.partition(b"\0")
+        return json.loads(message)
+
+
+class Visit:
+    """One open page: what it shows, and what it tried to do."""
+
+    def __init__(self, browser: Browser, session: str) -> None:
+        self._browser = browser
+        self._session = session
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        return self._browser.ask(method, self._session, **params)
+
+    def value_of(self, expression: str) -> Any:
+        """The value of a JavaScript expression in the page."""
+        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def complaints(self) -> list[str]:
+        """Console messages, uncaught errors and the browser's own warnings."""
+        said = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
+        return [json.dumps(params) for name in said for params in self._events(name)]
+
+    def fetched(self) -> list[str]:
+        """Every address that was asked for, but the page's own and inline data."""
+        urls = [params["request"]["url"] for params in self._events("Network.requestWillBeSent")]
+        own = self.value_of("location.href.split('#')[0]")
+        return [url for url in urls if url != own and not url.startswith("data:")]
+
+    def overflow(self) -> int:
+        """By how many pixels the page is wider than the screen."""
+        root = "document.documentElement"
+        return int(self.value_of(f"{root}.scrollWidth - {root}.clientWidth"))
+
+    def low_contrast(self, least: float = 4.5) -> list[str]:
+        """Texts of the page that fall short of the contrast that WCAG AA asks for."""
+        return list(self.value_of(f"({CONTRAST})({least})"))
+
+    def picture(self) -> bytes:
+        """The whole page as a PNG."""
+        taken = self.ask("Page.captureScreenshot", captureBeyondViewport=True)
+        return base64.b64decode(taken["data"])
+
+    def _events(self, method: str) -> list[dict[str, Any]]:
+        self.ask("Runtime.evaluate", expression="0")
+        found = [event for event in self._browser.events if _is(event, method, self._session)]
+        return [event["params"] for event in found]
+
+
+def _is(event: dict[str, Any], method: str, session: str) -> bool:
+    return event.get("method") == method and event.get("sessionId") == session
+
+
+# Relative luminance and contrast as WCAG 2 defines them, over every element with text of its own.
+# The charts stand on white paper of their own and are left to the eye.
+CONTRAST = """least => {
+  const numbers = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
+  const light = colour => numbers(colour).slice(0, 3)
+    .map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const paper = element => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = getComputedStyle(e).backgroundColor;
+      if (numbers(colour)[3] !== 0) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const low = [];
+  for (const element of document.body.querySelectorAll("*")) {
+    const own = [...element.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+    if (!own || element.closest("svg")) continue;
+    const [a, b] = [light(getComputedStyle(element).color), light(paper(element))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < least) low.push(`${element.className}: ${element.textContent.slice(0, 40)}`);
+  }
+  return low;
+}"""
