@@ -1,21 +1,32 @@
 """The table that `chimera detect` prints: the conversations, a count, and a summary by group."""
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import count
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.terminal import percent, plain, spans, sparkline
+from chimeralab.cli.terminal import percent, plain, shortened, spans, sparkline
 from chimeralab.detection import Measured
+from chimeralab.detection.verdict import CAVEATS
 from chimeralab.records import Detection
 from chimeralab.stats.intervals import Interval, t_interval, wilson
 
 MOST_ROWS = 40
+MIN_WIDTH = 80
+
+
+class Row(NamedTuple):
+    """A line of the table; rows compare by rate, and of equal ones the later is the lesser."""
+
+    rate: float
+    minus_order: int
+    nearest: list[float]
+    detection: Detection
 
 
 class ResultTable:
@@ -24,8 +35,10 @@ class ResultTable:
     def __init__(self, group_by: str | None) -> None:
         self._group_by = group_by
         self._order = count()
-        self._rows: list[tuple[float, int, list[Any]]] = []
+        self._rows: list[Row] = []
         self._all = Tally()
+        self._caveat_turns: Counter[str] = Counter()
+        self._caveat_talks: Counter[str] = Counter()
         self._groups: defaultdict[str, Tally] = defaultdict(Tally)
 
     @property
@@ -40,20 +53,27 @@ class ResultTable:
         self._all.add(detection)
         if self._group_by:
             self._groups[group_name(measured, self._group_by)].add(detection)
-        entry = (detection.collapse_rate or 0.0, -next(self._order), _cells(measured, detection))
+        for caveat in detection.warnings:
+            self._caveat_turns[caveat.code] += caveat.count
+            self._caveat_talks[caveat.code] += 1
+        nearest = np.fmax(measured.similarities[:, 0], measured.similarities[:, 1]).tolist()
+        rate = detection.collapse_rate or 0.0
+        row = Row(rate, -next(self._order), nearest, detection)
         keep = heapq.heappush if len(self._rows) < MOST_ROWS else heapq.heappushpop
-        keep(self._rows, entry)
+        keep(self._rows, row)
 
     def print_conversations(self, console: Console) -> None:
         """The rows in the order in which they were read."""
+        spare = console.width - MIN_WIDTH
+        id_width, spark_width = 22 + max(0, spare) // 2, min(40, 16 + max(0, spare) // 3)
         table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("conversation", overflow="fold", ratio=3)
-        for heading in ("turns", "collapsed", "first"):
+        table.add_column("conversation", no_wrap=True)
+        for heading in ("turns", "share", "first"):
             table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("similarity to the last two turns", no_wrap=True)
-        table.add_column("collapsed turns, notes", overflow="fold", ratio=2)
-        for _, _, cells in sorted(self._rows, key=lambda row: -row[1]):
-            table.add_row(*cells)
+        table.add_column("similarity", no_wrap=True)
+        table.add_column("where", no_wrap=True)
+        for row in sorted(self._rows, key=lambda row: -row.minus_order):
+            table.add_row(*_cells(row, id_width, spark_width))
         console.print(table)
         hidden = self.conversations - len(self._rows)
         if hidden:
@@ -64,8 +84,14 @@ class ResultTable:
             )
 
     def print_summary(self, console: Console) -> None:
-        console.print(f"\n{self._all.sentence()}")
+        console.print(f"\n{self._all.sentence()}", soft_wrap=True)
+        for code, caveat in CAVEATS.items():
+            if turns := self._caveat_turns[code]:
+                talks = self._caveat_talks[code]
+                note = f"Note: turns {caveat}: {turns:,} in {talks:,} conversations."
+                console.print(note, soft_wrap=True, style="dim")
         if self._group_by:
+            console.print()
             console.print(_group_table(self._group_by, self._groups))
 
 
@@ -92,7 +118,8 @@ class Tally:
         short = f" {unjudged:,} too short for a verdict." if unjudged else ""
         if not self.judged:
             return f"No conversation is long enough for a verdict.{short}"
-        share = f"{percent(self.collapsed / self.judged)}, {_between(self.incidence_interval())}"
+        interval = _between(self.incidence_interval())
+        share = f"{percent(self.collapsed / self.judged)}; 95 % interval {interval}"
         return f"{self.collapsed:,} of {self.judged:,} conversations collapsed ({share}).{short}"
 
     def incidence_interval(self) -> Interval:
@@ -113,35 +140,22 @@ def group_name(measured: Measured, field: str) -> str:
     return str(value) if value not in (None, "") else f"(no {field})"
 
 
-def _cells(measured: Measured, detection: Detection) -> list[Any]:
-    nearest = np.fmax(measured.similarities[:, 0], measured.similarities[:, 1])
+def _cells(row: "Row", id_width: int, spark_width: int) -> list[str | Text]:
+    detection = row.detection
     collapsed = set(detection.collapsed)
     marked = [turn in collapsed for turn in range(1, detection.turns + 1)]
     return [
-        Text(plain(detection.id)),
+        Text(shortened(plain(detection.id), id_width)),
         str(detection.turns),
         Text(percent(detection.collapse_rate), style="red" if collapsed else ""),
         str(detection.first_collapse_turn or "–"),
-        sparkline(nearest.tolist(), marked),
-        _notes(detection),
+        sparkline(row.nearest, marked, spark_width),
+        Text("too short for a verdict") if detection.reason else _spans(detection),
     ]
 
 
-def _notes(detection: Detection) -> Text:
-    notes = [f"{warning.count} {_SHORT[warning.code]}" for warning in detection.warnings]
-    if detection.reason:
-        notes.insert(0, "too short for a verdict")
-    text = Text(spans(detection.episodes), style="bold red")
-    separator = "; " if detection.episodes and notes else ""
-    return text.append(separator + "; ".join(notes), style="not bold default")
-
-
-_SHORT = {
-    "blank_turns": "blank",
-    "truncated_turns": "cut at 256 pieces",
-    "repaired_turns": "with broken characters",
-    "longer_cycle": "in a longer cycle, not counted",
-}
+def _spans(detection: Detection) -> Text:
+    return Text(spans(detection.episodes), style="bold red")
 
 
 def _group_table(field: str, groups: dict[str, Tally]) -> Table:

@@ -57,9 +57,7 @@ def cli() -> None:
 def main() -> None:
     """Run, and exit with 0 (ok), 1 (a check failed) or 2 (bad input)."""
     try:
-        cli.main(standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        sys.exit(cli.main(standalone_mode=False) or 0)
     except click.ClickException as error:
         error.show()
         sys.exit(2)

@@ -33,6 +33,16 @@ def plain(text: str) -> str:
     return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
+def shortened(text: str, width: int) -> str:
+    """A long name without its middle.
+
+    >>> shortened("logs/2026/run-17.jsonl", 12)
+    'logs/202…onl'
+    """
+    tail = width // 3
+    return text if len(text) <= width else text[: width - tail] + "…" + text[len(text) - tail + 1 :]
+
+
 def sparkline(values: Sequence[float], marked: Sequence[bool], width: int = 40) -> Text:
     """Similarities from 0 to 1 as bars; marked ones in red. Long series are squeezed.
 

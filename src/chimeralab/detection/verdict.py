@@ -102,15 +102,14 @@ def _caveats(measured: Measured, signals: Sequence[Signal], detector: Locked) ->
     for code, count in counts.items():
         if count:
             plural = "turn" if count == 1 else "turns"
-            yield Caveat(code, count, f"{count} {plural} {_CAVEATS[code]}")
+            yield Caveat(code, count, f"{count} {plural} {CAVEATS[code]}")
 
 
-_CAVEATS = {
-    "blank_turns": "empty or without a word",
-    "truncated_turns": "longer than 256 word pieces, judged by the head alone",
-    "repaired_turns": "with broken characters, which were replaced before judging",
-    "longer_cycle": "repeat what was said three or more turns before: a cycle that this rule,"
-    " which looks back two turns, does not count",
+CAVEATS = {
+    "blank_turns": "without a word, judged as they are",
+    "truncated_turns": "longer than 256 word pieces, judged by their head alone",
+    "repaired_turns": "with broken characters, replaced before judging",
+    "longer_cycle": "in a cycle of three or more turns, which this rule does not count",
 }
 
 

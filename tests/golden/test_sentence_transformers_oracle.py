@@ -1,0 +1,53 @@
+"""Verdicts equal those from sentence-transformers in f32; runs where it is installed."""
+
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import reference
+from chimeralab import LOCKED, Trajectory, detect_all, readers
+from chimeralab.detectors import Lags
+from chimeralab.embedding.encoder import Encoder
+from chimeralab.embedding.similarity import lag_similarities
+from chimeralab.series import judged
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+pytest.importorskip("sentence_transformers", reason="sentence-transformers comes with make bench")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> object:
+    return reference.load(tmp_path_factory.mktemp("minilm"))
+
+
+def flips(model: object, talks: Iterable[Trajectory], speaker: str | None) -> list[str]:
+    """Conversations whose verdict by our vectors is not that by theirs."""
+    talks = list(talks)
+    found = detect_all(talks, speaker=speaker, encoder=Encoder())
+    return [
+        talk.id
+        for talk, detection in zip(talks, found, strict=True)
+        if detection.collapsed != by_reference(model, judged(talk, speaker).turns)
+    ]
+
+
+def by_reference(model: object, turns: Iterable[object]) -> tuple[int, ...]:
+    vectors = model.encode([turn.text for turn in turns])  # type: ignore[attr-defined]
+    signals = LOCKED.judge(Lags(*row) for row in lag_similarities(np.array(vectors), 2).tolist())
+    return tuple(signal.turn for signal in signals if signal.collapsed)
+
+
+@pytest.mark.parametrize(
+    ("folder", "speaker", "most"), [("selfchats", None, None), ("dialogue-eval", "bot", 100)]
+)
+def test_no_verdict_flips(
+    model: object, folder: str, speaker: str | None, most: int | None
+) -> None:
+    path = DATA / folder / "conversations.jsonl"
+    if not path.exists():
+        pytest.skip(f"the public data set {folder} is not at hand")
+    assert flips(model, islice(readers.read(path), most), speaker) == []
