@@ -1,0 +1,73 @@
+"""The plain format, the one we write: an id and turns, each with a speaker and a text."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from chimeralab.readers.expect import Unreadable, kind, listing, mapping, text, text_or_none
+from chimeralab.readers.extras import everything, identity
+from chimeralab.readers.places import Place
+from chimeralab.records import Trajectory, Turn
+
+RESERVED = {"id", "turns", "metadata"}
+SEEDS = {"seed", "prompt"}
+UNSPOKEN = {"system", "tool"}
+
+
+def matches(value: Any) -> bool:
+    return isinstance(value, dict) and "turns" in value
+
+
+def read(value: Any, place: Place) -> Trajectory:
+    fields = mapping(value, "the line")
+    turns = tuple(_turn(turn, f"turns[{n}]") for n, turn in enumerate(listing(fields, "turns")))
+    name = identity(fields, "id") or place.default_id()
+    return Trajectory(name, turns, everything(fields, but={"id", "turns"}), str(place))
+
+
+def dumps(trajectory: Trajectory) -> str:
+    """One line of JSON that reads back as the same conversation.
+
+    >>> dumps(Trajectory("a", (Turn("Hi.", "Ann"),), {"model": "m"}))
+    '{"id": "a", "turns": [{"speaker": "Ann", "text": "Hi."}], "model": "m"}'
+    """
+    metadata = dict(trajectory.metadata)
+    hidden = {key: metadata.pop(key) for key in RESERVED & metadata.keys()}
+    fields = {"id": trajectory.id, "turns": [_fields(turn) for turn in trajectory.turns]}
+    nested = {"metadata": hidden} if hidden else {}
+    return json.dumps(fields | metadata | nested, allow_nan=False)
+
+
+def _turn(turn: Any, place: str) -> Turn:
+    match turn:
+        case str():
+            return Turn(turn)
+        case dict():
+            return _told(turn, place)
+        case _:
+            raise Unreadable(f"{place} is {kind(turn)}, not text or an object")
+
+
+def _told(fields: Mapping[str, Any], place: str) -> Turn:
+    speaker = text_or_none(fields, "speaker", place)
+    role = text_or_none(fields, "role", place)
+    model = text_or_none(fields, "model", place)
+    spoken = fields.get("spoken")
+    if spoken is None:
+        spoken = _is_spoken(speaker, role)
+    elif not isinstance(spoken, bool):
+        raise Unreadable(f"{place}.spoken is {kind(spoken)}, not true or false")
+    return Turn(text(fields, "text", place), speaker, role, model, spoken)
+
+
+def _is_spoken(speaker: str | None, role: str | None) -> bool:
+    names = {(speaker or "").lower(), (role or "").lower()}
+    return not names & UNSPOKEN and (role or "").lower() not in SEEDS
+
+
+def _fields(turn: Turn) -> dict[str, Any]:
+    given = {"speaker": turn.speaker, "role": turn.role, "text": turn.text, "model": turn.model}
+    fields: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    if turn.spoken != _is_spoken(turn.speaker, turn.role):
+        fields["spoken"] = turn.spoken
+    return fields
