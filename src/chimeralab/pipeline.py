@@ -1,0 +1,33 @@
+"""The steps of a study in order. Each does only what is missing: twice is as good as once."""
+
+from pathlib import Path
+
+from chimeralab.runner import Subscriber
+from chimeralab.study import RunOptions, RunSummary, Study, run_study
+from chimeralab.study.export import Format, export_study
+from chimeralab.study.lock import Lock
+from chimeralab.study.verify import Verification, verify_study
+
+
+def lock(study: Study) -> Lock:
+    """Freeze the plan, fully resolved, under a hash."""
+    return study.freeze()
+
+
+def run(
+    study: Study,
+    options: RunOptions | None = None,
+    publish: Subscriber = lambda news: None,
+) -> RunSummary:
+    """Hold the conversations that are missing; each turn is on disk before the next is asked."""
+    return run_study(study, options, publish)
+
+
+def verify(study: Study) -> Verification:
+    """Compute every hash anew and list what does not fit."""
+    return verify_study(study)
+
+
+def export(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
+    """Write the stored records for other tools."""
+    return export_study(study, kind, folder)

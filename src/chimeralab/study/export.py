@@ -1,0 +1,136 @@
+"""A study's records in the formats that others read: Parquet, CSV and JSON lines."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from chimeralab.errors import InputError
+from chimeralab.files import Columns, open_table, replacing
+from chimeralab.readers.plain import dumps
+from chimeralab.study.archive import Archive
+from chimeralab.study.folder import Study
+
+Format = Literal["parquet", "csv", "jsonl"]
+
+_TALK: Columns = {
+    "trajectory": str,
+    "condition": str,
+    "prompt": str,
+    "bucket": str,
+    "repeat": int,
+}
+TABLES: dict[str, Columns] = {
+    "trajectories": {
+        **_TALK,
+        "position": int,
+        "prompt_text": str,
+        "outcome": str,
+        "reason": str,
+        "ended": str,
+        "turns": int,
+        "opening": str,
+        "closing": str,
+    },
+    "turns": {
+        **_TALK,
+        "turn": int,
+        "speaker": str,
+        "model": str,
+        "text": str,
+        "finish": str,
+        "prompt_tokens": int,
+        "completion_tokens": int,
+        "cost": float,
+        "seconds": float,
+        "temperature": float,
+        "seed": int,
+        "reported_model": str,
+        "declared_revision": str,
+        "hash": str,
+    },
+    "attempts": {
+        "id": int,
+        "run": int,
+        **_TALK,
+        "turn": int,
+        "model": str,
+        "outcome": str,
+        "reason": str,
+        "rejected_text": str,
+        "seed": int,
+        "temperature": float,
+        "top_p": float,
+        "max_tokens": int,
+        "started": str,
+        "ended": str,
+        "prompt_tokens": int,
+        "completion_tokens": int,
+        "reported_model": str,
+        "cost": float,
+        "seconds": float,
+    },
+    "events": {**_TALK, "turn": int, "kind": str, "detail": str, "at": str},
+    "runs": {
+        "id": int,
+        "pid": int,
+        "host": str,
+        "version": str,
+        "lock": str,
+        "settings": str,
+        "started": str,
+        "ended": str,
+        "reason": str,
+    },
+}
+_QUERIES = {
+    "trajectories": "SELECT *, id AS trajectory FROM trajectories ORDER BY position",
+    "turns": (
+        "SELECT c.condition, c.prompt, c.bucket, c.repeat, a.*, t.* FROM turns t "
+        "JOIN trajectories c ON c.id = t.trajectory JOIN attempts a ON a.id = t.attempt "
+        "ORDER BY c.position, t.turn"
+    ),
+    "attempts": (
+        "SELECT c.condition, c.prompt, c.bucket, c.repeat, a.* FROM attempts a "
+        "JOIN trajectories c ON c.id = a.trajectory ORDER BY a.id"
+    ),
+    "events": (
+        "SELECT c.condition, c.prompt, c.bucket, c.repeat, e.* FROM events e "
+        "JOIN trajectories c ON c.id = e.trajectory ORDER BY e.id"
+    ),
+    "runs": "SELECT * FROM runs ORDER BY id",
+}
+
+
+def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
+    """Write the records into a folder; each file appears whole or not at all."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} can't be made ({error.strerror})") from error
+    if kind == "jsonl":
+        return (_write_conversations(study, folder / "trajectories.jsonl"),)
+    with study.archive() as archive:
+        return tuple(
+            _write_table(archive, study, name, folder / f"{name}.{kind}") for name in TABLES
+        )
+
+
+def _write_table(archive: Archive, study: Study, name: str, path: Path) -> Path:
+    revisions = {model: subject.revision for model, subject in study.plan.models.items()}
+    with open_table(path, TABLES[name]) as write:
+        for row in archive.rows(_QUERIES[name]):
+            write({**row, "declared_revision": revisions.get(row.get("model", ""))})
+    return path
+
+
+def _write_conversations(study: Study, path: Path) -> Path:
+    """One conversation a line, in the plain format that `chimera detect` reads."""
+    with replacing(path) as part, part.open("w", encoding="utf-8") as file:
+        for line in _lines(study):
+            print(line, file=file)
+    return path
+
+
+def _lines(study: Study) -> Iterator[str]:
+    for trajectory in study.trajectories():
+        yield dumps(trajectory)

@@ -1,0 +1,138 @@
+"""What a study will ask for before any of it is spent: calls, tokens, money, time, and advice."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from chimeralab.records import Record
+from chimeralab.runner import Prompt, Rules, Speaker
+from chimeralab.stats.planning import VarianceComponents, detectable_difference
+from chimeralab.study.plan import Condition, Plan
+from chimeralab.study.subjects import Greeting
+
+# Chat templates wrap every message in a few tokens of their own.
+TOKENS_A_MESSAGE = 8
+# How a difference between two conditions varied between prompts and between repeats in a published
+# study of 720 self-play conversations: the only figures there are before one has one's own.
+PUBLISHED = VarianceComponents(between=0.0505, within=0.0871)
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Record):
+    """The most that one model can be asked for, retries aside."""
+
+    model: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast(Record):
+    """The most that a study can take. What can't be known is None."""
+
+    conversations: int
+    calls: int
+    loads: tuple[Load, ...]
+    cost: float | None
+    hours: float | None
+    advice: tuple[str, ...]
+
+
+def forecast(plan: Plan, greetings: Sequence[Greeting] = ()) -> Forecast:
+    """Count everything at its longest; times need a greeting of every model."""
+    loads = tuple(_load(plan, model) for model in plan.models)
+    costs = [load.cost for load in loads if load.calls]
+    runs = len(plan.prompts) * plan.conversation.repeats
+    return Forecast(
+        conversations=len(plan.conditions) * runs,
+        calls=sum(load.calls for load in loads),
+        loads=loads,
+        cost=None if None in costs else sum(cost for cost in costs if cost is not None),
+        hours=_hours(loads, greetings, plan.run.concurrency),
+        advice=tuple(_advice(plan, loads)),
+    )
+
+
+def _load(plan: Plan, model: str) -> Load:
+    calls = prompt_tokens = completion_tokens = 0
+    rules, repeats = plan.conversation, plan.conversation.repeats
+    for condition in plan.conditions.values():
+        for turn in range(1, rules.turns + 1):
+            speaker = _speaker(condition, turn)
+            if speaker.model != model:
+                continue
+            times = len(plan.prompts) * repeats
+            calls += times
+            completion_tokens += times * speaker.sampling.max_tokens
+            prompt_tokens += times * _history(condition, turn)
+            prompt_tokens += repeats * _seeds(plan.prompts, speaker, condition, rules)
+    price = plan.models[model].price
+    cost = price.of(prompt_tokens, completion_tokens) if price else None
+    return Load(model, calls, prompt_tokens, completion_tokens, cost)
+
+
+def _speaker(condition: Condition, turn: int) -> Speaker:
+    return condition.speakers[(turn - 1) % len(condition.speakers)]
+
+
+def _history(condition: Condition, turn: int) -> int:
+    """Tokens of all turns before this one, each as long as it may be, and of the system prompt."""
+    earlier = (_speaker(condition, n).sampling.max_tokens for n in range(1, turn))
+    system = _speaker(condition, turn).system or ""
+    return sum(earlier) + _at_most(system) + TOKENS_A_MESSAGE * (turn + 1)
+
+
+def _seeds(prompts: Sequence[Prompt], speaker: Speaker, condition: Condition, rules: Rules) -> int:
+    if rules.seed_visible == "first" and speaker is not condition.speakers[0]:
+        return 0
+    return sum(_at_most(prompt.text) for prompt in prompts)
+
+
+def _at_most(text: str) -> int:
+    """No tokenizer in use makes more tokens of a text than it has bytes."""
+    return len(text.encode())
+
+
+def _hours(loads: Sequence[Load], greetings: Sequence[Greeting], concurrency: int) -> float | None:
+    """From the speed of one short answer, as if conversations never slowed each other down."""
+    speeds = {
+        greeting.model: greeting.completion_tokens / greeting.seconds
+        for greeting in greetings
+        if greeting.completion_tokens and greeting.seconds
+    }
+    if any(load.model not in speeds for load in loads if load.calls):
+        return None
+    seconds = sum(load.completion_tokens / speeds[load.model] for load in loads if load.calls)
+    return seconds / concurrency / 3600
+
+
+def _advice(plan: Plan, loads: Sequence[Load]) -> Iterator[str]:
+    prompts, repeats = len(plan.prompts), plan.conversation.repeats
+    if repeats > 1 and prompts > 1:
+        yield (
+            f"more prompts beat more repeats: at the same cost, {prompts * repeats} prompts x 1 "
+            f"repeat find {_found(prompts * repeats, 1)} where {prompts} x {repeats} find "
+            f"{_found(prompts, repeats)} (80 % power, with the variances of a published study)"
+        )
+    if prompts == 1:
+        yield "with one prompt nothing can be said about any other; add prompts"
+    if not plan.run.interleave and len(plan.conditions) > 1:
+        yield "without interleaving, whatever changes over time looks like a condition"
+    for load in loads:
+        if not load.calls and not _stands_in(plan, load.model):
+            yield f"[models.{load.model}] is named in no condition"
+    for name, condition in plan.conditions.items():
+        if plan.conversation.turns % len(condition.speakers):
+            yield f"[conditions.{name}] does not give its speakers equally many turns"
+
+
+def _found(prompts: int, repeats: int) -> str:
+    difference = detectable_difference(PUBLISHED, prompts, repeats)
+    return f"a difference of {difference:.3f}" if difference < 1 else "none at all"
+
+
+def _stands_in(plan: Plan, model: str) -> bool:
+    """Whether a model is there for a countermeasure to rotate to."""
+    measures = (condition.countermeasure for condition in plan.conditions.values())
+    return any(model in getattr(part.settings, "to", ()) for part in measures if part)

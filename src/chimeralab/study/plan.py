@@ -1,0 +1,202 @@
+"""The plan of a study: read from TOML, checked completely, every default written out."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chimeralab.detectors import DETECTORS
+from chimeralab.errors import InputError
+from chimeralab.models.replay import ReplaySettings
+from chimeralab.records import Record
+from chimeralab.runner import Price, Prompt, Rules, Speaker
+from chimeralab.runner.countermeasures import COUNTERMEASURES
+from chimeralab.runner.secrets import redact, secrets
+from chimeralab.study.casting import cast
+from chimeralab.study.prompts import read_prompts
+from chimeralab.study.reading import Part, choose, read_part, read_record, read_value
+from chimeralab.study.sections import (
+    EXTRA_TABLES,
+    About,
+    ConditionTable,
+    Declared,
+    Name,
+    PromptTable,
+    RunTable,
+    SamplingChange,
+)
+
+MODELS: dict[str, type] = {"replay": ReplaySettings}
+REQUIRED = ("study", "models", "conditions", "prompts")
+TABLES = (*REQUIRED, "sampling", "conversation", "detector", "run")
+# More than this in one prompt or plan is a file picked by mistake.
+LARGEST_PLAN = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Subject(Record):
+    """A model of the plan: which part, as which revision it is declared, at what price."""
+
+    part: Part
+    revision: str | None = None
+    price: Price | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition(Record):
+    """Who speaks, fully resolved, and what is done on collapse."""
+
+    speakers: tuple[Speaker, ...]
+    countermeasure: Part | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Record):
+    """A whole study as it was declared."""
+
+    study: About
+    models: Mapping[str, Subject]
+    conditions: Mapping[str, Condition]
+    conversation: Rules
+    prompts: tuple[Prompt, ...]
+    detector: Part
+    run: RunTable
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def needs_guard(self) -> bool:
+        """Whether the course of a conversation hangs on the detector."""
+        measures = any(condition.countermeasure for condition in self.conditions.values())
+        return measures or self.conversation.stop_early
+
+    @property
+    def outside_code(self) -> dict[str, type]:
+        """The parts that are loaded from code outside this package."""
+        parts = [self.detector, *(subject.part for subject in self.models.values())]
+        parts += [c.countermeasure for c in self.conditions.values() if c.countermeasure]
+        return {part.use: type(part.settings) for part in parts if ":" in part.use}
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan file. Whatever is wrong with it is said in one sentence, without any key."""
+    try:
+        return make_plan(_toml(path), path.parent)
+    except InputError as error:
+        raise InputError(redact(f"{path.name}: {error}")) from None
+
+
+def make_plan(tables: Mapping[str, Any], folder: Path) -> Plan:
+    """Resolve the tables of a plan. Files and code that it names are looked for in `folder`."""
+    _check_tables(tables)
+    _refuse_secrets(tables)
+    models = _named(tables, "models")
+    subjects = {name: _subject(name, table, folder) for name, table in models.items()}
+    plan = Plan(
+        study=read_record(About, tables["study"], "[study]"),
+        models=subjects,
+        conditions=_conditions(tables, folder),
+        conversation=read_record(Rules, tables.get("conversation", {}), "[conversation]"),
+        prompts=read_prompts(read_record(PromptTable, tables["prompts"], "[prompts]"), folder),
+        detector=read_part(
+            DETECTORS, {"use": "locked", **tables.get("detector", {})}, "[detector]", folder
+        ),
+        run=read_record(RunTable, tables.get("run", {}), "[run]"),
+        extras={
+            name: read_record(cls, tables.get(name, {}), f"[{name}]")
+            for name, cls in EXTRA_TABLES.items()
+        },
+    )
+    _check_together(plan)
+    return plan
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > LARGEST_PLAN:
+            raise InputError("this is too large for a plan")
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} can't be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError("this is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"no valid TOML: {error}") from error
+
+
+def _check_tables(tables: Mapping[str, Any]) -> None:
+    known = (*TABLES, *EXTRA_TABLES)
+    for name in tables:
+        choose(name, known, f"table [{name}]")
+    for name in REQUIRED:
+        if name not in tables:
+            raise InputError(f"there is no table [{name}]; a plan needs {', '.join(REQUIRED)}")
+
+
+def _refuse_secrets(tables: Mapping[str, Any]) -> None:
+    text = str(tables)
+    for name, value in secrets().items():
+        if value in text:
+            raise InputError(
+                f"the plan holds the value of the environment variable {name}; "
+                "take it out: keys are read from the environment and belong in no file"
+            )
+
+
+def _named(tables: Mapping[str, Any], table: str) -> Mapping[str, Any]:
+    named = tables[table]
+    if not isinstance(named, Mapping) or not named:
+        raise InputError(f"[{table}] is empty; it takes tables [{table}.NAME]")
+    for name in named:
+        read_value(Name, name, f"[{table}] the name")
+    return named
+
+
+def _subject(name: str, table: Any, folder: Path) -> Subject:
+    place = f"[models.{name}]"
+    table = dict(table) if isinstance(table, Mapping) else {}
+    common = {key: table.pop(key) for key in ("revision", "price", "sampling") if key in table}
+    declared = read_record(Declared, common, place)
+    return Subject(read_part(MODELS, table, place, folder), declared.revision, declared.price)
+
+
+def _conditions(tables: Mapping[str, Any], folder: Path) -> dict[str, Condition]:
+    sampling = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
+    by_model = {
+        name: read_record(SamplingChange, table.get("sampling", {}), f"[models.{name}.sampling]")
+        for name, table in tables["models"].items()
+    }
+    conditions = {}
+    for name, table in _named(tables, "conditions").items():
+        place = f"[conditions.{name}]"
+        read = read_record(ConditionTable, table, place)
+        speakers = cast(read, sampling, by_model, place)
+        conditions[name] = Condition(speakers, _countermeasure(read, by_model, place, folder))
+    return conditions
+
+
+def _countermeasure(
+    table: ConditionTable, models: Mapping[str, Any], place: str, folder: Path
+) -> Part | None:
+    if table.countermeasure is None:
+        return None
+    place = f"{place} countermeasure"
+    part = read_part(COUNTERMEASURES, table.countermeasure, place, folder)
+    for model in getattr(part.settings, "to", ()):
+        choose(model, models, f"model {model!r} in {place}")
+    return part
+
+
+def _check_together(plan: Plan) -> None:
+    """What no table can know of the others."""
+    unpriced = [name for name, subject in plan.models.items() if subject.price is None]
+    if plan.run.max_cost is not None and unpriced:
+        raise InputError(
+            f"[run] max_cost can't be held without a price for {', '.join(unpriced)}; "
+            f"set [models.{unpriced[0]}] price = {{ input = …, output = … }} (0 where it is free)"
+        )
+    if plan.needs_guard and getattr(plan.detector.settings, "marking", "causal") != "causal":
+        raise InputError(
+            "[detector] marking can't look back while stop_early or a countermeasure hangs on it; "
+            "use marking = 'causal'"
+        )

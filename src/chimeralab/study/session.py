@@ -1,0 +1,178 @@
+"""Running a study: what is missing is asked for, what is there is left alone."""
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import dataclass
+
+from chimeralab.detection import Guard
+from chimeralab.embedding import weights
+from chimeralab.embedding.encoder import default_encoder
+from chimeralab.errors import InputError
+from chimeralab.models.seam import Model
+from chimeralab.records import Record
+from chimeralab.runner import Brake, Limits, Room, RunStarted, Subscriber, Talk, converse_all
+from chimeralab.study.database import StoreError
+from chimeralab.study.flow import Arm, flow
+from chimeralab.study.folder import Study
+from chimeralab.study.interrupt import stopped_by_signals
+from chimeralab.study.lock import LockError, differences, resolve, summary
+from chimeralab.study.plan import Plan
+from chimeralab.study.store import Store
+from chimeralab.study.subjects import greet, open_models
+
+# What a stored turn takes on disk: its text at a generous five bytes a token, and its rows.
+BYTES_A_TOKEN = 5
+BYTES_A_TURN = 2_000
+SPARE_BYTES = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions(Record):
+    """What may differ from run to run without touching the plan; None is as planned."""
+
+    concurrency: int | None = None
+    max_cost: float | None = None
+    max_hours: float | None = None
+    watch: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary(Record):
+    """Where a study stands after a run, and why the run stopped if it had to."""
+
+    locked: bool
+    arms: tuple[Arm, ...]
+    stopped: str | None
+    seconds: float
+
+    @property
+    def complete(self) -> bool:
+        return not any(arm.open for arm in self.arms)
+
+
+def run_study(
+    study: Study,
+    options: RunOptions | None = None,
+    publish: Subscriber = lambda news: None,
+) -> RunSummary:
+    """Hold every planned conversation that has not come to its end yet."""
+    started = time.monotonic()
+    session = Session(study, options or RunOptions(), publish)
+    with study.occupied(), closing(Store(study.store_path)) as store:
+        stopped = session.go_on(store)
+    with study.archive() as archive:
+        arms = flow(archive)
+    return RunSummary(session.lock is not None, arms, stopped, time.monotonic() - started)
+
+
+class Session:
+    """One run of a study, from the check of its lock to the last stored turn."""
+
+    def __init__(self, study: Study, options: RunOptions, publish: Subscriber) -> None:
+        self.study = study
+        self.plan = study.plan
+        self.lock = study.checked_lock()
+        self.options = options
+        self.publish = publish
+        self.concurrency = options.concurrency or self.plan.run.concurrency
+
+    def go_on(self, store: Store) -> str | None:
+        """Run what is missing; returns why it stopped before the end, if it did."""
+        self._refuse_another_plan(store)
+        store.enter_talks(self.study.talks)
+        open_talks = store.open_talks()
+        missing = [talk for talk in self.study.talks if talk.id in open_talks]
+        if not missing:
+            return None
+        refuse_full_disk(self.study, missing)
+        store.begin_run(self.lock.sha256 if self.lock else None, self.options.as_dict())
+        stopped: str | None = "broken off by an error"
+        try:
+            stopped = asyncio.run(self._converse(store, missing))
+        finally:
+            with suppress(StoreError):  # what broke the run off is what has to be told
+                store.end_run(stopped)
+        return stopped
+
+    async def _converse(self, store: Store, missing: Sequence[Talk]) -> str | None:
+        patience = max(3, self.concurrency)
+        brake = Brake(self._limits(), spent=store.spent(), patience=patience)
+        self._tell_start(store, len(missing))
+        async with open_models(self.plan, self.study.path) as models:
+            with ThreadPoolExecutor(1) as judges, stopped_by_signals(brake):
+                await greet(models)
+                room = self._room(models, store, brake, judges)
+                await converse_all(missing, room, self.concurrency)
+        return brake.reason
+
+    def _limits(self) -> Limits:
+        run, options = self.plan.run, self.options
+        return Limits(
+            run.max_cost if options.max_cost is None else options.max_cost,
+            run.max_hours if options.max_hours is None else options.max_hours,
+        )
+
+    def _room(
+        self, models: Mapping[str, Model], store: Store, brake: Brake, judges: Executor
+    ) -> Room:
+        return Room(
+            models=models,
+            journal=store,
+            brake=brake,
+            prices={n: s.price for n, s in self.plan.models.items() if s.price},
+            watch=watcher(self.plan, self.options.watch),
+            judges=judges,
+            retry_wait=self.plan.run.retry_wait,
+            publish=self.publish,
+        )
+
+    def _tell_start(self, store: Store, missing: int) -> None:
+        talks = len(self.study.talks)
+        turns = talks * self.plan.conversation.turns
+        done = RunStarted(talks, talks - missing, turns, store.turns_stored(), store.spent())
+        self.publish(done)
+
+    def _refuse_another_plan(self, store: Store) -> None:
+        """Half a study under one plan and half under another is no study."""
+        resolved, lock = resolve(self.plan), self.lock.sha256 if self.lock else ""
+        kept = store.kept("resolved")
+        if kept is None:
+            store.keep(resolved=json.dumps(resolved, sort_keys=True), lock=lock)
+        elif store.kept("lock") != lock:
+            raise LockError(
+                f"{self.study.store_path} was run under another lock than plan.lock is now; "
+                "restore that lock, or start a new study"
+            )
+        elif changes := differences(json.loads(kept), json.loads(json.dumps(resolved))):
+            raise LockError(
+                "the plan has changed since this study was run (then → now):\n"
+                f"{summary(changes)}\nundo the change, or start a new study with the new plan"
+            )
+
+
+def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
+    """What starts a guard. Watching for its own sake must not make anyone download an encoder."""
+    causal = getattr(plan.detector.settings, "marking", "causal") == "causal"
+    at_hand = wanted and causal and weights.locate("minilm") is not None
+    if not (plan.needs_guard or at_hand):
+        return None
+    encoder = default_encoder()
+    return lambda: Guard(plan.detector.settings, encoder)
+
+
+def refuse_full_disk(study: Study, talks: Sequence[Talk]) -> None:
+    """Raise when what is still to come may not fit."""
+    tokens = max(speaker.sampling.max_tokens for talk in talks for speaker in talk.speakers)
+    turns = len(talks) * study.plan.conversation.turns
+    needed = turns * (tokens * BYTES_A_TOKEN + BYTES_A_TURN) + SPARE_BYTES
+    free = shutil.disk_usage(study.path).free
+    if free < needed:
+        raise InputError(
+            f"the disk of {study.path} has {free / 1e6:.0f} MB left and this study may need "
+            f"{needed / 1e6:.0f} MB; free some space first"
+        )

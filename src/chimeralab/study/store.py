@@ -1,0 +1,208 @@
+"""The journal of a study's runs, kept in SQLite: every turn is on disk before the next is asked."""
+
+import json
+import os
+import platform
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import chimeralab
+from chimeralab.models.seam import Request
+from chimeralab.records import Record
+from chimeralab.runner import Answer, Event, Said, Talk
+from chimeralab.study.chain import link, opening
+from chimeralab.study.database import StoreError, open_to_write, plainly, transaction
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry(Record):
+    """One run of a study, as it was started."""
+
+    id: int
+    pid: int
+    host: str
+    started: str
+    ended: str | None
+
+
+class Store:
+    """Writes what a run does; there is one writer at a time. It is the runner's `Journal`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db = open_to_write(path)
+        self._run = 0
+
+    def close(self) -> None:
+        self._db.close()
+
+    def last_run(self) -> RunEntry | None:
+        row = self._row("SELECT id, pid, host, started, ended FROM runs ORDER BY id DESC LIMIT 1")
+        return RunEntry(*row) if row else None
+
+    def kept(self, key: str) -> str | None:
+        """What the store says about the whole study under a key."""
+        row = self._row("SELECT value FROM study WHERE key = ?", key)
+        return row[0] if row else None
+
+    def keep(self, **values: str) -> None:
+        with transaction(self._db, self.path) as db:
+            db.executemany("INSERT OR REPLACE INTO study VALUES (?, ?)", values.items())
+
+    def begin_run(self, lock: str | None, settings: Mapping[str, Any]) -> int:
+        """Enter a run, and close what a killed one has left open."""
+        row = (
+            os.getpid(),
+            platform.node(),
+            chimeralab.__version__,
+            lock,
+            json.dumps(settings),
+            _now(),
+        )
+        with transaction(self._db, self.path) as db:
+            db.execute("UPDATE runs SET ended = ?, reason = 'killed' WHERE ended IS NULL", [_now()])
+            db.execute(
+                "UPDATE attempts SET outcome = 'interrupted', "
+                "reason = 'the run was killed while this was in flight' WHERE outcome IS NULL"
+            )
+            cursor = db.execute(
+                "INSERT INTO runs (pid, host, version, lock, settings, started) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                row,
+            )
+            self._run = cursor.lastrowid or 0
+        return self._run
+
+    def end_run(self, reason: str | None) -> None:
+        with transaction(self._db, self.path) as db:
+            db.execute(
+                "UPDATE runs SET ended = ?, reason = ? WHERE id = ?", (_now(), reason, self._run)
+            )
+
+    def enter_talks(self, talks: Iterable[Talk]) -> None:
+        """Put down what is planned, before any of it is run."""
+        with transaction(self._db, self.path) as db:
+            db.executemany(
+                "INSERT OR IGNORE INTO trajectories "
+                "(id, position, condition, prompt, bucket, prompt_text, repeat, opening) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (_talk_row(n, talk) for n, talk in enumerate(talks, start=1)),
+            )
+
+    def open_talks(self) -> set[str]:
+        """The conversations that have not come to their end."""
+        return {row[0] for row in self._rows("SELECT id FROM trajectories WHERE outcome IS NULL")}
+
+    def spent(self) -> float:
+        return float(self._row("SELECT coalesce(sum(cost), 0) FROM attempts")[0])
+
+    def turns_stored(self) -> int:
+        return int(self._row("SELECT count(*) FROM turns")[0])
+
+    def said(self, talk: str) -> list[Said]:
+        rows = self._rows(
+            "SELECT turn, speaker, model, text, finish FROM turns WHERE trajectory = ? "
+            "ORDER BY turn",
+            talk,
+        )
+        return [Said(*row) for row in rows]
+
+    def events(self, talk: str) -> list[Event]:
+        rows = self._rows(
+            "SELECT turn, kind, detail FROM events WHERE trajectory = ? ORDER BY id", talk
+        )
+        return [Event(turn, kind, json.loads(detail)) for turn, kind, detail in rows]
+
+    def turned_down(self, talk: str, turn: int) -> dict[str, int]:
+        rows = self._rows(
+            "SELECT outcome, count(*) FROM attempts WHERE trajectory = ? AND turn = ? "
+            "AND outcome IN ('empty', 'refusal') GROUP BY outcome",
+            talk,
+            turn,
+        )
+        return dict(rows)
+
+    def open_attempt(self, model: str, request: Request) -> int:
+        how = request.sampling
+        row = (self._run, request.conversation, request.turn, model, request.seed)
+        with transaction(self._db, self.path) as db:
+            cursor = db.execute(
+                "INSERT INTO attempts (run, trajectory, turn, model, seed, temperature, top_p, "
+                "max_tokens, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, how.temperature, how.top_p, how.max_tokens, _now()),
+            )
+        return cursor.lastrowid or 0
+
+    def close_attempt(self, attempt: int, answer: Answer) -> None:
+        with transaction(self._db, self.path) as db:
+            _close_attempt(db, attempt, answer)
+
+    def add_turn(self, attempt: int, talk: Talk, said: Said, answer: Answer) -> None:
+        with transaction(self._db, self.path) as db:
+            _close_attempt(db, attempt, answer)
+            row = (talk.id, *said.as_dict().values(), attempt)
+            chained = link(self._last_hash(talk.id, said.turn), said)
+            db.execute("INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, chained))
+
+    def add_event(self, talk: str, event: Event) -> None:
+        row = (talk, event.turn, event.kind, json.dumps(event.detail, sort_keys=True), _now())
+        with transaction(self._db, self.path) as db:
+            db.execute(
+                "INSERT INTO events (trajectory, turn, kind, detail, at) VALUES (?, ?, ?, ?, ?)",
+                row,
+            )
+
+    def finish(self, talk: str, outcome: str, reason: str | None) -> None:
+        turns = self._row("SELECT count(*) FROM turns WHERE trajectory = ?", talk)[0]
+        row = (outcome, reason, _now(), turns, self._last_hash(talk, turns + 1), talk)
+        with transaction(self._db, self.path) as db:
+            db.execute(
+                "UPDATE trajectories SET outcome = ?, reason = ?, ended = ?, turns = ?, "
+                "closing = ? WHERE id = ?",
+                row,
+            )
+
+    def _last_hash(self, talk: str, turn: int) -> str:
+        if turn == 1:
+            row = self._row("SELECT opening FROM trajectories WHERE id = ?", talk)
+        else:
+            query = "SELECT hash FROM turns WHERE trajectory = ? AND turn = ?"
+            row = self._row(query, talk, turn - 1)
+        if row is None:
+            raise StoreError(f"{self.path}: {talk} has no turn {turn - 1} to go on from")
+        return str(row[0])
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        with plainly(self.path):
+            return self._db.execute(query, values).fetchall()
+
+    def _row(self, query: str, *values: Any) -> Any:
+        with plainly(self.path):
+            return self._db.execute(query, values).fetchone()
+
+
+def _close_attempt(db: sqlite3.Connection, attempt: int, answer: Answer) -> None:
+    reply = answer.reply
+    counts = (reply.prompt_tokens, reply.completion_tokens, reply.reported_model) if reply else ()
+    rejected = reply.text if reply and answer.outcome != "answered" else None
+    row = (_now(), answer.outcome, answer.reason, rejected, *(counts or (None, None, None)))
+    db.execute(
+        "UPDATE attempts SET ended = ?, outcome = ?, reason = ?, rejected_text = ?, "
+        "prompt_tokens = ?, completion_tokens = ?, reported_model = ?, cost = ?, seconds = ? "
+        "WHERE id = ?",
+        (*row, answer.cost, answer.seconds, attempt),
+    )
+
+
+def _talk_row(position: int, talk: Talk) -> tuple[Any, ...]:
+    prompt = talk.prompt
+    about = (talk.condition, prompt.id, prompt.bucket, prompt.text, talk.repeat)
+    return (talk.id, position, *about, opening(talk.id, prompt))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

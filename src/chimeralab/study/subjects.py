@@ -1,0 +1,72 @@
+"""The models of a plan, made ready: opened, and asked once whether they answer."""
+
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chimeralab.errors import ChimeraError, InputError
+from chimeralab.models.seam import Message, Model, Request, Sampling
+from chimeralab.records import Record
+from chimeralab.runner.secrets import redact
+from chimeralab.study.plan import Plan
+
+HELLO = Request(
+    (Message("user", "Say hello in one short sentence."),),
+    Sampling(temperature=0.0, top_p=1.0, max_tokens=16),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting(Record):
+    """What a model answered when it was asked once, and how fast."""
+
+    model: str
+    reported_model: str | None
+    completion_tokens: int | None
+    seconds: float
+
+
+@asynccontextmanager
+async def open_models(plan: Plan, folder: Path) -> AsyncIterator[dict[str, Model]]:
+    """The models by their names in the plan; two names for the same settings share one."""
+    opened: dict[str, Model] = {}
+    try:
+        for name, subject in plan.models.items():
+            if repr(subject.part) not in opened:
+                with saying(name):
+                    opened[repr(subject.part)] = _placed(subject.part.settings, folder).open()
+        yield {name: opened[repr(subject.part)] for name, subject in plan.models.items()}
+    finally:
+        for model in opened.values():
+            if hasattr(model, "close"):
+                await model.close()
+
+
+def _placed(settings: Any, folder: Path) -> Any:
+    """Settings that name files say how they are found from the folder of the study."""
+    return settings.within(folder) if hasattr(settings, "within") else settings
+
+
+async def greet(models: Mapping[str, Model]) -> tuple[Greeting, ...]:
+    """Ask every model once, so that one that is out of reach is known before anything is spent."""
+    return tuple([await _greet(name, model) for name, model in models.items()])
+
+
+async def _greet(name: str, model: Model) -> Greeting:
+    started = time.perf_counter()
+    with saying(name):
+        reply = await model.reply(HELLO)
+    seconds = time.perf_counter() - started
+    return Greeting(name, reply.reported_model, reply.completion_tokens, seconds)
+
+
+@contextmanager
+def saying(name: str) -> Iterator[None]:
+    """Name the model that can't be used, and keep keys out of what is said about it."""
+    try:
+        yield
+    except ChimeraError as error:
+        raise InputError(f"[models.{name}] can't be used: {redact(str(error))}") from error

@@ -1,0 +1,147 @@
+"""Is a study still what it was? Every hash is computed anew, from the plan to the last turn."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from chimeralab.records import Record
+from chimeralab.runner import Prompt, Said, Talk
+from chimeralab.study.archive import Archive, Row
+from chimeralab.study.chain import link, opening
+from chimeralab.study.folder import Study
+from chimeralab.study.lock import Lock, LockError, differences, digest, resolve
+
+
+class Finding(NamedTuple):
+    """Something that is not as it was locked or stored."""
+
+    place: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification(Record):
+    """What was recomputed, and all that did not fit."""
+
+    locked: bool
+    conversations: int
+    turns: int
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+
+def verify_study(study: Study) -> Verification:
+    """Recompute everything. Nothing is written."""
+    findings: list[Finding] = []
+    lock = _read_lock(study, findings)
+    notes = [] if lock or findings else ["there is no plan.lock: the study is exploratory"]
+    if lock:
+        findings += _plan_findings(study, lock, notes)
+    conversations = turns = 0
+    if study.store_path.exists():
+        with study.archive() as archive:
+            findings += _store_findings(archive, study, lock)
+            conversations = archive.value("SELECT count(*) FROM trajectories")
+            turns = archive.value("SELECT count(*) FROM turns")
+    else:
+        notes.append("nothing has been run yet")
+    return Verification(lock is not None, conversations, turns, tuple(findings), tuple(notes))
+
+
+def _read_lock(study: Study, findings: list[Finding]) -> Lock | None:
+    try:
+        return study.lock
+    except LockError as error:
+        findings.append(Finding("plan.lock", str(error)))
+        return None
+
+
+def _plan_findings(study: Study, lock: Lock, notes: list[str]) -> Iterator[Finding]:
+    present = json.loads(json.dumps(resolve(study.plan)))
+    then, now = lock.resolved.get("chimeralab"), present["chimeralab"]
+    if then != now:
+        notes.append(f"locked with chimera-lab {then}, verified with {now}")
+    for change in differences({**lock.resolved, "chimeralab": now}, present):
+        yield Finding("plan.toml", f"not as locked: {change}")
+
+
+def _store_findings(archive: Archive, study: Study, lock: Lock | None) -> Iterator[Finding]:
+    place = archive.path.name
+    sound = archive.value("PRAGMA integrity_check")
+    if sound != "ok":
+        yield Finding(place, f"the database is damaged: {sound}")
+        return
+    kept = {row["key"]: row["value"] for row in archive.rows("SELECT key, value FROM study")}
+    if kept.get("lock", "") != (lock.sha256 if lock else ""):
+        yield Finding(place, "it was run under another lock than plan.lock is now")
+    if lock and "resolved" in kept and digest(json.loads(kept["resolved"])) != lock.sha256:
+        yield Finding(place, "the plan that it keeps is not the locked one")
+    planned = {talk.id: talk for talk in study.talks}
+    stored = {row["id"] for row in archive.rows("SELECT id FROM trajectories")}
+    yield from (Finding(name, "planned, but not in the store") for name in planned.keys() - stored)
+    for row in archive.talks():
+        if row["id"] in planned:
+            yield from _talk_findings(row, planned[row["id"]], list(archive.turns(row["id"])))
+        else:
+            yield Finding(row["id"], "in the store, but not planned")
+    yield from _attempt_findings(archive)
+
+
+def _talk_findings(row: Row, talk: Talk, turns: list[Row]) -> Iterator[Finding]:
+    prompt = Prompt(row["prompt"], row["prompt_text"], row["bucket"])
+    about = (row["condition"], prompt, row["repeat"])
+    if about != (talk.condition, talk.prompt, talk.repeat):
+        yield Finding(talk.id, "its prompt, condition or repeat is not the planned one")
+    if row["opening"] != opening(talk.id, prompt):
+        yield Finding(talk.id, "its opening hash does not fit its prompt")
+    yield from _chain_findings(row, turns)
+    yield from _cast_findings(talk, turns)
+    if row["outcome"] == "completed" and len(turns) != talk.rules.turns:
+        yield Finding(talk.id, f"completed with {len(turns)} of {talk.rules.turns} turns")
+
+
+def _chain_findings(row: Row, turns: list[Row]) -> Iterator[Finding]:
+    previous = row["opening"]
+    for number, turn in enumerate(turns, start=1):
+        said = Said(*(turn[key] for key in ("turn", "speaker", "model", "text", "finish")))
+        if turn["turn"] != number:
+            yield Finding(row["id"], f"turn {number} is missing")
+            return
+        if turn["hash"] != link(previous, said):
+            yield Finding(row["id"], f"turn {number} is not the one that was stored")
+            return
+        previous = turn["hash"]
+    if row["outcome"] is not None and (row["closing"], row["turns"]) != (previous, len(turns)):
+        yield Finding(row["id"], f"it ended with {row['turns']} turns and now has {len(turns)}")
+
+
+def _cast_findings(talk: Talk, turns: Iterable[Row]) -> Iterator[Finding]:
+    """A countermeasure may put another model in a speaker's place, but never another speaker."""
+    for turn in turns:
+        planned = talk.speakers[talk.slot(turn["turn"])]
+        if turn["speaker"] != planned.name:
+            yield Finding(talk.id, f"turn {turn['turn']} is by another speaker than planned")
+        elif turn["model"] != planned.model and talk.countermeasure is None:
+            yield Finding(talk.id, f"turn {turn['turn']} is by another model than planned")
+
+
+# Every answered attempt is exactly one turn: a turn that was taken out at the end of an unfinished
+# conversation, where no hash follows it, still leaves its attempt behind.
+_LONE_ATTEMPTS = """
+    SELECT a.trajectory, a.turn, 'was answered, but is not there' AS problem FROM attempts a
+    LEFT JOIN turns t ON t.attempt = a.id AND t.trajectory = a.trajectory AND t.turn = a.turn
+    WHERE a.outcome = 'answered' AND t.attempt IS NULL
+    UNION ALL
+    SELECT t.trajectory, t.turn, 'is there, but was never answered' FROM turns t
+    LEFT JOIN attempts a ON a.id = t.attempt AND a.outcome = 'answered'
+    WHERE a.id IS NULL
+"""
+
+
+def _attempt_findings(archive: Archive) -> Iterator[Finding]:
+    for row in archive.rows(_LONE_ATTEMPTS):
+        yield Finding(row["trajectory"], f"turn {row['turn']} {row['problem']}")

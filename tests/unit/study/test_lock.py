@@ -1,0 +1,135 @@
+"""After the lock nothing changes: not the plan, not a prompt, not a default, not the code."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import chimeralab
+from chimeralab.study import LockError, Study, run_study
+from chimeralab.study.lock import digest
+
+
+def reread(study):
+    return Study(study.path)
+
+
+def change(study, old, new, file="plan.toml"):
+    path = study.path / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    return reread(study)
+
+
+def test_locking_twice_changes_nothing(make_study):
+    study = make_study()
+    first = study.freeze()
+    before = study.lock_path.read_bytes()
+    assert reread(study).freeze() == first
+    assert study.lock_path.read_bytes() == before
+
+
+def test_the_lock_holds_every_default_and_every_prompt(make_study):
+    resolved = make_study().freeze().resolved
+    assert resolved["conversation"]["on_failure"] == "retry 5 then pause"
+    assert resolved["detector"]["settings"]["s1"] == 0.92
+    assert resolved["conditions"]["solo"]["speakers"][0]["sampling"]["top_p"] == 0.95
+    assert [prompt["text"] for prompt in resolved["prompts"]] == ["Begin.", "Start."]
+    assert resolved["chimeralab"] == chimeralab.__version__
+    assert len(resolved["encoder"]["model.safetensors"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("turns = 6", "turns = 7", "conversation.turns: 6 → 7"),
+        ("seed = 3", "seed = 4", "run.seed: 3 → 4"),
+        ("Begin.", "Begin!", r"prompts\[p1\].text: \"Begin.\" → \"Begin!\""),
+        ("[run]", "[detector]\ns1 = 0.9\n[run]", "detector.settings.s1: 0.92 → 0.9"),
+        ('name = "critic"', 'name = "sceptic"', 'speakers.*name: "critic" → "sceptic"'),
+    ],
+)
+def test_locked_plan_cannot_change(old, new, named, make_study):
+    study = make_study()
+    study.freeze()
+    changed = change(study, old, new)
+    with pytest.raises(LockError, match=named):
+        run_study(changed)
+    assert not study.store_path.exists()
+
+
+def test_a_comment_is_no_change(make_study):
+    study = make_study()
+    study.freeze()
+    assert change(study, "turns = 6", "turns = 6 # as agreed").checked_lock()
+
+
+def test_a_changed_default_breaks_the_lock(make_study):
+    study = make_study()
+    study.freeze()
+    later = reread(study)
+    plan = later.plan
+    later.__dict__["plan"] = replace(plan, run=replace(plan.run, concurrency=9))
+    with pytest.raises(LockError, match=r"run.concurrency: 8 → 9"):
+        later.checked_lock()
+
+
+def test_changed_code_breaks_the_lock(make_study):
+    study = make_study()
+    study.freeze()
+    changed = change(study, '"turn"', '"turns"', "scripted.py")
+    with pytest.raises(LockError, match=r"outside_code.scripted:Script"):
+        changed.checked_lock()
+
+
+def test_another_version_of_the_package_is_refused_with_the_way_out(make_study, monkeypatch):
+    study = make_study()
+    study.freeze()
+    monkeypatch.setattr(chimeralab, "__version__", "99.0")
+    with pytest.raises(LockError, match=r"locked with chimera-lab .*pip install chimera-lab=="):
+        run_study(reread(study))
+
+
+def test_an_edited_lock_is_refused(make_study):
+    study = make_study()
+    study.freeze()
+    with pytest.raises(LockError, match="was edited"):
+        change(study, '"turns": 6', '"turns": 7', "plan.lock").checked_lock()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"sha256": 1}'])
+def test_a_damaged_lock_is_named(text, make_study):
+    study = make_study()
+    study.lock_path.write_text(text)
+    with pytest.raises(LockError, match=r"plan.lock is damaged"):
+        study.checked_lock()
+
+
+def test_a_study_that_was_run_can_not_be_locked_any_more(make_study):
+    study = make_study()
+    run_study(study)
+    with pytest.raises(LockError, match="already holds 48 turns"):
+        reread(study).freeze()
+
+
+def test_a_lock_that_is_taken_away_is_missed(make_study):
+    study = make_study()
+    study.freeze()
+    run_study(study)
+    study.lock_path.unlink()
+    with pytest.raises(LockError, match="another lock"):
+        run_study(reread(study))
+
+
+def test_an_exploratory_study_keeps_its_plan_too(make_study):
+    study = make_study()
+    run_study(study)
+    with pytest.raises(LockError, match=r"conversation.turns: 6 → 7"):
+        run_study(change(study, "turns = 6", "turns = 7"))
+
+
+def test_a_lock_is_plain_json_under_its_own_hash(make_study):
+    study = make_study()
+    lock = study.freeze()
+    stored = json.loads(study.lock_path.read_text())
+    assert stored["sha256"] == lock.sha256 == digest(stored["resolved"])

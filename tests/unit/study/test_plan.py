@@ -1,0 +1,153 @@
+"""A plan is checked completely before anything runs; what is wrong is named."""
+
+import pytest
+
+from chimeralab.errors import InputError
+from chimeralab.models.seam import Sampling
+from chimeralab.study import Study
+from chimeralab.study.plan import read_plan
+from chimeralab.study.sections import SamplingChange
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        (
+            "[sampling]\nmax",
+            "[samplin]\nmax",
+            r"unknown table \[samplin\] \(did you mean 'sampling",
+        ),
+        (
+            "max_tokens = 20",
+            "tempratur = 1",
+            r"unknown key 'tempratur' in \[sampling\] \(did you me",
+        ),
+        ("max_tokens = 20", "temperature = -1", r"\[sampling\] temperature = -1: .*greater"),
+        ("max_tokens = 20", "top_p = 0", r"\[sampling\] top_p = 0: "),
+        ("max_tokens = 20", "max_tokens = 0", r"\[sampling\] max_tokens = 0: "),
+        ("turns = 6", "turns = 0", r"\[conversation\] turns = 0: .*greater than or equal to 1"),
+        ("turns = 6", 'turns = "6"', r'\[conversation\] turns = "6": .*valid integer'),
+        ("turns = 6", 'on_empty = "skip"', r"on_empty = 'skip' is no rule .*known: record, stop"),
+        ("repeats = 2", "repeats = -1", r"\[conversation\] repeats = -1"),
+        ('use = "scripted:Script"', 'use = "opnai"', r"unknown use = 'opnai' .*module:Class"),
+        ('use = "scripted:Script"', "", r"\[models.echo\] needs use = NAME"),
+        (":Script", ":Nothing", r"'scripted:Nothing' in \[models.echo\] can't be loaded"),
+        (":Script", ":Talker", r"'scripted:Talker' in \[models.echo\] is no dataclass"),
+        ("scripted:", "no.such.module:", r"can't be loaded: No module named"),
+        ('["echo", "echo"]', '["echo"]', r"\[conditions.solo\] needs two speakers or more"),
+        ('["echo", "echo"]', '["echo", "eccho"]', r"unknown model 'eccho' .*did you mean 'echo'"),
+        ('["echo", "echo"]', '["echo", 3]', r"\[conditions.solo\] speakers\[2\] = 3"),
+        ('name = "critic"', 'name = "echo-1"', r"two speakers of one name"),
+        ('name = "critic"', 'name = "user"', r"called 'user', as a role of chat logs"),
+        ('name = "critic"', 'name = "a/b"', r"name = \"a/b\""),
+        ('id = "p2"', 'id = "p1"', r"two prompts with the id 'p1'"),
+        ('id = "p2"', 'id = "a b"', r"items\[2\] id = \"a b\""),
+        ('text = "Begin."', 'text = " "', r"prompt 'p1' has no text"),
+        ('text = "Begin."', 'txt = "Begin."', r"unknown key 'txt' in \[prompts\] items\[1\]"),
+        ("items = [", 'file = "p.jsonl"\nitems = [', r"either a file or a list of items"),
+        ("seed = 3", "sed = 3", r"unknown key 'sed' in \[run\]"),
+        ("seed = 3", "max_cost = 5", r"max_cost can't be held without a price for echo"),
+        ('name = "scripted"', "name = scripted", r"no valid TOML: .*line 3, column"),
+        ('[study]\nname = "scripted"', "", r"there is no table \[study\]"),
+    ],
+)
+def test_what_is_wrong_with_a_plan_is_named(old, new, complaint, make_study):
+    study = make_study((old, new))
+    with pytest.raises(InputError, match=r"plan.toml: .*" + complaint):
+        read_plan(study.plan_path)
+
+
+@pytest.mark.parametrize(
+    ("measure", "complaint"),
+    [
+        ('{ use = "nuge" }', r"unknown use = 'nuge' .*did you mean 'nudge'"),
+        ('{ use = "rotate" }', r"countermeasure needs a key 'to'"),
+        ('{ use = "rotate", to = [] }', r"to = \[\]: "),
+        ('{ use = "rotate", to = ["other"] }', r"unknown model 'other' in \[conditions.solo\]"),
+        ('{ use = "warm", by = -1.0 }', r"by = -1.0: "),
+        ('{ use = "trim", keep = 0 }', r"keep = 0: "),
+        ('{ use = "nudge", turns = 1.5 }', r"turns = 1.5: "),
+    ],
+)
+def test_a_countermeasure_is_checked_like_all_else(measure, complaint, make_study):
+    study = make_study(('["echo", "echo"]', f'["echo", "echo"]\ncountermeasure = {measure}'))
+    with pytest.raises(InputError, match=complaint):
+        _ = study.plan
+
+
+def test_a_detector_that_looks_back_can_not_steer_a_conversation(make_study):
+    study = make_study(("turns = 6", "turns = 6\nstop_early = true"), ("[run]", RETROACTIVE))
+    with pytest.raises(InputError, match="marking"):
+        _ = study.plan
+
+
+RETROACTIVE = '[detector]\nmarking = "retroactive"\n[run]'
+
+
+def test_a_prompt_file_that_is_not_there_is_named(make_study):
+    study = make_study(('items = [{ id = "p1"', 'file = "gone.jsonl"\n# [{ id = "p1"'))
+    with pytest.raises(InputError, match=r"gone.jsonl can't be read \(No such file"):
+        _ = study.plan
+
+
+def test_a_bad_line_of_a_prompt_file_is_named(make_study):
+    study = make_study(('items = [{ id = "p1"', 'file = "p.jsonl"\n# [{ id = "p1"'))
+    (study.path / "p.jsonl").write_text('{"id": "a", "text": "x\u2028y"}\n\n{"id": "b"\n')
+    with pytest.raises(InputError, match=r"p.jsonl, line 3: no JSON"):
+        _ = study.plan
+
+
+def test_sampling_is_taken_from_the_innermost_table(make_study):
+    study = make_study(
+        ("max_tokens = 20", "max_tokens = 20\ntemperature = 0.1\ntop_p = 0.5"),
+        ('use = "scripted:Script"', 'use = "scripted:Script"\nsampling = { temperature = 0.2 }'),
+        ('["echo", "echo"]', '["echo", "echo"]\nsampling = { temperature = 0.3 }'),
+        ('name = "critic"', 'name = "critic", sampling = { temperature = 0.4 }'),
+    )
+    solo, trio = (study.plan.conditions[name].speakers for name in ("solo", "trio"))
+    assert solo[0].sampling == Sampling(0.3, 0.5, 20)
+    assert [speaker.sampling.temperature for speaker in trio] == [0.2, 0.4, 0.2]
+
+
+def test_every_way_of_sampling_can_be_planned():
+    assert set(SamplingChange.__dataclass_fields__) == set(Sampling.__dataclass_fields__)
+
+
+def test_speakers_of_one_model_are_told_apart(make_study):
+    plan = make_study().plan
+    names = [[s.name for s in condition.speakers] for condition in plan.conditions.values()]
+    assert names == [["echo-1", "echo-2"], ["echo-1", "critic", "echo-2"]]
+    assert plan.conditions["trio"].speakers[1].system == "Doubt it."
+
+
+def test_a_key_in_a_plan_is_refused_without_showing_it(make_study, monkeypatch):
+    monkeypatch.setenv("LAB_API_KEY", "sk-planted-1234567890")
+    study = make_study(('text = "Begin."', 'text = "use sk-planted-1234567890"'))
+    with pytest.raises(InputError, match="environment variable LAB_API_KEY") as caught:
+        _ = study.plan
+    assert "sk-planted" not in str(caught.value)
+
+
+def test_a_key_in_the_wrong_place_is_not_shown(make_study, monkeypatch):
+    monkeypatch.setenv("LAB_API_KEY", "sk-planted-1234567890")
+    study = make_study(
+        ('use = "scripted:Script"', 'use = "scripted:Script"\nsk-planted-1234567890="x"')
+    )
+    with pytest.raises(InputError) as caught:
+        _ = study.plan
+    assert "sk-planted" not in str(caught.value)
+
+
+def test_code_from_outside_is_announced(make_study):
+    assert list(make_study().plan.outside_code) == ["scripted:Script"]
+
+
+def test_two_studies_may_have_files_of_one_name(make_study):
+    one, two = make_study(name="one"), make_study(name="two")
+    kinds = [type(study.plan.models["echo"].part.settings) for study in (one, two)]
+    assert kinds[0] is not kinds[1]
+
+
+def test_a_folder_without_a_plan_is_no_study(tmp_path):
+    with pytest.raises(InputError, match=r"no plan.toml; see `chimera new`"):
+        Study(tmp_path)

@@ -1,0 +1,199 @@
+"""The database: durable, one writer, many readers, and plain words when it can't be used."""
+
+import gc
+import os
+import sqlite3
+import stat
+from collections import namedtuple
+
+import pytest
+
+from chimeralab.errors import InputError
+from chimeralab.study import Archive, Store, Study, run_study
+from chimeralab.study import database as database_module
+from chimeralab.study.database import StoreError, transaction
+
+
+def pragma(connection, name):
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+def test_every_commit_outlives_a_power_cut(tmp_path):
+    store = Store(tmp_path / "study.db")
+    assert pragma(store._db, "journal_mode") == "wal"
+    assert pragma(store._db, "synchronous") == 2
+    store.close()
+
+
+def test_readers_see_a_run_while_it_goes_on(make_study):
+    study = make_study()
+    seen = []
+
+    def look(news):
+        with study.archive() as archive:
+            seen.append(archive.value("SELECT count(*) FROM turns"))
+
+    run_study(study, publish=look)
+    assert seen[0] == 0
+    assert seen[-1] == 48
+    assert seen == sorted(seen)
+
+
+def test_a_second_runner_is_refused_with_the_first_ones_id(make_study):
+    study = make_study()
+    refusals = []
+
+    def run_again(news):
+        if not refusals:
+            with pytest.raises(InputError) as caught:
+                run_study(Study(study.path))
+            refusals.append(str(caught.value))
+
+    run_study(study, publish=run_again)
+    assert f"run 1 (process {os.getpid()} on " in refusals[0]
+
+
+def test_running_twice_does_nothing_the_second_time(make_study):
+    study = make_study()
+    first = run_study(study)
+    again = run_study(Study(study.path))
+    assert first.arms == again.arms
+    with study.archive() as archive:
+        assert archive.value("SELECT count(*) FROM runs") == 1
+
+
+def test_requests_in_flight_at_a_kill_are_closed_as_interrupted(make_study):
+    study = make_study()
+    run_study(study)
+    store = Store(study.store_path)
+    with transaction(store._db, store.path) as db:
+        db.execute("UPDATE runs SET ended = NULL")
+        db.execute("UPDATE attempts SET outcome = NULL WHERE id = 1")
+    store.begin_run(None, {})
+    rows = store._db.execute("SELECT outcome FROM attempts WHERE id = 1").fetchall()
+    assert rows == [("interrupted",)]
+    assert store._db.execute("SELECT reason FROM runs WHERE id = 1").fetchone() == ("killed",)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database at all" * 100, b"SQLite format 3\0" + b"x" * 5000]
+)
+def test_a_corrupt_database_is_named_before_anything_is_spent(content, make_study):
+    study = make_study()
+    study.store_path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"study.db: the file is damaged .*restore a copy"):
+        run_study(study)
+
+
+def test_damage_inside_the_database_is_found(make_study):
+    study = make_study()
+    run_study(study)
+    data = bytearray(study.store_path.read_bytes())
+    data[4096 * 3 : 4096 * 9] = b"\xff" * (4096 * 6)
+    study.store_path.write_bytes(data)
+    with pytest.raises(StoreError, match="damaged"):
+        run_study(Study(study.path))
+
+
+def test_a_database_of_something_else_is_left_alone(make_study):
+    study = make_study()
+    with sqlite3.connect(study.store_path) as other:
+        other.execute("CREATE TABLE recipes (name)")
+    other.close()
+    with pytest.raises(StoreError, match="of something else"):
+        run_study(study)
+
+
+def test_a_database_from_the_future_is_refused(make_study):
+    study = make_study()
+    run_study(study)
+    with sqlite3.connect(study.store_path) as later:
+        later.execute("PRAGMA user_version = 99")
+    later.close()
+    with pytest.raises(StoreError, match="later version"):
+        run_study(Study(study.path))
+
+
+def test_an_older_database_is_brought_up_to_date(make_study, monkeypatch):
+    study = make_study()
+    run_study(study)
+    later = (*database_module.MIGRATIONS, "CREATE TABLE ratings (id INTEGER PRIMARY KEY)")
+    monkeypatch.setattr(database_module, "MIGRATIONS", later)
+    with pytest.raises(StoreError, match="older"):
+        Archive(study.store_path)
+    store = Store(study.store_path)
+    assert store._db.execute("SELECT count(*) FROM ratings").fetchone() == (0,)
+    assert store.turns_stored() == 48
+    store.close()
+
+
+def test_a_migration_happens_wholly_or_not_at_all(tmp_path, monkeypatch):
+    Store(tmp_path / "study.db").close()
+    broken = (*database_module.MIGRATIONS, "CREATE TABLE ratings (id); CREATE TABLE turns (id)")
+    monkeypatch.setattr(database_module, "MIGRATIONS", broken)
+    with pytest.raises(StoreError):
+        Store(tmp_path / "study.db")
+    monkeypatch.undo()
+    with Archive(tmp_path / "study.db") as archive:
+        assert archive.value("SELECT count(*) FROM sqlite_master WHERE name = 'ratings'") == 0
+
+
+def test_a_full_disk_is_told_and_loses_nothing(make_study):
+    study = make_study(("turns = 6", "turns = 200"))
+    with pytest.raises(StoreError, match="the disk is full; free some space"):
+        run_study(study, publish=FullDisk(study))
+    assert run_study(Study(study.path)).complete
+    with study.archive() as archive:
+        assert archive.value("PRAGMA integrity_check") == "ok"
+
+
+class FullDisk:
+    """Lets the database of the running store grow no further once a run has begun."""
+
+    def __init__(self, study):
+        self.study = study
+
+    def __call__(self, news):
+        for store in gc.get_objects():
+            if isinstance(store, Store) and store.path == self.study.store_path:
+                pages = pragma(store._db, "page_count")
+                store._db.execute(f"PRAGMA max_page_count = {pages + 5}")
+                self.__class__ = Quiet
+
+
+class Quiet:
+    def __call__(self, news):
+        pass
+
+
+def test_a_disk_that_may_not_hold_the_study_is_refused_beforehand(make_study, monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage(10**9, 10**9, 10**6))
+    study = make_study()
+    with pytest.raises(InputError, match=r"has 1 MB left and this study may need \d+ MB"):
+        run_study(study)
+
+
+@pytest.mark.parametrize("name", [".running", "study.db"])
+def test_a_file_that_can_not_be_written_is_named_beforehand(name, make_study):
+    study = make_study()
+    (study.path / name).mkdir()
+    with pytest.raises(InputError, match="can't be written"):
+        run_study(study)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_is_refused_beforehand(make_study):
+    study = make_study()
+    study.path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        with pytest.raises(InputError, match="can't be written"):
+            run_study(study)
+    finally:
+        study.path.chmod(stat.S_IRWXU)
+
+
+def test_nothing_stored_is_said_plainly(make_study):
+    with pytest.raises(StoreError, match="`chimera run` makes it"):
+        make_study().archive()

@@ -1,0 +1,107 @@
+"""Whatever is changed in a study after the fact is found."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from chimeralab.runner import Said
+from chimeralab.study import Study, run_study
+from chimeralab.study.chain import link
+from chimeralab.study.verify import verify_study
+
+
+def tamper(study, *statements):
+    with closing(sqlite3.connect(study.store_path)) as db:
+        for statement in statements:
+            db.execute(statement)
+        db.commit()
+
+
+def findings(study):
+    return [str(finding) for finding in verify_study(Study(study.path)).findings]
+
+
+@pytest.fixture
+def done(make_study):
+    study = make_study()
+    study.freeze()
+    run_study(study)
+    return study
+
+
+def test_an_untouched_study_is_as_it_was(done):
+    verified = verify_study(done)
+    assert (verified.findings, verified.conversations, verified.turns) == ((), 8, 48)
+    assert verified.locked
+
+
+AT = "WHERE trajectory = 'solo/p1/1' AND turn"
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        (f"UPDATE turns SET text = text || '.' {AT} = 2", "turn 2 is not the one that was stored"),
+        (f"UPDATE turns SET speaker = 'echo-1' {AT} = 2", "turn 2 is not the one"),
+        (f"UPDATE turns SET model = 'better' {AT} = 2", "turn 2 is not the one"),
+        (f"UPDATE turns SET finish = 'length' {AT} = 2", "turn 2 is not the one"),
+        (f"DELETE FROM turns {AT} = 3", "turn 3 is missing"),
+        (f"DELETE FROM turns {AT} = 6", "it ended with 6 turns and now has 5"),
+        (f"DELETE FROM turns {AT} > 0", "it ended with 6 turns and now has 0"),
+        ("DELETE FROM attempts WHERE trajectory = 'solo/p1/1'", "was never answered"),
+        ("UPDATE trajectories SET prompt_text = 'Other.'", "its prompt, condition or repeat"),
+        ("UPDATE trajectories SET repeat = 9 WHERE id = 'solo/p1/1'", "its prompt, condition"),
+        ("UPDATE trajectories SET id = 'solo/p9/1' WHERE id = 'solo/p1/1'", "but not planned"),
+        ("DELETE FROM trajectories WHERE id = 'solo/p1/1'", "planned, but not in the store"),
+        ("UPDATE study SET value = 'x' WHERE key = 'lock'", "under another lock"),
+        ("""UPDATE study SET value = '{}' WHERE key = 'resolved'""", "the plan that it keeps"),
+    ],
+)
+def test_whatever_is_changed_in_the_store_is_found(statement, found, done):
+    tamper(done, statement)
+    assert any(found in finding for finding in findings(done)), findings(done)
+
+
+def test_swapped_turns_are_found(done):
+    swap = f"UPDATE turns SET turn = CASE turn WHEN 2 THEN -4 ELSE -2 END {AT} IN (2, 4)"
+    tamper(done, swap, "UPDATE turns SET turn = -turn WHERE turn < 0")
+    assert any("turn 2 is not the one" in finding for finding in findings(done))
+
+
+def test_the_last_turn_of_an_unfinished_conversation_is_missed(done):
+    reopen = "UPDATE trajectories SET outcome = NULL, turns = NULL, closing = NULL"
+    tamper(done, reopen, f"DELETE FROM turns {AT} = 6")
+    assert findings(done) == ["solo/p1/1: turn 6 was answered, but is not there"]
+
+
+def test_a_turn_by_another_than_the_planned_speaker_is_found(done):
+    with done.archive() as archive:
+        turns = list(archive.turns("solo/p1/1"))
+    forged = Said(6, "echo-1", "echo", turns[5]["text"], "stop")
+    chained = link(turns[4]["hash"], forged)
+    tamper(
+        done,
+        f"UPDATE turns SET speaker = 'echo-1', hash = '{chained}' {AT} = 6",
+        f"UPDATE trajectories SET closing = '{chained}' WHERE id = 'solo/p1/1'",
+    )
+    assert findings(done) == ["solo/p1/1: turn 6 is by another speaker than planned"]
+
+
+def test_a_changed_plan_is_found(done):
+    done.plan_path.write_text(done.plan_path.read_text().replace("turns = 6", "turns = 5"))
+    assert "plan.toml: not as locked: conversation.turns: 6 → 5" in findings(done)
+
+
+def test_an_edited_lock_is_found(done):
+    text = done.lock_path.read_text().replace('"turns": 6', '"turns": 5')
+    done.lock_path.write_text(text)
+    assert any(finding.startswith("plan.lock: ") for finding in findings(done))
+
+
+def test_an_exploratory_study_is_called_so(make_study):
+    study = make_study()
+    run_study(study)
+    verified = verify_study(study)
+    assert verified.findings == ()
+    assert verified.notes == ("there is no plan.lock: the study is exploratory",)
