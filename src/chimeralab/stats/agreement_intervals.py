@@ -10,9 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from chimeralab.stats.agreement import Table2x2, cohen_kappa, kappas, prevalence
-from chimeralab.stats.design import Units
 from chimeralab.stats.intervals import Interval, normal_interval, normal_quantile
-from chimeralab.stats.resample import Bootstrap, bootstrap
+from chimeralab.stats.resample import Bootstrap, summarise
 
 
 def kappa_standard_error(table: Table2x2) -> float | None:
@@ -91,9 +90,10 @@ def kappa_bootstrap(
     >>> tuple(round(bound, 2) for bound in result.interval)
     (0.32, 0.76)
     """
-    rows = np.repeat(np.eye(4), table.cells.astype(int), axis=0)
-    items = Units(rows, np.zeros(len(rows), np.intp))
-    result = bootstrap(items, kappas, rng=rng, resamples=resamples, level=level)
+    if table.n == 0:
+        return Bootstrap(None, resamples, resamples)
+    tables = rng.multinomial(int(table.n), table.cells / table.n, size=resamples)
+    result = summarise(kappas(tables), level)
     return Bootstrap(None, resamples, result.undefined) if is_perfect(table) else result
 
 

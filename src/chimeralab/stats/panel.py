@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from chimeralab.errors import InputError
 from chimeralab.stats import agreement as pair
 from chimeralab.stats.agreement import Labels, Table2x2, cell_rows
 from chimeralab.stats.agreement_intervals import is_perfect
@@ -84,6 +85,8 @@ def table_panel(
     >>> round(table_panel(Table2x2(157, 7, 6, 10), rng=np.random.default_rng(1)).ac1, 4)
     0.9133
     """
+    if any(count % 1 for count in table.cells):
+        raise InputError(f"{table}: counts of items must be whole numbers")
     intervals = table_intervals(table, rng=rng, resamples=resamples)
     n = int(table.n)
     return _assemble(table, intervals, n if n_total is None else n_total, n)

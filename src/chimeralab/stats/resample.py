@@ -61,10 +61,18 @@ def bootstrap(
     """
     if not len(units.totals):
         return Bootstrap(None, resamples, resamples)
-    draws = bootstrap_draws(units, statistic, rng=rng, resamples=resamples)
+    return summarise(bootstrap_draws(units, statistic, rng=rng, resamples=resamples), level)
+
+
+def summarise(draws: Floats, level: float = 0.95) -> Bootstrap:
+    """The percentile interval of the draws that are defined.
+
+    >>> summarise(np.array([0.0, 40.0, np.nan]))
+    Bootstrap(interval=Interval(low=1.0, high=39.0), resamples=3, undefined=1)
+    """
     defined = draws[~np.isnan(draws)]
     interval = percentile_interval(defined, level) if defined.size else None
-    return Bootstrap(interval, resamples, int(draws.size - defined.size))
+    return Bootstrap(interval, draws.size, int(draws.size - defined.size))
 
 
 def bootstrap_draws(

@@ -1,0 +1,1 @@
+"""How right, against a truth that is known by construction or by people."""

@@ -1,0 +1,114 @@
+"""Paired contrasts and rank stability, against scipy and statsmodels."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from chimeralab.errors import InputError
+from chimeralab.stats.cells import cells_of
+from chimeralab.stats.contrasts import contrast, contrast_bootstrap, differences, holm
+from chimeralab.stats.ranks import rank_stability
+
+PAIR = {"B": 1, "A": -1}
+
+
+def runs(seeds=10, repeats=3, seed=1):
+    """Values, conditions and clusters of a balanced study in random order."""
+    rng = np.random.default_rng(seed)
+    condition, cluster = (
+        part.ravel()
+        for part in np.meshgrid(np.array(["A", "B", "C"]), np.repeat(np.arange(seeds), repeats))
+    )
+    effect = {"A": 0.0, "B": 0.5, "C": 1.0}
+    values = rng.normal(size=len(condition)) + [effect[name] for name in condition]
+    order = rng.permutation(len(values))
+    return values[order], condition[order], cluster[order]
+
+
+def cell_mean(values, condition, cluster, name):
+    seeds = np.unique(cluster)
+    return np.array([values[(condition == name) & (cluster == seed)].mean() for seed in seeds])
+
+
+def test_paired_contrast_agrees_with_scipy_on_cluster_means():
+    data = runs()
+    result = contrast(cells_of(*data), PAIR)
+    oracle = stats.ttest_rel(cell_mean(*data, "B"), cell_mean(*data, "A"))
+    assert result.p == pytest.approx(oracle.pvalue)
+    assert result.interval == pytest.approx(tuple(oracle.confidence_interval()))
+
+
+def test_naive_p_agrees_with_welch_on_all_runs():
+    values, condition, cluster = runs()
+    oracle = stats.ttest_ind(values[condition == "B"], values[condition == "A"], equal_var=False)
+    result = contrast(cells_of(values, condition, cluster), PAIR)
+    assert result.naive_p == pytest.approx(oracle.pvalue)
+
+
+def test_linear_contrast_weighs_the_condition_means():
+    data = runs()
+    means = {name: cell_mean(*data, name) for name in "ABC"}
+    result = contrast(cells_of(*data), {"C": 1, "A": -0.5, "B": -0.5})
+    expected = means["C"] - (means["A"] + means["B"]) / 2
+    assert result.estimate == pytest.approx(expected.mean())
+    assert result.p == pytest.approx(stats.ttest_1samp(expected, 0).pvalue)
+
+
+def test_contrast_bootstrap_resamples_the_clusters():
+    cells = cells_of(*runs(seeds=40))
+    draws = contrast_bootstrap(cells, PAIR, rng=np.random.default_rng(1))
+    assert draws.interval == pytest.approx(contrast(cells, PAIR).interval, abs=0.06)
+
+
+def test_clusters_without_a_run_under_a_condition_are_left_out_and_counted():
+    values, condition, cluster = runs()
+    kept = ~((condition == "A") & (cluster == 4))
+    cells = cells_of(values[kept], condition[kept], cluster[kept])
+    result = contrast(cells, PAIR)
+    assert (result.clusters, result.left_out) == (9, 1)
+    assert contrast(cells, {"B": 1, "C": -1}).left_out == 0
+
+
+def test_conditions_without_a_common_cluster_are_refused():
+    with pytest.raises(InputError, match="no cluster has a run under all"):
+        differences(cells_of([1.0, 2.0], ["A", "B"], ["x", "y"]), PAIR)
+
+
+def test_unknown_conditions_are_refused_with_the_choices():
+    with pytest.raises(InputError, match="unknown condition 'D'; known: A, B"):
+        contrast(cells_of([1.0, 2.0], ["A", "B"], ["x", "x"]), {"D": 1, "A": -1})
+
+
+def test_one_cluster_gives_a_difference_without_p():
+    result = contrast(cells_of([1.0, 3.0], ["A", "B"], ["x", "x"]), PAIR)
+    assert (result.estimate, result.p, result.interval) == (2, None, None)
+    assert set(result.reasons) == {"standard_error", "interval", "p", "se_ratio", "naive_p"}
+
+
+def test_the_same_difference_everywhere_gives_no_p():
+    result = contrast(cells_of([0.0, 1.0] * 3, ["A", "B"] * 3, [1, 1, 2, 2, 3, 3]), PAIR)
+    assert (result.estimate, result.p, result.standard_error) == (1, None, 0)
+    assert "same in every cluster" in result.reasons["p"]
+
+
+def test_holm_agrees_with_statsmodels():
+    p_values = np.random.default_rng(1).random(9) ** 3
+    assert holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1])
+
+
+def test_holm_leaves_undefined_questions_out_of_the_count():
+    assert holm([0.04, None, 0.03]) == (0.06, None, 0.06)
+    assert holm([]) == ()
+
+
+def test_an_order_with_equal_means_is_tied_not_held():
+    cells = cells_of([2.0, 2.0, 1.0, 3.0, 2.0, 1.0], list("ABCABC"), ["x"] * 3 + ["y"] * 3)
+    stability = rank_stability(cells, "ABC")
+    assert (stability.held, stability.tied, stability.inverted) == (1, 1, 0)
+
+
+def test_rank_stability_counts_clusters_that_lack_a_condition():
+    cells = cells_of([2.0, 1.0, 5.0], ["A", "B", "A"], ["x", "x", "y"])
+    stability = rank_stability(cells, ["A", "B"])
+    assert (stability.total, stability.left_out) == (1, 1)

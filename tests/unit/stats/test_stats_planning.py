@@ -1,0 +1,84 @@
+"""Power and sample size, against statsmodels and simulation."""
+
+import numpy as np
+import pytest
+from statsmodels.stats.power import TTestPower
+
+from chimeralab.errors import InputError
+from chimeralab.stats.cells import cells_of
+from chimeralab.stats.planning import (
+    VarianceComponents,
+    contrast_power,
+    detectable_difference,
+    items_for_kappa,
+    items_for_kappa_score,
+    kappa_power,
+    variance_components,
+)
+
+PARTS = VarianceComponents(0.05, 0.09)
+
+
+@pytest.mark.parametrize(("clusters", "repeats"), [(36, 5), (180, 1), (6, 2)])
+def test_power_of_a_paired_contrast_agrees_with_statsmodels(clusters, repeats):
+    spread = PARTS.standard_error(clusters, repeats) * clusters**0.5
+    oracle = TTestPower().power(0.1 / spread, clusters, 0.05)
+    assert contrast_power(PARTS, 0.1, clusters, repeats) == pytest.approx(oracle, rel=1e-6)
+
+
+@pytest.mark.parametrize(("clusters", "repeats"), [(36, 5), (180, 1), (6, 2)])
+def test_detectable_difference_is_found_with_the_asked_power(clusters, repeats):
+    difference = detectable_difference(PARTS, clusters, repeats, power=0.9)
+    assert contrast_power(PARTS, difference, clusters, repeats) == pytest.approx(0.9, abs=1e-4)
+
+
+def test_power_against_no_difference_is_the_level_of_the_test():
+    assert contrast_power(PARTS, 0.0, 36, 5) == pytest.approx(0.05)
+
+
+def test_variance_components_are_recovered_from_simulated_runs():
+    rng = np.random.default_rng(1)
+    shape = (4_000, 3)
+    first = rng.normal(0, 0.5, (shape[0], 1)) + rng.normal(0, 1.0, shape)
+    second = rng.normal(0, 2.0, shape)
+    cluster = np.tile(np.repeat(np.arange(shape[0]), 3), 2)
+    condition = np.repeat(["B", "A"], first.size)
+    values = np.concatenate([first.ravel(), second.ravel()])
+    parts = variance_components(cells_of(values, condition, cluster), {"B": 1, "A": -1})
+    assert parts.within == pytest.approx(5, rel=0.05)
+    assert parts.between == pytest.approx(0.25, abs=0.12)
+
+
+def test_variance_components_need_repeats():
+    cells = cells_of([1.0, 2.0, 3.0, 5.0], ["A", "B"] * 2, ["x", "x", "y", "y"])
+    assert variance_components(cells, {"A": 1, "B": -1}) is None
+
+
+def test_planned_items_reach_the_power_and_one_less_does_not():
+    n = items_for_kappa(0.85, 0.7, 0.7, power=0.9)
+    assert kappa_power(n, 0.85, 0.7, 0.7) >= 0.9 > kappa_power(n - 1, 0.85, 0.7, 0.7)
+
+
+def test_a_gate_on_the_score_bound_needs_more_items_than_the_wald_formula_says():
+    assert items_for_kappa_score(0.9, 0.8, 0.5) > items_for_kappa(0.9, 0.8, 0.5)
+
+
+def test_lopsided_labels_need_more_items():
+    assert items_for_kappa(0.9, 0.8, 0.95) > items_for_kappa(0.9, 0.8, 0.5)
+    assert items_for_kappa(0.9, 0.8, 0.2) == items_for_kappa(0.9, 0.8, 0.8)
+
+
+@pytest.mark.parametrize("prevalence", [0, 1, 91])
+def test_prevalence_must_be_a_share(prevalence):
+    with pytest.raises(InputError, match="prevalence"):
+        items_for_kappa(0.9, 0.8, prevalence)
+
+
+def test_kappa_must_lie_above_the_threshold():
+    with pytest.raises(InputError, match="above the threshold"):
+        items_for_kappa(0.8, 0.8, 0.5)
+
+
+def test_a_plan_needs_two_clusters():
+    with pytest.raises(InputError, match="two clusters"):
+        detectable_difference(PARTS, 1, 5)

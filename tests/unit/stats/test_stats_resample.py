@@ -1,0 +1,121 @@
+"""Resampling of whole units: bootstrap, jackknife, permutations."""
+
+import numpy as np
+import pytest
+
+from chimeralab.errors import InputError
+from chimeralab.stats import resample
+from chimeralab.stats.arrays import encode, finite, same_length
+from chimeralab.stats.clusters import quotient
+from chimeralab.stats.design import Design, Units, effective_units, units
+from chimeralab.stats.permutation import permutation_test, permute_within, sign_flip_test
+from chimeralab.stats.resample import bootstrap, bootstrap_draws, jackknife
+
+
+def rows_of(values):
+    return np.column_stack([values, np.ones(len(values))])
+
+
+def test_bootstrap_draws_spread_as_theory_says():
+    values = np.random.default_rng(1).normal(size=50)
+    draws = bootstrap_draws(
+        units(rows_of(values)), quotient, rng=np.random.default_rng(2), resamples=20_000
+    )
+    assert draws.mean() == pytest.approx(values.mean(), abs=0.005)
+    assert draws.std() == pytest.approx(values.std() / 50**0.5, rel=0.02)
+
+
+def test_strata_are_resampled_apart_so_their_difference_adds_no_spread():
+    values, strata = np.repeat([0.0, 10.0], 20), np.repeat(["low", "high"], 20)
+    result = bootstrap(
+        units(rows_of(values), Design(strata=strata)), quotient, rng=np.random.default_rng(1)
+    )
+    assert result.interval == (5, 5)
+    assert jackknife(units(rows_of(values), Design(strata=strata)), quotient).standard_error == 0
+
+
+def test_clusters_that_reach_over_strata_are_resampled_as_wholes():
+    design = Design(clusters=["a", "a", "b", "b"], strata=[0, 1, 0, 1])
+    assert units(rows_of([1.0, 2.0, 3.0, 4.0]), design).strata.tolist() == [0, 0]
+
+
+def test_portions_do_not_change_what_is_drawn_from(monkeypatch):
+    sample = units(rows_of(np.arange(30.0)))
+    whole = bootstrap(sample, quotient, rng=np.random.default_rng(1)).interval
+    monkeypatch.setattr(resample, "PORTION", 1_000)
+    assert bootstrap(sample, quotient, rng=np.random.default_rng(1)).interval == pytest.approx(
+        whole, abs=0.3
+    )
+
+
+def test_undefined_resamples_are_left_out_and_counted():
+    sample = Units(np.array([[1.0, 1.0], [0.0, 0.0]]), np.zeros(2, np.intp))
+    result = bootstrap(sample, quotient, rng=np.random.default_rng(1), resamples=4_000)
+    assert result.interval == (1, 1)
+    assert result.undefined == pytest.approx(1_000, abs=100)
+
+
+def test_jackknife_error_of_a_mean_is_the_textbook_one():
+    values = np.random.default_rng(1).normal(size=30)
+    result = jackknife(units(rows_of(values)), quotient)
+    assert result.standard_error == pytest.approx(values.std(ddof=1) / 30**0.5)
+    assert result.df == 29
+
+
+def test_stratified_jackknife_error_adds_up_over_strata():
+    rng = np.random.default_rng(1)
+    values, strata = rng.normal(size=50), np.repeat([0, 1], [20, 30])
+    expected = sum(
+        (part.size / 50) ** 2 * part.var(ddof=1) / part.size for part in (values[:20], values[20:])
+    )
+    result = jackknife(units(rows_of(values), Design(strata=strata)), quotient)
+    assert result.standard_error == pytest.approx(expected**0.5)
+    assert result.df == 48
+
+
+def test_units_of_equal_weight_count_fully():
+    assert effective_units(Units(np.full((7, 1), 3.0), np.zeros(7, np.intp)), 0) == 7
+
+
+def test_permutation_moves_labels_only_within_their_block():
+    labels, blocks = np.arange(12), np.array([2, 0, 1] * 4)
+    shuffled = permute_within(labels, blocks, 200, np.random.default_rng(1))
+    for block in range(3):
+        inside = blocks == block
+        assert (np.sort(shuffled[:, inside], axis=1) == labels[inside]).all()
+    assert len(np.unique(shuffled, axis=0)) > 190
+
+
+def test_every_order_within_a_block_is_equally_likely():
+    shuffled = permute_within(np.arange(3), np.zeros(3, np.intp), 6_000, np.random.default_rng(1))
+    _, counts = np.unique(shuffled, axis=0, return_counts=True)
+    assert counts.tolist() == pytest.approx([1_000] * 6, abs=120)
+
+
+def test_sign_flip_p_of_equal_signs_is_the_exact_one():
+    result = sign_flip_test([1.0] * 6, rng=np.random.default_rng(1), permutations=50_000)
+    assert result.p == pytest.approx(2 / 64, abs=0.003)
+
+
+def test_permutation_p_is_never_zero():
+    assert permutation_test(5.0, np.zeros(99)).p == 0.01
+
+
+def test_columns_of_different_length_are_refused():
+    with pytest.raises(InputError, match="rate has 1, seed has 2"):
+        same_length(rate=[1], seed=[1, 2])
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None])
+def test_values_that_are_no_finite_numbers_are_refused_with_their_place(bad):
+    with pytest.raises(InputError, match="rate: value 2 is"):
+        finite([0.5, bad], "rate")
+
+
+def test_words_are_no_values():
+    with pytest.raises(InputError, match="must be a number"):
+        finite(["often"], "rate")
+
+
+def test_codes_do_not_depend_on_the_order_of_rows():
+    assert encode(["b", "a"]).names == encode(["a", "b", "a"]).names == ("a", "b")
