@@ -73,8 +73,10 @@ class Browser:
         while not any(_is(event, method, session) for event in self.events):
             self.events.append(self._next())
 
-    def visit(self, page: Path, *, width: int = 1280, dark: bool = False) -> "Visit":
-        """Open a page in a tab of its own."""
+    def visit(
+        self, page: Path, *, width: int = 1280, dark: bool = False, scripts: bool = True
+    ) -> "Visit":
+        """Open a page in a tab of its own, and wait until it has loaded."""
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         visit = Visit(self, session)
@@ -89,6 +91,7 @@ class Browser:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         visit.ask("Emulation.setEmulatedMedia", features=[scheme])
+        visit.ask("Emulation.setScriptExecutionDisabled", value=not scripts)
         visit.ask("Page.navigate", url=page.resolve().as_uri())
         self.wait_for("Page.loadEventFired", session)
         return visit

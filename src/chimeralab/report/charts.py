@@ -241,12 +241,11 @@ def _cells(spans: Sequence[Span], values: NDArray[np.float64]) -> Iterator[Row]:
 
 
 def _runs(spans: Sequence[Span], values: Sequence[float]) -> Iterator[tuple[str, Span]]:
-    known = (
-        (step_name(v), span) for v, span in zip(values, spans, strict=False) if not np.isnan(v)
-    )
-    for step, run in groupby(known, key=lambda cell: cell[0]):
+    steps = ("" if np.isnan(value) else step_name(value) for value in values)
+    for step, run in groupby(zip(steps, spans, strict=False), key=lambda cell: cell[0]):
         members = [span for _, span in run]
-        yield step, Span(members[0].start, members[-1].end)
+        if step:
+            yield step, Span(members[0].start, members[-1].end)
 
 
 def _edge_bars(spans: Sequence[Span]) -> Iterator[alt.Chart]:

@@ -1,0 +1,57 @@
+"""Whatever a log says, a page only shows it."""
+
+import unicodedata
+from html import unescape
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jinja2 import UndefinedError
+from markupsafe import Markup
+
+from chimeralab.report.pages import _ENVIRONMENT, inert
+
+ANY_TEXT = st.text(st.characters(), max_size=60)
+
+
+@settings(deadline=None)
+@given(ANY_TEXT)
+def test_inert_text_has_nothing_that_acts(text: str) -> None:
+    left = inert(text)
+    left.encode("utf-8")
+    acting = [c for c in left if unicodedata.category(c) in ("Cc", "Cs") and c not in "\t\n"]
+    turning = {c for c in left if unicodedata.bidirectional(c) in TURNING}
+    assert not acting
+    assert not turning
+
+
+TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=60))
+def test_plain_text_stays_as_it_is(text: str) -> None:
+    assert inert(text) == text
+
+
+def test_line_ends_of_every_system_are_line_ends() -> None:
+    assert inert("a\r\nb\rc\nd\u2028e") == "a\nb\nc\nd\ne"
+
+
+@settings(deadline=None)
+@given(ANY_TEXT)
+def test_templates_show_text_and_never_markup(text: str) -> None:
+    page = _ENVIRONMENT.from_string("<p title='{{ text }}'>{{ text }}</p>").render(text=text)
+    inside = page.removeprefix("<p title='").removesuffix("</p>")
+    assert not set(inside.replace("'>", "", 1)) & set("<>'\"")
+    assert unescape(inside.partition("'>")[2]) == inert(text)
+
+
+def test_markup_of_our_own_passes() -> None:
+    template = _ENVIRONMENT.from_string("{{ drawing }}")
+    assert template.render(drawing=Markup("<svg/>")) == "<svg/>"
+
+
+def test_missing_value_is_an_error_and_not_a_hole_in_the_page() -> None:
+    with pytest.raises(UndefinedError):
+        _ENVIRONMENT.from_string("{{ verdcit }}").render(verdict="No collapse.")
