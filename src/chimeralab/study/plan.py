@@ -111,6 +111,16 @@ def make_plan(tables: Mapping[str, Any], folder: Path) -> Plan:
     return plan
 
 
+def refuse_unpriced(plan: Plan) -> None:
+    """Raise when the cost of a reply could not be known."""
+    unpriced = [name for name, subject in plan.models.items() if subject.price is None]
+    if unpriced:
+        raise InputError(
+            f"max_cost can't be held without a price for {', '.join(unpriced)}; "
+            f"set [models.{unpriced[0]}] price = {{ input = …, output = … }} (0 where it is free)"
+        )
+
+
 def _toml(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_PLAN:
@@ -189,12 +199,8 @@ def _countermeasure(
 
 def _check_together(plan: Plan) -> None:
     """What no table can know of the others."""
-    unpriced = [name for name, subject in plan.models.items() if subject.price is None]
-    if plan.run.max_cost is not None and unpriced:
-        raise InputError(
-            f"[run] max_cost can't be held without a price for {', '.join(unpriced)}; "
-            f"set [models.{unpriced[0]}] price = {{ input = …, output = … }} (0 where it is free)"
-        )
+    if plan.run.max_cost is not None:
+        refuse_unpriced(plan)
     if plan.needs_guard and getattr(plan.detector.settings, "marking", "causal") != "causal":
         raise InputError(
             "[detector] marking can't look back while stop_early or a countermeasure hangs on it; "

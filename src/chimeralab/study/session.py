@@ -21,7 +21,7 @@ from chimeralab.study.flow import Arm, flow
 from chimeralab.study.folder import Study
 from chimeralab.study.interrupt import stopped_by_signals
 from chimeralab.study.lock import LockError, differences, resolve, summary
-from chimeralab.study.plan import Plan
+from chimeralab.study.plan import Plan, refuse_unpriced
 from chimeralab.study.store import Store
 from chimeralab.study.subjects import greet, open_models
 
@@ -79,6 +79,8 @@ class Session:
         self.lock = study.checked_lock()
         self.options = options
         self.publish = publish
+        if options.max_cost is not None:
+            refuse_unpriced(self.plan)
         self.concurrency = options.concurrency or self.plan.run.concurrency
 
     def go_on(self, store: Store) -> str | None:

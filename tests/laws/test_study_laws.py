@@ -1,0 +1,111 @@
+"""What holds of every plan, order, lock and chain."""
+
+import json
+from itertools import groupby
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimeralab.models.seam import Sampling
+from chimeralab.runner import Prompt, Rules, Said, Speaker
+from chimeralab.study.chain import link, opening
+from chimeralab.study.lock import differences, digest
+from chimeralab.study.order import planned_talks
+from chimeralab.study.plan import Condition, Plan
+from chimeralab.study.reading import Part
+from chimeralab.study.sections import About, RunTable
+
+names = st.text("abcxyz", min_size=1, max_size=4)
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@st.composite
+def plans(draw):
+    speakers = (Speaker("a", "m", Sampling()), Speaker("b", "m", Sampling()))
+    conditions = draw(st.lists(names, min_size=1, max_size=4, unique=True))
+    prompts = draw(st.lists(names, min_size=1, max_size=5, unique=True))
+    return Plan(
+        study=About("law"),
+        models={},
+        conditions={name: Condition(speakers) for name in conditions},
+        conversation=Rules(repeats=draw(st.integers(1, 4))),
+        prompts=tuple(Prompt(name, "text") for name in prompts),
+        detector=Part("locked", None),
+        run=RunTable(seed=draw(st.integers()), interleave=draw(st.booleans())),
+    )
+
+
+@given(plans())
+def test_every_conversation_is_planned_once(plan):
+    ids = [talk.id for talk in planned_talks(plan)]
+    assert len(ids) == len(set(ids))
+    assert len(ids) == len(plan.conditions) * len(plan.prompts) * plan.conversation.repeats
+
+
+@given(plans())
+def test_the_order_hangs_on_the_plan_alone(plan):
+    assert planned_talks(plan) == planned_talks(plan)
+
+
+@given(plans())
+def test_interleaved_conditions_stand_next_to_each_other(plan):
+    talks = planned_talks(plan)
+    if plan.run.interleave:
+        blocks = [list(b) for _, b in groupby(talks, lambda talk: (talk.prompt.id, talk.repeat))]
+        assert {len(block) for block in blocks} == {len(plan.conditions)}
+    else:
+        assert [c for c, _ in groupby(talk.condition for talk in talks)] == list(plan.conditions)
+
+
+@given(plans(), st.integers(1, 40), st.integers(0, 3))
+def test_every_turn_and_every_redraw_of_it_has_its_own_seed(plan, turn, draw):
+    talk = planned_talks(plan)[0]
+    seeds = {
+        talk.seed_for(turn, draw),
+        talk.seed_for(turn + 1, draw),
+        talk.seed_for(turn, draw + 1),
+    }
+    assert len(seeds) == 3
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+@given(st.dictionaries(names, plain, max_size=5))
+def test_a_hash_does_not_hang_on_the_order_of_keys(values):
+    backwards = dict(reversed(values.items()))
+    assert digest(values) == digest(backwards) == digest(json.loads(json.dumps(values)))
+
+
+@given(st.dictionaries(names, plain, max_size=4), st.dictionaries(names, plain, max_size=4))
+def test_what_has_no_difference_has_one_hash(one, other):
+    if digest(one) == digest(other):
+        assert differences(one, other) == []
+    assert differences(one, one) == []
+
+
+texts = st.lists(st.text(max_size=8), min_size=2, max_size=8)
+
+
+def chained(turns):
+    hashes = [opening("talk", Prompt("p", "text"))]
+    for number, text in enumerate(turns, start=1):
+        hashes.append(link(hashes[-1], Said(number, "s", "m", text, "stop")))
+    return hashes
+
+
+@given(texts, st.data())
+def test_a_changed_turn_breaks_the_chain_from_there_on(turns, data):
+    place = data.draw(st.integers(0, len(turns) - 1))
+    changed = [*turns[:place], turns[place] + "!", *turns[place + 1 :]]
+    before, after = chained(turns), chained(changed)
+    assert before[: place + 1] == after[: place + 1]
+    assert all(a != b for a, b in zip(before[place + 1 :], after[place + 1 :], strict=True))
+
+
+@given(texts, st.data())
+def test_a_dropped_turn_changes_the_closing_hash(turns, data):
+    place = data.draw(st.integers(0, len(turns) - 1))
+    assert chained(turns)[-1] != chained(turns[:place] + turns[place + 1 :])[-1]
