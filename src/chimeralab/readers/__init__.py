@@ -7,7 +7,7 @@ from chimeralab.errors import InputError, LogError
 from chimeralab.readers.conversations import from_archive, from_items
 from chimeralab.readers.expect import Unreadable
 from chimeralab.readers.find import OnSkip, find_logs
-from chimeralab.readers.items import items
+from chimeralab.readers.items import items_of
 from chimeralab.readers.opening import Opened, opened
 from chimeralab.readers.places import Place, Report, place_of
 from chimeralab.readers.sniff import FORMATS
@@ -71,7 +71,7 @@ def _conversations(path: str, forced: str | None, on_bad: OnBad) -> Iterator[Tra
 
 def _from(file: Opened, place: Place, forced: str | None, bad: Report) -> Iterator[Trajectory]:
     if not file.is_zip:
-        return from_items(items(file.stream, place, bad), place, forced, bad)
+        return from_items(items_of(file.stream, place, bad), place, forced, bad)
     if forced in {None, "inspect"}:
         return from_archive(file.stream, place, bad)
     raise Unreadable(f"is a zip archive, which the format {forced} is never in")

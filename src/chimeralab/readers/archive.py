@@ -36,8 +36,8 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     member = archive.getinfo(name)
     if member.compress_type not in METHODS:
         raise Unreadable(f"is packed with zip method {member.compress_type}, which is not read")
-    if member.file_size > MAX_MEMBER:
-        raise Unreadable(f"unpacks to more than {MAX_MEMBER >> 20} MB")
+    if max(member.file_size, member.compress_size) > MAX_MEMBER:
+        raise Unreadable(f"is larger than {MAX_MEMBER >> 20} MB")
     try:
         return _unpacked(archive, member)
     except Unreadable:

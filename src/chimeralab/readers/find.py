@@ -11,7 +11,7 @@ from chimeralab.readers import claude_code, inspect
 from chimeralab.readers.archive import open_archive
 from chimeralab.readers.conversations import pieces
 from chimeralab.readers.expect import Unreadable
-from chimeralab.readers.items import items
+from chimeralab.readers.items import items_of
 from chimeralab.readers.opening import Opened, opened
 from chimeralab.readers.places import STANDARD_INPUT, Place, place_of
 from chimeralab.readers.sniff import format_of
@@ -103,7 +103,7 @@ def _holds_samples(file: Opened) -> bool:
 
 
 def _holds_talk(file: Opened, place: Place) -> bool:
-    some_items = islice(items(file.stream, place, bad=_ignore), LINES_TO_TRY)
+    some_items = islice(items_of(file.stream, place, bad=_ignore), LINES_TO_TRY)
     return any(_is_talk(piece.value) for item in some_items for piece in pieces(item, place))
 
 

@@ -43,7 +43,8 @@ def samples_of(log: Any) -> list[Sample]:
 
 def run_of(archive: ZipFile) -> Mapping[str, Any]:
     """What was run, from the header of an archive."""
-    header = next((name for name in HEADERS if name in archive.NameToInfo), None)
+    names = set(archive.namelist())
+    header = next((name for name in HEADERS if name in names), None)
     if header is None:
         raise Unreadable("is a zip archive, but no Inspect log: it has no header.json")
     fields = mapping(value_of(read_member(archive, header)), header)

@@ -18,7 +18,7 @@ class _Line(NamedTuple):
     number: int
 
 
-def items(stream: BinaryIO, place: Place, bad: Report) -> Iterator[Item]:
+def items_of(stream: BinaryIO, place: Place, bad: Report) -> Iterator[Item]:
     """Every value of a log. JSON Lines stream; a value over several lines is loaded whole."""
     lines = _lines(stream, place, bad)
     first, second = next(lines, None), next(lines, None)

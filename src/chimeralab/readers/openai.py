@@ -22,23 +22,26 @@ def matches(value: Any) -> bool:
 def read(value: Any, place: Place) -> Trajectory:
     fields = {"messages": value} if isinstance(value, list) else mapping(value, "the line")
     request, response = _opened(fields, "request"), _opened(fields, "response")
-    turns = (*_asked(request), *_reply(response))
+    reply = _reply(response)
+    asked = _asked(request, is_needed=not reply)
     name = identity(fields, "id", "custom_id") or place.default_id()
-    return Trajectory(name, turns, _metadata(fields, request, response), str(place))
+    return Trajectory(name, asked + reply, _metadata(fields, request, response), str(place))
 
 
 def _opened(fields: Mapping[str, Any], envelope: str) -> Mapping[str, Any]:
     """What a request or response holds, wherever it starts: in an envelope, its body, or bare."""
-    inner = mapping(fields.get(envelope) or fields, envelope)
-    return mapping(inner.get("body") or inner, f"{envelope}.body")
+    for key in (envelope, "body"):
+        inner = fields.get(key)
+        fields = inner if isinstance(inner, dict) else fields
+    return fields
 
 
-def _asked(request: Mapping[str, Any]) -> tuple[Turn, ...]:
+def _asked(request: Mapping[str, Any], *, is_needed: bool) -> tuple[Turn, ...]:
     key = next((key for key in KEYS if key in request), None)
-    if key is None and "choices" in request:
+    if key is None and not is_needed:
         return ()
-    messages = listing(request, key or "messages")
-    return tuple(turn_of(message, f"{key}[{n}]") for n, message in enumerate(messages))
+    messages = enumerate(listing(request, key or KEYS[0]))
+    return tuple(turn_of(message, f"{key}[{n}]") for n, message in messages)
 
 
 def _reply(response: Mapping[str, Any]) -> tuple[Turn, ...]:

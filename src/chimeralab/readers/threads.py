@@ -14,11 +14,23 @@ def threads(parents: Parents, times: Sequence[str | None]) -> list[list[int]]:
     >>> threads([None, 0, 0, 2, None], ["1", "2", "3", "4", "5"])
     [[0, 2, 3], [4]]
     """
-    latest: dict[int, tuple[str, int]] = {}
+    answered = _answered(parents, times)
+    latest: dict[int, tuple[bool, str, int]] = {}
     for node, (root, time) in enumerate(zip(_roots(parents), times, strict=True)):
         if time is not None:
-            latest[root] = max(latest.get(root, (time, node)), (time, node))
-    return [_path(node, parents) for _, (_, node) in sorted(latest.items())]
+            rank = (node not in answered, time, node)
+            latest[root] = max(latest.get(root, rank), rank)
+    return [_path(node, parents) for _, (_, _, node) in sorted(latest.items())]
+
+
+def _answered(parents: Parents, times: Sequence[str | None]) -> set[int]:
+    answered: set[int] = set()
+    for node, time in enumerate(times):
+        at = parents[node] if time is not None else None
+        while at is not None and at not in answered:
+            answered.add(at)
+            at = parents[at]
+    return answered
 
 
 def _path(leaf: int, parents: Parents) -> list[int]:

@@ -1,0 +1,106 @@
+"""Paths, folders and patterns to logs."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from chimeralab import readers
+from chimeralab.errors import InputError, LogError
+
+TALK = {"turns": ["Hi.", "Hello."]}
+
+
+@pytest.fixture
+def folder(write) -> Path:
+    write(TALK, name="logs/b.jsonl")
+    write(TALK, name="logs/a.json")
+    write(TALK, name="logs/deep/er/c.ndjson")
+    write({"name": "no log"}, name="logs/package.json")
+    write(b"not a log at all", name="logs/notes.jsonl")
+    write(TALK, name="logs/readme.txt")
+    write(TALK, name="logs/.hidden/d.jsonl")
+    return write(TALK, name="logs/.e.jsonl").parent
+
+
+def names(paths: list[str], folder: Path) -> list[str]:
+    return [Path(path).relative_to(folder).as_posix() for path in paths]
+
+
+def test_a_folder_is_searched_at_any_depth_in_order_of_names(folder):
+    skipped: list[str] = []
+    found = readers.find_logs([folder], on_skip=skipped.append)
+    assert names(found, folder) == ["a.json", "b.jsonl", "deep/er/c.ndjson"]
+    assert names(skipped, folder) == ["notes.jsonl", "package.json"]
+
+
+def test_a_file_named_outright_is_taken_whatever_its_ending(folder):
+    assert names(readers.find_logs([folder / "readme.txt"]), folder) == ["readme.txt"]
+
+
+def test_a_file_named_outright_that_is_no_log_is_an_error(folder):
+    with pytest.raises(LogError, match=r"package\.json, line 1: is no conversation"):
+        list(readers.read_all([folder / "package.json"]))
+
+
+def test_patterns_work_where_the_shell_left_them(folder):
+    assert names(readers.find_logs([folder / "*.jsonl"]), folder) == ["b.jsonl", "notes.jsonl"]
+    assert names(readers.find_logs([folder / "**" / "*.ndjson"]), folder) == ["deep/er/c.ndjson"]
+    assert names(readers.find_logs([folder / "d*"]), folder) == ["deep/er/c.ndjson"]
+
+
+def test_a_name_with_brackets_is_no_pattern_if_it_exists(write):
+    log = write(TALK, name="run[1].jsonl")
+    assert readers.find_logs([log]) == [str(log)]
+
+
+def test_arguments_keep_their_order_and_count_once(folder):
+    paths = [folder / "b.jsonl", folder, "-"]
+    found = readers.find_logs(paths)
+    assert names(found[:-1], folder) == ["b.jsonl", "a.json", "deep/er/c.ndjson"]
+    assert found[-1] == "-"
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nowhere.jsonl", "no such file or folder"),
+        ("*.nothing", "no log matches this pattern"),
+        (".hidden", "this folder holds no logs"),
+    ],
+)
+def test_finding_nothing_is_an_error(tmp_path, path, message):
+    (tmp_path / ".hidden").mkdir()
+    with pytest.raises(InputError, match=message):
+        readers.find_logs([tmp_path / path])
+
+
+def test_a_damaged_inspect_log_in_a_folder_is_not_passed_over(write):
+    log = write(b"PK\x03\x04 cut off", name="logs/run.eval")
+    with pytest.raises(LogError, match=r"run\.eval: the zip archive is damaged"):
+        list(readers.read_all([log.parent]))
+
+
+def test_a_session_of_notes_alone_is_passed_over_in_a_folder(write):
+    write({"type": "summary", "summary": "x", "leafUuid": "y"}, name="logs/empty.jsonl")
+    log = write(TALK, name="logs/full.jsonl")
+    assert readers.find_logs([log.parent]) == [str(log)]
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is out of reach here"
+)
+def test_a_file_that_may_not_be_read_is_not_passed_over(write):
+    log = write(TALK, name="logs/secret.jsonl")
+    log.chmod(0)
+    with pytest.raises(LogError, match="Permission denied"):
+        list(readers.read_all([log.parent]))
+
+
+def test_read_all_reads_every_log_found(folder):
+    sources = [trajectory.source for trajectory in readers.read_all([folder])]
+    assert [Path(source.rpartition(":")[0]).name for source in sources] == [
+        "a.json",
+        "b.jsonl",
+        "c.ndjson",
+    ]
