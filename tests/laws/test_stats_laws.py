@@ -87,7 +87,7 @@ def test_panel_never_says_nan_and_explains_every_gap(pairs):
 
 
 @given(st.integers(1, 300), st.floats(0, 1))
-def test_exact_interval_of_a_proportion_holds_the_estimate_and_is_never_empty(n, share):
+def test_interval_of_a_proportion_holds_the_estimate_and_is_never_empty(n, share):
     hits = round(share * n)
     for low, high in (wilson(hits, n), clopper_pearson(hits, n)):
         assert 0 <= low <= hits / n <= high <= 1

@@ -42,7 +42,10 @@ def encode(labels: Sequence[Any] | NDArray[Any]) -> Encoded:
     >>> encode(["b", "a", "b"]).codes
     array([1, 0, 1])
     """
-    names, codes = np.unique(np.asarray(labels), return_inverse=True)
+    try:
+        names, codes = np.unique(np.asarray(labels), return_inverse=True)
+    except TypeError:
+        raise InputError("labels must all be given, and all of one kind") from None
     return Encoded(tuple(names.tolist()), codes.astype(np.intp).ravel())
 
 

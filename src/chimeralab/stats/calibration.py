@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,11 @@ class ConfidenceBin:
     n: int
     confidence: float
     accuracy: float
+
+
+class _Answers(NamedTuple):
+    stated: Floats
+    right: Floats
 
 
 def calibration(confidence: Numbers, correct: Numbers, bins: int = 10) -> Calibration:
@@ -126,7 +132,7 @@ def auroc(confidence: Numbers, correct: Numbers) -> float | None:
     return float((ones * (below + zeros / 2)).sum() / pairs)
 
 
-def _answers(confidence: Numbers, correct: Numbers) -> tuple[Floats, Floats]:
+def _answers(confidence: Numbers, correct: Numbers) -> _Answers:
     same_length(confidence=confidence, correct=correct)
     stated, right = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
     wrong = np.flatnonzero((stated < 0) | (stated > 1) | ~((right == 0) | (right == 1)))
@@ -134,4 +140,4 @@ def _answers(confidence: Numbers, correct: Numbers) -> tuple[Floats, Floats]:
         pair = f"confidence {stated[wrong[0]]:g}, correct {right[wrong[0]]:g}"
         raise InputError(f"answer {wrong[0] + 1}: {pair}; they must lie in 0..1 and be 0 or 1")
     known = ~np.isnan(stated)
-    return stated[known], right[known]
+    return _Answers(stated[known], right[known])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +40,11 @@ class ClusterMean:
     design_effect: float | None
     interval: Interval | None
     reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Columns(NamedTuple):
+    values: Floats
+    cluster: Integers
 
 
 def cluster_mean(values: ArrayLike, clusters: Column, level: float = 0.95) -> ClusterMean:
@@ -200,11 +206,11 @@ def _reasons(groups: int, n: int, error: float | None, icc: float | None) -> dic
     return why
 
 
-def _columns(values: ArrayLike, clusters: Column) -> tuple[Floats, Integers]:
+def _columns(values: ArrayLike, clusters: Column) -> _Columns:
     column = finite(values, "values")
     if same_length(values=column, clusters=clusters) == 0:
         raise InputError("values: no row to analyse")
-    return column, encode(clusters).codes
+    return _Columns(column, encode(clusters).codes)
 
 
 def _one_stratum(totals: Floats) -> Units:

@@ -9,8 +9,8 @@ import numpy as np
 from chimeralab.errors import InputError
 from chimeralab.stats.arrays import Floats, finite
 from chimeralab.stats.cells import Cells
-from chimeralab.stats.clusters import cluster_mean, mean_bootstrap
-from chimeralab.stats.intervals import Interval, t_p_value
+from chimeralab.stats.clusters import ClusterMean, cluster_mean, mean_bootstrap
+from chimeralab.stats.intervals import Interval, t_interval, t_p_value
 from chimeralab.stats.resample import Bootstrap
 
 Weights = Mapping[Any, float]
@@ -47,6 +47,17 @@ class NaiveContrast:
     @property
     def p(self) -> float:
         return t_p_value(self.estimate, self.standard_error, self.df)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Difference of two means from separate clusters."""
+
+    estimate: float
+    standard_error: float | None
+    interval: Interval | None
+    p: float | None
+    reason: str | None = None
 
 
 def contrast(cells: Cells, weights: Weights, level: float = 0.95) -> Contrast:
@@ -129,6 +140,27 @@ def naive_contrast(cells: Cells, weights: Weights) -> NaiveContrast | None:
         return None
     df = variances.sum() ** 2 / (variances**2 / (n - 1)).sum()
     return NaiveContrast(float(factor @ means), float(variances.sum() ** 0.5), float(df))
+
+
+def independent_difference(
+    first: ClusterMean, second: ClusterMean, level: float = 0.95
+) -> Difference:
+    """Difference of two clustered means that share no clusters (Welch 1947, on clusters).
+
+    >>> one = cluster_mean([5.0, 6.0, 9.0], ["a", "b", "c"])
+    >>> two = cluster_mean([3.0, 2.0, 3.0], ["d", "e", "f"])
+    >>> round(independent_difference(one, two).p, 4)
+    0.0704
+    """
+    estimate = first.mean - second.mean
+    errors = np.array([part.standard_error or 0.0 for part in (first, second)]) ** 2
+    freedom = np.array([first.clusters - 1, second.clusters - 1])
+    if not freedom.all() or not errors.sum() > 0:
+        return Difference(estimate, None, None, None, "needs two clusters on each side that differ")
+    error = float(errors.sum() ** 0.5)
+    df = float(errors.sum() ** 2 / (errors**2 / freedom).sum())
+    interval = t_interval(estimate, error, df, level)
+    return Difference(estimate, error, interval, t_p_value(estimate, error, df))
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:

@@ -37,7 +37,7 @@ def logrank(runs: Durations, groups: Column) -> LogRank:
         missing = "fewer than two groups" if df < 1 else "no run had the event"
         return LogRank(None, df, None, missing)
     table = life_table(runs, code.codes)
-    chi2 = float(_chi_squares(table.at_risk[None], table.events[None])[0])
+    chi2 = float(_chi_squares(LifeTable(table.times, table.at_risk[None], table.events[None]))[0])
     return LogRank(chi2, df, float(special.chdtrc(df, chi2)))
 
 
@@ -71,7 +71,7 @@ def logrank_permutation(
     )
     table = life_table(runs, cell_of_run.ravel().astype(np.intp))
     draws = [
-        _chi_squares(*_regroup(table, labels, observed.df + 1))
+        _chi_squares(_regroup(table, labels, observed.df + 1))
         for labels in np.array_split(
             permute_within(cells[:, 1], cells[:, 0], permutations, rng), 1 + permutations // 250
         )
@@ -79,14 +79,15 @@ def logrank_permutation(
     return permutation_test(observed.chi2, np.concatenate(draws))
 
 
-def _regroup(table: LifeTable, labels: Integers, groups: int) -> tuple[Floats, Floats]:
+def _regroup(table: LifeTable, labels: Integers, groups: int) -> LifeTable:
     """Life tables of the groups under each row of cell labels."""
     member = (labels[:, None, :] == np.arange(groups)[:, None]).astype(np.float64)
-    return member @ table.at_risk, member @ table.events
+    return LifeTable(table.times, member @ table.at_risk, member @ table.events)
 
 
-def _chi_squares(at_risk: Floats, events: Floats) -> Floats:
+def _chi_squares(tables: LifeTable) -> Floats:
     """Log-rank statistics of many life tables, indexed by table, group and time."""
+    _, at_risk, events = tables
     risk, happened = at_risk.sum(axis=1, keepdims=True), events.sum(axis=1, keepdims=True)
     share = at_risk / risk
     excess = (events - happened * share).sum(axis=2)[:, :-1]

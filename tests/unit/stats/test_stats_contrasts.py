@@ -7,7 +7,14 @@ from statsmodels.stats.multitest import multipletests
 
 from chimeralab.errors import InputError
 from chimeralab.stats.cells import cells_of
-from chimeralab.stats.contrasts import contrast, contrast_bootstrap, differences, holm
+from chimeralab.stats.clusters import cluster_mean
+from chimeralab.stats.contrasts import (
+    contrast,
+    contrast_bootstrap,
+    differences,
+    holm,
+    independent_difference,
+)
 from chimeralab.stats.ranks import rank_stability
 
 PAIR = {"B": 1, "A": -1}
@@ -90,6 +97,24 @@ def test_the_same_difference_everywhere_gives_no_p():
     result = contrast(cells_of([0.0, 1.0] * 3, ["A", "B"] * 3, [1, 1, 2, 2, 3, 3]), PAIR)
     assert (result.estimate, result.p, result.standard_error) == (1, None, 0)
     assert "same in every cluster" in result.reasons["p"]
+
+
+def test_difference_of_separate_clusters_agrees_with_welch_on_cluster_means():
+    rng = np.random.default_rng(1)
+    one, two = rng.normal(0.5, 1, (12, 4)), rng.normal(0, 2, (9, 4))
+    first = cluster_mean(one.ravel(), np.repeat(np.arange(12), 4))
+    second = cluster_mean(two.ravel(), np.repeat(np.arange(9), 4))
+    oracle = stats.ttest_ind(one.mean(axis=1), two.mean(axis=1), equal_var=False)
+    result = independent_difference(first, second)
+    assert result.p == pytest.approx(oracle.pvalue)
+    assert result.interval == pytest.approx(tuple(oracle.confidence_interval()))
+
+
+def test_difference_from_a_single_cluster_has_a_reason_instead_of_a_p():
+    one, two = cluster_mean([1.0, 2.0], ["a", "a"]), cluster_mean([1.0, 3.0], ["b", "c"])
+    result = independent_difference(one, two)
+    assert (result.estimate, result.p) == (-0.5, None)
+    assert "two clusters" in result.reason
 
 
 def test_holm_agrees_with_statsmodels():

@@ -117,5 +117,10 @@ def test_words_are_no_values():
         finite(["often"], "rate")
 
 
+def test_missing_labels_of_groups_are_refused():
+    with pytest.raises(InputError, match="all be given"):
+        encode(["a", None])
+
+
 def test_codes_do_not_depend_on_the_order_of_rows():
     assert encode(["b", "a"]).names == encode(["a", "b", "a"]).names == ("a", "b")
