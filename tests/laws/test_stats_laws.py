@@ -139,6 +139,7 @@ def test_survival_falls_from_one_and_its_area_stays_below_the_horizon(runs):
 
 @given(st.lists(st.integers(1, 20), min_size=2, max_size=20))
 def test_a_group_compared_with_its_copy_shows_no_difference(times):
+    assume(len(set(times)) > 1)
     sample = durations(times * 2, times * 2)
     groups = ["a"] * len(times) + ["b"] * len(times)
     assert logrank(sample, groups).chi2 == pytest.approx(0, abs=1e-9)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from chimeralab.stats.arrays import Floats, Integers, encode, same_length
+from chimeralab.stats.arrays import Floats, Integers, encode, optional, same_length
 from chimeralab.stats.design import Column
 from chimeralab.stats.permutation import PermutationTest, permutation_test, permute_within
 from chimeralab.stats.survival import Durations, LifeTable, life_table
@@ -36,8 +36,10 @@ def logrank(runs: Durations, groups: Column) -> LogRank:
     if df < 1 or not runs.observed.any():
         missing = "fewer than two groups" if df < 1 else "no run had the event"
         return LogRank(None, df, None, missing)
-    table = life_table(runs, code.codes)
-    chi2 = float(_chi_squares(LifeTable(table.times, table.at_risk[None], table.events[None]))[0])
+    times, at_risk, events = life_table(runs, code.codes)
+    chi2 = optional(float(_chi_squares(LifeTable(times, at_risk[None], events[None]))[0]))
+    if chi2 is None:
+        return LogRank(None, df, None, "no event came while several groups were at risk")
     return LogRank(chi2, df, float(special.chdtrc(df, chi2)))
 
 
@@ -97,4 +99,5 @@ def _chi_squares(tables: LifeTable) -> Floats:
     variance = (mixed + np.eye(share.shape[1]) * own[:, None, :])[:, :-1, :-1]
     # A group that is never at risk with others has no variance; the pseudo-inverse leaves it out.
     inverse = np.linalg.pinv(variance, hermitian=True)
-    return np.asarray(np.einsum("rg,rgh,rh->r", excess, inverse, excess))
+    chi2 = np.einsum("rg,rgh,rh->r", excess, inverse, excess)
+    return np.where(np.trace(variance, axis1=1, axis2=2) > 1e-12, chi2, np.nan)

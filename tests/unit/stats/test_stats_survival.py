@@ -63,6 +63,19 @@ def test_logrank_without_an_event_or_a_second_group_is_undefined():
     assert logrank_permutation(runs, ["a", "b"], [1, 1], rng=rng) is None
 
 
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        pytest.param([3, 3, 3, 3], [3, 3, 3, 3], id="all at once"),
+        pytest.param([None, None, 5, 9], [1, 2, 9, 9], id="one group long gone"),
+    ],
+)
+def test_logrank_is_undefined_when_no_event_could_have_fallen_to_another_group(first, last):
+    result = logrank(durations(first, last), ["a", "a", "b", "b"])
+    assert (result.chi2, result.p) == (None, None)
+    assert "several groups" in result.reason
+
+
 def test_logrank_of_a_group_that_is_gone_before_the_first_event_is_finite():
     runs = durations([None, 4, 5, 6, 7], [2, 9, 9, 9, 9])
     result = logrank(runs, ["early", "a", "a", "b", "b"])
