@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as one tree. A message names the thing, the place and the way out."""
+"""Everything that can go wrong, as one tree. A message names the thing, place and way out."""
 
 
 class ChimeraError(Exception):

@@ -32,7 +32,7 @@ class Sampling(Record):
 
 @dataclass(frozen=True, slots=True)
 class Request(Record):
-    """One question to a model. `conversation` and `turn` say where it belongs, for logs and replay."""
+    """One question to a model; `conversation` and `turn` say where it belongs."""
 
     messages: tuple[Message, ...]
     sampling: Sampling = field(default_factory=Sampling)
