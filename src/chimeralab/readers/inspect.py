@@ -63,7 +63,7 @@ def _in_counting_order(name: str) -> list[str]:
 
 def load(archive: ZipFile, name: str, run: Mapping[str, Any]) -> Sample:
     if name.endswith(CHUNKED):
-        raise Unreadable("is stored in chunks, which are not read; convert the log to JSON first")
+        raise Unreadable("is stored in chunks, an experimental layout that is not read")
     return Sample(value_of(read_member(archive, name)), run)
 
 

@@ -1,0 +1,69 @@
+"""The example logs are what their names say, and the page on formats shows what is read."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import chimeralab
+from chimeralab import readers
+from chimeralab.records import Trajectory
+from chimeralab.series import judged
+
+
+@pytest.fixture
+def examples(request: pytest.FixtureRequest) -> Path:
+    return request.config.rootpath / "examples"
+
+
+def texts(trajectory: Trajectory) -> list[str]:
+    return [turn.text for turn in trajectory.turns]
+
+
+def test_the_examples_are_short_talks_with_a_model_and_a_condition(examples):
+    talks = list(readers.read(examples / "conversations.jsonl"))
+    assert len({talk.id for talk in talks}) == 8
+    assert all(12 <= len(talk.turns) <= 16 for talk in talks)
+    assert {talk.metadata["model"] for talk in talks} == {"aurora-small", "aurora-large"}
+    assert {talk.metadata["condition"] for talk in talks} == {"free", "nudged"}
+
+
+def test_the_loops_repeat_what_they_say_they_repeat(examples):
+    talks = {talk.id: texts(talk) for talk in readers.read(examples / "conversations.jsonl")}
+    assert len(set(talks["verbatim-loop"][5:])) == 1
+    assert talks["alternating-pair"][4:] == talks["alternating-pair"][4:6] * 5
+    assert talks["three-speaker-cycle"] == talks["three-speaker-cycle"][:3] * 5
+    assert len(set(talks["endless-goodbye"])) == 16
+
+
+def test_agent_sessions_are_judged_by_what_the_assistant_says(examples):
+    looping, healthy = readers.read(examples / "agent-chat.jsonl")
+    assert [judged(talk).who for talk in (looping, healthy)] == ["assistant turns (chat)"] * 2
+    assert all(turn.text for talk in (looping, healthy) for turn in judged(talk).turns)
+
+
+def test_every_shape_on_the_formats_page_is_read_as_its_heading_says(request, write):
+    page = (request.config.rootpath / "docs" / "formats.md").read_text()
+    shown = {
+        heading.lower().split()[0]: block
+        for heading, block in re.findall(
+            r"^## ([^\n]+)\n[^#]*?```json\n(.*?)```", page, re.M | re.S
+        )
+    }
+    assert shown.keys() == {"plain", "openai", "sharegpt", "claude"}
+    for name, lines in shown.items():
+        form = "claude-code" if name == "claude" else name
+        log = write(lines.encode())
+        assert list(readers.read(log)) == list(readers.read(log, format=form))
+
+
+@pytest.mark.weights
+def test_the_rule_sees_five_of_the_ten(examples):
+    collapsed = {found.id for found in chimeralab.detect_file(examples) if found.collapsed}
+    assert collapsed == {
+        "verbatim-loop",
+        "alternating-pair",
+        "template-loop",
+        "recovering-loop",
+        "looping-agent",
+    }
