@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class Unreadable(ValueError):  # noqa: N818 - says what the thing is; the reader adds where it stands
+class Unreadable(ValueError):
     """Something in a log is not what it should be; the message is the reason alone.
 
     `line` counts from the beginning of whatever was being read.

@@ -33,7 +33,8 @@ def _lines(stream: BinaryIO, place: Place, bad: Report) -> Iterator[_Line]:
     number = 1
     while raw := _next_line(stream, place.at(number), bad):
         if len(raw) > MAX_LINE:
-            _drop_rest_of_line(raw, stream)
+            while raw and not raw.endswith(b"\n"):
+                raw = _next_line(stream, place.at(number), bad)
             reason = f"the line is longer than {MAX_LINE >> 20} MB; put less on one line"
             bad(reason, place.at(number))
         elif not raw.isspace():
@@ -47,11 +48,6 @@ def _next_line(stream: BinaryIO, place: Place, bad: Report) -> bytes:
     except (OSError, Unreadable) as problem:
         bad(str(problem), place)
         return b""
-
-
-def _drop_rest_of_line(raw: bytes, stream: BinaryIO) -> None:
-    while raw and not raw.endswith(b"\n"):
-        raw = stream.readline(1 << 20)
 
 
 def _goes_on(first: _Line, second: _Line) -> bool:

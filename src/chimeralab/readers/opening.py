@@ -91,7 +91,10 @@ def _searchable(stream: BinaryIO) -> BinaryIO:
 
 def read_whole(stream: BinaryIO) -> bytes:
     """All that is left of a stream that must be held at once, up to a limit."""
-    data = stream.read(MAX_WHOLE + 1)
+    try:
+        data = stream.read(MAX_WHOLE + 1)
+    except OSError as error:
+        raise Unreadable(f"can't be read: {error.strerror}") from None
     if len(data) > MAX_WHOLE:
         raise Unreadable(
             f"is larger than {MAX_WHOLE >> 20} MB but no JSON Lines; write one conversation a line"

@@ -103,6 +103,27 @@ def test_standard_input_names_itself(piped):
         next(reading)
 
 
+@pytest.mark.parametrize("content", [LINES, json.dumps(TALKS, indent=1).encode()])
+def test_a_disk_that_fails_is_an_error_with_a_reason(monkeypatch, content):
+    class FailingDisk(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            if self.is_worn_out:
+                raise OSError(5, "Input/output error")
+            self.is_worn_out = True
+            buffer[:5000] = (content * 90)[:5000]
+            return 5000
+
+        is_worn_out = False
+
+    stream = io.BufferedReader(FailingDisk())
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
+    with pytest.raises(LogError, match="Input/output error"):
+        ids("-")
+
+
 def test_an_unknown_format_names_the_known_ones(write):
     with pytest.raises(InputError, match="unknown format 'chatml'; known: plain, "):
         readers.read(write(LINES), format="chatml")

@@ -143,6 +143,12 @@ def test_long_texts_come_back_from_the_attachments(reading):
     assert [turn.text for turn in read.turns] == ["A long text.", "Another."]
 
 
+def test_a_sample_without_an_id_is_called_after_its_file(reading):
+    sample = {key: SAMPLE[key] for key in ("messages",)}
+    (read,) = reading(packed({"header.json": RUN, "samples/1_epoch_1.json": sample}))
+    assert read.id == "run#samples/1_epoch_1.json"
+
+
 def test_an_archive_packed_once_more_is_read(write):
     content = gzip.compress(packed({"header.json": RUN, "samples/1_epoch_1.json": SAMPLE}))
     assert len(list(readers.read(write(content, name="run.eval.gz")))) == 1
