@@ -88,7 +88,7 @@ class ResultTable:
         for code, caveat in CAVEATS.items():
             if turns := self._caveat_turns[code]:
                 talks = self._caveat_talks[code]
-                note = f"Note: turns {caveat}: {turns:,} in {talks:,} conversations."
+                note = f"Note: turns {caveat}: {turns:,} in {_counted(talks)}."
                 console.print(note, soft_wrap=True, style="dim")
         if self._group_by:
             console.print()
@@ -160,14 +160,8 @@ def _spans(detection: Detection) -> Text:
 
 def _group_table(field: str, groups: dict[str, Tally]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(plain(field), overflow="fold")
-    for heading in (
-        "conversations",
-        "collapsed",
-        "95 % interval",
-        "share of turns",
-        "95 % interval",
-    ):
+    table.add_column(plain(field), overflow="fold", min_width=len(field))
+    for heading in ("n", "collapsed", "95 % interval", "share of turns", "95 % interval"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name in sorted(groups):
         tally = groups[name]
@@ -182,6 +176,10 @@ def _group_table(field: str, groups: dict[str, Tally]) -> Table:
             _between(tally.rate_interval()),
         )
     return table
+
+
+def _counted(conversations: int) -> str:
+    return f"{conversations:,} conversation{'' if conversations == 1 else 's'}"
 
 
 def _between(interval: Interval | None) -> str:

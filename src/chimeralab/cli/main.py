@@ -22,6 +22,12 @@ COMMANDS = {
     "detect": Entry("detect:detect", "Say which conversations collapsed, where, and why."),
     "sweep": Entry("sweep:sweep", "Try a grid of thresholds on the same similarities."),
     "show": Entry("show:show", "Draw one conversation as a page."),
+    "new": Entry("study:new", "Start a study: write a plan and its prompts."),
+    "check": Entry("study:check", "Validate a plan, count its calls, greet its models."),
+    "lock": Entry("study:lock", "Freeze a plan under a hash before the first run."),
+    "run": Entry("study:run", "Hold the planned conversations, or go on with them."),
+    "verify": Entry("study:verify", "Compute every hash of a study anew."),
+    "export": Entry("study:export", "Write a study's records as Parquet, CSV or JSON lines."),
     "models": Entry("models:models", "List, pull and verify model files."),
 }
 

@@ -14,6 +14,8 @@ from chimeralab.detectors import LOCKED, READINGS, Locked
 from chimeralab.errors import LogError
 from chimeralab.records import Trajectory
 
+MOST_NAMED = 5
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -28,13 +30,19 @@ class Logs:
     def read(self) -> Iterator[Trajectory]:
         """Every conversation. Bad lines stop the reading, or are named and counted."""
         bad: list[LogError] = []
+        others: list[str] = []
         yield from readers.read_all(
-            self.paths, format=self.format, on_bad=bad.append if self.skip_bad else None
+            self.paths,
+            format=self.format,
+            on_bad=bad.append if self.skip_bad else None,
+            on_skip=others.append,
         )
-        for error in bad[:5]:
+        for error in bad[:MOST_NAMED]:
             say(f"skipped {error}")
         if bad:
             say(f"{len(bad)} bad {'entry' if len(bad) == 1 else 'entries'} skipped")
+        if others:
+            say(f"{len(others)} other {'file' if len(others) == 1 else 'files'} passed over")
 
 
 LOG_OPTIONS: tuple[Decorator, ...] = (
