@@ -8,12 +8,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-
-from chimeralab.cli.main import main
 
 SUBJECTS = [
     "The ferry", "A violin", "Our baker", "The glacier", "My neighbour", "This recipe", "A comet",
@@ -36,36 +34,7 @@ UNRELATED = [
 ]
 
 
-class Ran(NamedTuple):
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-@pytest.fixture
-def chimera(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., Ran]:
-    """Runs the command in this process and gives its exit code and output."""
-
-    def run(*arguments: object) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["chimera", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.err
-        return Ran(code, captured.out, captured.err)
-
-    return run
+Chimera = Callable[..., Any]
 
 
 def write_log(path: Path, *talks: list[str], **fields: object) -> Path:
@@ -92,9 +61,7 @@ VECTORS = [
 ]
 
 
-def test_published_vectors_through_the_command_line(
-    chimera: Callable[..., Ran], tmp_path: Path
-) -> None:
+def test_published_vectors_through_the_command_line(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", *(texts for texts, *_ in VECTORS))
     ran = chimera("detect", "--json", log)
     assert ran.code == 0
@@ -106,17 +73,15 @@ def test_published_vectors_through_the_command_line(
     assert ran.rows[0]["at_risk_turns"] == 36
 
 
-def test_alternation_is_none_when_both_drifts_must_be_low(
-    chimera: Callable[..., Ran], tmp_path: Path
-) -> None:
+def test_alternation_is_none_when_both_drifts_must_be_low(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [A, B] * 20)
     ran = chimera("detect", "--json", "--drift", "both", log)
     assert ran.rows[0]["collapse_rate"] == 0
-    assert ran.rows[0]["detector"]["operating_point"] == "changed"  # type: ignore[index]
+    assert ran.rows[0]["detector"]["operating_point"] == "changed"
     assert "NOT the locked operating point (drift=both)" in ran.err
 
 
-def test_json_has_the_promised_fields(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_json_has_the_promised_fields(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 6, model="m")
     [row] = chimera("detect", "--json", log).rows
     promised = (
@@ -131,17 +96,17 @@ def test_json_has_the_promised_fields(chimera: Callable[..., Ran], tmp_path: Pat
     assert "trace" not in row
 
 
-def test_trace_adds_every_turn(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_trace_adds_every_turn(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 6)
     [row] = chimera("detect", "--json", "--trace", log).rows
-    last = row["trace"][-1]  # type: ignore[index]
+    last = row["trace"][-1]
     assert last["s1"] == last["s2"] == 1
     assert last["run"] == 4
     assert last["collapsed"] is True
     assert len(last["lags"]) == 5
 
 
-def test_people_get_a_table_with_the_spans(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_people_get_a_table_with_the_spans(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 8, UNRELATED, [A] * 3)
     ran = chimera("detect", log)
     assert "5–8" in ran.out
@@ -150,7 +115,7 @@ def test_people_get_a_table_with_the_spans(chimera: Callable[..., Ran], tmp_path
     assert "locked operating point" in ran.err
 
 
-def test_groups_are_summarised(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_groups_are_summarised(chimera: Chimera, tmp_path: Path) -> None:
     first = write_log(tmp_path / "a.jsonl", [A] * 10, UNRELATED, model="small")
     second = write_log(tmp_path / "b.jsonl", UNRELATED, model="large")
     ran = chimera("detect", first, second, "--group-by", "model")
@@ -161,12 +126,12 @@ def test_groups_are_summarised(chimera: Callable[..., Ran], tmp_path: Path) -> N
     assert "small" in as_json.err
 
 
-def test_fail_on_collapse_is_for_ci(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_fail_on_collapse_is_for_ci(chimera: Chimera, tmp_path: Path) -> None:
     assert chimera("detect", "--fail-on-collapse", write_log(tmp_path / "a", [A] * 6)).code == 1
     assert chimera("detect", "--fail-on-collapse", write_log(tmp_path / "b", UNRELATED)).code == 0
 
 
-def test_results_are_written_as_tables(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_results_are_written_as_tables(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 8, UNRELATED)
     for ending in ("jsonl", "csv", "parquet"):
         assert chimera("detect", log, "--out", tmp_path / f"out.{ending}").code == 0
@@ -179,7 +144,7 @@ def test_results_are_written_as_tables(chimera: Callable[..., Ran], tmp_path: Pa
     assert table[0]["collapse_rate"] == pytest.approx(0.5)
 
 
-def test_traces_are_written_a_row_a_turn(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_traces_are_written_a_row_a_turn(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 6)
     chimera("detect", log, "--trace", "--out", tmp_path / "turns.csv")
     with (tmp_path / "turns.csv").open() as file:
@@ -188,7 +153,7 @@ def test_traces_are_written_a_row_a_turn(chimera: Callable[..., Ran], tmp_path: 
     assert rows[0]["s1"] == ""
 
 
-def test_formulas_in_a_log_stay_text_in_csv(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_formulas_in_a_log_stay_text_in_csv(chimera: Chimera, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps({"id": "=HYPERLINK(1)", "turns": [A] * 6}), encoding="utf-8")
     chimera("detect", log, "--out", tmp_path / "out.csv")
@@ -197,7 +162,7 @@ def test_formulas_in_a_log_stay_text_in_csv(chimera: Callable[..., Ran], tmp_pat
 
 
 def test_control_characters_of_a_log_do_not_reach_the_terminal(
-    chimera: Callable[..., Ran], tmp_path: Path
+    chimera: Chimera, tmp_path: Path
 ) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps({"id": "a\x1b[2Jb", "turns": [A] * 6}), encoding="utf-8")
@@ -214,7 +179,7 @@ def test_compressed_logs_and_standard_input(tmp_path: Path) -> None:
     assert json.loads(named.stdout)["collapsed"] == json.loads(piped.stdout)["collapsed"] == [5, 6]
 
 
-def test_a_cache_file_gives_the_same_verdicts(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_cache_file_gives_the_same_verdicts(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", *(texts for texts, *_ in VECTORS[:5]))
     plain = chimera("detect", "--json", log)
     first = chimera("detect", "--json", "--cache", tmp_path / "vectors.db", log)
@@ -241,9 +206,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_logs_are_named_with_the_reason(
-    chimera: Callable[..., Ran], tmp_path: Path, case: str
-) -> None:
+def test_bad_logs_are_named_with_the_reason(chimera: Chimera, tmp_path: Path, case: str) -> None:
     content, words = BAD[case]
     log = tmp_path / "bad.jsonl"
     if content is not None:
@@ -257,7 +220,7 @@ def test_bad_logs_are_named_with_the_reason(
     assert not list(tmp_path.glob(".*"))
 
 
-def test_bad_lines_can_be_passed_over(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_bad_lines_can_be_passed_over(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 6)
     log.write_text(log.read_text() + "{broken\n" + log.read_text())
     assert chimera("detect", "--json", log).code == 2
@@ -268,7 +231,7 @@ def test_bad_lines_can_be_passed_over(chimera: Callable[..., Ran], tmp_path: Pat
     assert "line 2" in ran.err
 
 
-def test_nothing_readable_is_an_error(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_nothing_readable_is_an_error(chimera: Chimera, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text("{broken\n")
     ran = chimera("detect", "--skip-bad", log)
@@ -276,29 +239,27 @@ def test_nothing_readable_is_an_error(chimera: Callable[..., Ran], tmp_path: Pat
     assert "no conversation could be read" in ran.err
 
 
-def test_a_folder_without_logs_is_an_error(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_folder_without_logs_is_an_error(chimera: Chimera, tmp_path: Path) -> None:
     ran = chimera("detect", tmp_path)
     assert ran.code == 2
     assert str(tmp_path) in ran.err
 
 
-def test_one_turn_is_no_verdict_but_no_error(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_one_turn_is_no_verdict_but_no_error(chimera: Chimera, tmp_path: Path) -> None:
     [row] = chimera("detect", "--json", write_log(tmp_path / "log.jsonl", [A])).rows
     assert row["collapse_rate"] is None
     assert "no verdict" in str(row["reason"])
 
 
-def test_broken_characters_are_judged_and_counted(
-    chimera: Callable[..., Ran], tmp_path: Path
-) -> None:
+def test_broken_characters_are_judged_and_counted(chimera: Chimera, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text('{"turns": ' + json.dumps(["half \ud83d", "nul \x00"] * 4) + "}")
     [row] = chimera("detect", "--json", log).rows
     assert row["collapsed"] == [5, 6, 7, 8]
-    assert row["warnings"][0]["code"] == "repaired_turns"  # type: ignore[index]
+    assert row["warnings"][0]["code"] == "repaired_turns"
 
 
-def test_a_hundred_thousand_turns(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_hundred_thousand_turns(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [A, B, C, UNRELATED[9]] * 25_000)
     [row] = chimera("detect", "--json", log).rows
     assert row["turns"] == 100_000
@@ -317,7 +278,7 @@ def test_a_hundred_thousand_turns(chimera: Callable[..., Ran], tmp_path: Path) -
     ],
 )
 def test_impossible_options_are_refused(
-    chimera: Callable[..., Ran], tmp_path: Path, options: list[str], words: str
+    chimera: Chimera, tmp_path: Path, options: list[str], words: str
 ) -> None:
     ran = chimera("detect", write_log(tmp_path / "log.jsonl", [A] * 6), *options)
     assert ran.code == 2
@@ -326,7 +287,7 @@ def test_impossible_options_are_refused(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_a_full_disk_leaves_nothing_behind(
-    chimera: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chimera: Chimera, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 6)
     kept = tmp_path / "out.csv"
@@ -347,7 +308,7 @@ def test_a_full_disk_leaves_nothing_behind(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
-def test_a_read_only_cache_is_named(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_read_only_cache_is_named(chimera: Chimera, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o500)
     ran = chimera("detect", write_log(tmp_path / "l.jsonl", [A] * 6), "--cache", cache / "v.db")

@@ -1,0 +1,70 @@
+"""Files are written whole or not at all, and tables never carry a formula out of a log."""
+
+import csv
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from chimeralab.errors import InputError
+from chimeralab.files import open_table, replacing
+
+COLUMNS = {"name": str, "count": int, "share": float, "parts": str}
+ROWS = [
+    {"name": "=1+1", "count": 1, "share": 0.5, "parts": [1, 2]},
+    {"name": "half \ud83d", "count": None, "share": None, "parts": None},
+]
+
+
+def write(path: Path) -> None:
+    with open_table(path, COLUMNS) as row:
+        for values in ROWS:
+            row(values)
+
+
+def test_json_lines_hold_the_rows_as_they_are(tmp_path: Path) -> None:
+    write(tmp_path / "t.jsonl")
+    assert [json.loads(line) for line in (tmp_path / "t.jsonl").open()] == ROWS
+
+
+def test_csv_guards_formulas_and_leaves_unknown_cells_empty(tmp_path: Path) -> None:
+    write(tmp_path / "t.csv")
+    with (tmp_path / "t.csv").open(newline="") as file:
+        first, second = csv.DictReader(file)
+    assert first == {"name": "'=1+1", "count": "1", "share": "0.5", "parts": "[1, 2]"}
+    assert second == {"name": "half ?", "count": "", "share": "", "parts": ""}
+
+
+def test_parquet_keeps_types_and_nulls(tmp_path: Path) -> None:
+    write(tmp_path / "t.parquet")
+    assert pq.read_table(tmp_path / "t.parquet").to_pylist()[1]["count"] is None
+
+
+def test_a_failure_leaves_what_stood_there(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("before")
+
+    def broken_off() -> None:
+        with open_table(path, COLUMNS) as row:
+            row(ROWS[0])
+            raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError, match="in the middle"):
+        broken_off()
+    assert path.read_text() == "before"
+    assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_success_replaces_what_stood_there(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("before")
+    with replacing(path) as part:
+        part.write_text("after")
+        assert path.read_text() == "before"
+    assert path.read_text() == "after"
+
+
+def test_an_unknown_ending_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"known: \.jsonl, \.csv, \.parquet"):
+        write(tmp_path / "t.xlsx")
