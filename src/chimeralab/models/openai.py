@@ -1,0 +1,45 @@
+"""Settings for models behind any OpenAI-compatible server: vLLM, Ollama, llama.cpp, hosted ones."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from chimeralab.errors import InputError
+from chimeralab.records import Record
+
+if TYPE_CHECKING:
+    from chimeralab.models.openai_model import OpenAIModel
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAISettings(Record):
+    """`use = "openai"`. The key is read from the environment variable that `key_env` names.
+
+    `timeout` is in seconds and holds for every try; `max_retries` and the waiting between tries
+    are the SDK's. `concurrency` is how many questions are on their way at once.
+    """
+
+    model: Annotated[str, Field(min_length=1)]
+    base_url: Annotated[str, Field(pattern=r"^https?://")]
+    key_env: str | None = None
+    send_seed: bool = True
+    length_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    timeout: Annotated[float, Field(gt=0)] = 120.0
+    max_retries: Annotated[int, Field(ge=0)] = 4
+    concurrency: Annotated[int, Field(ge=1)] = 8
+
+    def __post_init__(self) -> None:
+        url = urlsplit(self.base_url)
+        if url.username or url.password or url.query:
+            raise InputError(
+                f"base_url holds more than an address at {url.hostname}; take users, passwords and "
+                "queries out: the key is read from the environment variable that key_env names"
+            )
+
+    def open(self) -> "OpenAIModel":
+        # The SDK takes half a second to import, and most commands ask no server.
+        from chimeralab.models.openai_model import OpenAIModel  # noqa: PLC0415
+
+        return OpenAIModel(self)

@@ -1,0 +1,41 @@
+"""Servers for tests of whole commands: a real one with SmolLM2, and a proxy that breaks things."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from chimeralab.embedding import weights
+
+# The parts in `servers` are shared by several tests, and tests are no package.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from servers.fault_proxy import FaultProxy
+from servers.smollm_server import smollm_server
+
+KEY = "sk-planted-0123456789-do-not-print"
+
+
+@pytest.fixture(scope="session")
+def smollm_url() -> Iterator[str]:
+    """The `/v1` address of SmolLM2 on a llama.cpp server. It asks for the key `KEY`."""
+    pytest.importorskip("xllamacpp", reason="the test server comes with xllamacpp")
+    (file,) = weights.MODELS["smollm2"].files
+    with smollm_server(weights.ensure("smollm2") / file.name, key=KEY) as url:
+        yield url
+
+
+@pytest.fixture
+def smollm_key(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of the environment variable that holds the server's key."""
+    monkeypatch.setenv("SMOLLM_TEST_KEY", KEY)
+    return "SMOLLM_TEST_KEY"
+
+
+@pytest.fixture
+def fault_proxy() -> Iterator[Callable[..., FaultProxy]]:
+    """Starts proxies: `fault_proxy(url, ["busy", "drop", "pass"])`."""
+    with ExitStack() as running:
+        yield lambda *args: running.enter_context(FaultProxy(*args))

@@ -1,0 +1,157 @@
+"""A proxy that breaks what passes through it, by a script: one fault per request, in order."""
+
+import json
+import socket
+import struct
+import urllib.error
+import urllib.request
+from collections import deque
+from collections.abc import Callable, Iterable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import Any, Self
+
+PASS = "pass"
+
+
+class FaultProxy:
+    """Stands in front of a server. `script` holds the names of the faults to come.
+
+    When the script is used up, requests pass unharmed. `seen` lists what happened to each request.
+    """
+
+    def __init__(self, upstream: str, script: Iterable[str] = ()) -> None:
+        self.upstream = upstream.removesuffix("/v1")
+        self.script = deque(script)
+        self.seen: list[str] = []
+        self.closing = Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server.proxy = self  # type: ignore[attr-defined]
+        Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def next_fault(self) -> str:
+        fault = self.script.popleft() if self.script else PASS
+        self.seen.append(fault)
+        return fault
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    @property
+    def proxy(self) -> FaultProxy:
+        return self.server.proxy  # type: ignore[attr-defined, no-any-return]
+
+    def do_GET(self) -> None:
+        self._forward(None)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        fault = self.proxy.next_fault()
+        if fault == PASS:
+            self._forward(body)
+        else:
+            FAULTS[fault](self)
+
+    def answer(self, status: int, body: Any, kind: str = "application/json", **more: str) -> None:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        headers = {"Content-Type": kind, "Content-Length": str(len(data)), **more}
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def drop(self) -> None:
+        """Reset the connection, as a crashing server does."""
+        linger = struct.pack("ii", 1, 0)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.connection.close()
+        self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _forward(self, body: bytes | None) -> None:
+        headers = {
+            name: self.headers[name]
+            for name in ("Content-Type", "Authorization")
+            if name in self.headers
+        }
+        request = urllib.request.Request(self.proxy.upstream + self.path, body, headers)
+        try:
+            with urllib.request.urlopen(request) as response:
+                self.answer(response.status, response.read())
+        except urllib.error.HTTPError as error:
+            self.answer(error.code, error.read())
+
+
+def _completion(**choice: Any) -> dict[str, Any]:
+    return {"model": "fault-proxy", "choices": [{"index": 0, "finish_reason": "stop", **choice}]}
+
+
+def _stall(handler: _Handler) -> None:
+    handler.proxy.closing.wait(60)
+    handler.drop()
+
+
+def _half_answer(handler: _Handler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"choices": [')
+    handler.wfile.flush()
+    handler.drop()
+
+
+def _echo_key(handler: _Handler) -> None:
+    said = f"{handler.headers['Authorization']} is not a valid key"
+    handler.answer(401, {"error": {"message": said, "code": "invalid_api_key"}})
+
+
+def _reply_with_key(handler: _Handler) -> None:
+    said = f"I was called with {handler.headers['Authorization']}"
+    handler.answer(200, _completion(message={"role": "assistant", "content": said}))
+
+
+FAULTS: dict[str, Callable[[_Handler], None]] = {
+    "busy": lambda h: h.answer(429, {"error": {"message": "slow down"}}, Retry_After="0.05"),
+    "broken": lambda h: h.answer(500, {"error": {"message": "out of order"}}),
+    "drop": _Handler.drop,
+    "half_answer": _half_answer,
+    "stall": _stall,
+    "garbage": lambda h: h.answer(200, b'{"choices": [{"mess'),
+    "not_utf8": lambda h: h.answer(200, b'{"choices": "\xff\xfe"}'),
+    "list": lambda h: h.answer(200, []),
+    "no_choices": lambda h: h.answer(200, {"model": "fault-proxy", "choices": []}),
+    "page": lambda h: h.answer(200, b"<html>Please log in</html>", "text/html"),
+    "null": lambda h: h.answer(200, _completion(message={"role": "assistant", "content": None})),
+    "filtered": lambda h: h.answer(
+        200, _completion(message={"content": None}, finish_reason="content_filter")
+    ),
+    "refusal": lambda h: h.answer(
+        200, _completion(message={"content": None, "refusal": "I can't help with that."})
+    ),
+    "too_long": lambda h: h.answer(
+        400, {"error": {"message": "too long", "code": "context_length_exceeded"}}
+    ),
+    "policy": lambda h: h.answer(
+        400, {"error": {"message": "blocked", "code": "content_policy_violation"}}
+    ),
+    "unknown_model": lambda h: h.answer(404, {"error": {"message": "no such model"}}),
+    "echo_key": _echo_key,
+    "reply_with_key": _reply_with_key,
+}

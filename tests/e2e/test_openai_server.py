@@ -1,0 +1,202 @@
+"""The openai model against a real server on loopback, with and without things going wrong."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from chimeralab.models.embedded import EmbeddedSettings
+from chimeralab.models.openai import OpenAISettings
+from chimeralab.models.openai_model import OpenAIModel
+from chimeralab.models.seam import Message, ModelFailure, Reply, Request, Sampling
+from chimeralab.models.tries import Try
+
+NOBODY = "http://127.0.0.1:9/v1"
+
+
+class Asked(NamedTuple):
+    """What came of one question, and the tries it took."""
+
+    reply: Reply | None
+    failure: ModelFailure | None
+    tries: list[Try]
+
+    @property
+    def outcomes(self) -> list[str]:
+        return [each.outcome for each in self.tries]
+
+
+def question(text: str = "Say hi.", *, tokens: int = 4, turn: int = 1) -> Request:
+    sampling = Sampling(temperature=0.0, max_tokens=tokens)
+    return Request((Message("user", text),), sampling, 7, "talk", turn)
+
+
+def ask(url: str, key_env: str | None = None, request: Request | None = None, **more: Any) -> Asked:
+    """Put one question to a server."""
+    tries: list[Try] = []
+
+    async def once() -> Asked:
+        settings = OpenAISettings("smollm2-test", url, key_env, **{"timeout": 30.0, **more})
+        model = OpenAIModel(settings, tries.append)
+        try:
+            return Asked(await model.reply(request or question()), None, tries)
+        except ModelFailure as failure:
+            return Asked(None, failure, tries)
+        finally:
+            await model.close()
+
+    return asyncio.run(once())
+
+
+def test_real_server_answers_and_reports_usage_and_its_model(
+    smollm_url: str, smollm_key: str
+) -> None:
+    reply = ask(smollm_url, smollm_key).reply
+    assert reply is not None
+    assert reply.text.strip()
+    assert reply.finish == "length"
+    assert reply.completion_tokens == 4
+    assert reply.prompt_tokens is not None
+    assert reply.prompt_tokens > 20  # the template brings a system prompt along
+    assert reply.reported_model == "smollm2-test"
+
+
+def test_same_seed_gives_same_text_on_the_server(smollm_url: str, smollm_key: str) -> None:
+    request = Request((Message("user", "Name a colour."),), Sampling(1.0, 1.0, 6), seed=2**40 + 3)
+    texts = {ask(smollm_url, smollm_key, request).reply.text for _ in range(2)}  # type: ignore[union-attr]
+    assert len(texts) == 1
+
+
+def test_server_and_embedded_model_read_the_same_tokens(smollm_url: str, smollm_key: str) -> None:
+    odd = "don't  STOP\n\n\tÜber 1234567 — 日本語 😀 e\u0301 a_b.c(); " * 2
+    said = ("system", odd), ("user", odd), ("assistant", "x"), ("user", odd)
+    history = Request(tuple(Message(*each) for each in said), Sampling(0.0, 1.0, 1))  # type: ignore[arg-type]
+    served = ask(smollm_url, smollm_key, history).reply
+
+    async def embedded() -> Reply:
+        model = EmbeddedSettings(cache_gb=1).open()
+        try:
+            return await model.reply(history)
+        finally:
+            await model.close()
+
+    assert served is not None
+    assert served.prompt_tokens == asyncio.run(embedded()).prompt_tokens
+
+
+def test_history_beyond_the_context_of_the_server_is_an_overflow(
+    smollm_url: str, smollm_key: str
+) -> None:
+    asked = ask(smollm_url, smollm_key, question("word " * 600))
+    assert asked.failure is not None
+    assert asked.failure.kind == "overflow"
+    assert asked.outcomes == ["overflow"]
+
+
+def test_wrong_key_is_an_auth_failure_without_any_key_in_it(
+    smollm_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_KEY", "sk-wrong-9876543210")
+    asked = ask(smollm_url, "OTHER_KEY")
+    assert asked.failure is not None
+    assert asked.failure.kind == "auth"
+    assert "sk-wrong" not in str(asked.failure)
+
+
+def test_faults_that_pass_are_retried_and_every_try_is_told(
+    smollm_url: str, smollm_key: str, fault_proxy: Callable[..., Any]
+) -> None:
+    proxy = fault_proxy(smollm_url, ["busy", "broken", "drop", "half_answer"])
+    asked = ask(proxy.url, smollm_key, max_retries=4)
+    assert asked.reply is not None
+    assert asked.outcomes == ["rate_limit", "server", "connection", "connection", "ok"]
+    assert [each.number for each in asked.tries] == [1, 2, 3, 4, 5]
+    assert {(each.conversation, each.turn) for each in asked.tries} == {("talk", 1)}
+    assert proxy.seen == ["busy", "broken", "drop", "half_answer", "pass"]
+
+
+def test_stalled_server_is_a_timeout(fault_proxy: Callable[..., Any]) -> None:
+    proxy = fault_proxy(NOBODY, ["stall"])
+    asked = ask(proxy.url, timeout=0.2, max_retries=0)
+    assert asked.failure is not None
+    assert asked.failure.kind == "timeout"
+    assert asked.outcomes == ["timeout"]
+
+
+def test_server_that_is_down_is_a_connection_failure() -> None:
+    asked = ask(NOBODY, max_retries=0)
+    assert asked.failure is not None
+    assert asked.failure.kind == "connection"
+    assert NOBODY in str(asked.failure)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("busy", "rate_limit"),
+        ("broken", "server"),
+        ("drop", "connection"),
+        ("half_answer", "connection"),
+        ("garbage", "bad_answer"),
+        ("not_utf8", "bad_answer"),
+        ("list", "bad_answer"),
+        ("no_choices", "bad_answer"),
+        ("page", "bad_answer"),
+        ("null", "bad_answer"),
+        ("too_long", "overflow"),
+        ("policy", "refused"),
+        ("unknown_model", "server"),
+        ("echo_key", "auth"),
+    ],
+)
+def test_every_fault_has_its_kind(fault: str, kind: str, fault_proxy: Callable[..., Any]) -> None:
+    asked = ask(fault_proxy(NOBODY, [fault]).url, max_retries=0)
+    assert asked.failure is not None
+    assert asked.failure.kind == kind
+    assert asked.outcomes == [kind]
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"), [("filtered", ""), ("refusal", "I can't help with that.")]
+)
+def test_refusals_are_replies(fault: str, text: str, fault_proxy: Callable[..., Any]) -> None:
+    reply = ask(fault_proxy(NOBODY, [fault]).url, max_retries=0).reply
+    assert reply is not None
+    assert (reply.finish, reply.text) == ("refusal", text)
+
+
+@pytest.mark.parametrize("fault", ["echo_key", "reply_with_key"])
+def test_key_echoed_by_the_server_is_shown_nowhere(
+    fault: str,
+    smollm_key: str,
+    fault_proxy: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    planted = "sk-planted"
+    caplog.set_level(logging.DEBUG)
+    asked = ask(fault_proxy(NOBODY, [fault]).url, smollm_key, max_retries=0)
+    assert "<key>" in str(asked)
+    assert planted not in str(asked)
+    assert planted not in repr(asked.failure)
+    assert planted not in caplog.text
+
+
+def test_concurrency_limit_holds(fault_proxy: Callable[..., Any]) -> None:
+    proxy = fault_proxy(NOBODY, ["stall"] * 6)
+
+    async def many() -> int:
+        model = OpenAISettings("m", proxy.url, concurrency=2, max_retries=0).open()
+        asking = [asyncio.create_task(model.reply(question())) for _ in range(6)]
+        while len(proxy.seen) < 2:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        seen = len(proxy.seen)
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        await model.close()
+        return seen
+
+    assert asyncio.run(many()) == 2

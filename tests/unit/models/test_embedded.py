@@ -1,0 +1,107 @@
+"""The embedded model on its real weights."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chimeralab.errors import WeightsError
+from chimeralab.models.embedded import EmbeddedModel, EmbeddedSettings
+from chimeralab.models.seam import Message, ModelFailure, Reply, Request, Sampling
+
+
+def question(text: str, *, seed: int | None = 1, tokens: int = 12) -> Request:
+    return Request((Message("user", text),), Sampling(0.8, 0.95, tokens), seed)
+
+
+def ask(model: EmbeddedModel, *requests: Request) -> list[Reply]:
+    async def together() -> list[Reply]:
+        return await asyncio.gather(*(model.reply(request) for request in requests))
+
+    return asyncio.run(together())
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[EmbeddedModel]:
+    model = EmbeddedSettings(cache_gb=1).open()
+    yield model
+    asyncio.run(model.close())
+
+
+@pytest.fixture
+def deterministic() -> Iterator[EmbeddedModel]:
+    model = EmbeddedSettings(deterministic=True, cache_gb=1).open()
+    yield model
+    asyncio.run(model.close())
+
+
+def test_many_questions_are_answered_side_by_side(model: EmbeddedModel) -> None:
+    replies = ask(model, *(question(f"Name animal number {n}.", seed=n) for n in range(6)))
+    assert all(reply.text.strip() for reply in replies)
+    for reply in replies:
+        assert reply.prompt_tokens is not None
+        assert reply.prompt_tokens > 20
+        assert reply.completion_tokens is not None
+        assert 1 <= reply.completion_tokens <= 12
+        assert reply.finish == ("stop" if reply.completion_tokens < 12 else reply.finish)
+    assert "SmolLM2-135M-Instruct" in str(replies[0].reported_model)
+
+
+def test_reply_ends_at_max_tokens(model: EmbeddedModel) -> None:
+    (reply,) = ask(model, question("Tell me a very long story about the sea.", tokens=3))
+    assert (reply.finish, reply.completion_tokens) == ("length", 3)
+
+
+def test_zero_temperature_takes_the_likeliest_word(model: EmbeddedModel) -> None:
+    greedy = Request((Message("user", "What is two plus two?"),), Sampling(0.0, 1.0, 6))
+    first, second = (ask(model, greedy)[0].text for _ in range(2))
+    assert first == second
+
+
+def test_history_beyond_the_context_is_an_overflow_and_the_next_question_is_answered(
+    model: EmbeddedModel,
+) -> None:
+    with pytest.raises(ModelFailure, match="do not fit into the 8192 tokens") as caught:
+        ask(model, question("word " * 9000))
+    assert caught.value.kind == "overflow"
+    assert ask(model, question("Hello."))
+
+
+def test_room_for_the_reply_counts_as_context(model: EmbeddedModel) -> None:
+    with pytest.raises(ModelFailure, match="a reply of 8192 do not fit"):
+        ask(model, question("Hello.", tokens=8192))
+
+
+def test_engine_that_was_killed_fails_by_name_and_is_started_anew(model: EmbeddedModel) -> None:
+    async def killed() -> None:
+        asking = asyncio.create_task(model.reply(question("Tell me a story.", tokens=500)))
+        await asyncio.sleep(0.2)
+        assert model._process is not None
+        model._process._process.kill()
+        await asking
+
+    ask(model, question("Hello."))
+    with pytest.raises(ModelFailure, match="the engine ended") as caught:
+        asyncio.run(killed())
+    assert caught.value.kind == "server"
+    assert ask(model, question("Hello."))
+
+
+def test_same_seed_gives_the_same_text_in_company_and_in_a_fresh_process(
+    deterministic: EmbeddedModel,
+) -> None:
+    wanted = question("Describe a harbour at dawn.", seed=7, tokens=24)
+    company = [question(f"Describe street {n}.", seed=n, tokens=8) for n in range(3)]
+    (alone,) = ask(deterministic, wanted)
+    in_company = ask(deterministic, *company[:1], wanted, *company[1:])[1]
+    asyncio.run(deterministic.close())
+    (afresh,) = ask(deterministic, wanted)
+    assert alone == in_company == afresh
+
+
+def test_file_that_is_no_model_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "no-model.gguf"
+    path.write_bytes(b"GGUF and then nothing")
+    with pytest.raises(WeightsError, match=r"no-model\.gguf"):
+        ask(EmbeddedModel(EmbeddedSettings(), path), question("Hello."))

@@ -1,0 +1,48 @@
+"""The kinds of failure, and what their messages leave out."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimeralab.models.failures import failure, kind_of, without_keys
+
+KEY = "sk-secret-0123456789"
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "kind"),
+    [
+        (400, "This model's maximum context length is 8192 tokens", "overflow"),
+        (400, '{"type": "exceed_context_size_error"}', "overflow"),
+        (400, "prompt is too long: 210000 tokens > 200000 maximum", "overflow"),
+        (413, "the context window is full", "overflow"),
+        (400, "code: content_filter", "refused"),
+        (400, "temperature: unknown parameter", "server"),
+        (401, "", "auth"),
+        (403, "", "auth"),
+        (403, "flagged by moderation", "refused"),
+        (404, "no such model", "server"),
+        (408, "", "timeout"),
+        (429, "context length of your queue", "rate_limit"),
+        (500, "", "server"),
+        (504, "", "timeout"),
+    ],
+)
+def test_status_and_words_decide_the_kind(status: int, words: str, kind: str) -> None:
+    assert kind_of(status, words) == kind
+
+
+@given(st.text(max_size=400), st.text(max_size=400))
+def test_key_is_gone_wherever_it_stands(before: str, after: str) -> None:
+    # A key that the cut goes through must not leave its first half behind.
+    message = str(failure("auth", before + KEY + after, keys=(KEY,)))
+    assert KEY not in message
+    assert KEY[:10] not in message or KEY[:10] in before + after
+
+
+def test_placeholder_keys_are_left_in_the_text() -> None:
+    assert without_keys("the box is EMPTY", ("EMPTY", "")) == "the box is EMPTY"
+
+
+def test_long_messages_are_cut() -> None:
+    assert len(str(failure("server", "x" * 10_000))) < 400
