@@ -141,14 +141,14 @@ def _greetings(study: Study) -> tuple[Greeting, ...]:
 def _print_forecast(study: Study, expected: Forecast, greetings: tuple[Greeting, ...]) -> None:
     state = "locked" if study.lock else "not locked: a run would be exploratory"
     click.echo(f"{plain(study.plan.study.name)}: the plan is valid ({state})")
-    table = Table("model", "calls", "prompt tokens ≤", "reply tokens ≤", "cost ≤", "answers as")
-    answers = {g.model: f"{g.reported_model or '?'} in {g.seconds:.1f} s" for g in greetings}
+    table = Table("model", "calls", "prompt tokens ≤", "reply tokens ≤", "cost ≤")
     for load in expected.loads:
-        counts = (f"{n:,}" for n in (load.calls, load.prompt_tokens, load.completion_tokens))
-        table.add_row(
-            load.model, *counts, _amount(load.cost), plain(answers.get(load.model, "not asked"))
-        )
+        counts = (load.calls, load.prompt_tokens, load.completion_tokens)
+        table.add_row(load.model, *(f"{n:,}" for n in counts), _amount(load.cost))
     out.print(table)
+    for greeting in greetings:
+        name = greeting.reported_model or "(gives no name)"
+        click.echo(plain(f"{greeting.model} answers as {name}, after {greeting.seconds:.1f} s"))
     hours = "unknown" if expected.hours is None else f"about {expected.hours:.1f} h at the longest"
     click.echo(
         f"{expected.conversations:,} conversations, {expected.calls:,} calls (retries aside), "

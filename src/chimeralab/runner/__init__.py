@@ -15,6 +15,7 @@ from chimeralab.runner.journal import (
     TalkEnded,
     TurnStored,
 )
+from chimeralab.runner.retries import RetryLog
 from chimeralab.runner.room import Guard, Price, Room
 from chimeralab.runner.rules import Rules
 from chimeralab.runner.talk import Prompt, Said, Speaker, Talk
@@ -32,6 +33,7 @@ __all__ = [
     "News",
     "Price",
     "Prompt",
+    "RetryLog",
     "Room",
     "Rules",
     "RunStarted",

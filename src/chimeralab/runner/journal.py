@@ -42,6 +42,9 @@ class Journal(Protocol):
 
     def close_attempt(self, attempt: int, answer: Answer) -> None: ...
 
+    def add_try(self, talk: str, turn: int, outcome: str, seconds: float) -> None:
+        """Enter a failed try that a client library made within the attempt that is open."""
+
     def add_turn(self, attempt: int, talk: Talk, said: Said, answer: Answer) -> None:
         """Close the attempt and keep its reply as a turn, in one step."""
 

@@ -8,12 +8,12 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGN
 _SHORTEST = 8
 
 
-def secrets() -> dict[str, str]:
-    """The values in the environment that look like keys, by the name of their variable."""
+def secrets(*names: str) -> dict[str, str]:
+    """The values in the environment that look like keys, or are called so, by their variable."""
     return {
         name: value
         for name, value in os.environ.items()
-        if len(value) >= _SHORTEST and _SECRET_NAME.search(name)
+        if len(value) >= _SHORTEST and (name in names or _SECRET_NAME.search(name))
     }
 
 

@@ -122,9 +122,6 @@ def _advice(plan: Plan, loads: Sequence[Load]) -> Iterator[str]:
     for load in loads:
         if not load.calls and not _stands_in(plan, load.model):
             yield f"[models.{load.model}] is named in no condition"
-    for name, condition in plan.conditions.items():
-        if plan.conversation.turns % len(condition.speakers):
-            yield f"[conditions.{name}] does not give its speakers equally many turns"
 
 
 def _found(prompts: int, repeats: int) -> str:

@@ -1,5 +1,6 @@
 """The plan of a study: read from TOML, checked completely, every default written out."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from typing import Any
 
 from chimeralab.detectors import DETECTORS
 from chimeralab.errors import InputError
-from chimeralab.models.replay import ReplaySettings
+from chimeralab.models.catalogue import MODELS
 from chimeralab.records import Record
 from chimeralab.runner import Price, Prompt, Rules, Speaker
 from chimeralab.runner.countermeasures import COUNTERMEASURES
@@ -27,7 +28,6 @@ from chimeralab.study.sections import (
     SamplingChange,
 )
 
-MODELS: dict[str, type] = {"replay": ReplaySettings}
 REQUIRED = ("study", "models", "conditions", "prompts")
 TABLES = (*REQUIRED, "sampling", "conversation", "detector", "run")
 # More than this in one prompt or plan is a file picked by mistake.
@@ -145,7 +145,7 @@ def _check_tables(tables: Mapping[str, Any]) -> None:
 
 def _refuse_secrets(tables: Mapping[str, Any]) -> None:
     text = str(tables)
-    for name, value in secrets().items():
+    for name, value in secrets(*re.findall(r"'key_env': '(\w+)'", text)).items():
         if value in text:
             raise InputError(
                 f"the plan holds the value of the environment variable {name}; "

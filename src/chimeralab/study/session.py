@@ -15,7 +15,16 @@ from chimeralab.embedding.encoder import default_encoder
 from chimeralab.errors import InputError
 from chimeralab.models.seam import Model
 from chimeralab.records import Record
-from chimeralab.runner import Brake, Limits, Room, RunStarted, Subscriber, Talk, converse_all
+from chimeralab.runner import (
+    Brake,
+    Limits,
+    RetryLog,
+    Room,
+    RunStarted,
+    Subscriber,
+    Talk,
+    converse_all,
+)
 from chimeralab.study.database import StoreError
 from chimeralab.study.flow import Arm, flow
 from chimeralab.study.folder import Study
@@ -108,6 +117,9 @@ class Session:
         async with open_models(self.plan, self.study.path) as models:
             with ThreadPoolExecutor(1) as judges, stopped_by_signals(brake):
                 await greet(models)
+                log = RetryLog(store)
+                for model in models.values():
+                    log.listen(model)
                 room = self._room(models, store, brake, judges)
                 await converse_all(missing, room, self.concurrency)
         return brake.reason

@@ -141,6 +141,16 @@ class Store:
         with transaction(self._db, self.path) as db:
             _close_attempt(db, attempt, answer)
 
+    def add_try(self, talk: str, turn: int, outcome: str, seconds: float) -> None:
+        same = "run, trajectory, turn, model, seed, temperature, top_p, max_tokens, started"
+        with transaction(self._db, self.path) as db:
+            db.execute(
+                f"INSERT INTO attempts ({same}, ended, outcome, reason, seconds) "  # noqa: S608
+                f"SELECT {same}, ?, ?, 'asked again by the client library', ? FROM attempts "
+                "WHERE trajectory = ? AND turn = ? AND outcome IS NULL ORDER BY id DESC LIMIT 1",
+                (_now(), outcome, seconds, talk, turn),
+            )
+
     def add_turn(self, attempt: int, talk: Talk, said: Said, answer: Answer) -> None:
         with transaction(self._db, self.path) as db:
             _close_attempt(db, attempt, answer)

@@ -58,7 +58,6 @@ def test_more_prompts_are_advised_where_they_beat_more_repeats(make_study):
     [
         ("seed = 3", "interleave = false", "without interleaving"),
         ("[conditions.solo]", f"[models.idle]\n{USE}\n[conditions.solo]", "[models.idle] is named"),
-        ("turns = 6", "turns = 7", "[conditions.solo] does not give its speakers equally many"),
     ],
 )
 def test_what_a_plan_may_have_overlooked_is_said(old, new, advice, make_study):

@@ -1,0 +1,245 @@
+"""A study from `chimera new` to its export, as a user meets it: with keys, faults and Ctrl-C."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from chimeralab import detect_all, readers
+from chimeralab.cli import study as commands
+from chimeralab.embedding import weights
+from chimeralab.errors import InputError
+from chimeralab.study import RunOptions, Study, run_study
+from chimeralab.study.verify import verify_study
+
+PLAN = """
+[study]
+name = "e2e"
+[models.a]
+{model}
+[conditions.solo]
+speakers = ["a", "a"]
+[sampling]
+max_tokens = 8
+[conversation]
+turns = {turns}
+repeats = {repeats}
+on_failure = "retry 3 then stop"
+[prompts]
+items = [{{ id = "p1", text = "Name a colour." }}, {{ id = "p2", text = "Name a town." }}]
+[run]
+concurrency = 2
+retry_wait = 0.0
+"""
+PHANTOM = 'use = "phantom"\nprice = { output = 1.0 }'
+
+
+def make_study(folder: Path, model: str = PHANTOM, turns: int = 6, repeats: int = 1) -> Study:
+    folder.mkdir()
+    (folder / "plan.toml").write_text(PLAN.format(model=model, turns=turns, repeats=repeats))
+    return Study(folder)
+
+
+def chimera(command: str, *args: object, code: int = 0) -> str:
+    """Run a command; what it prints, on both streams unless it is JSON."""
+    result = CliRunner().invoke(getattr(commands, command), [str(arg) for arg in args])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.stdout if "--json" in args else result.output
+
+
+def attempts(study: Study) -> Counter[str]:
+    with study.archive() as archive:
+        return Counter(row["outcome"] for row in archive.rows("SELECT outcome FROM attempts"))
+
+
+@pytest.mark.parametrize("template", ["selfplay", "escape-velocity"])
+def test_a_new_study_is_valid_as_it_is_written(template, tmp_path):
+    chimera("new", tmp_path / "mine", "--template", template)
+    told = chimera("check", tmp_path / "mine", "--offline")
+    assert "mine: the plan is valid (not locked" in told
+    with pytest.raises(InputError, match="is there already"):
+        chimera("new", tmp_path / "mine", "--template", template)
+
+
+def test_the_escape_velocity_template_is_the_published_design(tmp_path):
+    chimera("new", tmp_path / "ev", "--template", "escape-velocity")
+    plan = Study(tmp_path / "ev").plan
+    assert list(plan.conditions) == ["HOMO_A", "HOMO_B", "HOMO_C", "HETERO_ROT"]
+    assert Counter(prompt.bucket for prompt in plan.prompts) == dict.fromkeys(
+        (
+            "argumentative",
+            "creative_rewrite",
+            "factual_qa",
+            "instruction_following",
+            "paraphrase",
+            "planning",
+        ),
+        6,
+    )
+    assert (plan.conversation.turns, plan.conversation.repeats) == (40, 5)
+    sampling = {speaker.sampling for c in plan.conditions.values() for speaker in c.speakers}
+    assert [(s.temperature, s.top_p, s.max_tokens) for s in sampling] == [(0.7, 0.95, 256)]
+    assert len({subject.revision for subject in plan.models.values()}) == 3
+    forecast = json.loads(chimera("check", tmp_path / "ev", "--offline", "--json"))
+    assert (forecast["conversations"], forecast["calls"]) == (720, 28_800)
+    assert "180 prompts x 1 repeat find a difference of 0.078" in forecast["advice"][0]
+
+
+def test_a_study_goes_from_plan_to_verdicts(tmp_path):
+    model = 'use = "phantom"\ncourse = "verbatim"\nonset = 2'
+    study = make_study(tmp_path / "s", model, turns=8)
+    assert "a answers as phantom-verbatim" in chimera("check", study.path)
+    locked = json.loads(chimera("lock", study.path, "--json"))
+    done = json.loads(chimera("run", study.path, "--no-watch", "--json"))
+    assert (done["complete"], done["locked"]) == (True, True)
+    assert "all as it was" in chimera("verify", study.path)
+    chimera("export", study.path, "--out", tmp_path / "out")
+    conversations = readers.read_all([tmp_path / "out" / "trajectories.jsonl"])
+    assert [verdict.first_collapse_turn for verdict in detect_all(conversations)] == [6, 6]
+    again = json.loads(chimera("run", study.path, "--no-watch", "--json"))
+    assert again["arms"] == done["arms"]
+    assert locked["sha256"] == study.lock.sha256
+
+
+def test_verify_exits_with_1_when_a_turn_was_edited(tmp_path):
+    study = make_study(tmp_path / "s")
+    chimera("run", study.path, "--no-watch")
+    study.store_path.write_bytes(
+        study.store_path.read_bytes().replace(b"Name a town.", b"Name a city.")
+    )
+    assert "its prompt, condition or repeat" in chimera("verify", study.path, code=1)
+
+
+def test_an_exploratory_run_says_so(tmp_path):
+    study = make_study(tmp_path / "s")
+    assert "exploratory" in chimera("run", study.path, "--no-watch")
+
+
+def test_a_cost_limit_stops_cleanly_and_can_be_raised(tmp_path):
+    study = make_study(tmp_path / "s", turns=20)
+    told = chimera("run", study.path, "--no-watch", "--max-cost", "0.0001", code=1)
+    assert "stopped: max_cost = 0.0001 is used up" in told
+    assert "2 conversations are left" in told
+    assert attempts(study).keys() == {"answered"}
+    chimera("run", study.path, "--no-watch")
+    assert attempts(study) == {"answered": 40}
+
+
+def test_a_cost_limit_needs_prices(tmp_path):
+    study = make_study(tmp_path / "s", 'use = "phantom"')
+    with pytest.raises(InputError, match="max_cost can't be held without a price for a"):
+        chimera("run", study.path, "--max-cost", "1")
+
+
+def test_a_server_that_is_down_is_named_before_anything_is_spent(tmp_path):
+    model = 'use = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\nmax_retries = 0'
+    study = make_study(tmp_path / "s", model)
+    for command in ("check", "run"):
+        with pytest.raises(InputError, match=r"\[models.a\] can't be used: .*can't be reached"):
+            chimera(command, study.path)
+
+
+def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(tmp_path):
+    study = make_study(tmp_path / "s", 'use = "phantom"\nlatency = 0.02', turns=60)
+    script = (
+        "import sys; from chimeralab.cli.study import run; "
+        "run.main(sys.argv[1:], standalone_mode=True)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(study.path), "--no-watch"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while not (study.store_path.exists() and _turns(study)):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    told, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, told
+    assert "stopped: stopped by SIGINT" in told
+    assert "Traceback" not in told
+    with study.archive() as archive:
+        assert archive.value("SELECT reason FROM runs") == "stopped by SIGINT"
+    assert attempts(study).keys() == {"answered"}
+    assert run_study(study, RunOptions(watch=False)).complete
+    assert attempts(study) == {"answered": 120}
+
+
+def _turns(study: Study) -> int:
+    try:
+        with study.archive() as archive:
+            return int(archive.value("SELECT count(*) FROM turns"))
+    except InputError:
+        return 0
+
+
+def openai(url: str, key: str, **more: object) -> str:
+    settings = {"model": "smollm2-test", "base_url": url, "key_env": key, "timeout": 20.0} | more
+    lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+    return "\n".join(['use = "openai"', *lines])
+
+
+def test_a_real_server_behind_every_fault_gives_every_turn_once(
+    tmp_path, smollm_url, smollm_key, fault_proxy
+):
+    faults = ["pass", "busy", "pass", "broken", "drop", "pass", "garbage", "no_choices", "page"]
+    proxy = fault_proxy(smollm_url, faults)
+    study = make_study(tmp_path / "s", openai(proxy.url, smollm_key), turns=4)
+    study.freeze()
+    assert run_study(study, RunOptions(watch=False)).complete
+    assert verify_study(study).findings == ()
+    recorded = attempts(study)
+    assert recorded.pop("answered") == 8
+    assert recorded == {"rate_limit": 1, "server": 1, "connection": 1, "bad_answer": 3}
+    assert all(t.metadata["outcome"] == "completed" for t in study.trajectories())
+
+
+def test_a_key_reaches_nothing_that_is_kept_or_shown(tmp_path, smollm_key, fault_proxy, caplog):
+    caplog.set_level("DEBUG")
+    proxy = fault_proxy("http://127.0.0.1:9", ["reply_with_key"] * 6 + ["echo_key"] * 9)
+    study = make_study(tmp_path / "s", openai(proxy.url, smollm_key), turns=9)
+    key = os.environ[smollm_key]
+    told = chimera("check", study.path) + chimera("lock", study.path)
+    told += chimera("run", study.path, "--no-watch", code=1)
+    told += chimera("verify", study.path)
+    for kind in ("jsonl", "csv", "parquet"):
+        told += chimera("export", study.path, "--format", kind, "--out", tmp_path / "s" / "out")
+    with pytest.raises(InputError) as refused:
+        chimera("check", study.path)
+    told += str(refused.value) + caplog.text
+    assert attempts(study)["auth"] >= 1
+    assert key not in told
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(kept) >= 12
+    assert not [path for path in kept if key.encode() in path.read_bytes()]
+
+
+@pytest.mark.skipif(weights.locate("smollm2") is None, reason="needs `chimera models pull smollm2`")
+def test_the_embedded_model_goes_on_after_a_kill_and_can_be_replayed(tmp_path):
+    study = make_study(tmp_path / "s", 'use = "embedded"\ncache_gb = 1', turns=5)
+    script = "import sys; from chimeralab.study import *; run_study(Study(sys.argv[1]))"
+    process = subprocess.Popen([sys.executable, "-c", script, str(study.path)])
+    while not (study.store_path.exists() and _turns(study)):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    assert run_study(study).complete
+    assert verify_study(study).findings == ()
+
+    again = make_study(tmp_path / "again", 'use = "replay"\nstudy = "../s"', turns=5)
+    run_study(again)
+    first, second = list(study.trajectories()), list(again.trajectories())
+    assert [t.turns for t in first] == [t.turns for t in second]
+    assert [v.trace for v in detect_all(first, trace=True)] == [
+        v.trace for v in detect_all(second, trace=True)
+    ]
