@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 
 from chimeralab.models.embedded import EmbeddedSettings
+from chimeralab.models.inspect import InspectSettings
 from chimeralab.models.openai import OpenAISettings
 from chimeralab.models.openai_model import OpenAIModel
 from chimeralab.models.seam import Message, ModelFailure, Reply, Request, Sampling
@@ -84,6 +86,22 @@ def test_server_and_embedded_model_read_the_same_tokens(smollm_url: str, smollm_
 
     assert served is not None
     assert served.prompt_tokens == asyncio.run(embedded()).prompt_tokens
+
+
+def test_inspect_ai_reads_the_same_server(
+    smollm_url: str, smollm_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("inspect_ai", reason="inspect-ai is an extra")
+    monkeypatch.setenv("SMOL_API_KEY", os.environ[smollm_key])
+
+    async def inspected() -> Reply:
+        model = InspectSettings("openai-api/smol/smollm2-test", base_url=smollm_url).open()
+        try:
+            return await model.reply(question())
+        finally:
+            await model.close()
+
+    assert asyncio.run(inspected()) == ask(smollm_url, smollm_key).reply
 
 
 def test_history_beyond_the_context_of_the_server_is_an_overflow(

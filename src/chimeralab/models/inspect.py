@@ -104,14 +104,21 @@ def _reply(output: Any) -> Reply:
         raise failure("bad_answer", "the answer has no choices")
     if output.stop_reason == "model_length":
         raise failure("overflow", "the history and the reply do not fit into the model's context")
-    usage = output.usage
     return Reply(
         text=without_keys(output.completion, _keys()),
         finish=_FINISH.get(output.stop_reason, "other"),
-        prompt_tokens=usage.input_tokens if usage else None,
-        completion_tokens=usage.output_tokens if usage else None,
+        prompt_tokens=_prompt_tokens(output.usage),
+        completion_tokens=output.usage.output_tokens if output.usage else None,
         reported_model=output.model or None,
     )
+
+
+def _prompt_tokens(usage: Any) -> int | None:
+    """All that was read. inspect-ai counts apart what came from a provider's cache or went there."""
+    if usage is None:
+        return None
+    cached = (usage.input_tokens_cache_read or 0) + (usage.input_tokens_cache_write or 0)
+    return int(usage.input_tokens + cached)
 
 
 def _failure(model: str, error: Exception) -> ModelFailure:
