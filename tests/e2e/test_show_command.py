@@ -1,5 +1,6 @@
 """`chimera show` as a user runs it: which conversation, which file, and what can go wrong."""
 
+import errno
 import json
 import sys
 import webbrowser
@@ -139,11 +140,22 @@ def test_missing_folder_is_named_before_any_work(show: Callable[..., Ran], log: 
     assert "there is no folder nowhere" in ran.err
 
 
-def test_failed_write_leaves_nothing_behind(show: Callable[..., Ran], log: Path) -> None:
+def test_folder_is_not_taken_for_a_page(show: Callable[..., Ran], log: Path) -> None:
     Path("page.html").mkdir()
+    assert show(log, "--id", "run-1", "--out", "page.html").code == 2
+
+
+def test_full_disk_leaves_nothing_behind(
+    show: Callable[..., Ran], log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Path, *_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fail)
     ran = show(log, "--id", "run-1", "--out", "page.html")
     assert ran.code == 2
-    assert {path.name for path in Path().iterdir()} == {"log.jsonl", "page.html"}
+    assert "page.html can't be written (No space left on device)" in ran.err
+    assert {path.name for path in Path().iterdir()} == {"log.jsonl"}
 
 
 def test_empty_log_is_bad_input(show: Callable[..., Ran], tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ Row = dict[str, Any]
 
 # Beyond this many turns the points run into one another and the line says it all.
 MOST_POINTS = 120
-# A tick needs about this many pixels, or its number touches the next one.
-TICK_ROOM = 36
+# A digit takes about this many pixels, and a number some room around it.
+DIGIT, TICK_ROOM = 8, 20
 
 
 class Span(NamedTuple):
@@ -116,7 +116,7 @@ def turn_ticks(last_turn: int, width: int) -> list[int]:
     >>> turn_ticks(20, 240), turn_ticks(1000, 300)
     ([1, 5, 10, 15, 20], [1, 200, 400, 600, 800, 1000])
     """
-    room = max(1, width // TICK_ROOM)
+    room = width // (TICK_ROOM + DIGIT * len(str(last_turn)))
     # A step of two would set 1 and 2 side by side.
     steps = (1, *(factor * 10**power for power in range(9) for factor in (5, 10, 20)))
     step = next(step for step in steps if last_turn / step <= room)

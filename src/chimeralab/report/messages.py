@@ -38,7 +38,7 @@ class Message(NamedTuple):
 
     position: int
     turn: int | None
-    speaker: str
+    speaker: str | None
     model: str | None
     spoken: bool
     collapsed: bool
@@ -122,7 +122,7 @@ def _message(turn: Turn, position: int, traces: Mapping[int, TurnTrace], text: T
     return Message(
         position=position,
         turn=trace.turn if trace else None,
-        speaker=turn.speaker or turn.role or "unnamed",
+        speaker=turn.speaker or turn.role,
         model=turn.model,
         spoken=turn.spoken,
         collapsed=trace.collapsed if trace else False,

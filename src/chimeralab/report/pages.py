@@ -11,23 +11,18 @@ from chimeralab.embedding.pieces import readable
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-# Characters that turn the writing direction around, and so could make a text read as another.
-_TURNING = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 _LINE_ENDS = dict.fromkeys((0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029), "\n")
-_SIGNS = (
-    {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"}
-    | {0x7F: "\N{SYMBOL FOR DELETE}"}
-    | dict.fromkeys(range(0x80, 0xA0), "\N{REPLACEMENT CHARACTER}")
-    | {code: f"[U+{code:04X}]" for code in _TURNING}
-    | _LINE_ENDS
-)
+_CONTROLS = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\t"), ord("\n")}
+# These turn the writing direction around, and could make a text read as another.
+_TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_SIGNS = {code: f"[U+{code:04X}]" for code in _CONTROLS | _TURNING} | _LINE_ENDS
 
 
 def inert(text: str) -> str:
-    """The text with every character that acts instead of being seen replaced by a visible sign.
+    """The text with every character that acts instead of being seen replaced by its name.
 
     >>> inert("\\x1b[31mred\\u202e\\r\\n")
-    '␛[31mred[U+202E]\\n'
+    '[U+001B][31mred[U+202E]\\n'
     """
     return readable(text).replace("\r\n", "\n").translate(_SIGNS)
 

@@ -9,6 +9,7 @@ from chimeralab.report.charts import cutoff
 from chimeralab.report.similarities import Pairs
 
 MOST_SPANS_NAMED = 6
+MOST_FIELDS = 12
 PAIRS_NAMED = 5
 
 
@@ -29,7 +30,7 @@ def verdict_in_words(detection: Detection) -> str:
     return (
         f"{spans_in_words(detection.episodes)} collapsed: {share}"
         f" ({100 * len(detection.collapsed) / detection.turns:.0f}\N{NO-BREAK SPACE}%),"
-        f" first at turn {detection.first_collapse_turn:,}."
+        f" first at turn {detection.first_collapse_turn}."
     )
 
 
@@ -48,7 +49,7 @@ def spans_in_words(episodes: Sequence[Episode]) -> str:
 
 
 def span_name(start: int, end: int) -> str:
-    return f"{start:,}" if start == end else f"{start:,}–{end:,}"
+    return str(start) if start == end else f"{start}–{end}"
 
 
 def timeline_in_words(detection: Detection, trace: Sequence[TurnTrace]) -> str:
@@ -83,8 +84,10 @@ def facts(trajectory: Trajectory, detection: Detection) -> Iterator[Fact]:
     yield Fact("Vectors", _vectors(detection))
     if detection.source:
         yield Fact("Log", detection.source)
-    for name, value in detection.metadata.items():
-        yield Fact(name, str(value))
+    fields = list(detection.metadata.items())
+    yield from (Fact(name, str(value)) for name, value in fields[:MOST_FIELDS])
+    if len(fields) > MOST_FIELDS:
+        yield Fact("Further fields", f"{len(fields) - MOST_FIELDS:,}, in the log only")
 
 
 def _operating_point(detection: Detection) -> str:

@@ -168,7 +168,7 @@ def test_hostile_text_adds_no_tags_and_no_attributes() -> None:
 def test_hostile_text_can_be_read() -> None:
     for text in (*HOSTILE[:4], HOSTILE[7]):
         assert text in hostile().words
-    assert "␛[31mred␛[0m ␀ ␇ �" in hostile().words
+    assert "[U+001B][31mred[U+001B][0m [U+0000] [U+0007] �" in hostile().words
     assert "left [U+202E]right" in hostile().words
 
 
@@ -200,3 +200,15 @@ def test_many_spans_are_named_in_short() -> None:
     assert spans_in_words(many[:2]) == "Turns 10–11 and 20–21"
     assert spans_in_words(many).endswith("60–61 and 3 more spans")
     assert spans_in_words([Episode(7, 7)]) == "Turn 7"
+
+
+def test_turns_without_a_speaker_are_called_by_their_number() -> None:
+    found = _page(Trajectory("talk", tuple(Turn(text) for text in TOPICS)))
+    assert f"Turn 2 {TOPICS[1]}" in found.words
+
+
+def test_long_names_and_many_fields_leave_room_for_the_page() -> None:
+    fields = {f"field-{n}": "x" * 1_000 for n in range(40)}
+    found = _page(Trajectory("id" * 500, (Turn("Hello?", "A" * 500),), fields))
+    assert "Further fields 28, in the log only" in found.words
+    assert max(map(len, found.words.split())) <= 400
