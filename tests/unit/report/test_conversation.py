@@ -211,4 +211,4 @@ def test_long_names_and_many_fields_leave_room_for_the_page() -> None:
     fields = {f"field-{n}": "x" * 1_000 for n in range(40)}
     found = _page(Trajectory("id" * 500, (Turn("Hello?", "A" * 500),), fields))
     assert "Further fields 28, in the log only" in found.words
-    assert max(map(len, found.words.split())) <= 400
+    assert max(map(len, found.words.split())) < 500
