@@ -94,6 +94,7 @@ def test_the_escape_velocity_template_is_the_published_design(tmp_path):
     assert "180 prompts x 1 repeat find a difference of 0.078" in forecast["advice"][0]
 
 
+@pytest.mark.weights
 def test_a_study_goes_from_plan_to_verdicts(tmp_path):
     model = 'use = "phantom"\ncourse = "verbatim"\nonset = 2'
     study = make_study(tmp_path / "s", model, turns=8)
@@ -104,7 +105,7 @@ def test_a_study_goes_from_plan_to_verdicts(tmp_path):
     assert "all as it was" in chimera("verify", study.path)
     chimera("export", study.path, "--out", tmp_path / "out")
     conversations = readers.read_all([tmp_path / "out" / "trajectories.jsonl"])
-    assert [verdict.first_collapse_turn for verdict in detect_all(conversations)] == [6, 6]
+    assert [verdict.first_collapse_turn for verdict in detect_all(conversations)] == [5, 5]
     again = json.loads(chimera("run", study.path, "--no-watch", "--json"))
     assert again["arms"] == done["arms"]
     assert locked["sha256"] == study.lock.sha256
@@ -148,18 +149,19 @@ def test_a_server_that_is_down_is_named_before_anything_is_spent(tmp_path):
             chimera(command, study.path)
 
 
-def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(tmp_path):
-    study = make_study(tmp_path / "s", 'use = "phantom"\nlatency = 0.02', turns=60)
-    script = (
-        "import sys; from chimeralab.cli.study import run; "
-        "run.main(sys.argv[1:], standalone_mode=True)"
-    )
-    process = subprocess.Popen(
+def start_run(study: Study) -> subprocess.Popen[str]:
+    script = "from chimeralab.cli.study import run; run.main()"
+    return subprocess.Popen(
         [sys.executable, "-c", script, str(study.path), "--no-watch"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(tmp_path):
+    study = make_study(tmp_path / "s", 'use = "phantom"\nlatency = 0.02', turns=60)
+    process = start_run(study)
     while not (study.store_path.exists() and _turns(study)):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
@@ -174,10 +176,32 @@ def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(tmp_path):
     assert attempts(study) == {"answered": 120}
 
 
+def test_a_second_ctrl_c_cancels_the_requests_in_flight(tmp_path):
+    study = make_study(tmp_path / "s", 'use = "phantom"\nlatency = 2.0', turns=60)
+    process = start_run(study)
+    while not (study.store_path.exists() and _asked(study)):
+        time.sleep(0.02)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+    told, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, told
+    assert "Traceback" not in told
+    assert attempts(study) == {"cancelled": 2}
+
+
+def _asked(study: Study) -> int:
+    return _count(study, "attempts")
+
+
 def _turns(study: Study) -> int:
+    return _count(study, "turns")
+
+
+def _count(study: Study, table: str) -> int:
     try:
         with study.archive() as archive:
-            return int(archive.value("SELECT count(*) FROM turns"))
+            return int(archive.value(f"SELECT count(*) FROM {table}"))
     except InputError:
         return 0
 
@@ -223,6 +247,48 @@ def test_a_key_reaches_nothing_that_is_kept_or_shown(tmp_path, smollm_key, fault
     assert not [path for path in kept if key.encode() in path.read_bytes()]
 
 
+MEASURES = """
+[models.fresh]
+use = "phantom"
+seed = 5
+[conditions.nudged]
+speakers = ["a", "a"]
+countermeasure = { use = "nudge" }
+[conditions.rotated]
+speakers = ["a", "a"]
+countermeasure = { use = "rotate", to = ["fresh"], turns = 3 }
+[conditions.warmed]
+speakers = ["a", "a"]
+countermeasure = { use = "warm", by = 0.3, turns = 3 }
+[conditions.trimmed]
+speakers = ["a", "a"]
+countermeasure = { use = "trim", keep = 2 }
+"""
+
+
+@pytest.mark.weights
+def test_countermeasures_act_when_the_detector_fires(tmp_path):
+    model = 'use = "phantom"\ncourse = "verbatim"\nonset = 2'
+    study = make_study(tmp_path / "s", model, turns=12)
+    study.plan_path.write_text(study.plan_path.read_text() + MEASURES)
+    assert run_study(study, RunOptions(watch=False)).complete
+    assert verify_study(study).findings == ()
+    with study.archive() as archive:
+        events = Counter(
+            (row["trajectory"], json.loads(row["detail"])["use"], row["turn"])
+            for row in archive.rows("SELECT * FROM events")
+        )
+        rotated = [row["model"] for row in archive.turns("rotated/p1/1")]
+        warm = "SELECT turn FROM attempts WHERE trajectory = 'warmed/p1/1' AND temperature = 1.0"
+        warmed = [row["turn"] for row in archive.rows(warm)]
+    assert events["nudged/p1/1", "nudge", 5] == events["nudged/p1/1", "nudge", 9] == 1
+    assert events["trimmed/p2/1", "trim", 5] == 1
+    assert not [talk for talk, _, _ in events if talk.startswith("solo")]
+    assert rotated == ["a"] * 5 + ["fresh"] * 3 + ["a"] * 4
+    assert warmed == [6, 7, 8, 9, 10, 11, 12]
+
+
+@pytest.mark.weights
 @pytest.mark.skipif(weights.locate("smollm2") is None, reason="needs `chimera models pull smollm2`")
 def test_the_embedded_model_goes_on_after_a_kill_and_can_be_replayed(tmp_path):
     study = make_study(tmp_path / "s", 'use = "embedded"\ncache_gb = 1', turns=5)

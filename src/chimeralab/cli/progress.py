@@ -27,7 +27,7 @@ SECONDS_BETWEEN_LINES = 30.0
 class Tally:
     """What a run has done so far, counted from its news."""
 
-    planned: RunStarted = field(default_factory=lambda: RunStarted(0, 0, 0, 0, 0.0))
+    planned: RunStarted = field(default_factory=lambda: RunStarted(0, 0, 0, 0, 0, 0.0))
     talks_ended: int = 0
     turns_stored: int = 0
     turns_given_up: int = 0
@@ -66,8 +66,7 @@ class Tally:
             self.collapsed.add(news.talk)
 
     def _take_end(self, news: TalkEnded) -> None:
-        turns_each = self.planned.turns // self.planned.talks
-        self.turns_given_up += turns_each - news.turns
+        self.turns_given_up += self.planned.turns_each - news.turns
         self.paused += news.outcome == "paused"
         self.talks_ended += news.outcome != "paused"
 
@@ -76,17 +75,21 @@ class Tally:
         return self.planned.turns_stored + self.turns_stored
 
     @property
+    def turns_left(self) -> int:
+        """Turns that may still come: not those of conversations that ended before their time."""
+        return self.planned.turns_missing - self.turns_given_up - self.turns_stored
+
+    @property
     def seconds_left(self) -> float | None:
-        left = self.planned.turns - self.turns_given_up - self.turns_done
         seconds = time.monotonic() - self.started
-        return seconds / self.turns_stored * left if self.turns_stored else None
+        return seconds / self.turns_stored * self.turns_left if self.turns_stored else None
 
     def __str__(self) -> str:
         seconds = max(time.monotonic() - self.started, 1e-9)
         cost = "unknown" if self.unknown_costs else f"{self.planned.spent + self.spent:.4g}"
         parts = [
             f"{self.planned.talks_ended + self.talks_ended:,}/{self.planned.talks:,} conversations",
-            f"{self.turns_done:,}/{self.planned.turns:,} turns",
+            f"{self.turns_done:,}/{self.turns_done + self.turns_left:,} turns",
             f"{self.tokens / seconds:,.0f} tokens/s",
             f"cost {cost}",
             *([f"{len(self.collapsed):,} collapsed"] if self.watched else []),
@@ -109,7 +112,7 @@ def showing_progress() -> Iterator[Subscriber]:
 @contextmanager
 def _live(tally: Tally) -> Iterator[Subscriber]:
     def picture() -> Group:
-        bar = ProgressBar(max(tally.planned.turns, 1), tally.turns_done, width=60)
+        bar = ProgressBar(max(tally.turns_done + tally.turns_left, 1), tally.turns_done, width=60)
         failure = [f"last failure: {tally.last_failure}"] if tally.last_failure else []
         return Group(bar, str(tally), *failure)
 

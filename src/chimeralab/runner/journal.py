@@ -54,12 +54,13 @@ class Journal(Protocol):
 
 
 class RunStarted(NamedTuple):
-    """What is planned in all and what earlier runs have done of it."""
+    """What is planned in all, what earlier runs have done of it, and what is missing."""
 
     talks: int
     talks_ended: int
-    turns: int
+    turns_each: int
     turns_stored: int
+    turns_missing: int
     spent: float
 
 

@@ -70,6 +70,9 @@ def run_study(
     publish: Subscriber = lambda news: None,
 ) -> RunSummary:
     """Hold every planned conversation that has not come to its end yet."""
+    if _inside_a_loop():
+        with ThreadPoolExecutor(1) as aside:
+            return aside.submit(run_study, study, options, publish).result()
     started = time.monotonic()
     session = Session(study, options or RunOptions(), publish)
     with study.occupied(), closing(Store(study.store_path)) as store:
@@ -77,6 +80,15 @@ def run_study(
     with study.archive() as archive:
         arms = flow(archive)
     return RunSummary(session.lock is not None, arms, stopped, time.monotonic() - started)
+
+
+def _inside_a_loop() -> bool:
+    """Whether this is called where an event loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Session:
@@ -146,10 +158,17 @@ class Session:
         )
 
     def _tell_start(self, store: Store, missing: int) -> None:
-        talks = len(self.study.talks)
-        turns = talks * self.plan.conversation.turns
-        done = RunStarted(talks, talks - missing, turns, store.turns_stored(), store.spent())
-        self.publish(done)
+        talks, turns = len(self.study.talks), self.plan.conversation.turns
+        self.publish(
+            RunStarted(
+                talks=talks,
+                talks_ended=talks - missing,
+                turns_each=turns,
+                turns_stored=store.turns_stored(),
+                turns_missing=missing * turns - store.turns_stored(in_open_talks=True),
+                spent=store.spent(),
+            )
+        )
 
     def _refuse_another_plan(self, store: Store) -> None:
         """Half a study under one plan and half under another is no study."""

@@ -100,8 +100,10 @@ class Store:
     def spent(self) -> float:
         return float(self._row("SELECT coalesce(sum(cost), 0) FROM attempts")[0])
 
-    def turns_stored(self) -> int:
-        return int(self._row("SELECT count(*) FROM turns")[0])
+    def turns_stored(self, *, in_open_talks: bool = False) -> int:
+        everywhere = "SELECT count(*) FROM turns"
+        open_only = f"{everywhere} JOIN trajectories ON id = trajectory WHERE outcome IS NULL"
+        return int(self._row(open_only if in_open_talks else everywhere)[0])
 
     def said(self, talk: str) -> list[Said]:
         rows = self._rows(

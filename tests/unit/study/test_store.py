@@ -1,5 +1,6 @@
 """The database: durable, one writer, many readers, and plain words when it can't be used."""
 
+import asyncio
 import gc
 import os
 import sqlite3
@@ -60,6 +61,13 @@ def test_running_twice_does_nothing_the_second_time(make_study):
     assert first.arms == again.arms
     with study.archive() as archive:
         assert archive.value("SELECT count(*) FROM runs") == 1
+
+
+def test_a_study_can_be_run_from_a_notebook(make_study):
+    async def cell():
+        return run_study(make_study())
+
+    assert asyncio.run(cell()).complete
 
 
 def test_requests_in_flight_at_a_kill_are_closed_as_interrupted(make_study):

@@ -1,0 +1,61 @@
+"""What is shown of a run: counted from its news, and true after a restart."""
+
+from chimeralab.cli.progress import Tally
+from chimeralab.runner import AttemptFailed, Event, Intervened, RunStarted, TalkEnded, TurnStored
+
+
+def tally(*news):
+    counted = Tally()
+    for item in news:
+        counted.take(item)
+    return counted
+
+
+STARTED = RunStarted(4, 1, turns_each=10, turns_stored=12, turns_missing=28, spent=0.5)
+
+
+def turn(talk="t", collapsed=None, cost=0.25):
+    return TurnStored(talk, 1, "m", 30, cost, 0.1, collapsed)
+
+
+def test_what_earlier_runs_have_done_counts():
+    shown = str(tally(STARTED, turn(), turn()))
+    assert shown.startswith("1/4 conversations · 14/40 turns · ")
+    assert "cost 1 ·" in shown
+
+
+def test_a_conversation_counts_as_collapsed_once():
+    shown = str(tally(STARTED, turn(collapsed=True), turn(collapsed=True), turn(collapsed=False)))
+    assert "1 collapsed" in shown
+
+
+def test_nothing_is_said_about_collapse_when_nobody_watches():
+    assert "collapsed" not in str(tally(STARTED, turn()))
+
+
+def test_an_unknown_cost_is_not_shown_as_a_number():
+    assert "cost unknown" in str(tally(STARTED, turn(cost=None)))
+
+
+def test_turns_that_will_never_come_are_not_waited_for():
+    assert tally(STARTED, turn()).turns_left == 27
+    assert tally(STARTED, turn(), TalkEnded("t", "overflow", 4, "too long")).turns_left == 21
+    assert tally(STARTED, turn(), TalkEnded("t", "completed", 10, None)).turns_left == 27
+
+
+def test_no_time_is_foretold_before_the_first_turn():
+    assert tally(STARTED).seconds_left is None
+
+
+def test_failures_and_interventions_are_counted():
+    failed = AttemptFailed("t", 1, "m", "server", "out of \x1b[31morder")
+    shown = tally(STARTED, failed, failed, Intervened("t", Event(3, "intervention")))
+    assert "2 failed attempts" in str(shown)
+    assert "1 interventions" in str(shown)
+    assert "\x1b" not in shown.last_failure
+
+
+def test_a_paused_conversation_is_not_ended():
+    shown = str(tally(STARTED, TalkEnded("t", "paused", 3, "server: down")))
+    assert "1/4 conversations" in shown
+    assert "1 paused" in shown
