@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from chimeralab import detect_all, readers
-from chimeralab.cli import study as commands
+from chimeralab.cli.main import cli
 from chimeralab.embedding import weights
 from chimeralab.errors import InputError
 from chimeralab.study import RunOptions, Study, run_study
@@ -41,6 +41,9 @@ retry_wait = 0.0
 PHANTOM = 'use = "phantom"\nprice = { output = 1.0 }'
 
 
+MAIN = "from chimeralab.cli.main import main; main()"
+
+
 def make_study(folder: Path, model: str = PHANTOM, turns: int = 6, repeats: int = 1) -> Study:
     folder.mkdir()
     (folder / "plan.toml").write_text(PLAN.format(model=model, turns=turns, repeats=repeats))
@@ -49,7 +52,7 @@ def make_study(folder: Path, model: str = PHANTOM, turns: int = 6, repeats: int 
 
 def chimera(command: str, *args: object, code: int = 0) -> str:
     """Run a command; what it prints, on both streams unless it is JSON."""
-    result = CliRunner().invoke(getattr(commands, command), [str(arg) for arg in args])
+    result = CliRunner().invoke(cli, [command, *map(str, args)])
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == code, result.output
@@ -149,10 +152,29 @@ def test_a_server_that_is_down_is_named_before_anything_is_spent(tmp_path):
             chimera(command, study.path)
 
 
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda s: s.plan_path.unlink(), "is no study: it has no plan.toml"),
+        (lambda s: s.plan_path.write_text("[study"), "plan.toml: no valid TOML"),
+        (lambda s: s.store_path.write_text("x" * 5_000), "study.db: the file is damaged"),
+        (lambda s: s.lock_path.write_text("{}"), "plan.lock is damaged"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(damage, told, tmp_path):
+    study = make_study(tmp_path / "s")
+    damage(study)
+    process = start_run(study)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert told in said
+    assert said.startswith("chimera: ")
+    assert said.count("\n") == 1
+
+
 def start_run(study: Study) -> subprocess.Popen[str]:
-    script = "from chimeralab.cli.study import run; run.main()"
     return subprocess.Popen(
-        [sys.executable, "-c", script, str(study.path), "--no-watch"],
+        [sys.executable, "-c", MAIN, "run", str(study.path), "--no-watch"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

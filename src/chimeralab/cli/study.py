@@ -149,6 +149,9 @@ def _print_forecast(study: Study, expected: Forecast, greetings: tuple[Greeting,
     for greeting in greetings:
         name = greeting.reported_model or "(gives no name)"
         click.echo(plain(f"{greeting.model} answers as {name}, after {greeting.seconds:.1f} s"))
+    for name, subject in study.plan.models.items():
+        if subject.revision:
+            click.echo(f"{name} is declared as revision {plain(subject.revision)}: not verified")
     hours = "unknown" if expected.hours is None else f"about {expected.hours:.1f} h at the longest"
     click.echo(
         f"{expected.conversations:,} conversations, {expected.calls:,} calls (retries aside), "

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from chimeralab.errors import InputError
 from chimeralab.files import Columns, open_table, replacing
@@ -46,6 +46,7 @@ TABLES: dict[str, Columns] = {
         "seed": int,
         "reported_model": str,
         "declared_revision": str,
+        "revision_verified": bool,
         "hash": str,
     },
     "attempts": {
@@ -119,8 +120,13 @@ def _write_table(archive: Archive, study: Study, name: str, path: Path) -> Path:
     revisions = {model: subject.revision for model, subject in study.plan.models.items()}
     with open_table(path, TABLES[name]) as write:
         for row in archive.rows(_QUERIES[name]):
-            write({**row, "declared_revision": revisions.get(row.get("model", ""))})
+            write({**row, **_revision(revisions.get(row.get("model", "")))})
     return path
+
+
+def _revision(declared: str | None) -> dict[str, Any]:
+    """What a plan declares about a server's weights is never more than declared."""
+    return {"declared_revision": declared, "revision_verified": False if declared else None}
 
 
 def _write_conversations(study: Study, path: Path) -> Path:

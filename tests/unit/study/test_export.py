@@ -37,7 +37,7 @@ def test_parquet_holds_every_turn_with_its_text(done, tmp_path):
     assert len(turns) == 48
     assert turns[0]["text"].startswith("=1+1 1 of ")
     assert turns[0]["reported_model"] == "script-1"
-    assert turns[0]["declared_revision"] == "abc"
+    assert (turns[0]["declared_revision"], turns[0]["revision_verified"]) == ("abc", False)
     assert turns[0]["completion_tokens"] == 5
     assert pq.read_table(paths["attempts"]).num_rows == 48
 
