@@ -1,9 +1,12 @@
 """The steps of a study in order. Each does only what is missing: twice is as good as once."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+from chimeralab.records import Detection
 from chimeralab.runner import Subscriber
 from chimeralab.study import RunOptions, RunSummary, Study, run_study
+from chimeralab.study.detecting import detect_study
 from chimeralab.study.export import Format, export_study
 from chimeralab.study.lock import Lock
 from chimeralab.study.verify import Verification, verify_study
@@ -21,6 +24,11 @@ def run(
 ) -> RunSummary:
     """Hold the conversations that are missing; each turn is on disk before the next is asked."""
     return run_study(study, options, publish)
+
+
+def detect(study: Study, publish: Callable[[Detection], None] = lambda detection: None) -> int:
+    """Judge the finished conversations that have no verdict yet; says how many there were."""
+    return detect_study(study, publish)
 
 
 def verify(study: Study) -> Verification:

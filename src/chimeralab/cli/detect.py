@@ -7,13 +7,11 @@ from typing import Any
 
 import click
 
+from chimeralab.cli.detect_sources import is_study, judge_logs, judge_study
 from chimeralab.cli.detect_table import ResultTable
-from chimeralab.cli.options import DETECTOR_OPTIONS, LOG_OPTIONS, Logs, take_detector, with_options
-from chimeralab.cli.terminal import err, out, say, with_progress
-from chimeralab.detection import Measurer, verdict
+from chimeralab.cli.options import DETECTOR_OPTIONS, LOG_OPTIONS, take_detector, with_options
+from chimeralab.cli.terminal import err, out, say
 from chimeralab.detection.columns import CONVERSATION_COLUMNS, TURN_COLUMNS, as_json, flat_rows
-from chimeralab.detectors import Locked
-from chimeralab.embedding.encoder import Encoder
 from chimeralab.errors import InputError
 from chimeralab.files import check_table_name, json_text, open_table
 from chimeralab.records import Detection
@@ -34,33 +32,27 @@ from chimeralab.records import Detection
 def detect(**options: Any) -> None:
     """Say which conversations collapsed, where, and why.
 
-    PATH is a log, a folder of logs, a pattern, or - for standard input. Formats: plain JSON lines,
-    OpenAI chat, ShareGPT, Inspect .eval, Claude Code; gzip and zstd are read as they are.
+    PATH is a log, a folder of logs, a pattern, - for standard input, or a study. Formats: plain
+    JSON lines, OpenAI chat, ShareGPT, Inspect .eval, Claude Code, each also as gzip or zstd.
 
     A turn is collapsed when it repeats the last turn (similarity at least 0.92) or the one before
     (0.90), and so did the two turns before it. Changing any of these settings leaves the locked
     operating point, and the output says so.
     """
     detector = take_detector(options)
-    logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
+    source = judge_study if is_study(options["paths"]) else judge_logs
     with _written(options["out"], trace=options["trace"]) as write:
-        measurer = Measurer(
-            Encoder(cache_file=options["cache"]),
-            detector.cutoffs,
-            speaker=options["speaker"],
-            skip_blank=detector.empty == "skip",
-        )
+        judging = source(detector, options)
         table = ResultTable(options["group_by"])
-        for measured in with_progress(measurer.measure(logs.read()), "conversations"):
-            detection = verdict(measured, detector, measurer.encoder, trace=options["trace"])
-            table.add(measured, detection)
-            write(detection)
+        for judged in judging.verdicts:
+            table.add(*judged)
+            write(judged.detection)
             if options["json"]:
-                click.echo(json_text(as_json(detection)))
+                click.echo(json_text(as_json(judged.detection)))
     if not table.conversations:
         raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
     _print(table, as_json=options["json"], grouped=bool(options["group_by"]))
-    say(_how(measurer, detector))
+    say(judging.how())
     if table.collapsed and options["fail_on_collapse"]:
         raise click.exceptions.Exit(1)
 
@@ -89,22 +81,3 @@ def _print(table: ResultTable, *, as_json: bool, grouped: bool) -> None:
     elif grouped:
         # Standard output holds the JSON lines alone.
         table.print_summary(err)
-
-
-def _how(measurer: Measurer, detector: Locked) -> str:
-    """How the verdicts were reached, in a line."""
-    if detector.changed:
-        changes = ", ".join(f"{name}={value}" for name, value in detector.changed.items())
-        point = f"NOT the locked operating point ({changes})"
-    else:
-        point = "locked operating point"
-    drift = "; the drift test is implied by the flags here" if detector.drift_redundant else ""
-    band = measurer.band
-    precision = measurer.encoder.precision
-    checked = (
-        f"; {band.recomputed} similarities near a threshold recomputed exactly"
-        f" (largest correction {band.largest_error:.1g})"
-        if band.recomputed
-        else ""
-    )
-    return f"{point}; vectors in {precision}{checked}{drift}"

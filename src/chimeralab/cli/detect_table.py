@@ -49,16 +49,15 @@ class ResultTable:
     def collapsed(self) -> int:
         return self._all.collapsed
 
-    def add(self, measured: Measured, detection: Detection) -> None:
+    def add(self, detection: Detection, nearest: list[float], group: str | None) -> None:
+        """Take a verdict, with each turn's similarity to the nearer of the two before it."""
         self._all.add(detection)
-        if self._group_by:
-            self._groups[group_name(measured, self._group_by)].add(detection)
+        if group is not None:
+            self._groups[group].add(detection)
         for caveat in detection.warnings:
             self._caveat_turns[caveat.code] += caveat.count
             self._caveat_talks[caveat.code] += 1
-        nearest = np.fmax(measured.similarities[:, 0], measured.similarities[:, 1]).tolist()
-        rate = detection.collapse_rate or 0.0
-        row = Row(rate, -next(self._order), nearest, detection)
+        row = Row(detection.collapse_rate or 0.0, -next(self._order), nearest, detection)
         keep = heapq.heappush if len(self._rows) < MOST_ROWS else heapq.heappushpop
         keep(self._rows, row)
 
@@ -130,6 +129,12 @@ class Tally:
             return None
         error = float(np.std(self.rates, ddof=1)) / self.judged**0.5
         return t_interval(float(np.mean(self.rates)), error, self.judged - 1)
+
+
+def nearest(measured: Measured) -> list[float]:
+    """How close each turn is to the nearer of the two before it."""
+    values: list[float] = np.fmax(*measured.similarities[:, :2].T).tolist()
+    return values
 
 
 def group_name(measured: Measured, field: str) -> str:

@@ -1,10 +1,10 @@
 """Verdicts as rows: nested for JSON, flat for tables (a row a turn when there is a trace)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chimeralab.files import Columns, Row
-from chimeralab.records import Detection, Episode, TurnTrace
+from chimeralab.records import Caveat, Detection, Episode, Evidence, TurnTrace
 
 CONVERSATION_COLUMNS: Columns = {
     "id": str,
@@ -45,6 +45,28 @@ def as_json(detection: Detection) -> dict[str, Any]:
     if detection.trace is None:
         del row["trace"]
     return row
+
+
+def from_json(row: Mapping[str, Any]) -> Detection:
+    """The verdict that `as_json` wrote.
+
+    >>> import json
+    >>> from chimeralab.detection import detect
+    >>> found = detect(["Once more."] * 6, trace=True)
+    >>> from_json(json.loads(json.dumps(as_json(found)))) == found
+    True
+    """
+    trace = row.get("trace")
+    values = {
+        **row,
+        "collapsed": tuple(row["collapsed"]),
+        "positions": tuple(row["positions"]),
+        "episodes": tuple(Episode(**e) for e in row["episodes"]),
+        "evidence": tuple(Evidence(**e) for e in row["evidence"]),
+        "warnings": tuple(Caveat(**w) for w in row["warnings"]),
+        "trace": trace and tuple(TurnTrace(**{**t, "lags": tuple(t["lags"])}) for t in trace),
+    }
+    return Detection(**values)
 
 
 def flat_rows(detection: Detection) -> Iterator[Row]:

@@ -1,0 +1,110 @@
+"""Where `chimera detect` gets its verdicts: from logs judged now, or from a study's store."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from chimeralab.cli.detect_table import group_name, nearest
+from chimeralab.cli.options import Logs
+from chimeralab.cli.terminal import with_progress
+from chimeralab.detection import Measurer, verdict
+from chimeralab.detection.columns import from_json
+from chimeralab.detectors import Locked
+from chimeralab.embedding.encoder import Encoder
+from chimeralab.errors import InputError
+from chimeralab.records import Detection
+
+
+class Judged(NamedTuple):
+    """A verdict as the table shows it."""
+
+    detection: Detection
+    nearest: list[float]
+    group: str | None
+
+
+class Judging(NamedTuple):
+    """Verdicts as they come, and a line on how they were reached, to be asked for afterwards."""
+
+    verdicts: Iterator[Judged]
+    how: Callable[[], str]
+
+
+def is_study(paths: Sequence[str]) -> bool:
+    """Whether the paths are one study folder."""
+    return len(paths) == 1 and (Path(paths[0]) / "plan.toml").is_file()
+
+
+def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
+    """Read logs and judge every conversation."""
+    logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
+    measurer = Measurer(
+        Encoder(cache_file=options["cache"]),
+        detector.cutoffs,
+        speaker=options["speaker"],
+        skip_blank=detector.empty == "skip",
+    )
+    field = options["group_by"]
+
+    def verdicts() -> Iterator[Judged]:
+        for measured in with_progress(measurer.measure(logs.read()), "conversations"):
+            detection = verdict(measured, detector, measurer.encoder, trace=options["trace"])
+            group = group_name(measured, field) if field else None
+            yield Judged(detection, nearest(measured), group)
+
+    return Judging(verdicts(), lambda: _how(measurer, detector))
+
+
+def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
+    """Judge what a study has not judged yet, and take all of its verdicts."""
+    # Imported here: judging a log, the common case, needs no study and should start at once.
+    from chimeralab import pipeline  # noqa: PLC0415
+    from chimeralab.study import Study  # noqa: PLC0415
+    from chimeralab.study.detecting import stored_detections  # noqa: PLC0415
+
+    changed = [*detector.changed, *(name for name in ("format", "speaker") if options[name])]
+    if changed:
+        raise InputError(
+            f"a study is judged as its plan says: leave out --{changed[0]}, or try other settings"
+            " with `chimera sweep` on what `chimera export` writes"
+        )
+    study = Study(options["paths"][0])
+    judged = pipeline.detect(study)
+
+    def verdicts() -> Iterator[Judged]:
+        for row in stored_detections(study):
+            yield _stored(from_json(row), options)
+
+    settings = study.plan.detector.settings
+    return Judging(
+        verdicts(), lambda: f"{_point(settings)}; {judged} newly judged, the rest stored"
+    )
+
+
+def _stored(detection: Detection, options: dict[str, Any]) -> Judged:
+    field = options["group_by"]
+    trace = detection.trace or ()
+    near = [max((s for s in (t.s1, t.s2) if s is not None), default=float("nan")) for t in trace]
+    group = str(detection.metadata.get(field, f"(no {field})")) if field else None
+    return Judged(detection if options["trace"] else replace(detection, trace=None), near, group)
+
+
+def _point(detector: Locked) -> str:
+    if not detector.changed:
+        return "locked operating point"
+    changes = ", ".join(f"{name}={value}" for name, value in detector.changed.items())
+    return f"NOT the locked operating point ({changes})"
+
+
+def _how(measurer: Measurer, detector: Locked) -> str:
+    """How the verdicts were reached, in a line."""
+    drift = "; the drift test is implied by the flags here" if detector.drift_redundant else ""
+    band = measurer.band
+    checked = (
+        f"; {band.recomputed} similarities near a threshold recomputed exactly"
+        f" (largest correction {band.largest_error:.1g})"
+        if band.recomputed
+        else ""
+    )
+    return f"{_point(detector)}; vectors in {measurer.encoder.precision}{checked}{drift}"

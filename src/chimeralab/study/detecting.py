@@ -1,0 +1,68 @@
+"""Judging a study: every finished conversation gets the verdict of the plan's detector, once."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any
+
+from chimeralab.detection import Measurer, verdict
+from chimeralab.embedding.encoder import Encoder, default_encoder, model_hash
+from chimeralab.records import Detection, Trajectory
+from chimeralab.study.archive import Archive
+from chimeralab.study.database import open_to_write, transaction
+from chimeralab.study.folder import Study
+from chimeralab.study.lock import digest
+
+
+def detect_study(
+    study: Study,
+    publish: Callable[[Detection], None] = lambda detection: None,
+    encoder: Encoder | None = None,
+) -> int:
+    """Judge the finished conversations that have no verdict yet; says how many there were."""
+    study.checked_lock()
+    detector = study.plan.detector.settings
+    with study.archive() as archive:
+        missing = list(_unjudged(archive, detector_key(study)))
+    if not missing:
+        return 0
+    encoder = encoder or default_encoder()
+    skip_blank = detector.empty == "skip"
+    measurer = Measurer(encoder, detector.cutoffs, speaker="all", skip_blank=skip_blank)
+    with closing(open_to_write(study.store_path)) as db:
+        for measured in measurer.measure(missing):
+            detection = verdict(measured, detector, encoder, trace=True)
+            row = (detection.id, detector_key(study), json.dumps(detection.as_dict()), _now())
+            with transaction(db, study.store_path):
+                db.execute("INSERT OR IGNORE INTO detections VALUES (?, ?, ?, ?)", row)
+            publish(detection)
+    return len(missing)
+
+
+def stored_detections(study: Study) -> Iterator[dict[str, Any]]:
+    """The verdicts of the plan's detector as plain values, in the order of the plan."""
+    query = (
+        "SELECT detection FROM detections JOIN trajectories ON id = trajectory"
+        " WHERE detector = ? ORDER BY position"
+    )
+    with study.archive() as archive:
+        for row in archive.rows(query, detector_key(study)):
+            yield json.loads(row["detection"])
+
+
+def detector_key(study: Study) -> str:
+    """What a verdict hangs on besides the texts: the detector, its settings, the weights."""
+    return digest({"detector": study.plan.detector.as_dict(), "encoder": model_hash()})
+
+
+def _unjudged(archive: Archive, key: str) -> Iterator[Trajectory]:
+    query = "SELECT trajectory FROM detections WHERE detector = ?"
+    judged = {row["trajectory"] for row in archive.rows(query, key)}
+    for trajectory in archive.trajectories():
+        if trajectory.metadata["outcome"] is not None and trajectory.id not in judged:
+            yield trajectory
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
