@@ -34,8 +34,8 @@ class Pairs(NamedTuple):
         """The pairs with the highest similarity, and among equals the earliest."""
         later, earlier = np.tril_indices(len(self.spans))
         found = self.values[later, earlier]
-        # NaN sorts last.
-        best = np.argsort(-found, kind="stable")[:count]
+        # Rounded, since a repeated text may fall short of 1 by a rounding error; NaN sorts last.
+        best = np.argsort(-np.round(found, 6), kind="stable")[:count]
         return [
             Pair(self.spans[earlier[i]], self.spans[later[i]], float(found[i]))
             for i in best
