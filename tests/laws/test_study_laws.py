@@ -1,17 +1,20 @@
 """What holds of every plan, order, lock and chain."""
 
 import json
+from contextlib import suppress
 from itertools import groupby
+from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from chimeralab.errors import InputError
 from chimeralab.models.seam import Sampling
 from chimeralab.runner import Prompt, Rules, Said, Speaker
 from chimeralab.study.chain import link, opening
 from chimeralab.study.lock import differences, digest
 from chimeralab.study.order import planned_talks
-from chimeralab.study.plan import Condition, Plan
+from chimeralab.study.plan import Condition, Plan, make_plan
 from chimeralab.study.reading import Part
 from chimeralab.study.sections import About, RunTable
 
@@ -84,6 +87,50 @@ def test_what_has_no_difference_has_one_hash(one, other):
     if digest(one) == digest(other):
         assert differences(one, other) == []
     assert differences(one, one) == []
+
+
+TABLES = {
+    "study": {"name": "law", "question": "?"},
+    "models": {"a": {"use": "phantom", "price": {"input": 1.0}, "sampling": {"top_p": 0.5}}},
+    "conditions": {
+        "c": {
+            "speakers": ["a", {"model": "a", "name": "b", "system": "s"}],
+            "countermeasure": {"use": "rotate", "to": ["a"]},
+        }
+    },
+    "conversation": {"turns": 4, "on_empty": "retry 2"},
+    "prompts": {"items": [{"id": "p", "text": "t"}]},
+    "detector": {"use": "locked", "s1": 0.9},
+    "sampling": {"temperature": 1.0},
+    "run": {"seed": 1, "max_cost": 1.0},
+}
+
+
+def places(value, path=()):
+    """The path of everything inside a plan."""
+    yield path
+    inside = list(enumerate(value)) if isinstance(value, list) else []
+    for key, item in value.items() if isinstance(value, dict) else inside:
+        yield from places(item, (*path, key))
+
+
+@given(st.sampled_from(sorted(places(TABLES), key=str)[1:]), plain, st.booleans())
+@example(("detector",), "locked", False)
+def test_whatever_stands_in_a_plan_it_is_read_or_refused_in_words(path, value, drop):
+    tables = json.loads(json.dumps(TABLES))
+    inside = tables
+    for key in path[:-1]:
+        inside = inside[key]
+    if drop:
+        del inside[path[-1]]
+    else:
+        inside[path[-1]] = value
+    with suppress(InputError):  # any other error fails the law
+        make_plan(tables, Path())
+
+
+def test_the_plan_of_the_law_is_valid():
+    assert make_plan(TABLES, Path()).study.name == "law"
 
 
 texts = st.lists(st.text(max_size=8), min_size=2, max_size=8)

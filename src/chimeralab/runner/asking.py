@@ -10,7 +10,7 @@ from typing import NamedTuple
 from chimeralab.models.seam import ModelFailure, Reply, Request
 from chimeralab.runner.countermeasures import Ask, Trim
 from chimeralab.runner.history import view
-from chimeralab.runner.journal import Answer, AttemptFailed, Event
+from chimeralab.runner.journal import Answer, AttemptFailed, Event, Intervened
 from chimeralab.runner.room import Room
 from chimeralab.runner.rules import Lapse
 from chimeralab.runner.secrets import redact
@@ -150,6 +150,7 @@ async def _pause_before_retry(result: _Lapsed, lapses: Counter[str], room: Room)
 def _shorten(talk: Talk, ask: Ask, keep: int, room: Room) -> Ask:
     event = Event(ask.turn, "overflow_trim", {"keep": keep})
     room.journal.add_event(talk.id, event)
+    room.publish(Intervened(talk.id, event))
     return Trim(keep).change(ask, ask.turn - 1)
 
 

@@ -98,9 +98,7 @@ def make_plan(tables: Mapping[str, Any], folder: Path) -> Plan:
         conditions=_conditions(tables, folder),
         conversation=read_record(Rules, tables.get("conversation", {}), "[conversation]"),
         prompts=read_prompts(read_record(PromptTable, tables["prompts"], "[prompts]"), folder),
-        detector=read_part(
-            DETECTORS, {"use": "locked", **tables.get("detector", {})}, "[detector]", folder
-        ),
+        detector=_detector(tables.get("detector", {}), folder),
         run=read_record(RunTable, tables.get("run", {}), "[run]"),
         extras={
             name: read_record(cls, tables.get(name, {}), f"[{name}]")
@@ -125,7 +123,7 @@ def _toml(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_PLAN:
             raise InputError("this is too large for a plan")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path} can't be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
@@ -168,6 +166,11 @@ def _subject(name: str, table: Any, folder: Path) -> Subject:
     common = {key: table.pop(key) for key in ("revision", "price", "sampling") if key in table}
     declared = read_record(Declared, common, place)
     return Subject(read_part(MODELS, table, place, folder), declared.revision, declared.price)
+
+
+def _detector(table: Any, folder: Path) -> Part:
+    named = {"use": "locked", **table} if isinstance(table, Mapping) else table
+    return read_part(DETECTORS, named, "[detector]", folder)
 
 
 def _conditions(tables: Mapping[str, Any], folder: Path) -> dict[str, Condition]:

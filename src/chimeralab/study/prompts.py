@@ -45,7 +45,7 @@ def _unique(entries: Iterable[_Entry]) -> tuple[Prompt, ...]:
 
 def _lines(path: Path) -> Iterator[_Entry]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"[prompts] file: {path} can't be read ({error.strerror})") from error
     except UnicodeDecodeError as error:

@@ -1,5 +1,6 @@
 """From a table of plain values to a frozen record; errors name the key and the choices."""
 
+import hashlib
 import importlib
 import importlib.util
 import json
@@ -142,17 +143,21 @@ def _placed(place: str) -> Any:
 
 
 def _module(name: str, folder: Path) -> types.ModuleType:
-    """A file beside the plan goes by its full path: two studies may have files of one name."""
+    """A file beside the plan goes by its path and content: names repeat, and files are edited."""
     file = (folder / f"{name}.py").resolve()
     if not file.is_file():
         return importlib.import_module(name)
-    unique = f"{name} in {folder.resolve()}"
+    unique = f"{file} {hashlib.sha256(file.read_bytes()).hexdigest()}"
     if unique not in sys.modules:
         spec = importlib.util.spec_from_file_location(unique, file)
         assert spec is not None
         assert spec.loader is not None
         sys.modules[unique] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[unique]
+            raise
     return sys.modules[unique]
 
 
