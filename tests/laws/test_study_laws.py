@@ -114,7 +114,7 @@ def places(value, path=()):
         yield from places(item, (*path, key))
 
 
-@given(st.sampled_from(sorted(places(TABLES), key=str)[1:]), plain, st.booleans())
+@given(st.sampled_from(list(places(TABLES))[1:]), plain, st.booleans())
 @example(("detector",), "locked", False)
 def test_whatever_stands_in_a_plan_it_is_read_or_refused_in_words(path, value, drop):
     tables = json.loads(json.dumps(TABLES))
