@@ -1,0 +1,179 @@
+"""What a study estimates, declared before it runs: the table [outcomes] of a plan."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from chimeralab.errors import InputError
+from chimeralab.records import Record
+
+Measure = Literal["share", "at_risk_share", "incidence", "restricted_mean"]
+Role = Literal["primary", "exploratory"]
+FailedTurns = Literal["leave_out", "keep"]
+EmptyTurns = Literal["as_judged", "leave_out"]
+
+PAIRS = "pairs"
+
+MEASURES: Mapping[Measure, str] = {
+    "share": "mean share of collapsed turns, of all turns",
+    "at_risk_share": "mean share of collapsed turns, of the turns at risk",
+    "incidence": "share of runs with any collapse",
+    "restricted_mean": "mean turns to the first collapse, up to the horizon",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedContrast(Record):
+    """[[outcomes.contrasts]]: a whole against the mean of its parts, or weights by condition.
+
+    >>> WeightedContrast("rotation", whole="ROT", parts=("A", "B")).by_condition
+    {'ROT': 1.0, 'A': -0.5, 'B': -0.5}
+    >>> WeightedContrast("thirds", weights={"A": 1, "B": "-1/3", "C": "-2/3"}).by_condition["B"]
+    -0.3333333333333333
+    """
+
+    name: str
+    whole: str | None = None
+    parts: tuple[str, ...] = ()
+    weights: dict[str, float | str] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.whole is None) != (not self.parts) or (self.whole is None) == (not self.weights):
+            raise InputError(f"contrast {self.name!r} needs either whole and parts, or weights")
+        if self.name == PAIRS:
+            raise InputError(f"a contrast can't be called {PAIRS!r}: that means every pair")
+        _check_weights(self.name, self._fractions())
+
+    @property
+    def by_condition(self) -> dict[str, float]:
+        """The weight of each condition."""
+        return {name: float(weight) for name, weight in self._fractions().items()}
+
+    def _fractions(self) -> dict[str, Fraction]:
+        if self.whole is None:
+            return {name: _fraction(self.name, text) for name, text in (self.weights or {}).items()}
+        share = Fraction(-1, len(self.parts))
+        return {self.whole: Fraction(1)} | dict.fromkeys(self.parts, share)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimand(Record):
+    """[[outcomes.estimands]]: one quantity, of which runs, compared how.
+
+    ``population`` names buckets of prompts; empty, it is every prompt. ``failed_turns`` says what
+    becomes of a conversation that a failure, overflow, refusal or empty reply cut short: it is
+    left out, or kept as far as it went. ``empty_turns`` says the same of conversations with turns
+    that hold no word; ``as_judged`` leaves them to the detector's own setting.
+    """
+
+    measure: Measure
+    role: Role = "exploratory"
+    contrast: str = PAIRS
+    population: tuple[str, ...] = ()
+    failed_turns: FailedTurns = "leave_out"
+    empty_turns: EmptyTurns = "as_judged"
+
+    @property
+    def summary(self) -> str:
+        """What the estimate is, in words.
+
+        >>> Estimand("incidence").summary
+        'difference in the share of runs with any collapse, averaged over seed prompts'
+        """
+        return f"difference in the {MEASURES[self.measure]}, averaged over seed prompts"
+
+
+DEFAULT_ESTIMANDS = (
+    Estimand("share", "primary"),
+    Estimand("at_risk_share"),
+    Estimand("incidence"),
+    Estimand("restricted_mean"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes(Record):
+    """[outcomes]: every estimand, the contrasts that they name, and how intervals are made.
+
+    ``tau`` is the horizon of the restricted mean in turns; by default, the longest that every
+    condition was followed to.
+    """
+
+    estimands: tuple[Estimand, ...] = DEFAULT_ESTIMANDS
+    contrasts: tuple[WeightedContrast, ...] = ()
+    tau: Annotated[int, Field(ge=1)] | None = None
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    resamples: Annotated[int, Field(ge=100)] = 10_000
+    permutations: Annotated[int, Field(ge=100)] = 5_000
+    seed: Annotated[int, Field(ge=0)] = 1
+
+    def __post_init__(self) -> None:
+        names = [contrast.name for contrast in self.contrasts]
+        if len(set(names)) < len(names):
+            raise InputError("two contrasts have the same name")
+        for estimand in self.estimands:
+            if estimand.contrast not in (PAIRS, *names):
+                known = ", ".join((PAIRS, *names))
+                raise InputError(f"unknown contrast {estimand.contrast!r}; known: {known}")
+        if self.estimands and not any(each.role == "primary" for each in self.estimands):
+            raise InputError("no estimand is primary; give one of them role = 'primary'")
+
+    def check(self, conditions: Collection[str], buckets: Collection[str] | None = None) -> None:
+        """Refuse names that the study does not have."""
+        for contrast in self.contrasts:
+            for name in contrast.by_condition:
+                _refuse_unknown(name, conditions, f"condition in contrast {contrast.name!r}")
+        for estimand in self.estimands if buckets is not None else ():
+            for name in estimand.population:
+                _refuse_unknown(name, buckets or (), "bucket in a population")
+
+
+EXPLORATORY = Outcomes(estimands=())
+
+
+def parse_contrast(text: str) -> WeightedContrast:
+    """A contrast as written on the command line.
+
+    >>> parse_contrast("ROT = A, B").by_condition
+    {'ROT': 1.0, 'A': -0.5, 'B': -0.5}
+    >>> parse_contrast("A: 1, B: -1").by_condition
+    {'A': 1.0, 'B': -1.0}
+    """
+    if "=" in text:
+        whole, _, rest = text.partition("=")
+        parts = tuple(part.strip() for part in rest.split(",") if part.strip())
+        return WeightedContrast(text, whole=whole.strip(), parts=parts)
+    pairs = [part.rpartition(":") for part in text.split(",")]
+    if not all(colon for _, colon, _ in pairs):
+        raise InputError(
+            f"contrast {text!r}: write 'WHOLE = PART, PART' or 'NAME: WEIGHT, NAME: WEIGHT'"
+        )
+    return WeightedContrast(text, weights={name.strip(): value for name, _, value in pairs})
+
+
+def _fraction(contrast: str, weight: float | str) -> Fraction:
+    try:
+        return Fraction(weight.replace(" ", "") if isinstance(weight, str) else weight)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise InputError(
+            f"contrast {contrast!r}: {weight!r} is no weight; give a number or a fraction like -1/3"
+        ) from None
+
+
+def _check_weights(contrast: str, weights: Mapping[str, Fraction]) -> None:
+    if "" in weights or len(weights) < 2 or not any(weights.values()):
+        raise InputError(f"contrast {contrast!r} needs two conditions that weigh something")
+    total = float(sum(weights.values()))
+    if abs(total) > 1e-6:
+        raise InputError(
+            f"contrast {contrast!r}: the weights add up to {total:g}; "
+            "in a contrast they add up to 0 (write thirds as 1/3)"
+        )
+
+
+def _refuse_unknown(name: str, known: Collection[str], what: str) -> None:
+    if name not in known:
+        raise InputError(f"unknown {what}: {name!r}; known: {', '.join(sorted(known))}")

@@ -1,0 +1,202 @@
+"""A table of runs: one row a conversation, how long it went and where it collapsed."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chimeralab.detectors import LOCKED
+from chimeralab.errors import InputError
+from chimeralab.records import Detection, Episode, Record
+from chimeralab.stats.arrays import Floats, Integers
+from chimeralab.stats.survival import Durations, durations
+
+Labels = NDArray[np.str_]
+Rows = NDArray[np.bool_]
+
+# The fields by which conversations are known, in the words of our studies and of other people's.
+FIELDS = {
+    "condition": ("condition",),
+    "seed_id": ("prompt", "seed_id", "seed"),
+    "repeat_index": ("repeat", "repeat_index"),
+}
+BUCKET_FIELDS = ("bucket", "seed_bucket")
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Record):
+    """One conversation. ``first_collapse_turn`` is None for a run that never collapsed.
+
+    The other Nones are things that the table does not say.
+    """
+
+    condition: str
+    seed_id: str
+    repeat_index: int
+    total_turns: int
+    collapsed_turns: int
+    first_collapse_turn: int | None
+    seed_bucket: str | None = None
+    at_risk_turns: int | None = None
+    episodes: tuple[Episode, ...] | None = None
+    outcome: str | None = None
+    blank_turns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut(Record):
+    """Conversations of a condition that are not analysed, and why."""
+
+    condition: str
+    reason: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The same runs as columns. ``first`` is NaN for a run that never collapsed."""
+
+    source: str
+    rows: tuple[Run, ...]
+    condition: Labels
+    seed: Labels
+    turns: Floats
+    collapsed: Floats
+    first: Floats
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return tuple(np.unique(self.condition).tolist())
+
+    @property
+    def bucket(self) -> Labels | None:
+        """The bucket of each run's prompt; None when the table has none."""
+        names = [row.seed_bucket for row in self.rows]
+        return None if None in names else np.array(names, dtype=np.str_)
+
+    @property
+    def durations(self) -> Durations:
+        return durations(self.first, self.turns)
+
+    @property
+    def cell_sizes(self) -> Counter[tuple[str, str]]:
+        """How many runs each prompt has under each condition."""
+        return Counter(zip(self.condition.tolist(), self.seed.tolist(), strict=True))
+
+    def keep(self, rows: Rows) -> "Runs":
+        """The marked rows alone."""
+        return Runs(
+            self.source,
+            tuple(self.rows[place] for place in np.flatnonzero(rows)),
+            self.condition[rows],
+            self.seed[rows],
+            self.turns[rows],
+            self.collapsed[rows],
+            self.first[rows],
+            self.left_out,
+        )
+
+    def under(self, *conditions: str) -> "Runs":
+        """The runs of these conditions."""
+        return self.keep(np.isin(self.condition, conditions))
+
+
+def table_of(rows: Iterable[Run], source: str, left_out: tuple[LeftOut, ...] = ()) -> Runs:
+    """Put rows that have been checked into columns.
+
+    >>> table_of([Run("A", "s1", 0, 40, 6, 12), Run("A", "s1", 1, 40, 0, None)], "here").first
+    array([12., nan])
+    """
+    rows = tuple(rows)
+    if not rows:
+        raise InputError(f"{source}: no run to analyse")
+    return Runs(
+        source,
+        rows,
+        np.array([row.condition for row in rows], dtype=np.str_),
+        np.array([row.seed_id for row in rows], dtype=np.str_),
+        np.array([row.total_turns for row in rows], dtype=np.float64),
+        np.array([row.collapsed_turns for row in rows], dtype=np.float64),
+        np.array([row.first_collapse_turn for row in rows], dtype=np.float64),
+        left_out,
+    )
+
+
+def at_risk_turns(runs: Runs) -> Integers | str:
+    """Turns that could have collapsed in each run, or why that is unknown.
+
+    A table that does not say is taken to come from the locked detector, whose first possible turn
+    is the fifth; a collapse before that shows that it does not.
+    """
+    known = [row.at_risk_turns for row in runs.rows]
+    if None not in known:
+        return np.array(known, dtype=np.intp)
+    first = LOCKED.first_turn_at_risk
+    if (runs.first < first).any():
+        return (
+            f"a run collapsed before turn {first}, so the turns at risk are not those of the "
+            "locked detector; give them in a column at_risk_turns"
+        )
+    return np.maximum(runs.turns - first + 1, 0).astype(np.intp)
+
+
+def runs_of(
+    detections: Iterable[Detection], source: str, finished: Collection[str] | None = None
+) -> Runs:
+    """The table of a study's runs from its verdicts, turn by turn.
+
+    ``finished`` names the conversations that came to an end; without it, all did. Conversations
+    that are open or too short for a verdict are left out and counted.
+    """
+    rows: list[Run] = []
+    gone: Counter[tuple[str, str]] = Counter()
+    for detection in detections:
+        name = label(detection.metadata, "condition", detection.id)
+        if finished is not None and detection.id not in finished:
+            gone[name, "not finished"] += 1
+        elif detection.collapsed_turns is None:
+            gone[name, "too short for a verdict"] += 1
+        else:
+            rows.append(_run(detection, detection.collapsed_turns))
+    left_out = tuple(LeftOut(*key, runs) for key, runs in sorted(gone.items()))
+    if not rows and left_out:
+        why = "; ".join(f"{part.runs} {part.reason} ({part.condition})" for part in left_out)
+        raise InputError(f"{source}: no run to analyse: {why}")
+    return table_of(rows, source, left_out)
+
+
+def label(metadata: Mapping[str, Any], column: str, conversation: str) -> str:
+    """The value of a column as the metadata of a conversation has it."""
+    names = FIELDS[column]
+    value = _first(metadata, names)
+    if value is None:
+        known = " or ".join(repr(name) for name in names)
+        raise InputError(f"conversation {conversation!r} has no field {known} in its metadata")
+    return str(value)
+
+
+def _run(detection: Detection, collapsed: int) -> Run:
+    about, name = detection.metadata, detection.id
+    blank = {caveat.code: caveat.count for caveat in detection.warnings}.get("blank_turns", 0)
+    return Run(
+        condition=label(about, "condition", name),
+        seed_id=label(about, "seed_id", name),
+        repeat_index=int(label(about, "repeat_index", name)),
+        total_turns=detection.turns,
+        collapsed_turns=collapsed,
+        first_collapse_turn=detection.first_collapse_turn,
+        seed_bucket=_first(about, BUCKET_FIELDS),
+        at_risk_turns=detection.at_risk_turns,
+        episodes=detection.episodes,
+        outcome=about.get("outcome"),
+        blank_turns=blank,
+    )
+
+
+def _first(metadata: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """The first of these fields that is filled in. Prompts without a bucket have an empty one."""
+    return next((metadata[name] for name in names if metadata.get(name) not in (None, "")), None)
