@@ -12,6 +12,7 @@ import click
 
 from chimeralab.cli.options import DETECTOR_OPTIONS, LOG_OPTIONS, Logs, take_detector, with_options
 from chimeralab.cli.terminal import plain, say, with_progress
+from chimeralab.detectors import Locked
 from chimeralab.errors import InputError
 from chimeralab.files import replacing
 from chimeralab.records import Trajectory
@@ -51,7 +52,7 @@ def show(**options: Any) -> None:
         say(f"no browser could be started; open {path} yourself")
 
 
-def _draw(trajectory: Trajectory, speaker: str | None, detector: Any, cache: Path | None) -> str:
+def _draw(trajectory: Trajectory, speaker: str | None, detector: Locked, cache: Path | None) -> str:
     # Drawing is slow to import, and a wrong name should be told at once.
     from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415
     from chimeralab.report.conversation import draw_conversation  # noqa: PLC0415

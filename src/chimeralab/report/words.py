@@ -53,13 +53,14 @@ def span_name(start: int, end: int) -> str:
 
 
 def timeline_in_words(detection: Detection, trace: Sequence[TurnTrace]) -> str:
+    """What the timeline shows, for those who can't see it."""
     settings = detection.detector["settings"]
     first, second = sum(row.period1 for row in trace), sum(row.period2 for row in trace)
     shaded = f"Shaded: {spans_in_words(detection.episodes)}." if detection.episodes else ""
     return (
-        f"Line chart of the similarities over {len(trace):,} judged turns. s1 counts as a repeat,"
-        f" at {cutoff(settings['s1'])} or above, in {first:,} turns;"
-        f" s2, at {cutoff(settings['s2'])} or above, in {second:,}. {shaded}"
+        f"Line chart of the similarities over {len(trace):,} judged turns. Turns at or above the"
+        f" threshold: s1 ({cutoff(settings['s1'])}) {first:,},"
+        f" s2 ({cutoff(settings['s2'])}) {second:,}. {shaded}"
     )
 
 
@@ -76,6 +77,7 @@ def heat_map_in_words(pairs: Pairs, turns: int) -> str:
 
 
 def facts(trajectory: Trajectory, detection: Detection) -> Iterator[Fact]:
+    """How the verdict was reached, and what the log says about the conversation."""
     yield Fact(
         "Judged",
         f"{detection.judged}: {detection.turns:,} of {len(trajectory.turns):,} messages",

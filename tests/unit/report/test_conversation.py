@@ -114,7 +114,7 @@ def test_every_link_leads_somewhere_on_the_page() -> None:
 def test_pictures_have_a_text_in_their_place() -> None:
     labels = re.findall(r'role="img" aria-label="([^"]+)"', looping().html)
     assert len(labels) == 3
-    assert "s1 counts as a repeat, at 0.92 or above, in 5 turns" in labels[0]
+    assert "Turns at or above the threshold: s1 (0.92) 5, s2 (0.90) 4." in labels[0]
     assert "Shaded: Turns 8–10." in labels[0]
     assert "Most alike: 5 and 6: 1.00" in labels[2]
 
