@@ -1,0 +1,81 @@
+"""`chimera detect STUDY` judges what is finished, once, and shows what is stored."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Chimera = Callable[..., Any]
+
+PLAN = """
+[study]
+name = "phantoms"
+
+[models.loops]
+use = "phantom"
+course = "verbatim"
+onset = 4
+
+[models.free]
+use = "phantom"
+course = "novel"
+
+[conditions.looping]
+speakers = ["loops", "loops"]
+
+[conditions.free]
+speakers = ["free", "free"]
+
+[conversation]
+turns = 10
+repeats = 1
+
+[prompts]
+items = [{ id = "p1", bucket = "planning", text = "Plan a trip." }]
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path, chimera: Chimera) -> Path:
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
+    assert chimera("run", folder, "--no-watch").code == 0
+    return folder
+
+
+def test_a_study_is_judged_by_its_plan(chimera: Chimera, study: Path) -> None:
+    found = {row["metadata"]["condition"]: row for row in chimera("detect", "--json", study).rows}
+    assert found["looping"]["first_collapse_turn"] == 7
+    assert found["free"]["collapsed"] == []
+    assert found["looping"]["judged"].startswith("all turns")
+
+
+def test_the_second_time_nothing_is_judged_anew(chimera: Chimera, study: Path) -> None:
+    first = chimera("detect", "--json", study)
+    second = chimera("detect", "--json", study)
+    assert "2 newly judged" in first.err
+    assert "0 newly judged" in second.err
+    assert first.out == second.out
+
+
+def test_the_table_groups_by_condition(chimera: Chimera, study: Path) -> None:
+    ran = chimera("detect", study, "--group-by", "condition")
+    assert "1 of 2 conversations collapsed" in ran.out
+    assert "looping" in ran.out
+
+
+def test_other_settings_than_the_plan_says_are_refused(chimera: Chimera, study: Path) -> None:
+    ran = chimera("detect", study, "--s1", "0.5")
+    assert ran.code == 2
+    assert "a study is judged as its plan says: leave out --s1" in ran.err
+
+
+def test_a_study_that_was_not_run_says_so(chimera: Chimera, tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
+    ran = chimera("detect", folder)
+    assert ran.code == 2
+    assert "`chimera run` makes it" in ran.err
