@@ -1,0 +1,47 @@
+"""`chimera rubric`: show the rubric that raters work by, and lock one of your own."""
+
+from pathlib import Path
+
+import click
+
+from chimeralab.cli.terminal import say
+from chimeralab.files import json_text
+from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric, lock_rubric
+from chimeralab.rating.rubric_text import history_lines, rubric_text
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group()
+def rubric() -> None:
+    """Show the rubric that raters work by, or lock one of your own."""
+
+
+@rubric.command()
+@click.argument("file", type=FILE, default=BUILT_IN, required=False)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def show(file: Path, as_json: bool) -> None:
+    """Print a rubric: ours, or the one in FILE. A locked one that was changed is refused."""
+    loaded = load_rubric(file)
+    click.echo(json_text(loaded.as_dict()) if as_json else "\n".join(_page(loaded)))
+
+
+@rubric.command()
+@click.argument("file", type=FILE)
+def lock(file: Path) -> None:
+    """Lock a calibrated rubric: its hash goes into a .lock file beside it."""
+    locked = lock_rubric(file)
+    say(f"{locked.name} {locked.version} is locked, sha256 {locked.sha256}")
+
+
+def _page(loaded: Rubric) -> list[str]:
+    return [
+        f"# {loaded.name}, version {loaded.version} ({loaded.state})",
+        f"sha256 {loaded.sha256}",
+        "",
+        rubric_text(loaded),
+        "",
+        "## Versions",
+        "",
+        *history_lines(loaded),
+    ]

@@ -1,0 +1,1 @@
+"""Rating: a locked rubric, raters of three kinds, and the audit of how far they agree."""

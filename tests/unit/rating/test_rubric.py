@@ -1,0 +1,138 @@
+"""The rubric as an artefact: one version, one state, and a lock that holds to the byte."""
+
+from pathlib import Path
+
+import pytest
+
+from chimeralab.errors import InputError
+from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric, lock_of, lock_rubric
+from chimeralab.rating.rubric_text import history_lines, rubric_text
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Path:
+    """A copy of the built-in rubric with its lock."""
+    path = tmp_path / "own.toml"
+    path.write_bytes(BUILT_IN.read_bytes())
+    lock_of(path).write_bytes(lock_of(BUILT_IN).read_bytes())
+    return path
+
+
+def edited(path: Path, old: str, new: str) -> Path:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    return path
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        load_rubric(path)
+    return str(caught.value)
+
+
+def test_built_in_rubric_is_locked_and_whole() -> None:
+    rubric = load_rubric()
+    assert (rubric.state, rubric.adjacent_turns, rubric.short_words) == ("locked", 3, 15)
+    assert [step.id for step in rubric.steps] == ["verbatim", "template", "short_form", "default"]
+    assert [kind.id for kind in rubric.kinds] == ["A", "B", "C"]
+    assert len(rubric.examples) == 8
+
+
+def test_locked_rubric_that_changes_by_one_byte_is_refused(locked: Path) -> None:
+    edited(locked, "When in doubt, answer 0.", "When in doubt, answer 0 ")
+    assert "not the rubric that was locked" in refusal(locked)
+
+
+def test_locked_rubric_can_not_be_called_a_draft_again(locked: Path) -> None:
+    edited(locked, 'state = "locked"', 'state = "draft"')
+    assert "not the rubric that was locked" in refusal(locked)
+
+
+def test_locked_rubric_without_its_lock_is_refused(locked: Path) -> None:
+    lock_of(locked).unlink()
+    assert "no own.lock beside it" in refusal(locked)
+
+
+def test_damaged_lock_is_refused(locked: Path) -> None:
+    lock_of(locked).write_text("{", encoding="utf-8")
+    assert "own.lock is damaged" in refusal(locked)
+
+
+@pytest.fixture
+def calibrated(locked: Path) -> Path:
+    lock_of(locked).unlink()
+    return edited(locked, 'state = "locked"', 'state = "calibrated"')
+
+
+def test_calibrated_rubric_can_be_locked_once(calibrated: Path) -> None:
+    rubric = lock_rubric(calibrated)
+    assert rubric == load_rubric(calibrated)
+    assert rubric.state == "locked"
+    with pytest.raises(InputError, match="is locked"):
+        lock_rubric(calibrated)
+
+
+def test_draft_can_not_be_locked(calibrated: Path) -> None:
+    edited(calibrated, 'state = "calibrated"', 'state = "draft"')
+    before = calibrated.read_bytes()
+    with pytest.raises(InputError, match="is draft"):
+        lock_rubric(calibrated)
+    assert calibrated.read_bytes() == before
+    assert not lock_of(calibrated).exists()
+
+
+def test_calibrated_rubric_must_say_what_reliability_it_reached(calibrated: Path) -> None:
+    text = calibrated.read_text(encoding="utf-8")
+    calibrated.write_text(text[: text.rindex("why_unmeasured")], encoding="utf-8")
+    assert "must give the kappa" in refusal(calibrated)
+
+
+def test_present_version_must_stand_in_the_history_once(calibrated: Path) -> None:
+    edited(calibrated, 'version = "4.0"', 'version = "4.1"')
+    assert "one entry for version 4.1" in refusal(calibrated)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ("short_words = 15", "shortwords = 15", "short_words"),
+        ('id = "A"', 'id = "A"\nwieght = 2', "wieght"),
+        ("label = 1", "label = 2", "examples.0.label"),
+        ('version = "4.0"', "version = ", "TOML"),
+    ],
+)
+def test_malformed_rubric_is_refused_by_the_place_of_the_fault(
+    calibrated: Path, old: str, new: str, place: str
+) -> None:
+    assert place in refusal(edited(calibrated, old, new))
+
+
+def test_missing_rubric_is_named(tmp_path: Path) -> None:
+    assert "nowhere.toml can't be read" in refusal(tmp_path / "nowhere.toml")
+
+
+@pytest.fixture(scope="module")
+def rubric() -> Rubric:
+    return load_rubric()
+
+
+def test_text_for_raters_holds_every_rule_and_every_dont(rubric: Rubric) -> None:
+    text = rubric_text(rubric)
+    for part in (*rubric.dos, *rubric.donts, *(kind.rule for kind in rubric.kinds)):
+        assert part in text
+    for example in rubric.examples:
+        assert example.reason in text
+        assert all(turn in text for turn in example.turns)
+
+
+def test_text_for_raters_keeps_the_history_out(rubric: Rubric) -> None:
+    assert "0.566" not in rubric_text(rubric)
+
+
+def test_history_names_the_reliability_of_each_version_or_why_none(rubric: Rubric) -> None:
+    lines = history_lines(rubric)
+    assert len(lines) == len(rubric.history)
+    assert "kappa 0.566 on 180 items" in lines[4]
+    assert "not measured" in lines[-1]
+    assert rubric.reliability.version == rubric.version

@@ -1,0 +1,104 @@
+"""Texts taken apart: what counts as punctuation, content, a number, a farewell."""
+
+import pytest
+
+from chimeralab.rating.farewell import is_farewell
+from chimeralab.rating.lexicon import FILLERS, NEGATIONS, NUMBER_WORDS, SYNONYMS, sense, stem
+from chimeralab.rating.template import adds_content, aligned, drops_content, share_template
+from chimeralab.rating.wording import verbatim_key, wording
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Don't stop.", "Don’t  stop"),
+        ("**Bold** text", "bold text"),
+        ("a\u200bb", "ab"),
+        ("fine\n\nday", "Fine, day!"),
+        ("ﬁne", "fine"),
+        ("नमस्ते!", "नमस्ते"),
+    ],
+)
+def test_dress_does_not_tell_texts_apart(one: str, other: str) -> None:
+    assert verbatim_key(one) == verbatim_key(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("2-1", "21"), ("fine", "fines"), ("ok 😀", "ok"), ("नम", "नमः")]
+)
+def test_what_is_more_than_dress_tells_texts_apart(one: str, other: str) -> None:
+    assert verbatim_key(one) != verbatim_key(other)
+
+
+def test_synonyms_stand_in_one_group_only() -> None:
+    words = [stem(word) for group in SYNONYMS for word in set(group)]
+    groups = [{stem(word) for word in group} for group in SYNONYMS]
+    assert sum(map(len, groups)) == len(set(words))
+
+
+def test_negations_and_numbers_are_no_fillers_nor_synonyms() -> None:
+    grouped = {word for group in SYNONYMS for word in group}
+    assert not NEGATIONS & (FILLERS | grouped)
+    assert not (NUMBER_WORDS - {"one"}) & (FILLERS | grouped)
+
+
+def test_content_is_what_the_text_talks_about() -> None:
+    text = wording("Really, the 3 old bridges were quickly repaired in June, not May.")
+    assert text.content == {"old", sense("bridge"), sense("repair"), sense("june"), "not"}
+    assert text.numbers == {"3"}
+    assert text.names == {"may", sense("june")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Goodbye!", "Have a really great day.", "See you around", "It was nice chatting with you.",
+     "Thanks so much for the lovely conversation", "(The conversation has ended)", "Tschüss!"],
+)  # fmt: skip
+def test_ways_to_part_are_farewells(text: str) -> None:
+    assert wording(text).farewell
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The bystander saw it all.", "We have a great plan.", "I see you are quite tall.", "",
+     "I wish you would listen.", "I have a good life.", "So long as it works, keep it."],
+)  # fmt: skip
+def test_other_turns_are_no_farewells(text: str) -> None:
+    assert not wording(text).farewell
+
+
+def test_a_long_turn_with_good_wishes_is_no_farewell() -> None:
+    assert not is_farewell("word " * 60 + "take care", 62)
+
+
+def test_alignment_keeps_to_the_order_of_words() -> None:
+    assert aligned("a b c".split(), "c b a".split()) == 1
+    assert aligned([], ["a"]) == aligned(["a"], []) == 0
+    assert aligned("a b a b".split(), "b a b a".split()) == 3
+
+
+def test_function_words_alone_are_no_template() -> None:
+    assert not share_template(wording("What do you do with it?"), wording("What do you do to me?"))
+
+
+def test_one_strange_word_is_a_swap_in_a_long_text_and_content_in_a_short_one() -> None:
+    long = " ".join(f"word{chr(97 + n)}" for n in range(25))
+    assert not adds_content(wording(long + " strange"), [wording(long)])
+    assert adds_content(wording("worda wordb strange"), [wording(long)])
+
+
+def test_a_new_name_is_content_however_long_the_text() -> None:
+    long = " ".join(f"word{chr(97 + n)}" for n in range(25))
+    assert adds_content(wording(long + " and Paris"), [wording(long)])
+
+
+def test_many_new_numbers_are_content() -> None:
+    before = wording("the sums are 1 2 3 4 today")
+    assert adds_content(wording("the sums are 5 6 7 8 today"), [before])
+    assert not adds_content(wording("the sums are 1 2 3 9 today"), [before])
+
+
+def test_a_turn_that_leaves_out_much_no_longer_says_the_same() -> None:
+    before = wording("the red barn near the mill burned down")
+    assert drops_content(wording("the barn burned"), before)
+    assert not drops_content(wording("the red barn by the mill burned down"), before)
