@@ -89,7 +89,7 @@ def family(
     """Comparisons that are asked together, their p-values adjusted together."""
     values, reason = per_run(runs, measure, settings.tau)
     if values is None:
-        return tuple(_undefined(weights, measure, reason or "") for weights in contrasts)
+        return tuple(undefined(weights, measure, reason or "") for weights in contrasts)
     return compare_cells(cells_of(values, runs.condition, runs.seed), measure, contrasts, settings)
 
 
@@ -97,23 +97,27 @@ def compare_cells(
     cells: Cells, measure: Measure, contrasts: Sequence[Weights], settings: Settings
 ) -> tuple[Comparison, ...]:
     """The same from runs that are sorted into cells of a prompt and a condition."""
-    found = [_compared(cells, weights, measure, settings) for weights in contrasts]
-    adjusted = holm([each.p for each in found])
+    found = adjusted([_compared(cells, weights, measure, settings) for weights in contrasts])
     known = [each.weights for each in found if each.p is not None]
     draws = iter(_bootstrap(cells, known, measure, settings))
     return tuple(
-        each if each.p is None else replace(each, p_holm=p, bootstrap_ci=next(draws))
-        for each, p in zip(found, adjusted, strict=True)
+        each if each.p is None else replace(each, bootstrap_ci=next(draws)) for each in found
     )
+
+
+def adjusted(found: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """The comparisons with Holm's correction over all of them."""
+    corrected = holm([each.p for each in found])
+    return tuple(replace(each, p_holm=p) for each, p in zip(found, corrected, strict=True))
 
 
 def _compared(cells: Cells, weights: Weights, measure: Measure, settings: Settings) -> Comparison:
     absent = [name for name in weights if name not in cells.conditions]
     if absent:
-        return _undefined(weights, measure, f"no run under {', '.join(absent)}")
+        return undefined(weights, measure, f"no run under {', '.join(absent)}")
     if not cells.columns(list(weights)).clusters:
         missing = "no seed prompt has a run on every side; compare separate prompts as two tables"
-        return replace(_undefined(weights, measure, missing), left_out=len(cells.clusters))
+        return replace(undefined(weights, measure, missing), left_out=len(cells.clusters))
     found = contrast(cells, weights, settings.level)
     a, b = sides(weights)
     return Comparison(
@@ -196,10 +200,11 @@ def _side(weights: Weights) -> str:
     if len(set(weights.values())) == 1 and abs(sum(weights.values()) - 1) < 1e-9:
         return f"mean of {', '.join(weights)}"
     parts = (f"{Fraction(w).limit_denominator(1000)} {name}" for name, w in weights.items())
-    return " + ".join(parts)
+    return " + ".join(part.removeprefix("1 ") for part in parts)
 
 
-def _undefined(weights: Weights, measure: Measure, reason: str) -> Comparison:
+def undefined(weights: Weights, measure: Measure, reason: str) -> Comparison:
+    """A comparison that can't be made, with the reason at every number."""
     a, b = sides(weights)
     nulls = ("difference", "ci", "bootstrap_ci", "p", "p_holm", "naive_p", "permutation_p")
     return Comparison(

@@ -22,8 +22,7 @@ def _notes(runs: Runs, declared: bool) -> Iterator[str]:
     yield from _unbalanced(runs)
     yield from _lengths(runs)
     yield from _constant(runs)
-    assumed = any(row.at_risk_turns is None for row in runs.rows)
-    if assumed and not isinstance(at_risk_turns(runs), str):
+    if np.isnan(runs.at_risk).any() and not isinstance(at_risk_turns(runs), str):
         first = LOCKED.first_turn_at_risk
         yield f"turns at risk are those of the locked detector: from turn {first} on"
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from chimeralab.detectors import LOCKED
 from chimeralab.errors import InputError
-from chimeralab.records import Detection, Episode, Record
-from chimeralab.stats.arrays import Floats, Integers
+from chimeralab.records import Detection, Episode, Record, Trajectory
+from chimeralab.stats.arrays import Floats
 from chimeralab.stats.survival import Durations, durations
 
 Labels = NDArray[np.str_]
@@ -57,7 +57,10 @@ class LeftOut(Record):
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The same runs as columns. ``first`` is NaN for a run that never collapsed."""
+    """The same runs as columns.
+
+    ``first`` is NaN for a run that never collapsed, ``at_risk`` where the table does not say.
+    """
 
     source: str
     rows: tuple[Run, ...]
@@ -66,6 +69,7 @@ class Runs:
     turns: Floats
     collapsed: Floats
     first: Floats
+    at_risk: Floats
     left_out: tuple[LeftOut, ...] = ()
 
     @property
@@ -97,6 +101,7 @@ class Runs:
             self.turns[rows],
             self.collapsed[rows],
             self.first[rows],
+            self.at_risk[rows],
             self.left_out,
         )
 
@@ -122,26 +127,26 @@ def table_of(rows: Iterable[Run], source: str, left_out: tuple[LeftOut, ...] = (
         np.array([row.total_turns for row in rows], dtype=np.float64),
         np.array([row.collapsed_turns for row in rows], dtype=np.float64),
         np.array([row.first_collapse_turn for row in rows], dtype=np.float64),
+        np.array([row.at_risk_turns for row in rows], dtype=np.float64),
         left_out,
     )
 
 
-def at_risk_turns(runs: Runs) -> Integers | str:
+def at_risk_turns(runs: Runs) -> Floats | str:
     """Turns that could have collapsed in each run, or why that is unknown.
 
     A table that does not say is taken to come from the locked detector, whose first possible turn
     is the fifth; a collapse before that shows that it does not.
     """
-    known = [row.at_risk_turns for row in runs.rows]
-    if None not in known:
-        return np.array(known, dtype=np.intp)
+    if not np.isnan(runs.at_risk).any():
+        return runs.at_risk
     first = LOCKED.first_turn_at_risk
     if (runs.first < first).any():
         return (
             f"a run collapsed before turn {first}, so the turns at risk are not those of the "
             "locked detector; give them in a column at_risk_turns"
         )
-    return np.maximum(runs.turns - first + 1, 0).astype(np.intp)
+    return np.maximum(runs.turns - first + 1, 0)
 
 
 def runs_of(
@@ -155,13 +160,13 @@ def runs_of(
     rows: list[Run] = []
     gone: Counter[tuple[str, str]] = Counter()
     for detection in detections:
-        name = label(detection.metadata, "condition", detection.id)
+        name = _required(detection, "condition")
         if finished is not None and detection.id not in finished:
             gone[name, "not finished"] += 1
         elif detection.collapsed_turns is None:
             gone[name, "too short for a verdict"] += 1
         else:
-            rows.append(_run(detection, detection.collapsed_turns))
+            rows.append(_judged_run(detection, detection.collapsed_turns))
     left_out = tuple(LeftOut(*key, runs) for key, runs in sorted(gone.items()))
     if not rows and left_out:
         why = "; ".join(f"{part.runs} {part.reason} ({part.condition})" for part in left_out)
@@ -169,34 +174,42 @@ def runs_of(
     return table_of(rows, source, left_out)
 
 
-def label(metadata: Mapping[str, Any], column: str, conversation: str) -> str:
-    """The value of a column as the metadata of a conversation has it."""
-    names = FIELDS[column]
-    value = _first(metadata, names)
-    if value is None:
-        known = " or ".join(repr(name) for name in names)
-        raise InputError(f"conversation {conversation!r} has no field {known} in its metadata")
-    return str(value)
+def named_run(conversation: Detection | Trajectory) -> Run:
+    """The run that a conversation is, before anything is said of its turns."""
+    about = conversation.metadata
+    condition, seed, repeat = (_required(conversation, column) for column in FIELDS)
+    try:
+        number = int(repeat)
+    except ValueError:
+        raise InputError(
+            f"conversation {conversation.id!r}: repeat {repeat!r} is no whole number"
+        ) from None
+    bucket, outcome = _first(about, BUCKET_FIELDS), _first(about, ("outcome",))
+    return Run(condition, seed, number, 0, 0, None, bucket, outcome=outcome)
 
 
-def _run(detection: Detection, collapsed: int) -> Run:
-    about, name = detection.metadata, detection.id
-    blank = {caveat.code: caveat.count for caveat in detection.warnings}.get("blank_turns", 0)
-    return Run(
-        condition=label(about, "condition", name),
-        seed_id=label(about, "seed_id", name),
-        repeat_index=int(label(about, "repeat_index", name)),
+def _judged_run(detection: Detection, collapsed: int) -> Run:
+    counts = {caveat.code: caveat.count for caveat in detection.warnings}
+    return replace(
+        named_run(detection),
         total_turns=detection.turns,
         collapsed_turns=collapsed,
         first_collapse_turn=detection.first_collapse_turn,
-        seed_bucket=_first(about, BUCKET_FIELDS),
         at_risk_turns=detection.at_risk_turns,
         episodes=detection.episodes,
-        outcome=about.get("outcome"),
-        blank_turns=blank,
+        blank_turns=counts.get("blank_turns", 0),
     )
 
 
-def _first(metadata: Mapping[str, Any], names: Iterable[str]) -> Any:
+def _required(conversation: Detection | Trajectory, column: str) -> str:
+    value = _first(conversation.metadata, FIELDS[column])
+    if value is None:
+        known = " or ".join(repr(name) for name in FIELDS[column])
+        raise InputError(f"conversation {conversation.id!r} has no field {known} in its metadata")
+    return value
+
+
+def _first(metadata: Mapping[str, Any], names: Iterable[str]) -> str | None:
     """The first of these fields that is filled in. Prompts without a bucket have an empty one."""
-    return next((metadata[name] for name in names if metadata.get(name) not in (None, "")), None)
+    found = (metadata[name] for name in names if metadata.get(name) not in (None, ""))
+    return next(map(str, found), None)
