@@ -29,9 +29,9 @@ class EngineProcess:
         self._asked: dict[int, Future[Answer]] = {}
         self._ids = itertools.count()
         self._lock = Lock()
+        self.is_over = False
         self._listener = Thread(target=self._listen, daemon=True)
         self._listener.start()
-        self.is_over = False
         atexit.register(self.close)
 
     def ask(self, question: dict[str, Any]) -> Future[Answer]:

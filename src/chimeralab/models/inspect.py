@@ -114,7 +114,7 @@ def _reply(output: Any) -> Reply:
 
 
 def _prompt_tokens(usage: Any) -> int | None:
-    """All that was read. inspect-ai counts apart what came from a provider's cache or went there."""
+    """All that was read; inspect-ai counts apart what a provider's cache took or gave."""
     if usage is None:
         return None
     cached = (usage.input_tokens_cache_read or 0) + (usage.input_tokens_cache_write or 0)

@@ -1,6 +1,9 @@
 """The embedded model on its real weights."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +89,33 @@ def test_engine_that_was_killed_fails_by_name_and_is_started_anew(model: Embedde
         asyncio.run(killed())
     assert caught.value.kind == "server"
     assert ask(model, question("Hello."))
+
+
+ASK_FOR_LONG = """
+import asyncio
+from chimeralab.models.embedded import EmbeddedSettings
+from chimeralab.models.seam import Message, Request, Sampling
+
+async def ask():
+    model = EmbeddedSettings(cache_gb=1).open()
+    await model.reply(Request((Message("user", "Hello."),), Sampling(max_tokens=1)))
+    print("loaded", flush=True)
+    await model.reply(Request((Message("user", "Count to a thousand."),), Sampling(max_tokens=8000)))
+
+asyncio.run(ask())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_engine_ends_when_its_run_is_killed() -> None:
+    run = subprocess.Popen([sys.executable, "-c", ASK_FOR_LONG], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE)  # fmt: skip
+    assert run.stdout is not None
+    assert run.stdout.readline() == b"loaded\n"
+    run.send_signal(signal.SIGKILL)
+    # The engine holds the error stream too, so this returns only when it has ended as well.
+    run.communicate(timeout=60)
+    assert run.returncode == -signal.SIGKILL
 
 
 def test_same_seed_gives_the_same_text_in_company_and_in_a_fresh_process(
