@@ -1,0 +1,108 @@
+"""`chimera measure`: what a log of trials says about memory, generalisation and independence."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from chimeralab.cli.measure_table import print_groups, print_metrics
+from chimeralab.cli.options import Decorator, with_options
+from chimeralab.cli.terminal import err, out, plain, say, with_progress
+from chimeralab.errors import InputError
+from chimeralab.files import json_text
+from chimeralab.sandbox.answers import AnswerScale, answer_range
+from chimeralab.sandbox.columns import GROUPINGS, TrialColumns, TrialTable, table_of
+from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
+from chimeralab.sandbox.trial_logs import TrialLog
+
+PUBLISHED = MetricWeights()
+
+
+def _weights_option(metric: str, parts: str) -> Decorator:
+    default = getattr(PUBLISHED, metric)
+    return click.option(
+        f"--{metric}-weights",
+        nargs=len(default),
+        type=float,
+        default=default,
+        show_default=" ".join(f"{weight:g}" for weight in default),
+        metavar=parts,
+        help=f"Weights of the parts of {metric.upper()}; they must sum to 1.",
+    )
+
+
+@click.command("measure")
+@click.argument("trials", type=click.Path(dir_okay=False, path_type=Path), metavar="TRIALS")
+@click.option("--json", "json", is_flag=True, help="One JSON object with every number.")
+@click.option("--by", type=click.Choice(GROUPINGS), help="Also measure each group by itself.")
+@click.option(
+    "--range",
+    "limits",
+    nargs=2,
+    type=float,
+    metavar="LOW HIGH",
+    help="Limits of numeric answers, where they are not 0 and 1.",
+)
+@with_options(
+    _weights_option("mci", "RF CI CB"),
+    _weights_option("gfq", "TA CTA"),
+    _weights_option("dfs", "FI BR"),
+)
+@click.option(
+    "--resamples",
+    type=click.IntRange(min=0),
+    default=2_000,
+    show_default=True,
+    help="Resamples for the intervals.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+def measure_command(**options: Any) -> None:
+    """Measure trials: MCI, GFQ and DFS with their parts, companions and intervals.
+
+    TRIALS is a .jsonl, .csv or .parquet file with a row a trial. Columns: session, trial, correct,
+    confidence, weight, novel, bias, response, truth, pair, frame, and optionally scenario, arm,
+    signal, dose, repeat. Only session and trial are required; a metric that lacks its columns is
+    null, with the reason.
+    """
+    weights = MetricWeights(*(options[f"{name}_weights"] for name in ("mci", "gfq", "dfs")))
+    limits = options["limits"]
+    log = TrialLog(options["trials"])
+    table = _read(log, AnswerScale(answer_range(*limits) if limits else None))
+    by = options["by"]
+
+    def measured(columns: TrialColumns) -> Metrics:
+        rng = np.random.default_rng(options["seed"])
+        return measure(columns, weights, rng=rng, resamples=options["resamples"])
+
+    with err.status("measuring"):
+        metrics = measured(table.columns)
+        groups = {name: measured(group) for name, group in table.groups(by).items()} if by else {}
+    if options["json"]:
+        click.echo(json_text(_as_json(log, metrics, by, groups)))
+        return
+    print_metrics(out, metrics)
+    if by:
+        print_groups(out, by, groups)
+    _tell(log)
+
+
+def _read(log: TrialLog, scale: AnswerScale) -> TrialTable:
+    rows = list(with_progress(log.read(), "trials"))
+    if not rows:
+        raise InputError(f"{log.path}: holds no trial")
+    return table_of(rows, scale, source=str(log.path))
+
+
+def _as_json(
+    log: TrialLog, metrics: Metrics, by: str | None, groups: dict[str, Metrics]
+) -> dict[str, Any]:
+    values = {"source": str(log.path), **metrics.as_dict(), "unused_columns": sorted(log.unused)}
+    if by is None:
+        return values
+    return values | {"by": by, "groups": {name: group.as_dict() for name, group in groups.items()}}
+
+
+def _tell(log: TrialLog) -> None:
+    if log.unused:
+        say(f"columns that no metric uses: {plain(', '.join(sorted(log.unused)))}")

@@ -1,0 +1,182 @@
+"""Trials as arrays, the rows of one session together and in order."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chimeralab.errors import InputError, LogError
+from chimeralab.sandbox.answers import AnswerScale
+from chimeralab.sandbox.trial_logs import Numbered
+from chimeralab.sandbox.trials import Trial
+from chimeralab.stats.arrays import Floats, Integers
+
+NUMBERS = ("trial", "correct", "confidence", "weight", "novel", "bias")
+ANSWERS = ("response", "truth", "signal")
+GROUPINGS = ("arm", "scenario", "session")
+NO_LABEL = -1
+_FRAME_CODES = {None: None, "neutral": 0.0, "biased": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class TrialColumns:
+    """One array a column. None is a column that is not there, NaN (of labels, -1) a missing cell.
+
+    ``session`` never falls. Answers are numbers from 0 to 1, or codes where ``categories`` is
+    set. ``frame`` is 0 for neutral and 1 for biased. ``scenario`` and ``pair`` are codes, and a
+    pair code is met at most twice.
+    """
+
+    session: Integers
+    correct: Floats | None = None
+    confidence: Floats | None = None
+    weight: Floats | None = None
+    novel: Floats | None = None
+    bias: Floats | None = None
+    response: Floats | None = None
+    truth: Floats | None = None
+    signal: Floats | None = None
+    pair: Integers | None = None
+    frame: Floats | None = None
+    trial: Floats | None = None
+    scenario: Integers | None = None
+    lines: Integers | None = None
+    categories: bool = False
+    source: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.session)
+
+    @property
+    def starts(self) -> Integers:
+        """The first row of each session."""
+        new = np.empty(len(self), dtype=bool)
+        new[:1] = True
+        np.not_equal(self.session[1:], self.session[:-1], out=new[1:])
+        return np.flatnonzero(new)
+
+    def keep(self, rows: NDArray[Any] | slice) -> "TrialColumns":
+        """The trials of some rows."""
+        cells = {field.name: getattr(self, field.name) for field in fields(self)}
+        kept: dict[str, Any] = {
+            name: cell[rows] if isinstance(cell, np.ndarray) else cell
+            for name, cell in cells.items()
+        }
+        return TrialColumns(**kept)
+
+    def error(self, row: int, reason: str) -> InputError:
+        """What is wrong with a row, and where it stands."""
+        if self.lines is None or self.source is None:
+            return InputError(f"row {row + 1}: {reason}")
+        return LogError(self.source, reason, int(self.lines[row]))
+
+
+class TrialTable(NamedTuple):
+    """Columns, and the names by which their rows can be grouped."""
+
+    columns: TrialColumns
+    labels: Mapping[str, NDArray[np.object_]]
+
+    def groups(self, by: str) -> dict[str, TrialColumns]:
+        """The trials of each group, in the order of the groups' names."""
+        labels = self.labels[by]
+        names = sorted({label for label in labels if label is not None})
+        if not names:
+            raise InputError(f"{self.columns.source}: no row has a value in the column {by!r}")
+        groups = {name: self.columns.keep(labels == name) for name in names}
+        nameless = np.array([label is None for label in labels], dtype=bool)
+        return groups | ({f"(no {by})": self.columns.keep(nameless)} if nameless.any() else {})
+
+
+def columns_of(trials: Iterable[Trial], scale: AnswerScale | None = None) -> TrialColumns:
+    """Trials that are already at hand, as columns."""
+    rows = (Numbered(line, trial) for line, trial in enumerate(trials, start=1))
+    return table_of(rows, scale or AnswerScale()).columns
+
+
+def table_of(rows: Iterable[Numbered], scale: AnswerScale, source: str | None = None) -> TrialTable:
+    """Gather trials, in whatever order they come."""
+    numbered = list(rows)
+    lines, trials = [row.line for row in numbered], [row.trial for row in numbered]
+    numbers: dict[str, Any] = {
+        name: _floats([getattr(trial, name) for trial in trials]) for name in NUMBERS
+    }
+    columns = TrialColumns(
+        session=_codes([(trial.arm, trial.session) for trial in trials]),
+        pair=_pair_codes(trials),
+        scenario=_codes_if_any([trial.scenario for trial in trials]),
+        frame=_floats([_FRAME_CODES[trial.frame] for trial in trials]),
+        lines=np.array(lines, dtype=np.intp),
+        source=source,
+        **numbers,
+    )
+    columns = _with_answers(columns, trials, scale)
+    order = np.lexsort((numbers["trial"], columns.session))
+    labels = {
+        name: np.array([getattr(trial, name) for trial in trials], dtype=object)[order]
+        for name in GROUPINGS
+    }
+    return TrialTable(columns.keep(order), labels)
+
+
+def _with_answers(
+    columns: TrialColumns, trials: Sequence[Trial], scale: AnswerScale
+) -> TrialColumns:
+    """Put the answers on the scale where a metric will compare them.
+
+    Free text that nobody compares may hold what it likes.
+    """
+    framed = columns.pair is not None and columns.frame is not None
+    if not framed and columns.bias is None:
+        return columns
+    placed = {name: _placed(columns, trials, name, scale) for name in ANSWERS}
+    if scale.categories:
+        names = {name: code for code, name in enumerate(_distinct(placed.values()))}
+        placed = {key: [names.get(cell) for cell in cells] for key, cells in placed.items()}
+    arrays: dict[str, Any] = {name: _floats(cells) for name, cells in placed.items()}
+    return replace(columns, categories=bool(scale.categories), **arrays)
+
+
+def _placed(
+    columns: TrialColumns, trials: Sequence[Trial], name: str, scale: AnswerScale
+) -> list[Any]:
+    cells: list[Any] = []
+    for row, trial in enumerate(trials):
+        answer = getattr(trial, name)
+        try:
+            cells.append(None if answer is None else scale.place(answer))
+        except InputError as error:
+            raise columns.error(row, f"{name}: {error}") from None
+    return cells
+
+
+def _distinct(lists: Iterable[Sequence[Any]]) -> list[Any]:
+    return list(dict.fromkeys(cell for cells in lists for cell in cells if cell is not None))
+
+
+def _floats(cells: Sequence[float | None]) -> Floats | None:
+    """A column of numbers; None when no cell holds one."""
+    array = np.array(cells, dtype=np.float64)
+    return None if np.isnan(array).all() else array
+
+
+def _codes(labels: Sequence[Hashable]) -> Integers:
+    """Labels numbered in the order in which they first appear; None is NO_LABEL."""
+    codes = {label: code for code, label in enumerate(_distinct([labels]))}
+    return np.array([codes.get(label, NO_LABEL) for label in labels], dtype=np.intp)
+
+
+def _codes_if_any(labels: Sequence[Hashable]) -> Integers | None:
+    return None if all(label is None for label in labels) else _codes(labels)
+
+
+def _pair_codes(trials: Sequence[Trial]) -> Integers | None:
+    """A pair is known by its name within arm, scenario and repeat."""
+    return _codes_if_any(
+        [
+            None if trial.pair is None else (trial.arm, trial.scenario, trial.repeat, trial.pair)
+            for trial in trials
+        ]
+    )

@@ -1,0 +1,150 @@
+"""A trial: one question put to a subject, and what came back. Absent is None, never 0."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from chimeralab.errors import InputError
+from chimeralab.records import Record
+
+Answer = bool | int | float | str
+Frame = Literal["neutral", "biased"]
+FRAMES = ("neutral", "biased")
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+WORDS_FOR_FLAGS = {"true": True, "false": False, "1": True, "0": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial(Record):
+    """One row of a trial log.
+
+    ``trial`` orders the rows of a session. ``weight`` says how much context the question needs,
+    ``novel`` that its context was never met before, ``bias`` that a signal was injected. ``pair``
+    joins the neutral and the biased ``frame`` of one decision; ``signal`` is the answer that the
+    injected signal pushes towards. Everything but ``session`` and ``trial`` may be absent.
+    """
+
+    session: str
+    trial: float
+    correct: bool | None = None
+    confidence: float | None = None
+    weight: float | None = None
+    novel: bool | None = None
+    bias: bool | None = None
+    response: Answer | None = None
+    truth: Answer | None = None
+    pair: str | None = None
+    frame: Frame | None = None
+    scenario: str | None = None
+    arm: str | None = None
+    signal: Answer | None = None
+    dose: float | None = None
+    repeat: str | None = None
+
+
+COLUMNS = tuple(field.name for field in fields(Trial))
+
+
+def trial_of(row: Mapping[str, Any]) -> Trial:
+    """Check the cells of a row and make a trial of them; other columns are left alone.
+
+    >>> trial_of({"session": 7, "trial": "1", "correct": "true", "confidence": 0.9}).correct
+    True
+    """
+    cells: dict[str, Any] = {}
+    for name, check in _CHECKS.items():
+        value = row.get(name)
+        cells[name] = None if is_absent(value) else check(name, value)
+    for name in ("session", "trial"):
+        if cells[name] is None:
+            raise InputError(f"{name} is missing; every row needs a session and a trial")
+    return Trial(**cells)
+
+
+def is_absent(value: Any) -> bool:
+    """Whether a cell holds nothing: null, the empty text, or the NaN that tables write for it.
+
+    >>> is_absent(""), is_absent(float("nan")), is_absent(0)
+    (True, True, False)
+    """
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+
+
+def number_in(text: str) -> float | None:
+    """The number that a text spells, or None; neither `nan` nor `1_000` is one.
+
+    >>> number_in("0.7"), number_in("nan")
+    (0.7, None)
+    """
+    return float(text) if NUMBER.fullmatch(text.strip()) else None
+
+
+def _number(name: str, value: Any) -> float:
+    number = number_in(value) if isinstance(value, str) else value
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        raise InputError(f"{name} is {_shown(value)}; it must be a finite number")
+    return number
+
+
+def _share(name: str, value: Any) -> float:
+    number = _number(name, value)
+    if not 0 <= number <= 1:
+        raise InputError(f"{name} is {_shown(value)}; it must lie between 0 and 1")
+    return number
+
+
+def _flag(name: str, value: Any) -> bool:
+    if value in (0, 1):
+        return bool(value)
+    flag = WORDS_FOR_FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
+    if flag is None:
+        raise InputError(f"{name} is {_shown(value)}; it must be 0, 1, true or false")
+    return flag
+
+
+def _label(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    number = _number(name, value)
+    return str(int(number)) if number == int(number) else str(number)
+
+
+def _frame(name: str, value: Any) -> str:
+    frame = value.strip().lower() if isinstance(value, str) else value
+    if frame not in FRAMES:
+        raise InputError(f"unknown frame {_shown(value)}; known: {', '.join(FRAMES)}")
+    return str(frame)
+
+
+def _answer(name: str, value: Any) -> Answer:
+    if isinstance(value, bool | str):
+        return value
+    return _number(name, value)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "session": _label,
+    "trial": _number,
+    "correct": _flag,
+    "confidence": _share,
+    "weight": _share,
+    "novel": _flag,
+    "bias": _flag,
+    "response": _answer,
+    "truth": _answer,
+    "pair": _label,
+    "frame": _frame,
+    "scenario": _label,
+    "arm": _label,
+    "signal": _answer,
+    "dose": _number,
+    "repeat": _label,
+}

@@ -1,0 +1,153 @@
+"""Companions and intervals, held against the statistics and against scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss, roc_auc_score
+
+from chimeralab.errors import InputError
+from chimeralab.sandbox.columns import columns_of
+from chimeralab.sandbox.metrics import LiveMetrics, measure, measure_live
+from chimeralab.sandbox.metrics.confidence import (
+    Confidences,
+    calibration_rows,
+    level_counts,
+)
+from chimeralab.sandbox.trials import Trial
+from chimeralab.stats.calibration import calibration
+from chimeralab.stats.clusters import mean_bootstrap
+
+RNG = np.random.default_rng(7)
+SESSIONS, LENGTH = 24, 15
+SCENARIO = np.arange(SESSIONS) // 2
+CORRECT = RNG.random((SESSIONS, LENGTH)) < RNG.uniform(0.3, 0.9, (SESSIONS, 1))
+CONFIDENCE = RNG.random((SESSIONS, LENGTH)).round(1)
+TRIALS = [
+    Trial(
+        f"s{s}",
+        t,
+        correct=bool(CORRECT[s, t]),
+        confidence=float(CONFIDENCE[s, t]),
+        weight=1.0,
+        novel=t % 3 == 0,
+        scenario=f"c{SCENARIO[s]}",
+    )
+    for s in range(SESSIONS)
+    for t in range(LENGTH)
+]
+
+
+def test_calibration_companions_agree_with_scikit_learn() -> None:
+    companions = measure(columns_of(TRIALS), resamples=0).companions
+    right, stated = CORRECT.ravel(), CONFIDENCE.ravel()
+    assert companions.brier == pytest.approx(brier_score_loss(right, stated))
+    assert companions.auroc == pytest.approx(roc_auc_score(right, stated))
+    novel = np.tile(np.arange(LENGTH) % 3 == 0, SESSIONS)
+    assert companions.auroc_novel == pytest.approx(roc_auc_score(right[novel], stated[novel]))
+
+
+def test_calibration_of_counts_is_that_of_the_answers() -> None:
+    answers = Confidences(
+        CONFIDENCE.ravel(),
+        1.0 - CORRECT.ravel(),
+        CORRECT.ravel().astype(float),
+        np.repeat(SCENARIO, LENGTH),
+    )
+    rows = calibration_rows(level_counts(answers, SESSIONS // 2))
+    for cluster in range(SESSIONS // 2):
+        chosen = cluster == SCENARIO
+        alone = calibration(CONFIDENCE[chosen].ravel(), CORRECT[chosen].ravel())
+        found = (rows.ece[cluster], rows.brier[cluster], rows.auroc[cluster])
+        assert found == pytest.approx((alone.ece, alone.brier, alone.auroc))
+
+
+def test_many_levels_of_confidence_are_counted_to_two_decimals() -> None:
+    stated = RNG.random(5_000)
+    right = (RNG.random(5_000) < stated).astype(float)
+    answers = Confidences(stated, 1 - right, right, np.zeros(5_000, np.intp))
+    counts = level_counts(answers, 1)
+    assert len(counts.levels) == 101
+    alone = calibration(stated, right)
+    rows = calibration_rows(counts)
+    assert (rows.brier[0], rows.auroc[0]) == pytest.approx((alone.brier, alone.auroc), abs=0.002)
+
+
+def test_interval_of_recall_is_the_cluster_bootstrap_of_session_means() -> None:
+    metrics = measure(columns_of(TRIALS), resamples=10_000)
+    rng = np.random.default_rng(1)
+    oracle = mean_bootstrap(CORRECT.mean(axis=1), SCENARIO, rng=rng).interval
+    assert oracle is not None
+    assert metrics.clusters == {"sessions": 12, "trials": 12}
+    assert metrics.mci.part_intervals["rf"] == pytest.approx(oracle, abs=0.01)
+
+
+def test_sessions_that_mix_scenarios_are_their_own_clusters() -> None:
+    trials = [Trial(f"s{s}", t, correct=True, scenario=f"c{t}") for s in range(5) for t in range(3)]
+    assert measure(columns_of(trials), resamples=0).clusters == {"sessions": 5, "trials": 3}
+
+
+def test_sessions_that_share_a_pair_are_one_cluster() -> None:
+    trials = [
+        Trial(name, 1, bias=frame == "biased", response=1, truth=1, pair=pair, frame=frame)  # type: ignore[arg-type]
+        for name, pair, frame in [
+            ("a", "p", "neutral"),
+            ("b", "p", "biased"),
+            ("c", "q", "neutral"),
+            ("c", "q", "biased"),
+        ]
+    ]
+    live = LiveMetrics()
+    for trial in trials:
+        live.update(trial)
+    for metrics in (measure(columns_of(trials)), measure_live(live)):
+        assert metrics.clusters == {"sessions": 3, "trials": 2}
+
+
+def test_live_metrics_have_intervals_too() -> None:
+    live = LiveMetrics()
+    for trial in TRIALS:
+        live.update(trial)
+    streamed, at_once = measure_live(live), measure(columns_of(TRIALS))
+    assert streamed.mci.interval == pytest.approx(at_once.mci.interval, abs=0.01)
+    assert streamed.companions.interval["ece"] == pytest.approx(
+        at_once.companions.interval["ece"], abs=0.01
+    )
+
+
+def test_live_metrics_refuse_a_third_half() -> None:
+    live = LiveMetrics()
+    live.update(Trial("s", 1, pair="p", frame="neutral"))
+    live.update(Trial("s", 2, pair="p", frame="biased"))
+    with pytest.raises(InputError, match=r"'p': trial 3 of session 's'"):
+        live.update(Trial("s", 3, pair="p", frame="biased"))
+
+
+def test_parts_are_taken_from_the_sessions_that_define_the_metric() -> None:
+    complete = [Trial("a", n, correct=True, confidence=0.5, weight=1.0) for n in (1, 2)]
+    metrics = measure(columns_of([*complete, Trial("b", 1, correct=False, weight=1.0)]))
+    assert (metrics.mci.rf, metrics.mci.value) == (1, 1)
+    assert (metrics.mci.sessions, metrics.sessions) == (1, 2)
+
+
+def test_biased_trials_that_cannot_be_judged_leave_resistance_undefined() -> None:
+    trials = [Trial("a", 1, bias=False, response=1, truth=1), Trial("a", 2, bias=True, truth=1)]
+    assert measure(columns_of(trials)).dfs.br is None
+
+
+def test_signals_that_tell_the_truth_mislead_nobody() -> None:
+    answers = [("C", "A", "C"), ("A", "A", "C"), ("B", "A", "C"), ("A", "A", "A")]
+    trials = [
+        Trial("s", n, bias=True, response=response, truth=truth, signal=signal)
+        for n, (response, truth, signal) in enumerate(answers)
+    ]
+    assert measure(columns_of(trials)).companions.toward_signal_rate == pytest.approx(1 / 3)
+
+
+def test_oddities_of_a_table_are_noted() -> None:
+    trials = [
+        Trial("s", 1, bias=False, frame="biased", pair="p", response=1, truth=1),
+        Trial("s", 1, pair="q"),
+    ]
+    notes = " ".join(measure(columns_of(trials)).notes)
+    assert "1 trial has a frame that disagrees with bias" in notes
+    assert "1 trial carries the number of another" in notes
+    assert "1 trial names a pair but no frame" in notes
