@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chimeralab.analysis.lexical import Lexical
-from chimeralab.records import Detection, Record
+from chimeralab.records import Record
 from chimeralab.stats.arrays import Floats
 
 # Which way each number points: compression falls as collapse rises.
@@ -40,21 +40,21 @@ class CoDetector(Record):
 
 
 class Pair(NamedTuple):
-    """One conversation seen both ways."""
+    """One conversation seen both ways: in its words, and in the embedding's collapse rate."""
 
     lexical: Lexical
-    detection: Detection
+    collapse_rate: float | None
 
 
 def co_detectors(pairs: Iterable[Pair]) -> tuple[CoDetector, ...]:
     """Set each lexical number against the verdicts of the embedding."""
-    known = [pair for pair in pairs if pair.detection.collapse_rate is not None]
+    known = [pair for pair in pairs if pair.collapse_rate is not None]
     return tuple(_co_detector(name, known) for name in DIRECTIONS)
 
 
 def _co_detector(name: str, pairs: list[Pair]) -> CoDetector:
     both_known = [
-        (getattr(pair.lexical, name), pair.detection.collapse_rate)
+        (getattr(pair.lexical, name), pair.collapse_rate)
         for pair in pairs
         if getattr(pair.lexical, name) is not None
     ]

@@ -1,6 +1,6 @@
 """Conversations judged by every detector one could have declared, as one table for each."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
@@ -29,23 +29,32 @@ class Series(NamedTuple):
 class Tallies(NamedTuple):
     """What each detector (columns) found in each conversation (rows); no verdict is -1.
 
-    ``first`` is 0 where nothing collapsed.
+    ``cells`` counts the cells of the grid that are the same detector; ``first`` is 0 where nothing
+    collapsed.
     """
 
+    cells: Mapping[Locked, int]
     rows: tuple[Run, ...]
     turns: Counts
     collapsed: Counts
     first: Counts
 
-    def table(self, detector: Locked, column: int, source: str) -> Runs | None:
+    def rates(self, detector: Locked) -> list[float | None]:
+        """The share of collapsed turns of each conversation by one detector."""
+        column = list(self.cells).index(plainest(detector))
+        pairs = zip(self.collapsed[:, column].tolist(), self.turns[:, column].tolist(), strict=True)
+        return [None if collapsed < 0 else collapsed / turns for collapsed, turns in pairs]
+
+    def table(self, detector: Locked) -> Runs | None:
         """The runs as one detector has them; None when it has a verdict on none."""
+        column = list(self.cells).index(detector)
         known = self.collapsed[:, column] >= 0
         if not known.any():
             return None
         turns, first = (part[known, column].astype(float) for part in (self.turns, self.first))
-        blank = table_of((row for row, kept in zip(self.rows, known, strict=True) if kept), source)
+        rows = (row for row, kept in zip(self.rows, known, strict=True) if kept)
         return replace(
-            blank,
+            table_of(rows, "specification"),
             turns=turns,
             collapsed=self.collapsed[known, column].astype(float),
             first=np.where(first > 0, first, np.nan),
@@ -74,12 +83,15 @@ def plainest(detector: Locked) -> Locked:
 
 
 def measure_for_all(
-    trajectories: Iterable[Trajectory], detectors: Sequence[Locked], encoder: Encoder
+    trajectories: Iterable[Trajectory],
+    detectors: Sequence[Locked],
+    encoder: Encoder,
+    speaker: str | None = None,
 ) -> Iterator[Series]:
     """Similarities exact enough for every detector; most conversations have no turn to skip."""
     cutoffs = all_cutoffs(detectors)
-    whole = Measurer(encoder, cutoffs)
-    skipping = Measurer(encoder, cutoffs, skip_blank=True)
+    whole = Measurer(encoder, cutoffs, speaker=speaker)
+    skipping = Measurer(encoder, cutoffs, speaker=speaker, skip_blank=True)
     for measured in whole.measure(trajectories):
         if measured.blank.any():
             yield Series(measured, next(skipping.measure([measured.trajectory])))
@@ -87,21 +99,33 @@ def measure_for_all(
             yield Series(measured, measured)
 
 
-def tally(series: Iterable[Series], detectors: Sequence[Locked]) -> Tallies:
-    """Judge every conversation with every detector."""
+def judge_by_all(
+    trajectories: Iterable[Trajectory],
+    encoder: Encoder,
+    declared: Locked = LOCKED,
+    speaker: str | None = None,
+) -> Tallies:
+    """Judge every conversation with every detector; similarities are measured once for all."""
+    cells = every_detector(declared)
+    return tally(measure_for_all(trajectories, list(cells), encoder, speaker), cells)
+
+
+def tally(series: Iterable[Series], cells: Mapping[Locked, int]) -> Tallies:
+    """Count what every detector finds in conversations that are measured."""
+    detectors = list(cells)
     skips = np.array([detector.empty == "skip" for detector in detectors])
     settings = bench(detectors)
     rows, counts = [], []
     for whole, skipped in series:
-        rows.append(named_run(whole.trajectory))
+        rows.append(named_run(whole.trajectory.id, whole.trajectory.metadata))
         found = _counted(judge_with_all(whole, settings), detectors)
         if skipped is not whole:
             other = _counted(judge_with_all(skipped, settings), detectors)
             found = np.where(skips, other, found)
         counts.append(found)
-    shape = (0, 3, len(detectors))
-    turns, collapsed, first = np.array(counts, np.int32).reshape(-1, *shape[1:]).swapaxes(0, 1)
-    return Tallies(tuple(rows), turns, collapsed, first)
+    table = np.array(counts, dtype=np.int32).reshape(-1, 3, len(detectors))
+    turns, collapsed, first = table.swapaxes(0, 1)
+    return Tallies(cells, tuple(rows), turns, collapsed, first)
 
 
 def _counted(marks: Marks, detectors: Sequence[Locked]) -> Counts:

@@ -1,163 +1,59 @@
-"""A specification curve: the primary contrast under every detector one could have declared."""
+"""Does a finding hang on the detector? Every setting of it, and the words alone, beside it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-import numpy as np
-
-from chimeralab.analysis.comparisons import Weights, sides
-from chimeralab.analysis.estimands import Measure
-from chimeralab.analysis.judged_by_all import (
-    Tallies,
-    every_detector,
-    measure_for_all,
-    plainest,
-    tally,
-)
-from chimeralab.analysis.measures import per_run
-from chimeralab.analysis.runs import Runs
-from chimeralab.analysis.settings import horizon
-from chimeralab.detectors import LOCKED, Locked
+from chimeralab.analysis.co_detectors import CoDetector, Pair, co_detectors
+from chimeralab.analysis.comparisons import Weights, pairs_of
+from chimeralab.analysis.estimands import PAIRS, Outcomes
+from chimeralab.analysis.judged_by_all import judge_by_all
+from chimeralab.analysis.lexical import Lexical, lexical
+from chimeralab.analysis.specifications import Question, SpecificationCurve, specification_curve
+from chimeralab.detectors import Locked
 from chimeralab.embedding.encoder import Encoder
-from chimeralab.errors import InputError
 from chimeralab.records import Record, Trajectory
-from chimeralab.stats.arrays import Integers
-from chimeralab.stats.cells import cells_of
-from chimeralab.stats.contrasts import contrast
-from chimeralab.stats.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)
-class Specification(Record):
-    """One detector and what it makes of the contrast.
+class Robustness(Record):
+    """The primary contrasts under every detector, and each conversation in its words alone."""
 
-    ``cells`` counts the cells of the grid that are the same detector; ``declared`` marks the one
-    that the study uses.
-    """
-
-    settings: Locked
-    cells: int
-    declared: bool
-    runs: int
-    estimate: float | None
-    ci: Interval | None
-    p: float | None
-    reason: str | None
+    curves: tuple[SpecificationCurve, ...]
+    co_detectors: tuple[CoDetector, ...]
+    lexical: tuple[Lexical, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SpecificationCurve(Record):
-    """The contrast ``a`` minus ``b`` under every detector, from the smallest estimate on.
+def robustness(
+    trajectories: Iterable[Trajectory],
+    questions: Sequence[Question],
+    encoder: Encoder,
+    speaker: str | None = None,
+) -> Robustness:
+    """Judge the conversations every way; all questions are of the same declared detector."""
+    words: list[Lexical] = []
 
-    ``same_sign`` counts detectors that agree with the declared one on the direction, and
-    ``significant`` those of them with an interval that leaves out 0.
-    """
+    def noted() -> Iterator[Trajectory]:
+        for trajectory in trajectories:
+            words.append(lexical(trajectory, speaker))
+            yield trajectory
 
-    a: str
-    b: str
-    weights: Weights
-    measure: Measure
-    conversations: int
-    cells: int
-    distinct_detectors: int
-    distinct_outcomes: int
-    declared: float | None
-    lowest: float | None
-    highest: float | None
-    same_sign: int
-    significant: int
-    specifications: tuple[Specification, ...]
-
-
-class Question(NamedTuple):
-    """The contrast whose robustness is asked, and the detector that was declared for it."""
-
-    weights: Weights
-    measure: Measure = "share"
-    tau: float | None = None
-    level: float = 0.95
-    detector: Locked = LOCKED
-
-
-class _Estimate(NamedTuple):
-    runs: int
-    estimate: float | None
-    ci: Interval | None
-    p: float | None
-    reason: str | None
-
-
-def specification_curve(
-    trajectories: Iterable[Trajectory], question: Question, encoder: Encoder
-) -> SpecificationCurve:
-    """Ask the question under every detector; similarities are measured once for all of them."""
-    detectors = every_detector(question.detector)
-    found = tally(measure_for_all(trajectories, list(detectors), encoder), list(detectors))
-    if not found.rows:
-        raise InputError("no conversation to judge")
-    specifications = tuple(_specifications(found, detectors, question))
-    declared = next(each.estimate for each in specifications if each.declared)
-    known = [each.estimate for each in specifications if each.estimate is not None]
-    same = [each for each in specifications if _same_sign(each.estimate, declared)]
-    a, b = sides(question.weights)
-    return SpecificationCurve(
-        a=a,
-        b=b,
-        weights=dict(question.weights),
-        measure=question.measure,
-        conversations=len(found.rows),
-        cells=sum(detectors.values()),
-        distinct_detectors=len(detectors),
-        distinct_outcomes=len(np.unique(_outcomes(found))),
-        declared=declared,
-        lowest=min(known, default=None),
-        highest=max(known, default=None),
-        same_sign=len(same),
-        significant=sum(each.ci is not None and each.ci.low * each.ci.high > 0 for each in same),
-        specifications=tuple(sorted(specifications, key=_place)),
+    declared = questions[0].detector
+    found = judge_by_all(noted(), encoder, declared, speaker)
+    return Robustness(
+        curves=tuple(specification_curve(found, question) for question in questions),
+        co_detectors=co_detectors(map(Pair, words, found.rates(declared))),
+        lexical=tuple(words),
     )
 
 
-def _specifications(
-    found: Tallies, detectors: Mapping[Locked, int], question: Question
-) -> Iterator[Specification]:
-    outcomes, declared = _outcomes(found), plainest(question.detector)
-    answers: dict[tuple[int, int], _Estimate] = {}
-    for column, (detector, cells) in enumerate(detectors.items()):
-        # Detectors that found the same, at risk from the same turn on, have the same estimate.
-        key = (int(outcomes[column]), detector.first_turn_at_risk)
-        if key not in answers:
-            answers[key] = _ask(found.table(detector, column, "specification"), question)
-        yield Specification(detector, cells, detector == declared, *answers[key])
-
-
-def _outcomes(found: Tallies) -> Integers:
-    """A number for each detector, equal for those that found the same everywhere."""
-    stacked = np.concatenate([found.turns, found.collapsed, found.first])
-    return np.unique(stacked, axis=1, return_inverse=True)[1].ravel()
-
-
-def _ask(runs: Runs | None, question: Question) -> _Estimate:
-    if runs is None:
-        return _Estimate(0, None, None, None, "no conversation is long enough for a verdict")
-    values, reason = per_run(runs, question.measure, question.tau or horizon(runs))
-    missing = [name for name in question.weights if name not in runs.conditions]
-    if values is None or missing:
-        why = reason or f"no run under {', '.join(missing)}"
-        return _Estimate(len(runs.rows), None, None, None, why)
-    cells = cells_of(values, runs.condition, runs.seed)
-    if not cells.columns(list(question.weights)).clusters:
-        return _Estimate(len(runs.rows), None, None, None, "no seed prompt has runs on every side")
-    result = contrast(cells, question.weights, question.level)
-    why_not = result.reasons.get("interval")
-    return _Estimate(len(runs.rows), result.estimate, result.interval, result.p, why_not)
-
-
-def _same_sign(one: float | None, two: float | None) -> bool:
-    return one is not None and two is not None and one * two > 0
-
-
-def _place(specification: Specification) -> tuple[bool, float]:
-    """Where a detector stands on the curve: by its estimate, and last without one."""
-    return specification.estimate is None, specification.estimate or 0.0
+def primary_questions(
+    outcomes: Outcomes, order: Sequence[str], tau: float, detector: Locked
+) -> list[Question]:
+    """What the first primary estimand asks; every pair on the share when nothing was declared."""
+    primary = next((each for each in outcomes.estimands if each.role == "primary"), None)
+    named = {contrast.name: contrast.by_condition for contrast in outcomes.contrasts}
+    contrasts: list[Weights] = pairs_of(order)
+    if primary and primary.contrast != PAIRS:
+        contrasts = [named[primary.contrast]]
+    measure = primary.measure if primary else "share"
+    return [Question(each, measure, tau, outcomes.level, detector) for each in contrasts]

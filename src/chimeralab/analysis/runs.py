@@ -1,7 +1,7 @@
 """A table of runs: one row a conversation, how long it went and where it collapsed."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from chimeralab.detectors import LOCKED
 from chimeralab.errors import InputError
-from chimeralab.records import Detection, Episode, Record, Trajectory
+from chimeralab.records import Detection, Episode, Record
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.survival import Durations, durations
 
@@ -24,6 +24,8 @@ FIELDS = {
     "repeat_index": ("repeat", "repeat_index"),
 }
 BUCKET_FIELDS = ("bucket", "seed_bucket")
+
+TOO_SHORT = "too short for a verdict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,49 +151,45 @@ def at_risk_turns(runs: Runs) -> Floats | str:
     return np.maximum(runs.turns - first + 1, 0)
 
 
-def runs_of(
-    detections: Iterable[Detection], source: str, finished: Collection[str] | None = None
-) -> Runs:
-    """The table of a study's runs from its verdicts, turn by turn.
+def runs_of(detections: Iterable[Detection], source: str, left_out: Iterable[LeftOut] = ()) -> Runs:
+    """The table of runs from verdicts, which know every turn.
 
-    ``finished`` names the conversations that came to an end; without it, all did. Conversations
-    that are open or too short for a verdict are left out and counted.
+    Conversations too short for a verdict are left out and counted, beside those that have been
+    ``left_out`` before.
     """
     rows: list[Run] = []
-    gone: Counter[tuple[str, str]] = Counter()
+    short: Counter[str] = Counter()
     for detection in detections:
-        name = _required(detection, "condition")
-        if finished is not None and detection.id not in finished:
-            gone[name, "not finished"] += 1
-        elif detection.collapsed_turns is None:
-            gone[name, "too short for a verdict"] += 1
+        run = named_run(detection.id, detection.metadata)
+        if detection.collapsed_turns is None:
+            short[run.condition] += 1
         else:
-            rows.append(_judged_run(detection, detection.collapsed_turns))
-    left_out = tuple(LeftOut(*key, runs) for key, runs in sorted(gone.items()))
+            rows.append(_judged(run, detection, detection.collapsed_turns))
+    gone = (LeftOut(name, TOO_SHORT, count) for name, count in sorted(short.items()))
+    left_out = (*left_out, *gone)
     if not rows and left_out:
-        why = "; ".join(f"{part.runs} {part.reason} ({part.condition})" for part in left_out)
-        raise InputError(f"{source}: no run to analyse: {why}")
+        why = "; ".join(f"{part.condition}: {part.runs} {part.reason}" for part in left_out)
+        raise InputError(f"{source}: no run to analyse ({why})")
     return table_of(rows, source, left_out)
 
 
-def named_run(conversation: Detection | Trajectory) -> Run:
+def named_run(conversation: str, metadata: Mapping[str, Any]) -> Run:
     """The run that a conversation is, before anything is said of its turns."""
-    about = conversation.metadata
-    condition, seed, repeat = (_required(conversation, column) for column in FIELDS)
+    condition, seed, repeat = (_required(conversation, metadata, column) for column in FIELDS)
     try:
         number = int(repeat)
     except ValueError:
         raise InputError(
-            f"conversation {conversation.id!r}: repeat {repeat!r} is no whole number"
+            f"conversation {conversation!r}: repeat {repeat!r} is no whole number"
         ) from None
-    bucket, outcome = _first(about, BUCKET_FIELDS), _first(about, ("outcome",))
+    bucket, outcome = _first(metadata, BUCKET_FIELDS), _first(metadata, ("outcome",))
     return Run(condition, seed, number, 0, 0, None, bucket, outcome=outcome)
 
 
-def _judged_run(detection: Detection, collapsed: int) -> Run:
+def _judged(run: Run, detection: Detection, collapsed: int) -> Run:
     counts = {caveat.code: caveat.count for caveat in detection.warnings}
     return replace(
-        named_run(detection),
+        run,
         total_turns=detection.turns,
         collapsed_turns=collapsed,
         first_collapse_turn=detection.first_collapse_turn,
@@ -201,11 +199,11 @@ def _judged_run(detection: Detection, collapsed: int) -> Run:
     )
 
 
-def _required(conversation: Detection | Trajectory, column: str) -> str:
-    value = _first(conversation.metadata, FIELDS[column])
+def _required(conversation: str, metadata: Mapping[str, Any], column: str) -> str:
+    value = _first(metadata, FIELDS[column])
     if value is None:
         known = " or ".join(repr(name) for name in FIELDS[column])
-        raise InputError(f"conversation {conversation.id!r} has no field {known} in its metadata")
+        raise InputError(f"conversation {conversation!r} has no field {known} in its metadata")
     return value
 
 

@@ -1,0 +1,75 @@
+"""`chimera analyse`: estimates with honest intervals from a table of runs, or from a study."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chimeralab.analysis.collapse import Analysis, analyse, as_json
+from chimeralab.analysis.estimands import Outcomes
+from chimeralab.analysis.robustness import Robustness, primary_questions, robustness
+from chimeralab.cli.analyse_print import print_analysis, print_robustness
+from chimeralab.cli.options import Decorator, with_options
+from chimeralab.cli.run_sources import Source, asked_for, finished, take_runs
+from chimeralab.detectors import Locked
+from chimeralab.embedding.encoder import default_encoder
+from chimeralab.errors import InputError
+from chimeralab.files import json_text
+
+LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
+NUMBER_OPTIONS: tuple[Decorator, ...] = (
+    click.option("--tau", type=click.IntRange(1), help="Horizon of the restricted mean, in turns."),
+    click.option("--level", type=LEVEL, help="Level of all intervals. Default: 0.95."),
+    click.option("--resamples", type=click.IntRange(100), help="Bootstrap draws. Default: 10,000."),
+    click.option("--permutations", type=click.IntRange(100), help="Default: 5,000."),
+    click.option("--seed", type=click.IntRange(0), help="Seed of all draws. Default: 1."),
+    click.option("--json", "json", is_flag=True, help="One JSON object; nulls have their reasons."),
+)
+
+
+@click.command("analyse")
+@click.argument("path", metavar="RUNS|STUDY", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--contrast",
+    multiple=True,
+    metavar="TEXT",
+    help="'ROT = A, B' (a whole against the mean of its parts) or 'A: 1, B: -1/2, C: -1/2'.",
+)
+@click.option(
+    "--robustness",
+    "robust",
+    is_flag=True,
+    help="Also judge a study with every detector one could have declared, and by words alone.",
+)
+@with_options(*NUMBER_OPTIONS)
+def analyse_command(path: Path, robust: bool, **options: Any) -> None:
+    """Estimate how much, how often and how soon each condition collapses, and compare them.
+
+    RUNS is a .csv, .jsonl or .parquet file with the columns condition, seed_id, repeat_index,
+    total_turns, collapsed_turns and first_collapse_turn (blank: never), and perhaps seed_bucket;
+    others are ignored. STUDY is a study folder. Repeats of a seed prompt are one cluster.
+    """
+    source = take_runs(path)
+    outcomes = asked_for(source.outcomes, options)
+    result = analyse(source.runs, outcomes)
+    checked = _robustness(source, outcomes, result) if robust else None
+    if options["json"]:
+        more = {} if checked is None else {"robustness": checked.as_dict()}
+        click.echo(json_text(as_json(result) | more))
+        return
+    print_analysis(result)
+    if checked:
+        print_robustness(checked)
+
+
+def _robustness(source: Source, outcomes: Outcomes, result: Analysis) -> Robustness:
+    study = source.study
+    if study is None:
+        raise InputError("--robustness needs the texts: give a study, not a table of runs")
+    order, detector = result.rank_stability.order, study.plan.detector.settings
+    if not isinstance(detector, Locked):
+        raise InputError("--robustness varies the settings of the locked detector alone")
+    questions = primary_questions(outcomes, order, result.settings.tau, detector)
+    if not questions:
+        raise InputError("--robustness needs two conditions to compare")
+    return robustness(finished(study), questions, default_encoder(), speaker="all")
