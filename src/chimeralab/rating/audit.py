@@ -1,0 +1,134 @@
+"""The audit: how far raters agree, over all items and in each stratum, and where they do not."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chimeralab.errors import InputError
+from chimeralab.rating.gate import Gate, GateOutcome, judge_gate
+from chimeralab.rating.label_table import LabelTable
+from chimeralab.rating.rubric import Label
+from chimeralab.records import Record
+from chimeralab.stats.panel import Panel
+from chimeralab.stats.raters_panel import RaterPair, RatersPanel, raters_panel
+
+ONLY_FOR_TWO = "this compares two raters, and there are more: see pairs"
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement(Record):
+    """An item on which raters differ, with what each one said."""
+
+    item: str
+    labels: Mapping[str, Label | None]
+    reasons: Mapping[str, str]
+    stratum: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit(Record):
+    """Everything that is known about the agreement of the raters."""
+
+    overall: RatersPanel
+    by_stratum: Mapping[str, RatersPanel]
+    gate: GateOutcome
+    disagreements: tuple[Disagreement, ...] = ()
+    clustered: bool = False
+    weighted: bool = False
+    unrated_strata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def pair(self) -> Panel | None:
+        """The panel of the two raters; None when there are more."""
+        pairs = self.overall.pairs
+        return pairs[0].panel if len(pairs) == 1 else None
+
+
+def audit(table: LabelTable, gate: Gate | None = None, *, seed: int = 0) -> Audit:
+    """Compare the raters. Without a declared gate, the customary one is shown but binds nobody."""
+    rng = np.random.default_rng(seed)
+    overall = raters_panel(table.labels, rng=rng, design=table.design)
+    strata = sorted(set(table.strata or ()))
+    panels, unrated = {}, {}
+    for name in strata:
+        try:
+            part = table.keep(name)
+            panels[name] = raters_panel(part.labels, rng=rng, design=part.design)
+        except InputError as error:
+            unrated[name] = str(error)
+    return Audit(
+        overall=overall,
+        by_stratum=panels,
+        gate=judge_gate(gate or Gate(), overall, declared=gate is not None),
+        disagreements=() if table.nameless else tuple(_disagreements(table)),
+        clustered=table.clusters is not None,
+        weighted=table.weights is not None,
+        unrated_strata=unrated,
+    )
+
+
+def audit_json(result: Audit) -> dict[str, Any]:
+    """The audit as one JSON object: the figures of two raters at the top, of more under `pairs`."""
+    return {
+        **panel_json(result.overall),
+        "clustered": result.clustered,
+        "weighted": result.weighted,
+        "gate": result.gate.as_json(),
+        "by_stratum": {name: panel_json(panel) for name, panel in result.by_stratum.items()},
+        "unrated_strata": dict(result.unrated_strata),
+        "disagreements": [each.as_dict() for each in result.disagreements],
+    }
+
+
+def panel_json(panel: RatersPanel) -> dict[str, Any]:
+    """A panel flat: the figures of the one pair there is, or None and a reason for each."""
+    figures, why = _figures(panel)
+    return {
+        "raters": list(panel.raters),
+        "n": panel.n_valid,
+        "n_valid": panel.n_valid,
+        "n_total": panel.n_total,
+        "n_complete": panel.n_complete,
+        "missing": dict(panel.missing),
+        **figures,
+        "alpha": panel.alpha,
+        "alpha_ci": panel.alpha_ci,
+        "fleiss": panel.fleiss,
+        "reasons": {**why, **panel.reasons},
+        "pairs": [_pair_json(pair) for pair in panel.pairs if len(panel.pairs) > 1],
+    }
+
+
+class Figures(NamedTuple):
+    """Values by name, and why those are None that are."""
+
+    values: dict[str, Any]
+    reasons: dict[str, str]
+
+
+def _figures(panel: RatersPanel) -> Figures:
+    """What compares two raters, and the reasons where it can't be given."""
+    figures = asdict(panel.pairs[0].panel)
+    why = figures.pop("reasons")
+    for name in ("n_valid", "n_total", "alpha"):
+        figures.pop(name)
+    if len(panel.pairs) == 1:
+        return Figures(figures, why)
+    return Figures(dict.fromkeys(figures), dict.fromkeys(figures, ONLY_FOR_TWO))
+
+
+def _pair_json(pair: RaterPair) -> dict[str, Any]:
+    return {"first": pair.first, "second": pair.second, **asdict(pair.panel)}
+
+
+def _disagreements(table: LabelTable) -> list[Disagreement]:
+    found = []
+    for n, item in enumerate(table.items):
+        labels = {rater: column[n] for rater, column in table.labels.items()}
+        if len({label for label in labels.values() if label is not None}) > 1:
+            reasons = {rater: told[n] for rater, told in table.reasons.items() if told[n]}
+            stratum = table.strata[n] if table.strata else None
+            found.append(Disagreement(item, labels, reasons, stratum))
+    return found

@@ -1,0 +1,134 @@
+"""The reliability gate: what was asked of the raters before, whether they met it, what follows."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from chimeralab.errors import InputError
+from chimeralab.records import Record
+from chimeralab.stats.intervals import Interval
+from chimeralab.stats.panel import Panel
+from chimeralab.stats.raters_panel import RatersPanel
+
+StatisticName = Literal["kappa", "alpha", "pabak", "ac1", "agreement"]
+RuleName = Literal["point", "lower_ci"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate(Record):
+    """A statistic, the least it must reach, and whether its value or its lower bound is meant.
+
+    `population` says what the items stand for; kappa on a sample that was balanced by the
+    detector's verdict is another quantity than kappa on all runs.
+    """
+
+    statistic: StatisticName = "kappa"
+    threshold: float = 0.80
+    rule: RuleName = "point"
+    population: str = "the rated items"
+    attempts: int = 1
+
+    def __post_init__(self) -> None:
+        if not -1 <= self.threshold <= 1:
+            raise InputError(f"threshold {self.threshold}: agreement lies between -1 and 1")
+        if self.statistic == "ac1" and self.rule == "lower_ci":
+            raise InputError("ac1 has no interval here: use the rule point, or another statistic")
+
+    def __str__(self) -> str:
+        bound = "lower 95 % bound of " if self.rule == "lower_ci" else ""
+        return f"{bound}{self.statistic} at least {self.threshold:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class GateOutcome(Record):
+    """Whether a gate was met. Without a value, `reason` says why, and the gate is not met."""
+
+    gate: Gate
+    declared: bool
+    passed: bool
+    value: float | None
+    compared: float | None
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The gate and its outcome in one object."""
+        values = self.as_dict()
+        return {**values.pop("gate"), **values}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimScope(Record):
+    """What a report may claim after the gate, and the words that it must do without."""
+
+    name: Literal["validated", "descriptive"]
+    sentence: str
+    forbidden: tuple[str, ...]
+
+
+class Measured(NamedTuple):
+    """A statistic as the gate reads it, with the pair of raters it comes from."""
+
+    value: float | None
+    interval: Interval | None
+    why_undefined: str
+    where: str = ""
+
+
+def judge_gate(gate: Gate, panel: RatersPanel, *, declared: bool = True) -> GateOutcome:
+    """Hold a panel against a gate. Of more than two raters the weakest pair counts."""
+    measured = _measured(gate.statistic, panel)
+    bound = None if measured.interval is None else measured.interval.low
+    compared = measured.value if gate.rule == "point" else bound
+    if compared is None:
+        reason = f"{gate.statistic} is undefined: {measured.why_undefined}"
+        return GateOutcome(gate, declared, False, measured.value, None, reason)
+    passed = compared >= gate.threshold
+    verb = "reaches" if passed else "stays below"
+    reason = f"{compared:.4f}{measured.where} {verb} {gate.threshold:.2f}"
+    return GateOutcome(gate, declared, passed, measured.value, compared, reason)
+
+
+def claim_scope(outcome: GateOutcome) -> ClaimScope:
+    """What every later report has to keep to."""
+    if outcome.passed:
+        return ClaimScope(
+            "validated",
+            f"The reliability gate ({outcome.gate}) was met on {outcome.gate.population}.",
+            (),
+        )
+    return ClaimScope(
+        "descriptive",
+        f"The reliability gate ({outcome.gate}) was not met. Every claim about collapse describes "
+        "what was seen and compares conditions; none rests on a detector that raters confirmed.",
+        ("validated", "validates", "validation"),
+    )
+
+
+def check_wording(text: str, scope: ClaimScope) -> None:
+    """Refuse a text that claims more than the gate allows."""
+    for word in scope.forbidden:
+        found = re.search(rf"\b{word}\b", text, re.IGNORECASE)
+        if found:
+            line = text.count("\n", 0, found.start()) + 1
+            raise InputError(f"line {line} says '{found[0]}', and the gate was not met: reword it")
+
+
+def _measured(statistic: StatisticName, panel: RatersPanel) -> Measured:
+    if statistic == "alpha":
+        return Measured(panel.alpha, panel.alpha_ci, panel.reasons.get("alpha", ""))
+    pairs = [
+        (pair, _of_pair(statistic, pair.panel)._replace(where=f" ({pair.first}, {pair.second})"))
+        for pair in panel.pairs
+    ]
+    undefined = [measured for _, measured in pairs if measured.value is None]
+    weakest = undefined[0] if undefined else min((m for _, m in pairs), key=lambda m: m.value or 0)
+    return weakest if len(pairs) > 1 else weakest._replace(where="")
+
+
+def _of_pair(statistic: StatisticName, panel: Panel) -> Measured:
+    agreed = panel.pabak_ci and Interval(
+        (1 + panel.pabak_ci.low) / 2, (1 + panel.pabak_ci.high) / 2
+    )
+    intervals = {"kappa": panel.kappa_ci_score, "pabak": panel.pabak_ci, "agreement": agreed}
+    value = getattr(panel, statistic)
+    return Measured(value, intervals.get(statistic), panel.reasons.get(statistic, ""))

@@ -1,0 +1,77 @@
+"""Labels of several raters on the same items: a column a rater, None where there is no label."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from chimeralab.errors import InputError
+from chimeralab.rating.rubric import Label
+from chimeralab.records import Record
+from chimeralab.stats.agreement import Table2x2
+from chimeralab.stats.design import Design
+
+MOST_ITEMS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTable(Record):
+    """What each rater said about each item; items without a name of their own are nameless.
+
+    A stratum is what results are split by, a cluster is what belongs together, a weight says how
+    many items of the population one stands for.
+    """
+
+    items: tuple[str, ...]
+    labels: Mapping[str, tuple[Label | None, ...]]
+    reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    strata: tuple[str, ...] | None = None
+    clusters: tuple[str, ...] | None = None
+    weights: tuple[float, ...] | None = None
+    nameless: bool = False
+
+    @property
+    def raters(self) -> tuple[str, ...]:
+        return tuple(self.labels)
+
+    @property
+    def design(self) -> Design | None:
+        """How the items came into the sample; None when each stands for itself.
+
+        Strata matter only together with weights: then they were sampled at different rates.
+        """
+        if self.clusters is None and self.weights is None:
+            return None
+        strata = self.strata if self.weights is not None else None
+        return Design(self.clusters, strata, self.weights)
+
+    def keep(self, stratum: str) -> "LabelTable":
+        """The items of one stratum."""
+        rows = [n for n, name in enumerate(self.strata or ()) if name == stratum]
+        return replace(
+            self,
+            items=tuple(self.items[n] for n in rows),
+            labels={rater: tuple(column[n] for n in rows) for rater, column in self.labels.items()},
+            reasons={rater: tuple(told[n] for n in rows) for rater, told in self.reasons.items()},
+            strata=None,
+            clusters=None if self.clusters is None else tuple(self.clusters[n] for n in rows),
+            weights=None if self.weights is None else tuple(self.weights[n] for n in rows),
+        )
+
+
+def from_counts(table: Table2x2, raters: tuple[str, str] = ("first", "second")) -> LabelTable:
+    """As many nameless items as the counts say.
+
+    >>> from_counts(Table2x2(1, 0, 1, 1)).labels["second"]
+    (1, 1, 0)
+    """
+    if not table.n:
+        raise InputError(
+            "the table is empty: give the counts both, first only, second only, neither"
+        )
+    pairs: tuple[tuple[Label, Label], ...] = ((1, 1), (1, 0), (0, 1), (0, 0))
+    counts = (int(count) for count in table.cells)
+    rows = [pair for pair, count in zip(pairs, counts, strict=True) for _ in range(count)]
+    return LabelTable(
+        items=tuple(str(n) for n in range(1, len(rows) + 1)),
+        labels={rater: tuple(row[place] for row in rows) for place, rater in enumerate(raters)},
+        nameless=True,
+    )

@@ -1,0 +1,73 @@
+"""The audit in words and in weights."""
+
+import pytest
+
+from chimeralab.rating.audit import audit, audit_json
+from chimeralab.rating.explain import explain
+from chimeralab.rating.gate_record import write_record
+from chimeralab.rating.label_table import LabelTable, from_counts
+from chimeralab.stats.agreement import Table2x2
+
+
+def words(*counts: int) -> str:
+    return " ".join(explain(audit(from_counts(Table2x2(*counts))).overall))
+
+
+def test_balanced_labels_need_no_excuse() -> None:
+    text = words(45, 2, 3, 50)
+    assert "why kappa is low" not in text
+    assert "PABAK" not in text
+
+
+def test_low_agreement_is_not_explained_away() -> None:
+    assert "why kappa is low" not in words(30, 20, 20, 30)
+
+
+def test_undefined_kappa_is_said_to_be_so() -> None:
+    assert "Kappa is undefined" in words(45, 0, 0, 0)
+
+
+def test_left_out_items_are_counted() -> None:
+    table = LabelTable(("a", "b", "c"), {"x": (1, 0, None), "y": (1, 1, 1)})
+    assert "1 of 3 items lack a label" in " ".join(explain(audit(table).overall))
+
+
+def test_raters_without_a_common_item_are_told_so() -> None:
+    table = LabelTable(("a", "b"), {"x": (1, None), "y": (None, 1)})
+    assert "no item carries a label of both raters" in " ".join(explain(audit(table).overall))
+
+
+def test_weights_undo_a_balanced_sample() -> None:
+    """Half the sample stands for nine tenths of the population."""
+    labels = {"x": (1,) * 10 + (0,) * 10, "y": (1,) * 10 + (0,) * 8 + (1,) * 2}
+    items = tuple(map(str, range(20)))
+    strata = ("collapsed",) * 10 + ("clear",) * 10
+    balanced = audit(LabelTable(items, labels)).pair
+    weighted = audit(
+        LabelTable(items, labels, strata=strata, weights=(9.0,) * 10 + (1.0,) * 10)
+    ).pair
+    assert balanced is not None
+    assert weighted is not None
+    assert balanced.prevalence == pytest.approx(0.55)
+    assert weighted.prevalence == pytest.approx(0.91)
+    assert weighted.kappa != pytest.approx(balanced.kappa)
+
+
+def test_stratum_that_one_rater_left_out_is_named_and_not_dropped() -> None:
+    table = LabelTable(
+        ("a", "b", "c", "d"),
+        {"x": (1, 0, 1, 0), "y": (1, 1, None, None)},
+        strata=("p", "p", "q", "q"),
+    )
+    result = audit_json(audit(table))
+    assert list(result["by_stratum"]) == ["p"]
+    assert "rater 'y' gave no label" in result["unrated_strata"]["q"]
+
+
+def test_text_of_others_can_not_break_the_record(tmp_path) -> None:
+    evil = "</td>|\n# Verdict: passed <script>"
+    table = LabelTable(("a", "b"), {"x": (1, 0), "y": (0, 0)}, {"x": (evil, ""), "y": ("", "")})
+    write_record(tmp_path, audit(table))
+    page = (tmp_path / "gate-record.md").read_text(encoding="utf-8")
+    assert "\n# Verdict" not in page
+    assert "<script>" not in page.replace("\\<script\\>", "")

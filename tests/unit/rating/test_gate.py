@@ -1,0 +1,67 @@
+"""The gate: which number is held against which, and what may be claimed after it."""
+
+import numpy as np
+import pytest
+
+from chimeralab.errors import InputError
+from chimeralab.rating.gate import Gate, check_wording, claim_scope, judge_gate
+from chimeralab.rating.label_table import from_counts
+from chimeralab.stats.agreement import Table2x2
+from chimeralab.stats.raters_panel import RatersPanel, raters_panel
+
+
+def panel_of(*counts: int) -> RatersPanel:
+    return raters_panel(from_counts(Table2x2(*counts)).labels, rng=np.random.default_rng(1))
+
+
+STUDY = panel_of(157, 7, 6, 10)
+
+
+def test_the_published_gate_is_not_met() -> None:
+    outcome = judge_gate(Gate(), STUDY)
+    assert (outcome.passed, round(outcome.value or 0, 4)) == (False, 0.5663)
+    assert outcome.reason == "0.5663 stays below 0.80"
+
+
+def test_lower_bound_of_kappa_is_that_of_the_score_interval() -> None:
+    outcome = judge_gate(Gate(rule="lower_ci"), STUDY)
+    assert outcome.compared == STUDY.pairs[0].panel.kappa_ci_score.low  # type: ignore[union-attr]
+
+
+def test_perfect_agreement_on_few_items_does_not_pass_by_its_lower_bound() -> None:
+    perfect = panel_of(5, 0, 0, 5)
+    assert judge_gate(Gate(), perfect).passed
+    assert not judge_gate(Gate(rule="lower_ci"), perfect).passed
+
+
+def test_the_weakest_of_several_pairs_counts() -> None:
+    labels = {"x": [1, 1, 0, 0], "y": [1, 1, 0, 0], "z": [1, 0, 0, 1]}
+    outcome = judge_gate(Gate(), raters_panel(labels, rng=np.random.default_rng(1)))
+    assert outcome.value == 0
+    assert "(x, z)" in outcome.reason
+
+
+def test_one_undefined_pair_fails_the_gate() -> None:
+    labels = {"x": [1, 1, 1], "y": [1, 1, 1], "z": [1, 0, 1]}
+    outcome = judge_gate(Gate(), raters_panel(labels, rng=np.random.default_rng(1)))
+    assert (outcome.passed, outcome.compared) == (False, None)
+
+
+def test_after_a_failed_gate_nothing_may_be_called_validated() -> None:
+    scope = claim_scope(judge_gate(Gate(), STUDY))
+    assert scope.name == "descriptive"
+    check_wording(scope.sentence, scope)
+    with pytest.raises(InputError, match="line 2 says 'Validated'"):
+        check_wording("Collapse was seen.\nA Validated detector saw it.", scope)
+
+
+def test_after_a_met_gate_every_word_is_free() -> None:
+    scope = claim_scope(judge_gate(Gate(threshold=0.5), STUDY))
+    assert scope.name == "validated"
+    check_wording("A validated detector.", scope)
+
+
+@pytest.mark.parametrize("threshold", [-1.5, 80])
+def test_threshold_outside_the_scale_is_refused(threshold: float) -> None:
+    with pytest.raises(InputError, match="between -1 and 1"):
+        Gate(threshold=threshold)
