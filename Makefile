@@ -62,14 +62,14 @@ $(READY): pyproject.toml
 	  || { echo "Chimera Lab needs Python 3.11 or later; name one with: make PYTHON=python3.12"; exit 2; }
 	@echo "setting up .venv (once; a few minutes on a slow line)"
 	@test -d .venv || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install --quiet --editable . --group test --group lint
+	@$(BIN)/python -m pip install -qq --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install -qq --editable . --group test --group lint
 	@touch $@
 
 $(BENCH_READY): $(READY)
 	@echo "installing what the benchmarks compare with (PyTorch, sentence-transformers)"
-	@$(BIN)/python -m pip install --quiet "torch==2.13.0"
-	@$(BIN)/python -m pip install --quiet --group bench
+	@$(BIN)/python -m pip install -qq "torch==2.13.0"
+	@$(BIN)/python -m pip install -qq --group bench
 	@touch $@
 
 clean:
