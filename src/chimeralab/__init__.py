@@ -1,11 +1,17 @@
 """Chimera Lab: measure how language models fall into loops."""
 
+from typing import TYPE_CHECKING, Any
+
 from chimeralab.detection import Guard, detect, detect_all, detect_file
 from chimeralab.detectors import LOCKED, Locked, Signal
 from chimeralab.errors import ChimeraError, InputError
 from chimeralab.records import Detection, Trajectory, Turn
+from chimeralab.version import __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from chimeralab.pipeline import run
+    from chimeralab.study import Study
+
 
 __all__ = [
     "LOCKED",
@@ -15,10 +21,25 @@ __all__ = [
     "InputError",
     "Locked",
     "Signal",
+    "Study",
     "Trajectory",
     "Turn",
     "__version__",
     "detect",
     "detect_all",
     "detect_file",
+    "run",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Studies bring clients and validators along; who only detects should not wait for them."""
+    if name == "Study":
+        from chimeralab.study import Study  # noqa: PLC0415
+
+        return Study
+    if name == "run":
+        from chimeralab.pipeline import run  # noqa: PLC0415
+
+        return run
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chimeralab.cli.models import models
-from chimeralab.embedding.catalogue import (
+from chimeralab.embedding.weights import locate
+from chimeralab.embedding.weights.catalogue import (
     MODELS,
     CarrierWheel,
     HubRevision,
     ModelFile,
     ModelSpec,
 )
-from chimeralab.embedding.weights import locate
 from chimeralab.errors import InputError, WeightsError
 
 BODY = b"as good as weights"

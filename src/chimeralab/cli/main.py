@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import click
 
-from chimeralab import __version__
 from chimeralab.errors import ChimeraError
+from chimeralab.version import __version__
 
 
 class Entry(NamedTuple):
@@ -28,6 +28,11 @@ COMMANDS = {
     "run": Entry("study:run", "Hold the planned conversations, or go on with them."),
     "verify": Entry("study:verify", "Compute every hash of a study anew."),
     "export": Entry("study:export", "Write a study's records as Parquet, CSV or JSON lines."),
+    "rubric": Entry("rubric:rubric", "Show the locked rubric that raters follow."),
+    "audit": Entry("audit:audit", "Say how far raters agree, and whether the gate passes."),
+    "analyse": Entry("analyse:analyse", "Estimate collapse by condition, with honest intervals."),
+    "compare": Entry("compare:compare", "Compare two studies or tables of runs."),
+    "measure": Entry("measure:measure", "Score trial logs: memory, generalisation, stability."),
     "models": Entry("models:models", "List, pull and verify model files."),
 }
 

@@ -6,8 +6,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from chimeralab import __version__
 from chimeralab.embedding.pieces import readable
+from chimeralab.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import chimeralab
-from chimeralab.embedding.catalogue import MODELS as FILES
+from chimeralab import version
+from chimeralab.embedding.weights.catalogue import MODELS as FILES
 from chimeralab.errors import InputError
 from chimeralab.files import replacing
 from chimeralab.records import Record
@@ -45,7 +45,7 @@ class Difference(NamedTuple):
 def resolve(plan: Plan) -> dict[str, Any]:
     """Everything that the results may hang on, as plain values."""
     return {
-        "chimeralab": chimeralab.__version__,
+        "chimeralab": version.__version__,
         "encoder": _file_hashes("minilm"),
         "weights": {name: _weights(subject) for name, subject in plan.models.items()},
         "outside_code": {use: _source_hash(cls) for use, cls in plan.outside_code.items()},

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import chimeralab
+from chimeralab import version
 from chimeralab.models.seam import Request
 from chimeralab.records import Record
 from chimeralab.runner import Answer, Event, Said, Talk
@@ -58,7 +58,7 @@ class Store:
         row = (
             os.getpid(),
             platform.node(),
-            chimeralab.__version__,
+            version.__version__,
             lock,
             json.dumps(settings),
             _now(),

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from chimeralab.embedding.catalogue import (
+from chimeralab.embedding.weights.catalogue import (
     MODELS,
     CarrierWheel,
     HubRevision,

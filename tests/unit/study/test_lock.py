@@ -85,7 +85,7 @@ def test_changed_code_breaks_the_lock(make_study):
 def test_another_version_of_the_package_is_refused_with_the_way_out(make_study, monkeypatch):
     study = make_study()
     study.freeze()
-    monkeypatch.setattr(chimeralab, "__version__", "99.0")
+    monkeypatch.setattr("chimeralab.version.__version__", "99.0")
     with pytest.raises(LockError, match=r"locked with chimera-lab .*pip install chimera-lab=="):
         run_study(reread(study))
 

@@ -22,8 +22,8 @@ from zipfile import BadZipFile, ZipFile
 
 from huggingface_hub import hf_hub_url
 
-from chimeralab.embedding.catalogue import CarrierWheel, HubRevision, ModelFile, ModelSpec
-from chimeralab.embedding.progress import progress
+from chimeralab.embedding.weights.catalogue import CarrierWheel, HubRevision, ModelFile, ModelSpec
+from chimeralab.embedding.weights.progress import progress
 from chimeralab.errors import WeightsError
 
 ANSWER_WITHIN = 4.0  # seconds for name look-up, connection and first answer of the hub

@@ -3,8 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from chimeralab.embedding.cache import FileCheck, cache_root, glance, locate, model_folder, verify
-from chimeralab.embedding.catalogue import MODELS, ModelFile, ModelSpec
+from chimeralab.embedding.weights.cache import (
+    FileCheck,
+    cache_root,
+    glance,
+    locate,
+    model_folder,
+    verify,
+)
+from chimeralab.embedding.weights.catalogue import MODELS, ModelFile, ModelSpec
 
 __all__ = [
     "MODELS",
@@ -27,6 +34,6 @@ def ensure(name: str, *, say: Callable[[str], None] | None = None) -> Path:
 
 def _pull(name: str, say: Callable[[str], None] | None) -> Path:
     # The network parts take a third of a second to import, and a cached model needs none of them.
-    from chimeralab.embedding.pull import pull, to_stderr  # noqa: PLC0415
+    from chimeralab.embedding.weights.pull import pull, to_stderr  # noqa: PLC0415
 
     return pull(name, say=say or to_stderr)

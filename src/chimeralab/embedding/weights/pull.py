@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 
 from filelock import FileLock, Timeout
 
-from chimeralab.embedding.cache import model_folder, stamp, verify
-from chimeralab.embedding.catalogue import ModelFile, ModelSpec, known_model
-from chimeralab.embedding.sources import SOURCES, Source, SourceError
+from chimeralab.embedding.weights.cache import model_folder, stamp, verify
+from chimeralab.embedding.weights.catalogue import ModelFile, ModelSpec, known_model
+from chimeralab.embedding.weights.sources import SOURCES, Source, SourceError
 from chimeralab.errors import WeightsError
 
 Say = Callable[[str], None]
