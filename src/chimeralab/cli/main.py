@@ -30,9 +30,13 @@ COMMANDS = {
     "export": Entry("study:export", "Write a study's records as Parquet, CSV or JSON lines."),
     "rubric": Entry("rubric:rubric", "Show the locked rubric that raters follow."),
     "audit": Entry("audit:audit", "Say how far raters agree, and whether the gate passes."),
-    "analyse": Entry("analyse:analyse", "Estimate collapse by condition, with honest intervals."),
-    "compare": Entry("compare:compare", "Compare two studies or tables of runs."),
-    "measure": Entry("measure:measure", "Score trial logs: memory, generalisation, stability."),
+    "analyse": Entry(
+        "analyse:analyse_command", "Estimate collapse by condition, with honest intervals."
+    ),
+    "compare": Entry("compare:compare_command", "Compare two studies or tables of runs."),
+    "measure": Entry(
+        "measure:measure_command", "Score trial logs: memory, generalisation, stability."
+    ),
     "models": Entry("models:models", "List, pull and verify model files."),
 }
 
