@@ -72,6 +72,19 @@ def test_other_settings_than_the_plan_says_are_refused(chimera: Chimera, study: 
     assert "a study is judged as its plan says: leave out --s1" in ran.err
 
 
+def test_show_says_where_a_study_stands(chimera: Chimera, study: Path) -> None:
+    ran = chimera("show", study)
+    assert ran.code == 0
+    assert "not locked: exploratory" in ran.out
+    assert "looping" in ran.out
+
+
+def test_show_draws_a_stored_conversation(chimera: Chimera, study: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert chimera("show", study, "--id", "looping/p1/1", "--out", page).code == 0
+    assert "Turns 7–10 collapsed" in page.read_text(encoding="utf-8")
+
+
 def test_a_study_that_was_not_run_says_so(chimera: Chimera, tmp_path: Path) -> None:
     folder = tmp_path / "new"
     folder.mkdir()

@@ -54,12 +54,20 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
     result = analyse(source.runs, outcomes)
     checked = _robustness(source, outcomes, result) if robust else None
     if options["json"]:
-        more = {} if checked is None else {"robustness": checked.as_dict()}
-        click.echo(json_text(as_json(result) | more))
+        click.echo(json_text(as_json(result) | _more(source, checked)))
         return
     print_analysis(result)
     if checked:
         print_robustness(checked)
+
+
+def _more(source: Source, checked: Robustness | None) -> dict[str, Any]:
+    """What only a study has: the lock under which its outcomes were declared, and its texts."""
+    more: dict[str, Any] = {} if checked is None else {"robustness": checked.as_dict()}
+    if source.study is None:
+        return more
+    lock = source.study.lock
+    return {"lock": lock.sha256 if lock else None, **more}
 
 
 def _robustness(source: Source, outcomes: Outcomes, result: Analysis) -> Robustness:

@@ -7,9 +7,15 @@ from typing import Any
 
 import click
 
-from chimeralab.cli.detect_sources import is_study, judge_logs, judge_study
+from chimeralab.cli.detect_sources import judge_logs, judge_study
 from chimeralab.cli.detect_table import ResultTable
-from chimeralab.cli.options import DETECTOR_OPTIONS, LOG_OPTIONS, take_detector, with_options
+from chimeralab.cli.options import (
+    DETECTOR_OPTIONS,
+    LOG_OPTIONS,
+    is_study,
+    take_detector,
+    with_options,
+)
 from chimeralab.cli.terminal import err, out, say
 from chimeralab.detection.columns import CONVERSATION_COLUMNS, TURN_COLUMNS, as_json, flat_rows
 from chimeralab.errors import InputError

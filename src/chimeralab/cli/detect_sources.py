@@ -1,8 +1,7 @@
 """Where `chimera detect` gets its verdicts: from logs judged now, or from a study's store."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from chimeralab.cli.detect_table import group_name, nearest
@@ -29,11 +28,6 @@ class Judging(NamedTuple):
 
     verdicts: Iterator[Judged]
     how: Callable[[], str]
-
-
-def is_study(paths: Sequence[str]) -> bool:
-    """Whether the paths are one study folder."""
-    return len(paths) == 1 and (Path(paths[0]) / "plan.toml").is_file()
 
 
 def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:

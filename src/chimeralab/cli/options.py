@@ -1,6 +1,6 @@
 """Options that several commands share: which logs to read, and how to judge them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
 from pathlib import Path
@@ -106,3 +106,8 @@ def with_options(*options: Decorator) -> Decorator:
 def take_detector(options: dict[str, Any]) -> Locked:
     """Build the detector from a command's options and remove them from there."""
     return Locked(**{field.name: options.pop(field.name) for field in fields(Locked)})
+
+
+def is_study(paths: Sequence[str]) -> bool:
+    """Whether the paths are one study folder."""
+    return len(paths) == 1 and (Path(paths[0]) / "plan.toml").is_file()

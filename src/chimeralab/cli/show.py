@@ -1,4 +1,4 @@
-"""`chimera show`: draw one conversation as a page."""
+"""`chimera show`: draw one conversation as a page, or say where a study stands."""
 
 import difflib
 import hashlib
@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 
 import click
 
-from chimeralab.cli.options import DETECTOR_OPTIONS, LOG_OPTIONS, Logs, take_detector, with_options
+from chimeralab.cli.options import (
+    DETECTOR_OPTIONS,
+    LOG_OPTIONS,
+    Logs,
+    is_study,
+    take_detector,
+    with_options,
+)
+from chimeralab.cli.standing import print_standing, stored_talks
 from chimeralab.cli.terminal import plain, say, with_progress
 from chimeralab.detectors import Locked
 from chimeralab.errors import InputError
@@ -36,13 +44,22 @@ LONGEST_NAME = 80
 def show(**options: Any) -> None:
     """Draw one conversation as a page: verdict, similarities, and every turn.
 
-    The page is one HTML file that needs no network. `chimera detect PATH` lists the ids.
+    The page is one HTML file that needs no network. `chimera detect PATH` lists the ids. For a
+    study without --id, say where it stands.
     """
     detector = take_detector(options)
     if options["out"]:
         check_page_name(options["out"])
-    logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
-    trajectory = choose(with_progress(logs.read(), "conversations read"), options["wanted"])
+    if not is_study(options["paths"]):
+        logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
+        trajectories = with_progress(logs.read(), "conversations read")
+    elif options["wanted"] is None:
+        print_standing(Path(options["paths"][0]))
+        return
+    else:
+        trajectories, detector = stored_talks(Path(options["paths"][0]), detector)
+        options["speaker"] = options["speaker"] or "all"
+    trajectory = choose(trajectories, options["wanted"])
     path = options["out"] or Path(page_name(trajectory.id))
     page = _draw(trajectory, options["speaker"], detector, options["cache"])
     with replacing(path) as part:

@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 
 from chimeralab import pipeline
+from chimeralab.cli.flow_table import flow_table
 from chimeralab.cli.progress import showing_progress
 from chimeralab.cli.terminal import out, plain, say
 from chimeralab.study import Arm, RunOptions, RunSummary, Study
@@ -162,21 +163,7 @@ def _print_forecast(study: Study, expected: Forecast, greetings: tuple[Greeting,
 
 
 def _print_summary(done: RunSummary) -> None:
-    table = Table("condition", "planned", "begun", "completed", "other ends", "open", "turns")
-    table.add_column("failed attempts")
-    for arm in done.arms:
-        ends = {name: n for name, n in arm.outcomes.items() if name != "completed"}
-        failed = {name: n for name, n in arm.attempts.items() if name != "answered"}
-        counts = (arm.planned, arm.attempted, arm.completed)
-        table.add_row(
-            arm.condition,
-            *map(str, counts),
-            _listed(ends),
-            str(arm.open),
-            f"{arm.turns:,}",
-            _listed(failed),
-        )
-    out.print(table)
+    out.print(flow_table(done.arms))
     if not done.locked:
         click.echo("exploratory: this study was not locked before it was run")
     if done.stopped:
@@ -187,10 +174,6 @@ def _print_summary(done: RunSummary) -> None:
 
 def _open(arms: tuple[Arm, ...]) -> int:
     return sum(arm.open for arm in arms)
-
-
-def _listed(counts: Any) -> str:
-    return ", ".join(f"{n:,} {name}" for name, n in counts.items()) or "–"
 
 
 def _amount(cost: float | None) -> str:
