@@ -46,7 +46,7 @@ bench: $(BENCH_READY) weights
 	$(BIN)/python -m benchmarks
 
 weights: $(READY)
-	@$(CHIMERA) models pull minilm
+	@$(CHIMERA) models pull minilm smollm2
 
 # The browser tests skip, and say so, where there is no Chromium and none can be installed.
 browser:

@@ -47,7 +47,7 @@ def sparkline(values: Sequence[float], marked: Sequence[bool], width: int = 40) 
     """Similarities from 0 to 1 as bars; marked ones in red. Long series are squeezed.
 
     >>> sparkline([0.0, 0.5, 1.0], [False, False, True]).plain
-    '▁▄█'
+    '▁▅█'
     """
     text = Text()
     if not len(values):
