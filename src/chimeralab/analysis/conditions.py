@@ -81,7 +81,8 @@ def _shares(runs: Runs, settings: Settings) -> Piece:
         "mean": mean.mean,
         "median": float(np.median(rates)),
         "sd": float(rates.std(ddof=1)) if mean.n > 1 else None,
-        "se": mean.standard_error,
+        # Prompts that do not differ say nothing about the error, least of all that it is 0.
+        "se": mean.standard_error or None,
         "cluster_ci": mean.interval,
         "icc": mean.icc,
         "design_effect": mean.design_effect,

@@ -48,18 +48,19 @@ class Tallies(NamedTuple):
     def table(self, detector: Locked) -> Runs | None:
         """The runs as one detector has them; None when it has a verdict on none."""
         column = list(self.cells).index(detector)
-        known = self.collapsed[:, column] >= 0
-        if not known.any():
-            return None
-        turns, first = (part[known, column].astype(float) for part in (self.turns, self.first))
-        rows = (row for row, kept in zip(self.rows, known, strict=True) if kept)
-        return replace(
-            table_of(rows, "specification"),
-            turns=turns,
-            collapsed=self.collapsed[known, column].astype(float),
-            first=np.where(first > 0, first, np.nan),
-            at_risk=turns - detector.first_turn_at_risk + 1,
-        )
+        counts = (part[:, column].tolist() for part in (self.turns, self.collapsed, self.first))
+        rows = [
+            replace(
+                row,
+                total_turns=turns,
+                collapsed_turns=collapsed,
+                first_collapse_turn=first or None,
+                at_risk_turns=turns - detector.first_turn_at_risk + 1,
+            )
+            for row, turns, collapsed, first in zip(self.rows, *counts, strict=True)
+            if collapsed >= 0
+        ]
+        return table_of(rows, "specification") if rows else None
 
 
 def every_detector(declared: Locked = LOCKED) -> dict[Locked, int]:

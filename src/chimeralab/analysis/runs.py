@@ -113,12 +113,12 @@ class Runs:
 
 
 def table_of(rows: Iterable[Run], source: str, left_out: tuple[LeftOut, ...] = ()) -> Runs:
-    """Put rows that have been checked into columns.
+    """Put rows that have been checked into columns, sorted so that their order can't matter.
 
     >>> table_of([Run("A", "s1", 0, 40, 6, 12), Run("A", "s1", 1, 40, 0, None)], "here").first
     array([12., nan])
     """
-    rows = tuple(rows)
+    rows = tuple(sorted(rows, key=lambda row: (row.condition, row.seed_id, row.repeat_index)))
     if not rows:
         raise InputError(f"{source}: no run to analyse")
     return Runs(

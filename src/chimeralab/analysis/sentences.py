@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from chimeralab.analysis.answers import Answer
 from chimeralab.analysis.collapse import Analysis
 from chimeralab.analysis.comparisons import Comparison
+from chimeralab.analysis.conditions import ConditionSummary
 from chimeralab.analysis.first_collapse import LogRankTest
 from chimeralab.stats.intervals import Interval
 
@@ -58,9 +59,9 @@ def _is_primary(answer: Answer) -> bool:
 
 def _declared(answer: Answer) -> str:
     if answer.reason:
-        return f"Primary, as declared: {answer.summary}: no estimate, {answer.reason}."
+        return f"Primary: {answer.summary}: no estimate, {answer.reason}."
     parts = "; ".join(_difference(each) for each in answer.comparisons)
-    return f"Primary, as declared: {answer.summary}: {parts}."
+    return f"Primary: {answer.summary}: {parts}."
 
 
 def _difference(comparison: Comparison) -> str:
@@ -74,11 +75,7 @@ def _difference(comparison: Comparison) -> str:
 
 def _extremes(analysis: Analysis) -> Iterator[str]:
     order, conditions = analysis.rank_stability.order, analysis.conditions
-    most, least = (
-        f"{name} ({100 * conditions[name].mean:.1f} % of turns, "
-        f"{shown_interval(conditions[name].cluster_ci, 1, 100)})"
-        for name in (order[0], order[-1])
-    )
+    most, least = (_share(name, conditions[name]) for name in (order[0], order[-1]))
     yield f"Most collapsed is {most}" + (f", least {least}." if len(order) > 1 else ".")
     waits = [
         f"{name} {conditions[name].rmst:.1f}" for name in order if conditions[name].rmst is not None
@@ -86,6 +83,11 @@ def _extremes(analysis: Analysis) -> Iterator[str]:
     if waits:
         tau = analysis.settings.tau
         yield f"Mean turns to the first collapse, of {tau:g}: {', '.join(waits)}."
+
+
+def _share(name: str, found: ConditionSummary) -> str:
+    between = f", {shown_interval(found.cluster_ci, 1, 100)}" if found.cluster_ci else ""
+    return f"{name} ({100 * found.mean:.1f} % of turns{between})"
 
 
 def _differing(analysis: Analysis) -> Iterator[str]:

@@ -1,0 +1,47 @@
+"""The reading in words says what the tables say, and no more."""
+
+from dataclasses import replace
+
+from chimeralab.analysis import Outcomes, analyse
+from chimeralab.analysis.estimands import EXPLORATORY
+from chimeralab.analysis.sentences import sentences
+
+QUICK = replace(EXPLORATORY, resamples=200, permutations=200)
+ROWS = [
+    ("calm", "p", 0, 20, 0, None, "x"),
+    ("calm", "q", 0, 20, 2, 10, "y"),
+    ("calm", "r", 0, 20, 1, 9, "y"),
+    ("stuck", "p", 0, 20, 12, 9, "x"),
+    ("stuck", "q", 0, 20, 10, 7, "y"),
+    ("stuck", "r", 0, 20, 14, 7, "y"),
+]
+
+
+def test_the_reading_names_the_order_the_recovery_and_the_pairs(make_runs) -> None:
+    text = "\n".join(sentences(analyse(make_runs(ROWS), QUICK)))
+    assert "Most collapsed is stuck (60.0 % of turns" in text
+    assert "1 of 1 pairs differ" in text
+    assert "The order stuck > calm holds in 3 of 3 prompts" in text
+    assert "3 of 5 collapsed runs came out again" in text
+    assert "Next time" not in text
+
+
+def test_pairs_that_do_not_differ_are_named(make_runs) -> None:
+    rows = [*ROWS, *(("other", *row[1:]) for row in ROWS[:3])]
+    rows[-1] = ("other", "r", 0, 20, 3, 9, "y")
+    text = "\n".join(sentences(analyse(make_runs(rows), QUICK)))
+    assert "2 of 3 pairs differ" in text
+    assert "not other and calm" in text
+
+
+def test_primary_answers_come_first(make_runs) -> None:
+    declared = replace(QUICK, estimands=Outcomes().estimands)
+    first = sentences(analyse(make_runs(ROWS), declared))[0]
+    assert first.startswith("Primary: difference in the mean share of collapsed turns")
+    assert "stuck against calm: +0.550" in first
+
+
+def test_one_condition_alone_can_be_read(make_runs) -> None:
+    text = "\n".join(sentences(analyse(make_runs(ROWS[:3]), QUICK)))
+    assert "No log-rank test: fewer than two groups." in text
+    assert "pairs" not in text
