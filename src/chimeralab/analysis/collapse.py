@@ -65,8 +65,7 @@ def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
     outcomes.check(runs.conditions, None if runs.bucket is None else set(runs.bucket.tolist()))
     settings = settings_for(runs, outcomes)
     answers = tuple(answer(runs, each, outcomes, settings) for each in outcomes.estimands)
-    primary = next((each for each in outcomes.estimands if each.role == "primary"), None)
-    described = select(runs, primary) if primary else runs
+    described = select(runs, outcomes.primary) if outcomes.primary else runs
     if not described.rows:
         raise InputError(f"{runs.source}: {answers[0].reason}")
     return _described(described, outcomes, settings, answers)

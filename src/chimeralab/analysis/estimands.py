@@ -118,8 +118,13 @@ class Outcomes(Record):
             if estimand.contrast not in (PAIRS, *names):
                 known = ", ".join((PAIRS, *names))
                 raise InputError(f"unknown contrast {estimand.contrast!r}; known: {known}")
-        if self.estimands and not any(each.role == "primary" for each in self.estimands):
+        if self.estimands and self.primary is None:
             raise InputError("no estimand is primary; give one of them role = 'primary'")
+
+    @property
+    def primary(self) -> Estimand | None:
+        """The first estimand that is declared as primary; None when nothing is declared."""
+        return next((each for each in self.estimands if each.role == "primary"), None)
 
     def check(self, conditions: Collection[str], buckets: Collection[str] | None = None) -> None:
         """Refuse names that the study does not have."""

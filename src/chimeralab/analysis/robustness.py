@@ -50,7 +50,7 @@ def primary_questions(
     outcomes: Outcomes, order: Sequence[str], tau: float, detector: Locked
 ) -> list[Question]:
     """What the first primary estimand asks; every pair on the share when nothing was declared."""
-    primary = next((each for each in outcomes.estimands if each.role == "primary"), None)
+    primary = outcomes.primary
     named = {contrast.name: contrast.by_condition for contrast in outcomes.contrasts}
     contrasts: list[Weights] = pairs_of(order)
     if primary and primary.contrast != PAIRS:
