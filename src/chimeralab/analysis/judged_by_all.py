@@ -118,7 +118,8 @@ def tally(series: Iterable[Series], cells: Mapping[Locked, int]) -> Tallies:
     settings = bench(detectors)
     rows, counts = [], []
     for whole, skipped in series:
-        rows.append(named_run(whole.trajectory.id, whole.trajectory.metadata))
+        run = named_run(whole.trajectory.id, whole.trajectory.metadata)
+        rows.append(replace(run, blank_turns=int(whole.blank.sum())))
         found = _counted(judge_with_all(whole, settings), detectors)
         if skipped is not whole:
             other = _counted(judge_with_all(skipped, settings), detectors)

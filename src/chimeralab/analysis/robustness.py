@@ -56,4 +56,4 @@ def primary_questions(
     if primary and primary.contrast != PAIRS:
         contrasts = [named[primary.contrast]]
     measure = primary.measure if primary else "share"
-    return [Question(each, measure, tau, outcomes.level, detector) for each in contrasts]
+    return [Question(each, measure, tau, outcomes.level, detector, primary) for each in contrasts]

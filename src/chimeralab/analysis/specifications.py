@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from chimeralab.analysis.answers import select
 from chimeralab.analysis.comparisons import Weights, sides
-from chimeralab.analysis.estimands import Measure
+from chimeralab.analysis.estimands import Estimand, Measure
 from chimeralab.analysis.judged_by_all import (
     Tallies,
     plainest,
@@ -67,13 +68,17 @@ class SpecificationCurve(Record):
 
 
 class Question(NamedTuple):
-    """The contrast whose robustness is asked, and the detector that was declared for it."""
+    """The contrast whose robustness is asked, and the detector that was declared for it.
+
+    ``estimand`` says which runs it speaks of; None takes them all.
+    """
 
     weights: Weights
     measure: Measure = "share"
     tau: float | None = None
     level: float = 0.95
     detector: Locked = LOCKED
+    estimand: Estimand | None = None
 
 
 class _Estimate(NamedTuple):
@@ -131,6 +136,10 @@ def _outcomes(found: Tallies) -> Integers:
 def _ask(runs: Runs | None, question: Question) -> _Estimate:
     if runs is None:
         return _Estimate(0, None, None, None, "no conversation is long enough for a verdict")
+    if question.estimand:
+        runs = select(runs, question.estimand)
+    if not runs.rows:
+        return _Estimate(0, None, None, None, "no run is left after what the estimand leaves out")
     values, reason = per_run(runs, question.measure, question.tau or horizon(runs))
     missing = [name for name in question.weights if name not in runs.conditions]
     if values is None or missing:

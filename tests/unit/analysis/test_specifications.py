@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from chimeralab.analysis.estimands import EXPLORATORY, Estimand, Outcomes, WeightedContrast
 from chimeralab.analysis.judged_by_all import Series, every_detector, plainest, tally
+from chimeralab.analysis.robustness import primary_questions
 from chimeralab.analysis.specifications import Question, specification_curve
 from chimeralab.detection.measure import Measured
 from chimeralab.detectors import LOCKED, Locked
@@ -97,6 +99,24 @@ def test_a_condition_without_runs_leaves_every_estimate_out_with_its_reason() ->
     found = curve(TALKS[:3])
     assert found.declared is None
     assert {each.reason for each in found.specifications} == {"no run under calm"}
+
+
+def test_the_curve_speaks_of_the_runs_of_its_estimand() -> None:
+    everyone = Estimand("share", "primary", failed_turns="keep")
+    nobody = Estimand("share", "primary", population=("elsewhere",))
+    assert curve(TALKS, QUESTION._replace(estimand=everyone)) == curve(TALKS)
+    empty = curve(TALKS, QUESTION._replace(estimand=nobody))
+    assert {each.runs for each in empty.specifications} == {0}
+    assert all(each.reason for each in empty.specifications)
+
+
+def test_a_primary_estimand_becomes_the_question() -> None:
+    estimand = Estimand("incidence", "primary", contrast="loop", population=("x",))
+    loop = WeightedContrast("loop", whole="stuck", parts=("calm",))
+    outcomes = Outcomes((estimand,), (loop,), level=0.9)
+    (question,) = primary_questions(outcomes, ("stuck", "calm"), 12, LOCKED)
+    assert question == Question(loop.by_condition, "incidence", 12, 0.9, LOCKED, estimand)
+    assert len(primary_questions(EXPLORATORY, ("c", "b", "a"), 12, LOCKED)) == 3
 
 
 def test_nothing_to_judge_is_refused() -> None:
