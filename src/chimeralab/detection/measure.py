@@ -20,7 +20,7 @@ MIN_LAGS = 5
 MAX_LAGS = 32
 # Conversations are embedded together until this many turns are at hand: enough for full batches,
 # few enough that memory does not grow with the number of conversations.
-TURNS_AT_ONCE = 2_048
+TURNS_AT_ONCE = 1_024
 
 
 class Measured(NamedTuple):
