@@ -211,6 +211,7 @@ BAD_ROWS: dict[str, tuple[Rows, list[str]]] = {
     "no session": ([{"trial": 1}], ["line 1", "session"]),
     "trial is no number": ([{"session": "s", "trial": "first"}], ["line 1", "trial", "'first'"]),
     "infinite": (changed(RECALL, 0, confidence=float("inf")), ["line 1", "confidence"]),
+    "huge": (changed(RECALL, 3, trial=10**400), ["line 4", "trial"]),
     "nested": (changed(RECALL, 0, session=["s"]), ["line 1", "session"]),
 }
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -14,6 +15,7 @@ Frame = Literal["neutral", "biased"]
 FRAMES = ("neutral", "biased")
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+LARGEST = sys.float_info.max
 WORDS_FOR_FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
 
@@ -84,7 +86,7 @@ def number_in(text: str) -> float | None:
 
 def _number(name: str, value: Any) -> float:
     number = number_in(value) if isinstance(value, str) else value
-    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+    if isinstance(number, bool) or not isinstance(number, int | float) or abs(number) > LARGEST:
         raise InputError(f"{name} is {_shown(value)}; it must be a finite number")
     return number
 
@@ -108,8 +110,9 @@ def _flag(name: str, value: Any) -> bool:
 def _label(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    number = _number(name, value)
-    return str(int(number)) if number == int(number) else str(number)
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > LARGEST:
+        raise InputError(f"{name} is {_shown(value)}; it must be a name or a number")
+    return str(int(value)) if value == int(value) else str(value)
 
 
 def _frame(name: str, value: Any) -> str:
@@ -126,7 +129,11 @@ def _answer(name: str, value: Any) -> Answer:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    text = (
+        "a number of many digits"
+        if isinstance(value, int) and abs(value) > LARGEST
+        else repr(value)
+    )
     return text if len(text) <= 40 else text[:39] + "…"
 
 
