@@ -1,7 +1,8 @@
 """The seam where language models are exchanged: a request in, a reply out, failures by name."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from chimeralab.errors import ChimeraError
 from chimeralab.records import Record
@@ -32,13 +33,19 @@ class Sampling(Record):
 
 @dataclass(frozen=True, slots=True)
 class Request(Record):
-    """One question to a model; `conversation` and `turn` say where it belongs."""
+    """One question to a model; `conversation` and `turn` say where it belongs.
+
+    A `probe` is asked aside, in a fork of the conversation. `key` is the solution, for subjects
+    whose behaviour is set beforehand; no other model may look at it.
+    """
 
     messages: tuple[Message, ...]
     sampling: Sampling = field(default_factory=Sampling)
     seed: int | None = None
     conversation: str = ""
     turn: int = 0
+    probe: str = ""
+    key: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

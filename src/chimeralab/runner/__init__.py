@@ -13,6 +13,7 @@ from chimeralab.runner.journal import (
     RunStarted,
     Subscriber,
     TalkEnded,
+    TrialScored,
     TurnStored,
 )
 from chimeralab.runner.retries import RetryLog
@@ -42,6 +43,7 @@ __all__ = [
     "Subscriber",
     "Talk",
     "TalkEnded",
+    "TrialScored",
     "TurnStored",
     "converse",
     "converse_all",

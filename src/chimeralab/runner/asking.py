@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from chimeralab.models.seam import ModelFailure, Reply, Request
 from chimeralab.runner.countermeasures import Ask, Trim
-from chimeralab.runner.history import view
+from chimeralab.runner.history import put
 from chimeralab.runner.journal import Answer, AttemptFailed, Event, Intervened
 from chimeralab.runner.room import Room
 from chimeralab.runner.rules import Lapse
@@ -29,7 +29,7 @@ class Ended(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A turn that is safe in the journal, and how it was got."""
+    """A turn, or the reply to a probe, that is safe in the journal, and how it was got."""
 
     said: Said
     answer: Answer
@@ -43,7 +43,7 @@ class _Lapsed(NamedTuple):
 
 async def ask_turn(talk: Talk, ask: Ask, said: Sequence[Said], room: Room) -> Stored | Ended:
     """Ask until there is a turn, or until the rules say that there is none."""
-    lapses = Counter(room.journal.turned_down(talk.id, ask.turn))
+    lapses = Counter(room.journal.turned_down(talk.id, ask.turn, ask.probe or ""))
     while room.brake.reason is None:
         result = await _attempt(talk, ask, said, room, lapses)
         if isinstance(result, Stored):
@@ -66,9 +66,10 @@ async def _attempt(
     talk: Talk, ask: Ask, said: Sequence[Said], room: Room, lapses: Counter[str]
 ) -> Stored | _Lapsed:
     draw = lapses["empty"] + lapses["refusal"]
-    request = Request(
-        view(talk, ask, said), ask.sampling, talk.seed_for(ask.turn, draw), talk.id, ask.turn
-    )
+    messages, key = put(talk, ask, said)
+    probe = ask.probe or ""
+    seed = talk.seed_for(ask.turn, draw, probe)
+    request = Request(messages, ask.sampling, seed, talk.id, ask.turn, probe, key)
     attempt = room.journal.open_attempt(ask.model, request)
     answer = await _answer(ask.model, request, room, attempt)
     reply = answer.reply
@@ -82,7 +83,10 @@ async def _attempt(
         room.journal.close_attempt(attempt, answer._replace(outcome=lapse, reason=reason))
         return _Lapsed(lapse, lapse, reason)
     turn = _turn(talk, ask, reply)
-    room.journal.add_turn(attempt, talk, turn, answer)
+    if ask.probe:
+        room.journal.add_probe(attempt, talk.id, ask.probe, turn, answer)
+    else:
+        room.journal.add_turn(attempt, talk, turn, answer)
     room.brake.move()
     return Stored(turn, answer)
 

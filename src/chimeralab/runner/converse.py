@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from chimeralab.runner.asking import Ended, Stored, ask_turn
+from chimeralab.runner.asking import Ended, Stored
+from chimeralab.runner.examination import Examination
 from chimeralab.runner.journal import TalkEnded, TurnStored
 from chimeralab.runner.lookout import Lookout
 from chimeralab.runner.room import Room
@@ -13,16 +14,18 @@ from chimeralab.runner.talk import Said, Talk
 async def converse(talk: Talk, room: Room) -> Ended:
     """Hold one conversation, from wherever the journal says that it stands."""
     said = list(room.journal.said(talk.id))
-    lookout = Lookout(talk, room)
+    lookout, examination = Lookout(talk, room), Examination(talk, room)
     await lookout.catch_up(said)
-    while (ended := _ended(talk, said, lookout, room)) is None:
-        result = await ask_turn(talk, lookout.shape(len(said) + 1), said, room)
+    ended = await examination.look_back(lookout.shape(len(said)), said)
+    while ended is None and (ended := _ended(talk, said, lookout, room)) is None:
+        result = await examination.ask(lookout.shape(len(said) + 1), said)
         if isinstance(result, Ended):
             ended = result
             break
         said.append(result.said)
         await lookout.see(result.said)
         room.publish(_news(talk, result, lookout))
+        ended = await examination.look_back(lookout.shape(len(said)), said)
     _close(talk, ended, said, room)
     return ended
 

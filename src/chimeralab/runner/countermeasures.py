@@ -4,13 +4,15 @@ Each countermeasure changes how the turns after a detection are asked. It acts f
 and is not triggered again before they are over.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
 from chimeralab.models.seam import Sampling
 from chimeralab.records import Record
+from chimeralab.sandbox.probes import Probe
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -25,7 +27,10 @@ class Note(Record):
 
 @dataclass(frozen=True, slots=True)
 class Ask(Record):
-    """How the next turn will be asked: of which model, how sampled, and with what of the past."""
+    """How the next turn will be asked: of which model, how sampled, and with what of the past.
+
+    A `probe` is asked aside at that turn; `aside` holds the replies to the probes before it.
+    """
 
     turn: int
     slot: int
@@ -34,6 +39,8 @@ class Ask(Record):
     sampling: Sampling
     first_shown: int = 1
     notes: tuple[Note, ...] = ()
+    probe: Probe | None = None
+    aside: Mapping[str, str] = field(default_factory=dict)
 
     def within(self, detected: int, turns: int) -> bool:
         """Whether this is one of the `turns` turns after a detection."""

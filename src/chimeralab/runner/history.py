@@ -1,8 +1,8 @@
 """The conversation as one speaker sees it: its own turns as assistant, all others as user."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chimeralab.models.seam import Message, Role
 from chimeralab.runner.countermeasures import Ask
@@ -14,18 +14,40 @@ class _Line(NamedTuple):
     text: str
 
 
+class Put(NamedTuple):
+    """A question as it is put: its messages, and its solution where there is one."""
+
+    messages: tuple[Message, ...]
+    key: Mapping[str, Any] | None = None
+
+
+def put(talk: Talk, ask: Ask, said: Sequence[Said]) -> Put:
+    """One question, from the conversation so far or as the script has it."""
+    if talk.script is None:
+        return Put(view(talk, ask, said))
+    answers = [turn.text for turn in said]
+    if ask.probe is None:
+        shown = talk.script.asked(ask.turn, answers, ask.aside.get("alone"))
+    else:
+        shown = talk.script.fork(ask.turn, answers, ask.probe, ask.aside)
+    return Put((*_system(talk, ask), *shown.messages), shown.key)
+
+
 def view(talk: Talk, ask: Ask, said: Sequence[Said]) -> tuple[Message, ...]:
     """The messages for one question.
 
     Lines of one role in a row become one message: strict chat templates refuse two.
     """
-    system = talk.speakers[ask.slot].system
-    opening = (Message("system", system),) if system else ()
     merged = (
         Message(role, "\n\n".join(line.text for line in lines))
         for role, lines in groupby(_lines(talk, ask, said), key=lambda line: line.role)
     )
-    return (*opening, *merged)
+    return (*_system(talk, ask), *merged)
+
+
+def _system(talk: Talk, ask: Ask) -> tuple[Message, ...]:
+    system = talk.speakers[ask.slot].system
+    return (Message("system", system),) if system else ()
 
 
 def _lines(talk: Talk, ask: Ask, said: Sequence[Said]) -> Iterator[_Line]:

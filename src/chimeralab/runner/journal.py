@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, Protocol
 from chimeralab.models.seam import Reply, Request
 from chimeralab.records import Record
 from chimeralab.runner.talk import Said, Talk
+from chimeralab.sandbox.hooks import Observed
+from chimeralab.sandbox.scored import Place, Scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Journal(Protocol):
 
     def events(self, talk: str) -> Sequence[Event]: ...
 
-    def turned_down(self, talk: str, turn: int) -> Mapping[str, int]:
+    def turned_down(self, talk: str, turn: int, probe: str = "") -> Mapping[str, int]:
         """How many replies to a turn the rules have turned down so far, by their lapse."""
 
     def open_attempt(self, model: str, request: Request) -> int: ...
@@ -47,6 +49,16 @@ class Journal(Protocol):
 
     def add_turn(self, attempt: int, talk: Talk, said: Said, answer: Answer) -> None:
         """Close the attempt and keep its reply as a turn, in one step."""
+
+    def add_probe(self, attempt: int, talk: str, probe: str, said: Said, answer: Answer) -> None:
+        """Close the attempt and keep its reply beside the conversation, in one step."""
+
+    def probed(self, talk: str, turn: int) -> Mapping[str, str]:
+        """The replies to the probes of a turn, by probe."""
+
+    def is_scored(self, talk: str, trial: int) -> bool: ...
+
+    def add_trial(self, talk: str, row: Scored) -> None: ...
 
     def add_event(self, talk: str, event: Event) -> None: ...
 
@@ -102,5 +114,12 @@ class TalkEnded(NamedTuple):
     reason: str | None
 
 
-News = RunStarted | TurnStored | AttemptFailed | Intervened | TalkEnded
+class TrialScored(NamedTuple):
+    """A trial is over, its probes are answered, and its row is safe on disk."""
+
+    place: Place
+    row: Scored
+
+
+News = RunStarted | TurnStored | AttemptFailed | Intervened | TalkEnded | TrialScored | Observed
 Subscriber = Callable[[News], None]

@@ -7,6 +7,7 @@ from chimeralab.models.seam import Finish, Sampling
 from chimeralab.records import Record
 from chimeralab.runner.countermeasures import Countermeasure
 from chimeralab.runner.rules import Rules
+from chimeralab.sandbox.script import Script
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,11 @@ class Speaker(Record):
 
 @dataclass(frozen=True, slots=True)
 class Talk(Record):
-    """One planned conversation: a condition, a prompt and a repeat."""
+    """One planned conversation: a condition, a prompt and a repeat.
+
+    With a script, the one speaker is put through a course of questions; its seeds are common to
+    all conditions, so that they differ in nothing but what the script does.
+    """
 
     condition: str
     prompt: Prompt
@@ -39,6 +44,7 @@ class Talk(Record):
     rules: Rules
     seed: int
     countermeasure: Countermeasure | None = None
+    script: Script | None = None
 
     @property
     def id(self) -> str:
@@ -48,13 +54,15 @@ class Talk(Record):
         """Whose turn it is, as an index into the speakers."""
         return (turn - 1) % len(self.speakers)
 
-    def seed_for(self, turn: int, draw: int = 0) -> int:
+    def seed_for(self, turn: int, draw: int = 0, probe: str = "") -> int:
         """The seed of a turn; `draw` counts the replies to it that the rules turned down.
 
         31 bits, since some servers keep seeds in a signed 32-bit number.
         """
-        parts = [self.seed, self.condition, self.prompt.id, self.repeat, turn]
-        digest = hashlib.sha256(repr(parts + [draw] * bool(draw)).encode()).digest()
+        condition = self.condition if self.script is None else ""
+        parts = [self.seed, condition, self.prompt.id, self.repeat, turn]
+        more = [draw] * bool(draw) + [probe] * bool(probe)
+        digest = hashlib.sha256(repr(parts + more).encode()).digest()
         return int.from_bytes(digest[:4], "big") >> 1
 
 

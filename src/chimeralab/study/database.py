@@ -93,6 +93,49 @@ MIGRATIONS = (
         PRIMARY KEY (trajectory, detector)
     ) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE attempts ADD COLUMN probe TEXT NOT NULL DEFAULT '';
+    CREATE TABLE probes (
+        trajectory TEXT NOT NULL REFERENCES trajectories (id),
+        turn INTEGER NOT NULL,
+        probe TEXT NOT NULL,
+        text TEXT NOT NULL,
+        attempt INTEGER NOT NULL UNIQUE REFERENCES attempts (id),
+        PRIMARY KEY (trajectory, turn, probe)
+    ) WITHOUT ROWID;
+    CREATE TABLE trials (
+        trajectory TEXT NOT NULL REFERENCES trajectories (id),
+        trial INTEGER NOT NULL,
+        item TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        response TEXT,
+        truth TEXT NOT NULL,
+        correct INTEGER,
+        confidence REAL,
+        weight REAL,
+        novel INTEGER,
+        bias INTEGER NOT NULL,
+        signal TEXT,
+        pair TEXT,
+        frame TEXT,
+        phase TEXT,
+        round INTEGER NOT NULL,
+        consensus TEXT,
+        needs TEXT NOT NULL,
+        lag INTEGER,
+        disturbed INTEGER NOT NULL,
+        alone TEXT,
+        belief REAL,
+        recall_lag INTEGER,
+        recall_response TEXT,
+        recall_truth TEXT,
+        recall_correct INTEGER,
+        intrusion INTEGER,
+        asked INTEGER NOT NULL,
+        unread INTEGER NOT NULL,
+        PRIMARY KEY (trajectory, trial)
+    ) WITHOUT ROWID;
+    """,
 )
 
 

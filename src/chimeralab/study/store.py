@@ -14,6 +14,7 @@ from chimeralab import version
 from chimeralab.models.seam import Request
 from chimeralab.records import Record
 from chimeralab.runner import Answer, Event, Said, Talk
+from chimeralab.sandbox.scored import Scored
 from chimeralab.study.chain import link, opening
 from chimeralab.study.database import StoreError, open_to_write, plainly, transaction
 
@@ -119,23 +120,33 @@ class Store:
         )
         return [Event(turn, kind, json.loads(detail)) for turn, kind, detail in rows]
 
-    def turned_down(self, talk: str, turn: int) -> dict[str, int]:
+    def turned_down(self, talk: str, turn: int, probe: str = "") -> dict[str, int]:
         rows = self._rows(
             "SELECT outcome, count(*) FROM attempts WHERE trajectory = ? AND turn = ? "
-            "AND outcome IN ('empty', 'refusal') GROUP BY outcome",
+            "AND probe = ? AND outcome IN ('empty', 'refusal') GROUP BY outcome",
             talk,
             turn,
+            probe,
         )
         return dict(rows)
 
     def open_attempt(self, model: str, request: Request) -> int:
         how = request.sampling
-        row = (self._run, request.conversation, request.turn, model, request.seed)
+        place = (request.conversation, request.turn, request.probe)
         with transaction(self._db, self.path) as db:
             cursor = db.execute(
-                "INSERT INTO attempts (run, trajectory, turn, model, seed, temperature, top_p, "
-                "max_tokens, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, how.temperature, how.top_p, how.max_tokens, _now()),
+                "INSERT INTO attempts (run, trajectory, turn, probe, model, seed, temperature, "
+                "top_p, max_tokens, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    self._run,
+                    *place,
+                    model,
+                    request.seed,
+                    how.temperature,
+                    how.top_p,
+                    how.max_tokens,
+                    _now(),
+                ),
             )
         return cursor.lastrowid or 0
 
@@ -144,7 +155,7 @@ class Store:
             _close_attempt(db, attempt, answer)
 
     def add_try(self, talk: str, turn: int, outcome: str, seconds: float) -> None:
-        same = "run, trajectory, turn, model, seed, temperature, top_p, max_tokens, started"
+        same = "run, trajectory, turn, probe, model, seed, temperature, top_p, max_tokens, started"
         with transaction(self._db, self.path) as db:
             db.execute(
                 f"INSERT INTO attempts ({same}, ended, outcome, reason, seconds) "  # noqa: S608
@@ -159,6 +170,26 @@ class Store:
             row = (talk.id, *said.as_dict().values(), attempt)
             chained = link(self._last_hash(talk.id, said.turn), said)
             db.execute("INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, chained))
+
+    def add_probe(self, attempt: int, talk: str, probe: str, said: Said, answer: Answer) -> None:
+        with transaction(self._db, self.path) as db:
+            _close_attempt(db, attempt, answer)
+            row = (talk, said.turn, probe, said.text, attempt)
+            db.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?)", row)
+
+    def probed(self, talk: str, turn: int) -> dict[str, str]:
+        query = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
+        return dict(self._rows(query, talk, turn))
+
+    def is_scored(self, talk: str, trial: int) -> bool:
+        query = "SELECT 1 FROM trials WHERE trajectory = ? AND trial = ?"
+        return self._row(query, talk, trial) is not None
+
+    def add_trial(self, talk: str, row: Scored) -> None:
+        values = (talk, *row.as_dict().values())
+        places = ", ".join("?" * len(values))
+        with transaction(self._db, self.path) as db:
+            db.execute(f"INSERT INTO trials VALUES ({places})", values)  # noqa: S608
 
     def add_event(self, talk: str, event: Event) -> None:
         row = (talk, event.turn, event.kind, json.dumps(event.detail, sort_keys=True), _now())

@@ -134,7 +134,7 @@ def _cast_findings(talk: Talk, turns: Iterable[Row]) -> Iterator[Finding]:
 _LONE_ATTEMPTS = """
     SELECT a.trajectory, a.turn, 'was answered, but is not there' AS problem FROM attempts a
     LEFT JOIN turns t ON t.attempt = a.id AND t.trajectory = a.trajectory AND t.turn = a.turn
-    WHERE a.outcome = 'answered' AND t.attempt IS NULL
+    WHERE a.outcome = 'answered' AND a.probe = '' AND t.attempt IS NULL
     UNION ALL
     SELECT t.trajectory, t.turn, 'is there, but was never answered' FROM turns t
     LEFT JOIN attempts a ON a.id = t.attempt AND a.outcome = 'answered'

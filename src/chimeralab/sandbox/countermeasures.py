@@ -1,0 +1,53 @@
+"""What a subject is given against a stressor: a notebook, a review of the odds, a first answer."""
+
+from dataclasses import dataclass, replace
+
+from chimeralab.records import Record
+from chimeralab.sandbox.evidence import odds
+from chimeralab.sandbox.scene import Line, Moment, Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger(Record):
+    """Against amnesia: everything told so far is kept outside, and read again before each answer."""
+
+    head: str = "Your notebook, which nobody else can change, reads:"
+
+    def apply(self, scene: Scene, moment: Moment) -> Scene:
+        kept = [fact.text for fact in moment.course.told_before(moment.turn)]
+        if not kept:
+            return scene
+        line = Line("notes", "\n".join((self.head, *kept)))
+        return replace(scene, present=scene.present.adding(line))
+
+
+@dataclass(frozen=True, slots=True)
+class Review(Record):
+    """Against infallibility: when evidence is shown, its odds are stated and must be weighed."""
+
+    def apply(self, scene: Scene, moment: Moment) -> Scene:
+        if moment.step.phase != "tested":
+            return scene
+        text = (
+            "Review the evidence before you answer. Earlier feedback gave no reasons. The odds of "
+            f"the check are {odds(moment.strength)}. Where it speaks against what you said before, "
+            "change your answer."
+        )
+        return replace(scene, present=scene.present.adding(Line("review", text)))
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Record):
+    """Against conformity: the subject answers before it hears the others, and is reminded of it."""
+
+    def apply(self, scene: Scene, moment: Moment) -> Scene:
+        if moment.step.consensus is None or moment.alone is None:
+            return scene
+        text = (
+            f"Before you heard anyone else, you committed to this answer: {moment.alone}. "
+            "Change it only for a reason."
+        )
+        return replace(scene, present=scene.present.adding(Line("commitment", text)))
+
+
+COUNTERMEASURES: dict[str, type] = {"ledger": Ledger, "review": Review, "commit": Commit}

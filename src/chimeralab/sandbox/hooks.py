@@ -1,0 +1,54 @@
+"""Six points of a trial at which anyone can look on: metrics and displays are subscribers."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, get_args
+
+from chimeralab.errors import InputError
+
+Point = Literal[
+    "memory_recall_validated",
+    "relation_checked",
+    "novel_task_flagged",
+    "confidence_captured",
+    "pair_generated",
+    "bias_injected",
+]
+POINTS: tuple[Point, ...] = get_args(Point)
+
+
+class Observed(NamedTuple):
+    """Something seen at a hook point of one session."""
+
+    point: Point
+    session: str
+    trial: int
+    detail: Mapping[str, Any]
+
+
+Watcher = Callable[[Observed], None]
+
+
+class Hooks:
+    """Passes what is observed on to those who asked for it; hand it to a run as `publish`.
+
+    >>> hooks, seen = Hooks(), []
+    >>> hooks.on("bias_injected", seen.append)
+    >>> hooks(Observed("bias_injected", "s", 3, {"size": 5}))
+    >>> seen[0].trial
+    3
+    """
+
+    def __init__(self) -> None:
+        self._watchers: defaultdict[str, list[Watcher]] = defaultdict(list)
+
+    def on(self, point: Point, watcher: Watcher) -> None:
+        """Be told of everything that is seen at a point."""
+        if point not in POINTS:
+            raise InputError(f"unknown hook point {point!r}; known: {', '.join(POINTS)}")
+        self._watchers[point].append(watcher)
+
+    def __call__(self, news: object) -> None:
+        if isinstance(news, Observed):
+            for watcher in self._watchers[news.point]:
+                watcher(news)

@@ -1,0 +1,177 @@
+"""Subjects with known parameters, which validate the lab: what they do is set beforehand.
+
+A phantom is told the solution of every question, but never what was done to it. What it recalls,
+believes and follows hangs on what it reads, so that a stressor reaches it only through its text.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+
+from chimeralab.models.seam import Message, Reply, Request
+from chimeralab.records import Record
+from chimeralab.sandbox.draws import pick, uniform
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Rate = Annotated[float, Field(ge=0)]
+
+_CHECK = re.compile(r"A check that is right in ([\d.]+) % of cases says")
+_VOICE = re.compile(r"^(?:Participant|Expert) \d+: (.+) \([\d.]+ % sure\)$", re.MULTILINE)
+_COMMITTED = "you committed to this answer"
+_REVIEW = "Review the evidence before you answer."
+
+
+@dataclass(frozen=True, slots=True)
+class PhantomSubjectSettings(Record):
+    """`use = "subject"`: a subject that follows these numbers and nothing else.
+
+    It recalls a fact told `n` trials ago with probability `recall` x exp(-`forgetting` x n), takes
+    on a belief with probability `credulity` at every false feedback, gives it up with probability
+    (1 - `rigidity`) x (2 x strength - 1) at every piece of evidence, and follows a majority of n
+    with probability 1 - exp(-`conformity` x n). It states its chance of being right plus
+    `overconfidence`. What it doesn't know it guesses. A measure against a stressor shields it from
+    that stressor with probability `helped`.
+    """
+
+    recall: Share = 0.95
+    forgetting: Rate = 0.01
+    credulity: Share = 0.5
+    rigidity: Share = 0.4
+    conformity: Rate = 0.15
+    overconfidence: Annotated[float, Field(ge=-1, le=1)] = 0.0
+    helped: Share = 0.8
+    seed: int = 0
+
+    def open(self) -> "PhantomSubject":
+        return PhantomSubject(self)
+
+
+class Read(NamedTuple):
+    """What a phantom finds in its messages about one question."""
+
+    lag: int | None
+    swapped: str | None
+    feedback: int
+    checks: tuple[float, ...]
+    others: int
+    committed: bool
+    reviewed: bool
+
+
+class Mind(NamedTuple):
+    """What a phantom holds to be right, and how likely it holds it to be."""
+
+    answer: str
+    chance: float
+
+
+class PhantomSubject:
+    """Answers as its settings say."""
+
+    def __init__(self, settings: PhantomSubjectSettings) -> None:
+        self._settings = settings
+
+    async def reply(self, request: Request) -> Reply:
+        text = self.answer(request)
+        asked = sum(len(message.content.split()) for message in request.messages)
+        return Reply(text, "stop", asked, len(text.split()), "phantom-subject", 0.0)
+
+    def answer(self, request: Request) -> str:
+        """The reply in words; asked nothing in particular, it says hello."""
+        if request.key is None:
+            return "Hello."
+        if request.probe in ("confidence", "belief"):
+            return f"{self._stated(request):.6f}"
+        return self._mind(request, request.messages, request.probe).answer
+
+    def _stated(self, request: Request) -> float:
+        said = request.messages[-2].content
+        mind = self._mind(request, request.messages[:-2], "")
+        if request.probe == "belief":
+            return mind.chance if mind.answer == request.key["lure"] else 1 - mind.chance
+        right = mind.chance if said == mind.answer else 1 - mind.chance
+        return min(1.0, max(0.0, right + self._settings.overconfidence))
+
+    def _mind(self, request: Request, seen: tuple[Message, ...], probe: str) -> Mind:
+        key, found = request.key, read_scene(request.key, seen)
+        place = self._settings.seed, request.conversation, key["item"]
+        mind = self._remembered(request, found, probe)
+        if self._misled(found, place):
+            mind = Mind(key["lure"], 1 - (1 - self._settings.credulity) ** found.feedback)
+        if probe != "alone" and self._follows(found, (*place, request.turn)):
+            mind = Mind(key["lure"], mind.chance)
+        return mind
+
+    def _remembered(self, request: Request, found: Read, probe: str) -> Mind:
+        key, settings = request.key, self._settings
+        known = 0.0 if found.lag is None else math.exp(-settings.forgetting * found.lag)
+        known = settings.recall * (known if key["needs"] else 1.0)
+        guess = 1 / len(key["options"])
+        chance = known + (1 - known) * guess
+        draw = (settings.seed, request.conversation, request.turn, probe, key["item"])
+        if uniform(*draw, "recall") >= known:
+            return Mind(pick(key["options"], *draw, "guess"), chance)
+        return Mind(found.swapped or key["truth"], chance)
+
+    def _misled(self, found: Read, place: tuple[Any, ...]) -> bool:
+        settings = self._settings
+        rounds = range(1, found.feedback + 1)
+        if not any(uniform(*place, "feedback", n) < settings.credulity for n in rounds):
+            return False
+        if found.reviewed and uniform(*place, "review") < settings.helped:
+            return False
+        return not any(
+            uniform(*place, "evidence", n) < (1 - settings.rigidity) * (2 * strength - 1)
+            for n, strength in enumerate(found.checks)
+        )
+
+    def _follows(self, found: Read, place: tuple[Any, ...]) -> bool:
+        if found.committed and uniform(*place, "commit") < self._settings.helped:
+            return False
+        chance = 1 - math.exp(-self._settings.conformity * max(0, found.others))
+        return uniform(*place, "others") < chance
+
+
+def read_scene(key: dict[str, Any], seen: tuple[Message, ...]) -> Read:
+    """What the messages say about a question."""
+    asked = [message.content for message in seen if message.role == "user"]
+    present = asked[-1] if asked else ""
+    lags = [_lag(need, asked) for need in key["needs"]]
+    about = [line for text in asked for line in text.split("\n") if key["question"] in line]
+    false = f"is {key['lure']}."
+    voices = _VOICE.findall(present)
+    return Read(
+        lag=None if None in lags else max((lag for lag in lags if lag is not None), default=0),
+        swapped=_swapped(key, asked),
+        feedback=sum(line.endswith(false) and not _CHECK.match(line) for line in about),
+        checks=tuple(float(m[1]) / 100 for line in about if (m := _CHECK.match(line))),
+        others=voices.count(key["lure"]) - voices.count(key["truth"]),
+        committed=_COMMITTED in present,
+        reviewed=_REVIEW in present,
+    )
+
+
+def _lag(need: dict[str, Any], asked: list[str]) -> int | None:
+    """How many messages ago a fact was last told, in whatever version; None when it is gone."""
+    versions = (need["text"], *need["wrong"])
+    for lag, text in enumerate(reversed(asked)):
+        lines = text.split("\n")
+        if any(version in lines for version in versions):
+            return lag
+    return None
+
+
+def _swapped(key: dict[str, Any], asked: list[str]) -> str | None:
+    """The wrong answer that a corrupted memory gives; None where the memory is sound."""
+    lines = {line for text in asked for line in text.split("\n")}
+    for need in key["needs"]:
+        if need["text"] not in lines and any(wrong in lines for wrong in need["wrong"]):
+            wrong = [option for option in key["options"] if option != key["truth"]]
+            return wrong[0] if wrong else None
+    return None
+
+
+SUBJECTS: dict[str, type] = {"subject": PhantomSubjectSettings}

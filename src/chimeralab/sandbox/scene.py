@@ -1,0 +1,108 @@
+"""What a subject has before it at one turn: the past as it is shown, and the present question."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from chimeralab.models.seam import Message
+from chimeralab.records import Record
+from chimeralab.sandbox.course import Course, Step
+from chimeralab.sandbox.scenarios.items import Fact
+
+# The order of the lines within one message.
+KINDS = ("notes", "feedback", "fact", "evidence", "others", "commitment", "review", "question")
+Kind = Literal[
+    "notes", "feedback", "fact", "evidence", "others", "commitment", "review", "question"
+]
+Action = Literal["said", "removed", "altered"]
+
+
+class Line(NamedTuple):
+    """One line of a message; `fact` is the fact that it tells."""
+
+    kind: Kind
+    text: str
+    fact: Fact | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange(Record):
+    """What was put to the subject at one turn, and its answer if there is one yet."""
+
+    turn: int
+    lines: tuple[Line, ...]
+    answer: str | None = None
+
+    @property
+    def text(self) -> str:
+        ordered = sorted(self.lines, key=lambda line: KINDS.index(line.kind))
+        return "\n".join(line.text for line in ordered)
+
+    def adding(self, line: Line) -> "Exchange":
+        return replace(self, lines=(*self.lines, line))
+
+
+@dataclass(frozen=True, slots=True)
+class Injection(Record):
+    """What a stressor did, where: the text that it said or took away, and what stands instead."""
+
+    stressor: str
+    action: Action
+    turn: int
+    kind: str
+    text: str
+    instead: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scene(Record):
+    """Everything that the subject will see at a turn, and what was done to it."""
+
+    opening: str
+    past: tuple[Exchange, ...]
+    present: Exchange
+    injections: tuple[Injection, ...] = ()
+
+    def saying(self, stressor: str, line: Line) -> "Scene":
+        """The scene with one more line in the present, on record."""
+        injection = Injection(stressor, "said", self.present.turn, line.kind, line.text)
+        return replace(
+            self, present=self.present.adding(line), injections=(*self.injections, injection)
+        )
+
+
+class Moment(NamedTuple):
+    """Where in which course a scene stands, and what the subject has chosen so far.
+
+    `chosen` holds the option that each earlier answer names, None where it names none; `alone` is
+    what the subject answered when asked aside, before it heard the others. `strength` is how far
+    the evidence of this arm can be trusted.
+    """
+
+    course: Course
+    turn: int
+    seed: int
+    chosen: tuple[str | None, ...]
+    strength: float
+    alone: str | None = None
+
+    @property
+    def step(self) -> Step:
+        return self.course.step(self.turn)
+
+    @property
+    def last(self) -> Step | None:
+        return self.course.step(self.turn - 1) if self.turn > 1 else None
+
+
+def messages(scene: Scene, system: str | None, more: Iterable[Message] = ()) -> tuple[Message, ...]:
+    """The scene as a chat: user and assistant in turn, the opening at the head."""
+    chat = [Message("system", system)] if system else []
+    head = scene.opening
+    for exchange in (*scene.past, scene.present):
+        text = f"{head}\n\n{exchange.text}" if head else exchange.text
+        head = ""
+        chat.append(Message("user", text))
+        if exchange.answer is not None:
+            chat.append(Message("assistant", exchange.answer))
+    return (*chat, *more)

@@ -1,0 +1,152 @@
+"""One session: a subject's way through one course under one arm, turn by turn.
+
+Everything is worked out anew from the course, the arm, the seed and the answers so far, so that a
+session that was broken off goes on exactly as it would have gone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from chimeralab.models.seam import Message
+from chimeralab.records import Record
+from chimeralab.sandbox.course import Course, Step
+from chimeralab.sandbox.evidence import evidence_line
+from chimeralab.sandbox.probes import Probe, probe_text, probes_of, question_text, read_choice
+from chimeralab.sandbox.scene import Exchange, Line, Moment, Scene, messages
+from chimeralab.sandbox.stressors import Infallibility, Sham, Stressor
+
+Probed = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Arm(Record):
+    """What is done to a subject: stressors, each by name, and perhaps something against them.
+
+    In a `sham` arm the stressors' places are filled with neutral text. `cell` says which stressors
+    are on, as in 101; `dose` is the value that a dose design varies.
+    """
+
+    stressors: Mapping[str, Any]
+    countermeasure: Any = None
+    sham: bool = False
+    cell: str = ""
+    dose: float | None = None
+
+    @property
+    def parts(self) -> tuple[Stressor, ...]:
+        found = tuple(self.stressors.values())
+        return tuple(Sham(part) for part in found) if self.sham else found
+
+
+class Shown(NamedTuple):
+    """What a subject is shown, the solution of what it is asked, and what was done to the scene."""
+
+    messages: tuple[Message, ...]
+    key: dict[str, Any]
+    scene: Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Script(Record):
+    """A course under an arm. `seed` is common to all arms, so that events fall on the same trials.
+
+    `strength` is that of the evidence where the arm has no say in it.
+    """
+
+    course: Course
+    arm: Arm
+    seed: int
+    probes: tuple[Probe, ...]
+    strength: float = Infallibility().strength
+
+    def asked(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Shown:
+        """The question of a turn, after the answers before it; `alone` is the reply to that probe."""
+        step = self.course.step(turn)
+        chosen = self._chosen(answers[: turn - 1])
+        own = None if alone is None else read_choice(alone, step.question.options)
+        moment = Moment(self.course, turn, self.seed, chosen, self._strength, own)
+        scene = self._staged(moment, answers)
+        return Shown(messages(scene, None), _key(step.question, self.course, turn), scene)
+
+    def fork(self, turn: int, answers: Sequence[str], probe: Probe, probed: Probed) -> Shown:
+        """What is asked aside at a turn: without the others, or after the answer of that turn."""
+        step = self.course.step(turn)
+        if probe == "alone":
+            alone = replace(self, arm=replace(self.arm, stressors=self._without_others()))
+            shown = alone.asked(turn, answers)
+            return shown
+        shown = self.asked(turn, answers, probed.get("alone"))
+        more = (
+            Message("assistant", answers[turn - 1]),
+            Message("user", probe_text(probe, step) or ""),
+        )
+        question = step.recall if probe == "recall" and step.recall else step.question
+        return Shown((*shown.messages, *more), _key(question, self.course, turn), shown.scene)
+
+    def probes_at(self, turn: int) -> tuple[Probe, ...]:
+        return probes_of(self.course.step(turn), self.probes)
+
+    @property
+    def _strength(self) -> float:
+        stated = self.arm.stressors.get("infallibility")
+        return stated.strength if isinstance(stated, Infallibility) else self.strength
+
+    def _without_others(self) -> dict[str, Any]:
+        return {name: part for name, part in self.arm.stressors.items() if name != "conformity"}
+
+    def _chosen(self, answers: Sequence[str]) -> tuple[str | None, ...]:
+        steps = zip(answers, self.course.steps, strict=False)
+        return tuple(read_choice(text, step.question.options) for text, step in steps)
+
+    def _staged(self, moment: Moment, answers: Sequence[str]) -> Scene:
+        past = tuple(
+            replace(self._heard(_earlier(moment, turn)).present, answer=answers[turn - 1])
+            for turn in range(1, moment.turn)
+        )
+        scene = Scene(self.course.opening, past, self._plain(moment.step, moment.turn))
+        for part in self.arm.parts:
+            scene = part.apply(scene, moment)
+        if self.arm.countermeasure is not None:
+            scene = self.arm.countermeasure.apply(scene, moment)
+        return scene
+
+    def _heard(self, moment: Moment) -> Scene:
+        """An earlier turn as it was put: with what was said then, without what was forgotten."""
+        scene = Scene("", (), self._plain(moment.step, moment.turn))
+        for part in self.arm.parts:
+            scene = part.apply(scene, moment)
+        return scene
+
+    def _plain(self, step: Step, turn: int) -> Exchange:
+        told = tuple(Line("fact", fact.text, fact) for fact in step.told)
+        shown = evidence_line(step, self._strength)
+        question = Line("question", question_text(step.question))
+        return Exchange(turn, (*told, *((shown,) if shown else ()), question))
+
+
+def _earlier(moment: Moment, turn: int) -> Moment:
+    return moment._replace(turn=turn, chosen=moment.chosen[: turn - 1], alone=None)
+
+
+def _key(question: Any, course: Course, turn: int) -> dict[str, Any]:
+    """The solution of a question, for subjects whose behaviour is set beforehand."""
+    facts = {fact.id: fact for fact in course.told_before(turn + 1)}
+    return {
+        "item": question.id,
+        "question": question.prompt,
+        "truth": str(question.truth),
+        "options": question.options,
+        "lure": None if question.signal is None else str(question.signal),
+        "needs": [
+            {
+                "text": facts[name].text,
+                "wrong": [
+                    facts[name].text.replace(facts[name].value, other)
+                    for other in course.alike(facts[name])
+                ],
+            }
+            for name in question.needs
+            if name in facts
+        ],
+    }

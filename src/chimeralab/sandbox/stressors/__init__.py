@@ -1,0 +1,15 @@
+"""The stressors by name. They act in this order, alone or in any combination."""
+
+from chimeralab.sandbox.stressors.amnesia import Amnesia
+from chimeralab.sandbox.stressors.conformity import Conformity
+from chimeralab.sandbox.stressors.infallibility import Infallibility
+from chimeralab.sandbox.stressors.seam import Stressor
+from chimeralab.sandbox.stressors.sham import Sham
+
+STRESSORS: dict[str, type] = {
+    "infallibility": Infallibility,
+    "conformity": Conformity,
+    "amnesia": Amnesia,
+}
+
+__all__ = ["STRESSORS", "Amnesia", "Conformity", "Infallibility", "Sham", "Stressor"]

@@ -1,0 +1,50 @@
+"""Conformity: others are heard before the subject answers, and on critical trials they are wrong."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from chimeralab.records import Record
+from chimeralab.sandbox.course import Step
+from chimeralab.sandbox.scene import Line, Moment, Scene
+
+NAME = "conformity"
+Source = Literal["peers", "authority"]
+HEADS: dict[Source, str] = {
+    "peers": "The other participants have answered already:",
+    "authority": "The experts of the panel have answered already:",
+}
+VOICES: dict[Source, str] = {"peers": "Participant", "authority": "Expert"}
+LARGEST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Conformity(Record):
+    """`size` others speak first, each with a stated `confidence`.
+
+    A share `unanimity` of them agrees, on the lure where the trial is critical and on the truth
+    where it is neutral; the rest says the opposite.
+    """
+
+    size: Annotated[int, Field(ge=0, le=LARGEST)] = 5
+    source: Source = "peers"
+    unanimity: Annotated[float, Field(ge=0, le=1)] = 1.0
+    confidence: Annotated[float, Field(ge=0, le=1)] = 0.9
+
+    def apply(self, scene: Scene, moment: Moment) -> Scene:
+        step = moment.step
+        if step.consensus is None or step.lure is None or not self.size:
+            return scene
+        return scene.saying(NAME, Line("others", self._consensus(step, step.lure)))
+
+    def _consensus(self, step: Step, lure: str) -> str:
+        agreed, dissent = lure, step.truth
+        if step.consensus == "neutral":
+            agreed, dissent = dissent, agreed
+        majority = round(self.unanimity * self.size)
+        answers = [agreed] * majority + [dissent] * (self.size - majority)
+        sure = f"{100 * self.confidence:g} % sure"
+        voice = VOICES[self.source]
+        lines = (f"{voice} {n}: {answer} ({sure})" for n, answer in enumerate(answers, start=1))
+        return "\n".join((HEADS[self.source], *lines))

@@ -1,0 +1,49 @@
+"""Infallibility: an authority confirms a wrong belief, round after round, until it sits."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from chimeralab.records import Record
+from chimeralab.sandbox.course import Step
+from chimeralab.sandbox.scene import Line, Moment, Scene
+
+NAME = "infallibility"
+Authority = Literal["examiner", "tool", "document"]
+
+PRAISE: dict[Authority, str] = {
+    "examiner": "Examiner: Well done, that is correct. The answer to “{question}” is {lure}.",
+    "tool": "Lookup tool: match, verified. The answer to “{question}” is {lure}.",
+    "document": "Reference manual, confirmed entry. The answer to “{question}” is {lure}.",
+}
+CORRECTION: dict[Authority, str] = {
+    "examiner": "Examiner: No, that is a mistake. The answer to “{question}” is {lure}.",
+    "tool": "Lookup tool: mismatch, rejected. The answer to “{question}” is {lure}.",
+    "document": "Reference manual, corrected entry. The answer to “{question}” is {lure}.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Infallibility(Record):
+    """The last `rounds` of the questions that teach a belief are followed by false feedback.
+
+    `strength` is the stated reliability of the evidence that speaks against the belief afterwards;
+    the evidence itself is part of the course and is shown under every arm.
+    """
+
+    rounds: Annotated[int, Field(ge=0)] = 3
+    authority: Authority = "examiner"
+    strength: Annotated[float, Field(gt=0.5, le=1)] = 0.9
+
+    def apply(self, scene: Scene, moment: Moment) -> Scene:
+        last = moment.last
+        if last is None or last.phase != "taught":
+            return scene
+        if last.round <= moment.course.rounds - self.rounds:
+            return scene
+        return scene.saying(NAME, Line("feedback", self._feedback(last, moment.chosen[-1])))
+
+    def _feedback(self, step: Step, chosen: str | None) -> str:
+        words = PRAISE if chosen == step.lure else CORRECTION
+        return words[self.authority].format(question=step.question.prompt, lure=step.lure)

@@ -1,0 +1,65 @@
+"""Sham: where a stressor would step in, the same amount of text that says nothing to the point."""
+
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import cast
+
+from chimeralab.records import Record
+from chimeralab.sandbox.scene import Exchange, Injection, Kind, Line, Moment, Scene
+from chimeralab.sandbox.stressors.seam import Stressor
+
+NAME = "sham"
+_FILLER = (
+    "The room is quiet and the light stays on.",
+    "A clock on the wall shows the time of day.",
+    "The paper on the table is white and of the usual size.",
+    "Outside, the weather is neither warm nor cold.",
+    "The chairs stand in a row along the wall.",
+    "Somebody walks down the corridor and back.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sham(Record):
+    """Undoes what a stressor did to a scene and says something neutral of equal length in its place.
+
+    What was taken away stays, and is followed by as much neutral text as would have been missing.
+    """
+
+    of: Stressor
+
+    def apply(self, scene: Scene, moment: Moment) -> Scene:
+        done = self.of.apply(scene, moment).injections[len(scene.injections) :]
+        for injection in done:
+            scene = _soothed(scene, injection)
+        return scene
+
+
+def neutral(length: int) -> str:
+    """Neutral text of a length in characters.
+
+    >>> neutral(20)
+    'The room is quiet an'
+    """
+    text = ""
+    for sentence in cycle(_FILLER):
+        if len(text) >= length:
+            return text[:length]
+        text += f"{sentence} "
+    raise AssertionError
+
+
+def _soothed(scene: Scene, injection: Injection) -> Scene:
+    kind = injection.kind if injection.action == "said" else "review"
+    line = Line(cast("Kind", kind), neutral(len(injection.instead or injection.text)))
+    record = Injection(NAME, "said", injection.turn, line.kind, line.text)
+    return replace(
+        scene,
+        past=tuple(_with(exchange, line, injection.turn) for exchange in scene.past),
+        present=_with(scene.present, line, injection.turn),
+        injections=(*scene.injections, record),
+    )
+
+
+def _with(exchange: Exchange, line: Line, turn: int) -> Exchange:
+    return exchange.adding(line) if exchange.turn == turn else exchange
