@@ -1,7 +1,7 @@
 """`chimera measure`: what a log of trials says about memory, generalisation and independence."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -16,6 +16,9 @@ from chimeralab.sandbox.columns import GROUPINGS, TrialColumns, TrialTable, tabl
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
 from chimeralab.sandbox.trial_logs import TrialLog
 
+if TYPE_CHECKING:
+    from chimeralab.study.trial_rows import StudyTrials
+
 PUBLISHED = MetricWeights()
 
 
@@ -25,7 +28,6 @@ def _weights_option(metric: str, parts: str) -> Decorator:
         f"--{metric}-weights",
         nargs=len(default),
         type=float,
-        default=default,
         show_default=" ".join(f"{weight:g}" for weight in default),
         metavar=parts,
         help=f"Weights of the parts of {metric.upper()}; they must sum to 1.",
@@ -33,7 +35,7 @@ def _weights_option(metric: str, parts: str) -> Decorator:
 
 
 @click.command("measure")
-@click.argument("trials", type=click.Path(dir_okay=False, path_type=Path), metavar="TRIALS")
+@click.argument("trials", type=click.Path(path_type=Path), metavar="TRIALS|STUDY")
 @click.option("--json", "json", is_flag=True, help="One JSON object with every number.")
 @click.option("--by", type=click.Choice(GROUPINGS), help="Also measure each group by itself.")
 @click.option(
@@ -63,11 +65,11 @@ def measure_command(**options: Any) -> None:
     TRIALS is a .jsonl, .csv or .parquet file with a row a trial. Columns: session, trial, correct,
     confidence, weight, novel, bias, response, truth, pair, frame, and optionally scenario, arm,
     signal, dose, repeat. Only session and trial are required; a metric that lacks its columns is
-    null, with the reason.
+    null, with the reason. STUDY is the folder of a trial, whose weights stand in its plan.
     """
-    weights = MetricWeights(*(options[f"{name}_weights"] for name in ("mci", "gfq", "dfs")))
     limits = options["limits"]
-    log = TrialLog(options["trials"])
+    log = _log(options["trials"])
+    weights = _weights(getattr(log, "weights", PUBLISHED), options)
     table = _read(log, AnswerScale(answer_range(*limits) if limits else None))
     by = options["by"]
 
@@ -87,7 +89,23 @@ def measure_command(**options: Any) -> None:
     _tell(log)
 
 
-def _read(log: TrialLog, scale: AnswerScale) -> TrialTable:
+def _log(path: Path) -> "TrialLog | StudyTrials":
+    if not path.is_dir():
+        return TrialLog(path)
+    # Imported here: a log, the common case, needs no study and should start at once.
+    from chimeralab.study import Study  # noqa: PLC0415
+    from chimeralab.study.trial_rows import StudyTrials  # noqa: PLC0415
+
+    return StudyTrials(Study(path))
+
+
+def _weights(declared: MetricWeights, options: dict[str, Any]) -> MetricWeights:
+    """The declared weights, unless the command line says otherwise."""
+    names = ("mci", "gfq", "dfs")
+    return MetricWeights(*(options[f"{name}_weights"] or getattr(declared, name) for name in names))
+
+
+def _read(log: "TrialLog | StudyTrials", scale: AnswerScale) -> TrialTable:
     rows = list(with_progress(log.read(), "trials"))
     if not rows:
         raise InputError(f"{log.path}: holds no trial")
@@ -95,7 +113,7 @@ def _read(log: TrialLog, scale: AnswerScale) -> TrialTable:
 
 
 def _as_json(
-    log: TrialLog, metrics: Metrics, by: str | None, groups: dict[str, Metrics]
+    log: "TrialLog | StudyTrials", metrics: Metrics, by: str | None, groups: dict[str, Metrics]
 ) -> dict[str, Any]:
     values = {"source": str(log.path), **metrics.as_dict(), "unused_columns": sorted(log.unused)}
     if by is None:
@@ -103,6 +121,6 @@ def _as_json(
     return values | {"by": by, "groups": {name: group.as_dict() for name, group in groups.items()}}
 
 
-def _tell(log: TrialLog) -> None:
+def _tell(log: "TrialLog | StudyTrials") -> None:
     if log.unused:
         say(f"columns that no metric uses: {plain(', '.join(sorted(log.unused)))}")

@@ -9,7 +9,7 @@ from chimeralab.sandbox.scene import Line, Moment, Scene
 
 @dataclass(frozen=True, slots=True)
 class Ledger(Record):
-    """Against amnesia: everything told so far is kept outside, and read again before each answer."""
+    """Against amnesia: everything told so far is kept outside, and read again before answering."""
 
     head: str = "Your notebook, which nobody else can change, reads:"
 
@@ -51,3 +51,4 @@ class Commit(Record):
 
 
 COUNTERMEASURES: dict[str, type] = {"ledger": Ledger, "review": Review, "commit": Commit}
+AGAINST = {"ledger": "amnesia", "review": "infallibility", "commit": "conformity"}

@@ -9,7 +9,7 @@ CHECK = "A check that is right in {percent} % of cases says: {statement}"
 
 
 def evidence_line(step: Step, strength: float) -> Line | None:
-    """The evidence of a tested step: the item's own of that strength, else a check of the answer."""
+    """The evidence of a tested step: the item's own of that strength, else a plain check."""
     if step.phase != "tested":
         return None
     graded = step.question.evidence

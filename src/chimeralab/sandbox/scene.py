@@ -1,6 +1,5 @@
 """What a subject has before it at one turn: the past as it is shown, and the present question."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -95,9 +94,9 @@ class Moment(NamedTuple):
         return self.course.step(self.turn - 1) if self.turn > 1 else None
 
 
-def messages(scene: Scene, system: str | None, more: Iterable[Message] = ()) -> tuple[Message, ...]:
+def messages(scene: Scene) -> tuple[Message, ...]:
     """The scene as a chat: user and assistant in turn, the opening at the head."""
-    chat = [Message("system", system)] if system else []
+    chat = []
     head = scene.opening
     for exchange in (*scene.past, scene.present):
         text = f"{head}\n\n{exchange.text}" if head else exchange.text
@@ -105,4 +104,4 @@ def messages(scene: Scene, system: str | None, more: Iterable[Message] = ()) -> 
         chat.append(Message("user", text))
         if exchange.answer is not None:
             chat.append(Message("assistant", exchange.answer))
-    return (*chat, *more)
+    return tuple(chat)

@@ -75,11 +75,17 @@ class _Reader:
     def choice(self, text: str | None, question: Question) -> str | None:
         if text is None:
             return None
-        free = text.strip() if not question.options else None
-        return self._counted(free or read_choice(text, question.options))
+        free = text.strip() or None
+        found = read_choice(text, question.options) if question.options else free
+        self._count(found)
+        return found
 
     def share(self, text: str | None) -> float | None:
-        return None if text is None else self._counted(read_share(text))
+        if text is None:
+            return None
+        found = read_share(text)
+        self._count(found)
+        return found
 
     def right(self, response: str | None, question: Question) -> bool | None:
         if response is None:
@@ -88,10 +94,9 @@ class _Reader:
             return response == str(question.truth)
         return self._scorer.score(response, question.truth).same
 
-    def _counted(self, found: Any) -> Any:
+    def _count(self, found: object) -> None:
         self.asked += 1
         self.unread += found is None
-        return found
 
 
 def score(

@@ -61,21 +61,14 @@ class Script(Record):
     strength: float = Infallibility().strength
 
     def asked(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Shown:
-        """The question of a turn, after the answers before it; `alone` is the reply to that probe."""
-        step = self.course.step(turn)
-        chosen = self._chosen(answers[: turn - 1])
-        own = None if alone is None else read_choice(alone, step.question.options)
-        moment = Moment(self.course, turn, self.seed, chosen, self._strength, own)
-        scene = self._staged(moment, answers)
-        return Shown(messages(scene, None), _key(step.question, self.course, turn), scene)
+        """The question of a turn after the answers before it; `alone` is the reply to that probe."""
+        return self._put(turn, answers, alone, self.arm.parts)
 
     def fork(self, turn: int, answers: Sequence[str], probe: Probe, probed: Probed) -> Shown:
         """What is asked aside at a turn: without the others, or after the answer of that turn."""
         step = self.course.step(turn)
         if probe == "alone":
-            alone = replace(self, arm=replace(self.arm, stressors=self._without_others()))
-            shown = alone.asked(turn, answers)
-            return shown
+            return self._put(turn, answers, None, self._parts_but("conformity"))
         shown = self.asked(turn, answers, probed.get("alone"))
         more = (
             Message("assistant", answers[turn - 1]),
@@ -92,20 +85,36 @@ class Script(Record):
         stated = self.arm.stressors.get("infallibility")
         return stated.strength if isinstance(stated, Infallibility) else self.strength
 
-    def _without_others(self) -> dict[str, Any]:
-        return {name: part for name, part in self.arm.stressors.items() if name != "conformity"}
+    def _parts_but(self, name: str) -> tuple[Stressor, ...]:
+        named = zip(self.arm.stressors, self.arm.parts, strict=True)
+        return tuple(part for stressor, part in named if stressor != name)
+
+    def _put(
+        self,
+        turn: int,
+        answers: Sequence[str],
+        alone: str | None,
+        parts: tuple[Stressor, ...],
+    ) -> Shown:
+        """A turn's question under some of the stressors; the past stands as it was."""
+        step = self.course.step(turn)
+        chosen = self._chosen(answers[: turn - 1])
+        own = None if alone is None else read_choice(alone, step.question.options)
+        moment = Moment(self.course, turn, self.seed, chosen, self._strength, own)
+        scene = self._staged(moment, answers, parts)
+        return Shown(messages(scene), _key(step.question, self.course, turn), scene)
 
     def _chosen(self, answers: Sequence[str]) -> tuple[str | None, ...]:
         steps = zip(answers, self.course.steps, strict=False)
         return tuple(read_choice(text, step.question.options) for text, step in steps)
 
-    def _staged(self, moment: Moment, answers: Sequence[str]) -> Scene:
+    def _staged(self, moment: Moment, answers: Sequence[str], parts: tuple[Stressor, ...]) -> Scene:
         past = tuple(
             replace(self._heard(_earlier(moment, turn)).present, answer=answers[turn - 1])
             for turn in range(1, moment.turn)
         )
         scene = Scene(self.course.opening, past, self._plain(moment.step, moment.turn))
-        for part in self.arm.parts:
+        for part in parts:
             scene = part.apply(scene, moment)
         if self.arm.countermeasure is not None:
             scene = self.arm.countermeasure.apply(scene, moment)

@@ -32,14 +32,15 @@ def cast(
         Speaker(
             name=name,
             model=row.model,
-            sampling=_innermost(sampling, by_model[row.model], table.sampling, row.sampling),
+            sampling=innermost(sampling, by_model[row.model], table.sampling, row.sampling),
             system=table.system if row.system is None else row.system,
         )
         for name, row in zip(names, rows, strict=True)
     )
 
 
-def _innermost(*changes: SamplingChange) -> Sampling:
+def innermost(*changes: SamplingChange) -> Sampling:
+    """How replies are drawn once every change is made, the last one winning."""
     sampling = Sampling()
     for change in changes:
         sampling = change.on(sampling)

@@ -4,6 +4,7 @@ import hashlib
 from typing import Any
 
 from chimeralab.runner import Talk
+from chimeralab.sandbox.script import Script
 from chimeralab.study.plan import Plan
 
 
@@ -22,6 +23,7 @@ def planned_talks(plan: Plan) -> list[Talk]:
             rules=plan.conversation,
             seed=plan.run.seed,
             countermeasure=condition.countermeasure.settings if condition.countermeasure else None,
+            script=_script(plan, name, prompt.id, repeat),
         )
         for name, condition in plan.conditions.items()
         for prompt in plan.prompts
@@ -31,6 +33,14 @@ def planned_talks(plan: Plan) -> list[Talk]:
         return sorted(talks, key=lambda talk: (_block(talk), _shuffled(talk.seed, talk.id)))
     ranks = {name: rank for rank, name in enumerate(plan.conditions)}
     return sorted(talks, key=lambda talk: (ranks[talk.condition], _block(talk)))
+
+
+def _script(plan: Plan, condition: str, scenario: str, repeat: int) -> Script | None:
+    """The script of a trial session. Its seed is the same under every arm."""
+    if plan.trial is None:
+        return None
+    seed = int(_shuffled(plan.run.seed, "script", repeat)[:12], 16)
+    return plan.trial.script(condition, scenario, seed)
 
 
 def _block(talk: Talk) -> str:

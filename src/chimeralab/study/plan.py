@@ -14,6 +14,8 @@ from chimeralab.records import Record
 from chimeralab.runner import Price, Prompt, Rules, Speaker
 from chimeralab.runner.countermeasures import COUNTERMEASURES
 from chimeralab.runner.secrets import redact, secrets
+from chimeralab.sandbox.phantoms import SUBJECTS
+from chimeralab.study import trial_plan
 from chimeralab.study.casting import cast
 from chimeralab.study.prompts import read_prompts
 from chimeralab.study.reading import Part, choose, read_part, read_record, read_value
@@ -27,6 +29,7 @@ from chimeralab.study.sections import (
     RunTable,
     SamplingChange,
 )
+from chimeralab.study.trial_plan import TrialPlan, read_trial
 
 REQUIRED = ("study", "models", "conditions", "prompts")
 TABLES = (*REQUIRED, "sampling", "conversation", "detector", "run")
@@ -53,7 +56,7 @@ class Condition(Record):
 
 @dataclass(frozen=True, slots=True)
 class Plan(Record):
-    """A whole study as it was declared."""
+    """A whole study as it was declared; `trial` is what a study of that kind has beside it."""
 
     study: About
     models: Mapping[str, Subject]
@@ -63,6 +66,7 @@ class Plan(Record):
     detector: Part
     run: RunTable
     extras: Mapping[str, Any] = field(default_factory=dict)
+    trial: TrialPlan | None = None
 
     @property
     def needs_guard(self) -> bool:
@@ -95,9 +99,7 @@ def make_plan(tables: Mapping[str, Any], folder: Path) -> Plan:
     plan = Plan(
         study=read_record(About, tables["study"], "[study]"),
         models=subjects,
-        conditions=_conditions(tables, folder),
-        conversation=read_record(Rules, tables.get("conversation", {}), "[conversation]"),
-        prompts=read_prompts(read_record(PromptTable, tables["prompts"], "[prompts]"), folder),
+        **(_trial(tables, folder) if _kind(tables) == "trial" else _selfplay(tables, folder)),
         detector=_detector(tables.get("detector", {}), folder),
         run=read_record(RunTable, tables.get("run", {}), "[run]"),
         extras={
@@ -107,6 +109,26 @@ def make_plan(tables: Mapping[str, Any], folder: Path) -> Plan:
     )
     _check_together(plan)
     return plan
+
+
+def _selfplay(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Who speaks about what in conversations between models."""
+    return {
+        "conditions": _conditions(tables, folder),
+        "conversation": read_record(Rules, tables.get("conversation", {}), "[conversation]"),
+        "prompts": read_prompts(read_record(PromptTable, tables["prompts"], "[prompts]"), folder),
+    }
+
+
+def _trial(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Who is tested with what: an arm is a condition, and a scenario a prompt."""
+    found = read_trial(tables, folder)
+    return {
+        "conditions": {name: Condition(speakers) for name, speakers in found.speakers.items()},
+        "conversation": found.rules,
+        "prompts": found.prompts,
+        "trial": found.plan,
+    }
 
 
 def refuse_unpriced(plan: Plan) -> None:
@@ -133,12 +155,20 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def _check_tables(tables: Mapping[str, Any]) -> None:
-    known = (*TABLES, *EXTRA_TABLES)
+    of_trial = _kind(tables) == "trial"
+    required = trial_plan.REQUIRED if of_trial else REQUIRED
+    known = (*(trial_plan.TABLES if of_trial else TABLES), *EXTRA_TABLES)
     for name in tables:
         choose(name, known, f"table [{name}]")
-    for name in REQUIRED:
+    for name in required:
         if name not in tables:
-            raise InputError(f"there is no table [{name}]; a plan needs {', '.join(REQUIRED)}")
+            raise InputError(f"there is no table [{name}]; a plan needs {', '.join(required)}")
+
+
+def _kind(tables: Mapping[str, Any]) -> Any:
+    """What kind of study the tables describe; whether it is one is found out later."""
+    study = tables.get("study")
+    return study.get("kind") if isinstance(study, Mapping) else None
 
 
 def _refuse_secrets(tables: Mapping[str, Any]) -> None:
@@ -165,7 +195,9 @@ def _subject(name: str, table: Any, folder: Path) -> Subject:
     table = dict(table) if isinstance(table, Mapping) else {}
     common = {key: table.pop(key) for key in ("revision", "price", "sampling") if key in table}
     declared = read_record(Declared, common, place)
-    return Subject(read_part(MODELS, table, place, folder), declared.revision, declared.price)
+    return Subject(
+        read_part(MODELS | SUBJECTS, table, place, folder), declared.revision, declared.price
+    )
 
 
 def _detector(table: Any, folder: Path) -> Part:

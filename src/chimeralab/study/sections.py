@@ -19,7 +19,7 @@ class About(Record):
 
     name: Annotated[str, Field(min_length=1)]
     question: str = ""
-    kind: Literal["selfplay"] = "selfplay"
+    kind: Literal["selfplay", "trial"] = "selfplay"
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,8 @@ class Session:
 
 def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
     """What starts a guard. Watching for its own sake must not make anyone download an encoder."""
+    if plan.trial is not None:
+        return None  # a subject that gives the same short answer twice has not collapsed
     causal = getattr(plan.detector.settings, "marking", "causal") == "causal"
     at_hand = wanted and causal and weights.locate("minilm") is not None
     if not (plan.needs_guard or at_hand):

@@ -1,4 +1,4 @@
-"""Conformity: others are heard before the subject answers, and on critical trials they are wrong."""
+"""Conformity: others are heard before the subject answers; on critical trials they are wrong."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -21,7 +21,7 @@ _FILLER = (
 
 @dataclass(frozen=True, slots=True)
 class Sham(Record):
-    """Undoes what a stressor did to a scene and says something neutral of equal length in its place.
+    """Undoes what a stressor did to a scene; something neutral of equal length stands in its place.
 
     What was taken away stays, and is followed by as much neutral text as would have been missing.
     """
@@ -39,12 +39,12 @@ def neutral(length: int) -> str:
     """Neutral text of a length in characters.
 
     >>> neutral(20)
-    'The room is quiet an'
+    'The room is quiet a.'
     """
     text = ""
     for sentence in cycle(_FILLER):
         if len(text) >= length:
-            return text[:length]
+            return text[: length - 1] + "."
         text += f"{sentence} "
     raise AssertionError
 

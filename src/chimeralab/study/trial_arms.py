@@ -1,0 +1,125 @@
+"""The arms of a trial: the control, and whatever the one-line designs and named arms ask for."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from chimeralab.errors import InputError
+from chimeralab.sandbox.countermeasures import AGAINST, COUNTERMEASURES
+from chimeralab.sandbox.script import Arm
+from chimeralab.sandbox.stressors import STRESSORS
+from chimeralab.study.reading import choose, read_part, read_record, read_value
+from chimeralab.study.sections import Name
+from chimeralab.study.trial_sections import ArmTable, TrialTable
+
+CONTROL, SHAM = "control", "sham"
+Tables = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stress:
+    """The stressors of a plan as its tables [stressors.NAME] set them; others are at defaults."""
+
+    tables: Mapping[str, Tables]
+
+    def part(self, name: str, changes: Tables, place: str) -> Any:
+        """One stressor, with a few settings changed."""
+        choose(name, STRESSORS, f"stressor {name!r} in {place}")
+        base = self.tables.get(name, {})
+        place = f"[stressors.{name}]" if not changes else place
+        return read_record(STRESSORS[name], {**base, **changes}, place)
+
+    def arm(self, changes: Mapping[str, Tables], place: str, **more: Any) -> Arm:
+        """An arm under these stressors, in the order in which stressors act."""
+        for name in changes:
+            choose(name, STRESSORS, f"stressor {name!r} in {place}")
+        ordered = {
+            name: self.part(name, changes[name], f"{place} {name}")
+            for name in STRESSORS
+            if name in changes
+        }
+        cell = "".join("1" if name in ordered else "0" for name in sorted(STRESSORS))
+        return Arm(ordered, cell=cell, **more)
+
+
+def read_arms(tables: Tables, trial: TrialTable, folder: Path) -> dict[str, Arm]:
+    """Every arm by its name; the untouched control always comes first."""
+    stress = Stress(_stressor_tables(tables))
+    arms = {CONTROL: stress.arm({}, "[trial]")}
+    arms |= dict(_designed(trial, stress))
+    arms |= dict(_named(tables.get("arms", {}), stress, folder))
+    arms |= dict(_measured(trial, stress))
+    used = {name for arm in arms.values() for name in arm.stressors}
+    if trial.sham and used:
+        arms[SHAM] = replace(stress.arm(dict.fromkeys(used, {}), "[trial] sham"), sham=True)
+        arms[SHAM] = replace(arms[SHAM], cell="sham")
+    unused = [name for name in stress.tables if name not in used]
+    if unused:
+        raise InputError(
+            f"[stressors.{unused[0]}] is part of no arm; name it in [trial] each or factorial"
+        )
+    return arms
+
+
+def _stressor_tables(tables: Tables) -> Mapping[str, Tables]:
+    found = tables.get("stressors", {})
+    if not isinstance(found, Mapping):
+        raise InputError("[stressors] takes tables [stressors.NAME]")
+    for name, table in found.items():
+        choose(name, STRESSORS, f"stressor {name!r}")
+        read_record(STRESSORS[name], table, f"[stressors.{name}]")
+    return found
+
+
+def _designed(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
+    for name in trial.each:
+        yield name, stress.arm({name: {}}, "[trial] each")
+    for name in trial.factorial:
+        choose(name, STRESSORS, f"stressor {name!r} in [trial] factorial")
+    for levels in product((False, True), repeat=len(trial.factorial)):
+        on = [name for name, level in zip(trial.factorial, levels, strict=True) if level]
+        if on:
+            yield "+".join(on), stress.arm({name: {} for name in on}, "[trial] factorial")
+    for name, keys in trial.dose.items():
+        for key, values in keys.items():
+            yield from _doses(name, key, values, stress)
+
+
+def _doses(name: str, key: str, values: list[float], stress: Stress) -> Iterator[tuple[str, Arm]]:
+    place = "[trial] dose"
+    known = {} if name not in STRESSORS else STRESSORS[name].__dataclass_fields__
+    choose(name, STRESSORS, f"stressor {name!r} in {place}")
+    choose(key, known, f"key {key!r} in {place} {name}")
+    for value in values:
+        whole = isinstance(known[key].default, int) and value == int(value)
+        change = {key: int(value) if whole else value}
+        yield f"{name}-{key}-{value:g}", stress.arm({name: change}, place, dose=float(value))
+
+
+def _named(tables: Any, stress: Stress, folder: Path) -> Iterator[tuple[str, Arm]]:
+    if not isinstance(tables, Mapping):
+        raise InputError("[arms] takes tables [arms.NAME]")
+    for name, table in tables.items():
+        place = f"[arms.{name}]"
+        read_value(Name, name, "[arms] the name")
+        read = read_record(ArmTable, table, place)
+        if name in (CONTROL, SHAM):
+            raise InputError(f"{place} can't be set: every trial has this arm by itself")
+        against = None
+        if read.countermeasure is not None:
+            where = f"{place} countermeasure"
+            against = read_part(COUNTERMEASURES, read.countermeasure, where, folder).settings
+        arm = stress.arm(read.stressors, f"{place} stressors", dose=read.dose, sham=read.sham)
+        yield name, replace(arm, countermeasure=against)
+
+
+def _measured(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
+    """Each countermeasure beside the bare arm that it is compared with."""
+    for name in trial.measures:
+        choose(name, COUNTERMEASURES, f"countermeasure {name!r} in [trial] measures")
+        bare = AGAINST[name]
+        arm = stress.arm({bare: {}}, "[trial] measures")
+        yield bare, arm
+        yield f"{bare}-with-{name}", replace(arm, countermeasure=COUNTERMEASURES[name]())

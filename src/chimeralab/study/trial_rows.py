@@ -1,0 +1,79 @@
+"""The trials that a study has stored, as they were scored and as the metrics read them."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from chimeralab.errors import InputError
+from chimeralab.sandbox.scored import Place, Scored, trials_of
+from chimeralab.sandbox.trial_logs import Numbered
+from chimeralab.study.archive import Archive, Row
+from chimeralab.study.folder import Study
+from chimeralab.study.trial_plan import TrialPlan
+
+COLUMNS = tuple(field.name for field in fields(Scored))
+FLAGS = ("correct", "novel", "bias", "disturbed", "recall_correct", "intrusion")
+_ROWS = """
+    SELECT c.condition, c.prompt, c.repeat, c.outcome, t.* FROM trials t
+    JOIN trajectories c ON c.id = t.trajectory ORDER BY c.position, t.trial
+"""
+
+
+class StoredTrial(NamedTuple):
+    """A scored trial and where it belongs."""
+
+    place: Place
+    row: Scored
+
+
+def trial_plan(study: Study) -> TrialPlan:
+    """What a trial was to do; refuses a study of another kind."""
+    plan = study.plan.trial
+    if plan is None:
+        raise InputError(f'{study.path} is no trial; its plan needs [study] kind = "trial"')
+    return plan
+
+
+def stored_trials(study: Study) -> Iterator[StoredTrial]:
+    """Every scored trial of every session, finished or not, in the order of the plan."""
+    arms = trial_plan(study).arms
+    with study.archive() as archive:
+        for row in archive.rows(_ROWS):
+            dose = arms[row["condition"]].dose
+            where = (row["trajectory"], row["condition"], row["prompt"], row["repeat"], dose)
+            yield StoredTrial(Place(*where), scored_of(row))
+
+
+def scored_of(row: Row) -> Scored:
+    """A row of the store; SQLite keeps yes and no as 1 and 0."""
+    cells = {name: row[name] for name in COLUMNS}
+    return Scored(**cells | {name: _flag(cells[name]) for name in FLAGS})
+
+
+def unread(archive: Archive) -> int:
+    """How many replies could not be read as what was asked for."""
+    return int(archive.value("SELECT coalesce(sum(unread), 0) FROM trials"))
+
+
+class StudyTrials:
+    """The trials of a study in the place of a trial log."""
+
+    def __init__(self, study: Study) -> None:
+        self.path: Path = study.path
+        self.weights = trial_plan(study).weights
+        self.unused: set[str] = set()
+        self._study = study
+
+    def read(self) -> Iterator[Numbered]:
+        """Every trial, numbered as they come."""
+        line = 0
+        for place, session in groupby(stored_trials(self._study), key=lambda each: each.place):
+            for trial in trials_of([each.row for each in session], place):
+                line += 1
+                yield Numbered(line, trial)
+
+
+def _flag(value: int | None) -> bool | None:
+    return None if value is None else bool(value)
