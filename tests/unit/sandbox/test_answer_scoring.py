@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from chimeralab.embedding.tokens import default_token_encoder
+from chimeralab.sandbox.contradiction import numbers_differ
 from chimeralab.sandbox.quantities import Quantity, quantities
 from chimeralab.sandbox.scoring import Scorer, chosen_option, statement_similarity
 from chimeralab.sandbox.trials import Answer
@@ -123,3 +124,8 @@ def test_an_answer_names_one_option_or_none(answer: str, option: str | None) -> 
 )
 def test_quantities_are_read_from_words_and_digits(text: str, expected: list[Quantity]) -> None:
     assert list(quantities(text)) == expected
+
+
+def test_as_many_of_something_else_is_another_number() -> None:
+    assert numbers_differ("12 cows and 3 horses", "3 cows and 12 horses")
+    assert not numbers_differ("12 cows and 3 horses", "3 horses and 12 cows")

@@ -151,3 +151,11 @@ def test_oddities_of_a_table_are_noted() -> None:
     assert "1 trial has a frame that disagrees with bias" in notes
     assert "1 trial carries the number of another" in notes
     assert "1 trial names a pair but no frame" in notes
+
+
+def test_the_generalisation_gap_is_familiar_minus_novel() -> None:
+    verdicts = [(True, False), (True, False), (False, True), (True, True)]
+    trials = [
+        Trial("s", n, correct=correct, novel=novel) for n, (correct, novel) in enumerate(verdicts)
+    ]
+    assert measure(columns_of(trials)).companions.generalisation_gap == pytest.approx(0.5)
