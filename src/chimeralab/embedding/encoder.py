@@ -84,7 +84,7 @@ class Encoder:
         if precision not in self._models:
             self._models[precision] = self._compile(precision)
         rows = self._models[precision](_padded([p.ids for p in batch.values()]))[0]
-        vectors = {key: row.copy() for key, row in zip(batch, rows, strict=True)}
+        vectors = dict(zip(batch, rows, strict=True))
         for memory in memories:
             memory.remember(vectors)
         return vectors

@@ -1,7 +1,6 @@
 """Vectors computed before: a bounded memory, and an optional file that outlives the run."""
 
 import sqlite3
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -28,22 +27,31 @@ class Memory(Protocol):
 
 
 class RecentMemory:
-    """The vectors used last; 8,192 of them take 15 MB."""
+    """The vectors computed last, in one block of memory: 8,192 of them take 13 MB."""
 
     def __init__(self, capacity: int = 8_192) -> None:
-        self._capacity = capacity
-        self._vectors: OrderedDict[bytes, Vector] = OrderedDict()
+        self._block = np.empty((capacity, 384), dtype=np.float32)
+        self._slots: dict[bytes, int] = {}
+        self._keys: list[bytes | None] = [None] * capacity
+        self._next = 0
 
     def recall(self, keys: Iterable[bytes]) -> dict[bytes, Vector]:
-        found = {key: self._vectors[key] for key in keys if key in self._vectors}
-        for key in found:
-            self._vectors.move_to_end(key)
-        return found
+        # Copies: a slot may be written over while its vector is still in use.
+        return {key: self._block[self._slots[key]].copy() for key in keys if key in self._slots}
 
     def remember(self, vectors: Mapping[bytes, Vector]) -> None:
-        self._vectors.update(vectors)
-        while len(self._vectors) > self._capacity:
-            self._vectors.popitem(last=False)
+        for key, vector in vectors.items():
+            if key not in self._slots:
+                self._take_slot(key)
+            self._block[self._slots[key]] = vector
+
+    def _take_slot(self, key: bytes) -> None:
+        oldest = self._keys[self._next]
+        if oldest is not None:
+            del self._slots[oldest]
+        self._keys[self._next] = key
+        self._slots[key] = self._next
+        self._next = (self._next + 1) % len(self._keys)
 
 
 class FileMemory:

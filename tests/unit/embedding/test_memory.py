@@ -13,10 +13,18 @@ ONE = np.ones(384, dtype=np.float32)
 
 def test_recent_memory_forgets_the_oldest() -> None:
     memory = RecentMemory(capacity=2)
-    memory.remember({b"a": ONE, b"b": ONE})
-    memory.recall([b"a"])
-    memory.remember({b"c": ONE})
-    assert set(memory.recall([b"a", b"b", b"c"])) == {b"a", b"c"}
+    memory.remember({b"a": ONE, b"b": ONE * 2})
+    memory.remember({b"c": ONE * 3})
+    found = memory.recall([b"a", b"b", b"c"])
+    assert {key: vector[0] for key, vector in found.items()} == {b"b": 2, b"c": 3}
+
+
+def test_what_was_recalled_stays_as_it_was() -> None:
+    memory = RecentMemory(capacity=1)
+    memory.remember({b"a": ONE})
+    recalled = memory.recall([b"a"])[b"a"]
+    memory.remember({b"b": ONE * 2})
+    assert (recalled == 1).all()
 
 
 def test_a_file_remembers_across_runs(tmp_path: Path) -> None:
