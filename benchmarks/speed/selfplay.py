@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from benchmarks.table import Result, keep
 from chimeralab.models.embedded import EmbeddedModel, EmbeddedSettings
-from chimeralab.models.seam import Message, Request, Sampling
+from chimeralab.models.seam import Message, Request, Role, Sampling
 
 COMMAND = "python -m benchmarks.speed.selfplay"
 PROMPTS = (
@@ -21,29 +21,40 @@ PROMPTS = (
     "Is it ever right to lie to a friend?",
     "List the steps to repair a bicycle that has stood outside for years.",
 )
-BUCKET = 5
+STRETCH = 5  # turns; both ways take turns, so that what else the machine does burdens both
 
 
 class Asked(NamedTuple):
-    """One turn of self-play: what was asked, how long the reply was, how long it took."""
+    """One question of self-play, its reply, and how long that took."""
 
     request: Request
+    text: str
     tokens: int
     seconds: float
 
 
+class Stretch(NamedTuple):
+    """A few turns of all conversations: tokens per second in both ways."""
+
+    turns: str
+    tokens: int
+    seconds: float
+    alone: list[Asked]
+
+    def __str__(self) -> str:
+        return f"{self.turns:>7} {self.tokens / self.seconds:>8.0f} {_rate(self.alone):>8.1f}"
+
+
 def main() -> None:
     options = _options()
-    asked, seconds = asyncio.run(_side_by_side(options))
-    again = asyncio.run(_one_by_one(_sample(asked, options.sample)))
-    _print_by_turn(asked, again)
-    beside = sum(turn.tokens for turn in asked) / seconds
-    alone = sum(turn.tokens for turn in again) / sum(turn.seconds for turn in again)
+    stretches = asyncio.run(_measure(options))
+    beside = sum(s.tokens for s in stretches) / sum(s.seconds for s in stretches)
+    # Every stretch has as many tokens to make, so each counts by the time that one token takes.
+    alone = len(stretches) / sum(1 / _rate(s.alone) for s in stretches)
     ratio = beside / alone
     note = (
         f"{len(PROMPTS)} conversations of {options.turns} turns of up to {options.tokens} tokens: "
-        f"{beside:.0f} tokens/s, {alone:.1f} one by one without prefix cache (every "
-        f"{options.sample}th turn asked again)"
+        f"{beside:.0f} tokens/s, {alone:.1f} one by one without prefix cache"
     )
     keep(Result("self-play", f"{ratio:.1f} x", "5 x", ratio >= 5, COMMAND, note))
 
@@ -52,72 +63,58 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=40)
     parser.add_argument("--tokens", type=int, default=48)
-    parser.add_argument("--sample", type=int, default=13, help="ask every nth turn again, alone")
+    parser.add_argument("--sample", type=int, default=3, help="questions per stretch asked alone")
     return parser.parse_known_args()[0]
 
 
-async def _side_by_side(options: argparse.Namespace) -> tuple[list[Asked], float]:
-    model = EmbeddedSettings().open()
-    await _warm_up(model)
-    started = time.perf_counter()
-    talks = [_converse(model, prompt, seed, options) for seed, prompt in enumerate(PROMPTS)]
-    asked = await asyncio.gather(*talks)
-    seconds = time.perf_counter() - started
-    await model.close()
-    return list(itertools.chain(*asked)), seconds
-
-
-async def _converse(
-    model: EmbeddedModel, prompt: str, seed: int, options: argparse.Namespace
-) -> list[Asked]:
-    """Self-play: each side sees the history with the roles swapped."""
-    said, asked = [prompt], []
-    sampling = Sampling(max_tokens=options.tokens)
-    for turn in range(1, options.turns + 1):
-        # the newest line is the other side's
-        roles = itertools.cycle(("user", "assistant"))
-        messages = [Message(role, text) for role, text in zip(roles, reversed(said))][::-1]  # type: ignore[arg-type] # noqa: B905
-        request = Request(tuple(messages), sampling, 1000 * seed + turn, str(seed), turn)
+async def _measure(options: argparse.Namespace) -> list[Stretch]:
+    together, single = EmbeddedSettings().open(), EmbeddedSettings(deterministic=True).open()
+    await asyncio.gather(_warm_up(together), _warm_up(single))
+    said, stretches = [[prompt] for prompt in PROMPTS], []
+    print("  turns  side by side  one by one   (tokens/s)")
+    for first in range(1, options.turns + 1, STRETCH):
         started = time.perf_counter()
-        reply = await model.reply(request)
-        asked.append(Asked(request, reply.completion_tokens or 0, time.perf_counter() - started))
-        said.append(reply.text)
-    return asked
+        talks = [_converse(together, lines, options.tokens) for lines in said]
+        asked = list(itertools.chain(*await asyncio.gather(*talks)))
+        seconds = time.perf_counter() - started
+        alone = [await _ask(single, turn.request) for turn in _sample(asked, options.sample)]
+        tokens = sum(turn.tokens for turn in asked)
+        stretches.append(Stretch(f"{first}-{first + STRETCH - 1}", tokens, seconds, alone))
+        print(stretches[-1], flush=True)
+    await asyncio.gather(together.close(), single.close())
+    return stretches
 
 
-def _sample(asked: list[Asked], every: int) -> list[Request]:
-    """Turns spread evenly over all conversations and lengths; asking all again takes an hour."""
-    return [turn.request for turn in asked[every // 2 :: every]]
-
-
-async def _one_by_one(requests: list[Request]) -> list[Asked]:
-    model = EmbeddedSettings(deterministic=True).open()
-    await _warm_up(model)
+async def _converse(model: EmbeddedModel, said: list[str], tokens: int) -> list[Asked]:
+    """Self-play: each side sees the history with the roles swapped, the newest line as user."""
     asked = []
-    for request in requests:
-        started = time.perf_counter()
-        reply = await model.reply(request)
-        asked.append(Asked(request, reply.completion_tokens or 0, time.perf_counter() - started))
-    await model.close()
+    for _ in range(STRETCH):
+        roles: list[Role] = ["user" if n % 2 else "assistant" for n in range(len(said), 0, -1)]
+        messages = tuple(map(Message, roles, said))
+        request = Request(messages, Sampling(max_tokens=tokens), seed=len(said))
+        asked.append(await _ask(model, request))
+        said.append(asked[-1].text)
     return asked
+
+
+def _sample(asked: list[Asked], size: int) -> list[Asked]:
+    """Questions from the middle of the stretch, of different conversations."""
+    return asked[STRETCH // 2 :: STRETCH][:size]
+
+
+async def _ask(model: EmbeddedModel, request: Request) -> Asked:
+    started = time.perf_counter()
+    reply = await model.reply(request)
+    seconds = time.perf_counter() - started
+    return Asked(request, reply.text, reply.completion_tokens or 0, seconds)
 
 
 async def _warm_up(model: EmbeddedModel) -> None:
     await model.reply(Request((Message("user", "Hello."),), Sampling(max_tokens=4)))
 
 
-def _print_by_turn(asked: list[Asked], again: list[Asked]) -> None:
-    print("tokens/s by turn: side by side, one by one")
-    turns = max(turn.request.turn for turn in asked)
-    for first in range(1, turns + 1, BUCKET):
-        beside = _rate(asked, first) * len(PROMPTS)
-        print(f"  {first:>3}-{first + BUCKET - 1:<3} {beside:>6.0f} {_rate(again, first):>6.1f}")
-
-
-def _rate(asked: list[Asked], first: int) -> float:
-    bucket = [turn for turn in asked if first <= turn.request.turn < first + BUCKET]
-    seconds = sum(turn.seconds for turn in bucket)
-    return sum(turn.tokens for turn in bucket) / seconds if seconds else float("nan")
+def _rate(asked: list[Asked]) -> float:
+    return sum(turn.tokens for turn in asked) / sum(turn.seconds for turn in asked)
 
 
 if __name__ == "__main__":

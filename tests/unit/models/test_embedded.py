@@ -100,7 +100,7 @@ async def ask():
     model = EmbeddedSettings(cache_gb=1).open()
     await model.reply(Request((Message("user", "Hello."),), Sampling(max_tokens=1)))
     print("loaded", flush=True)
-    await model.reply(Request((Message("user", "Count to a thousand."),), Sampling(max_tokens=8000)))
+    await model.reply(Request((Message("user", "Count on."),), Sampling(max_tokens=8000)))
 
 asyncio.run(ask())
 """
