@@ -3,11 +3,13 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from chimeralab.rating.rubric import KindName, Label, StepName
 from chimeralab.records import Record, Trajectory
 from chimeralab.series import judged
+
+Outcome = Literal["clean", "repaired", "unreadable", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,18 @@ class Noted(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt(Record):
+    """One answer of a model rater as it came, and what became of it."""
+
+    outcome: Outcome
+    detail: str
+    answer: str
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Rating(Record):
     """One rater's word on one item. Without a label, `reason` says why there is none.
 
@@ -49,8 +63,7 @@ class Rating(Record):
     kinds: tuple[KindName, ...] = ()
     noted: tuple[Noted, ...] = ()
     rubric: str = ""
-    attempts: int = 1
-    repairs: tuple[str, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
 
 
 class Rater(Protocol):

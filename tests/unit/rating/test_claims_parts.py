@@ -53,8 +53,8 @@ def test_how_firmly_a_number_is_stated_is_told(text: str, relation: str) -> None
 
 @pytest.mark.parametrize(
     "text",
-    ["rater 2 spoke", "GPT-4o and v3.0", "a 95 % CI", "40 turns", "Claude Sonnet 4 spoke", "p = 0.03",
-     "(157, 7, 6, 10)", "label 1", "missed it by 0.2"],
+    ["rater 2 spoke", "GPT-4o and v3.0", "a 95 % CI", "40 turns", "Claude Sonnet 4 spoke",
+     "p = 0.03", "(157, 7, 6, 10)", "label 1", "missed it by 0.2"],
 )  # fmt: skip
 def test_numbers_that_name_things_are_passed_over(text: str) -> None:
     assert mentions(Passage(text, 1)) == []

@@ -1,0 +1,135 @@
+"""The detector held against raters, and one reading of the detector against another.
+
+Three questions that are easily taken for one: do raters agree with each other (`audit`), does the
+detector agree with raters (`validity`), does one reading of it agree with another (`robustness`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chimeralab.errors import InputError
+from chimeralab.rating.differences import Difference, difference_of
+from chimeralab.rating.ratings import Item, Rating
+from chimeralab.rating.rubric import Label
+from chimeralab.records import Detection, Record
+from chimeralab.stats.design import Design
+from chimeralab.stats.diagnostics import Diagnosis, diagnose
+from chimeralab.stats.intervals import mcnemar_exact
+from chimeralab.stats.panel import Panel, panel
+
+
+@dataclass(frozen=True, slots=True)
+class Validity(Record):
+    """The detector against one rater: how often it is right, and each item where they differ."""
+
+    rater: str
+    diagnosis: Diagnosis
+    differences: tuple[Difference, ...]
+
+    @property
+    def classes(self) -> dict[str, int]:
+        """How often each class of difference occurs, the most frequent first."""
+        counts: dict[str, int] = {}
+        for difference in self.differences:
+            counts[difference.name] = counts.get(difference.name, 0) + 1
+        return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class Robustness(Record):
+    """Two readings of the detector on the same conversations.
+
+    `changed` are the conversations with another verdict; the p-value asks whether one reading
+    flags more of them than the other.
+    """
+
+    agreement: Panel
+    changed: tuple[str, ...]
+    p_value: float | None
+
+
+def verdict_of(detection: Detection) -> Label | None:
+    """1 when any turn collapsed, 0 when none did, None when the detector gave no verdict."""
+    if detection.collapse_rate is None:
+        return None
+    return 1 if detection.collapsed else 0
+
+
+def validity(
+    detections: Iterable[Detection],
+    ratings: Sequence[Rating],
+    items: Mapping[str, Item],
+    *,
+    rng: np.random.Generator,
+    design: Design | None = None,
+) -> Validity:
+    """Sensitivity, specificity and kappa of the detector, with one rater as the reference.
+
+    Every rated item must have a verdict and its texts; a design lists the items as rated.
+    """
+    by_id = _by_id(detections)
+    _refuse_unknown((rating.item for rating in ratings), by_id, "verdict")
+    _refuse_unknown((rating.item for rating in ratings), items, "text")
+    raters = {rating.rater for rating in ratings}
+    if len(raters) != 1:
+        raise InputError(f"validity takes the ratings of one rater; there are {len(raters)}")
+    judged = [by_id[rating.item] for rating in ratings]
+    verdicts = [verdict_of(detection) for detection in judged]
+    labels = [rating.label for rating in ratings]
+    differing = (
+        difference_of(detection, rating, items[rating.item])
+        for detection, rating in zip(judged, ratings, strict=True)
+        if None not in (verdict := verdict_of(detection), rating.label) and verdict != rating.label
+    )
+    diagnosis = diagnose(verdicts, labels, rng=rng, design=design)
+    return Validity(raters.pop(), diagnosis, tuple(differing))
+
+
+def consensus(ratings: Iterable[Rating], name: str = "consensus") -> list[Rating]:
+    """One rating an item: the label that all its raters gave, None where they differ."""
+    by_item: dict[str, list[Rating]] = {}
+    for rating in ratings:
+        by_item.setdefault(rating.item, []).append(rating)
+    return [_agreed(item, given, name) for item, given in by_item.items()]
+
+
+def robustness(
+    first: Iterable[Detection], second: Iterable[Detection], *, rng: np.random.Generator
+) -> Robustness:
+    """Do two readings give the same verdicts?"""
+    one, other = _by_id(first), _by_id(second)
+    _refuse_unknown(one, other, "verdict of the second reading")
+    _refuse_unknown(other, one, "verdict of the first reading")
+    pairs = {item: (verdict_of(one[item]), verdict_of(other[item])) for item in one}
+    columns = ([pair[place] for pair in pairs.values()] for place in (0, 1))
+    agreement = panel(*columns, rng=rng)
+    table = agreement.table
+    return Robustness(
+        agreement=agreement,
+        changed=tuple(item for item, pair in pairs.items() if pair[0] != pair[1]),
+        p_value=mcnemar_exact(int(table.first_only), int(table.second_only)),
+    )
+
+
+def _agreed(item: str, given: Sequence[Rating], name: str) -> Rating:
+    labels = {rating.label for rating in given}
+    if len(labels) == 1 and None not in labels:
+        return Rating(item, name, given[0].label, given[0].reason, given[0].turns)
+    return Rating(item, name, None, "The raters differ, or one gave no label.")
+
+
+def _by_id(detections: Iterable[Detection]) -> dict[str, Detection]:
+    by_id: dict[str, Detection] = {}
+    for detection in detections:
+        if detection.id in by_id:
+            raise InputError(f"two verdicts on '{detection.id}'; ids must differ")
+        by_id[detection.id] = detection
+    return by_id
+
+
+def _refuse_unknown(wanted: Iterable[str], known: Mapping[str, object], what: str) -> None:
+    missing = next((item for item in wanted if item not in known), None)
+    if missing is not None:
+        raise InputError(f"item '{missing}' has no {what}")
