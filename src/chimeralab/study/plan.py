@@ -234,6 +234,8 @@ def _countermeasure(
 
 def _check_together(plan: Plan) -> None:
     """What no table can know of the others."""
+    buckets = {prompt.bucket for prompt in plan.prompts}
+    plan.extras["outcomes"].check(plan.conditions, buckets)
     if plan.run.max_cost is not None:
         refuse_unpriced(plan)
     if plan.needs_guard and getattr(plan.detector.settings, "marking", "causal") != "causal":

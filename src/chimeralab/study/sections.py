@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from chimeralab.analysis.estimands import Outcomes
 from chimeralab.models.seam import Sampling
 from chimeralab.records import Record
 from chimeralab.runner import Price
@@ -89,4 +90,4 @@ class RunTable(Record):
 
 # Tables that later steps read are named here, each with its record: {"gate": Gate}. They become
 # part of the lock like all others, and `plan.extras["gate"]` holds them.
-EXTRA_TABLES: dict[str, type] = {}
+EXTRA_TABLES: dict[str, type] = {"outcomes": Outcomes}
