@@ -1,6 +1,5 @@
 """Before money is spent: which difference a design can find, and whether repeats are worth it."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -79,9 +78,7 @@ def _power(
 ) -> float | None:
     if difference is None:
         return None
-    power = contrast_power(parts, difference, prompts, repeats)
-    # SciPy has no number for the far tail of a very large difference, whose power is 1.
-    return 1.0 if math.isnan(power) else power
+    return contrast_power(parts, difference, prompts, repeats)
 
 
 def outlook(runs: Runs, a: str, b: str, measure: Measure, tau: float) -> Outlook:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from math import ceil
 
+import numpy as np
 from scipy import special
 
 from chimeralab.errors import InputError
@@ -145,7 +146,9 @@ def contrast_power(
     _check_plan(clusters, repeats)
     df, critical = clusters - 1, t_quantile(clusters - 1, 1 - alpha)
     shift = abs(difference) / components.standard_error(clusters, repeats)
-    return float(special.nctdtr(df, -shift, -critical) + special.nctdtr(df, shift, -critical))
+    power = special.nctdtr(df, -shift, -critical) + special.nctdtr(df, shift, -critical)
+    # For shifts far beyond any doubt the series for the distribution fails and gives no number.
+    return 1.0 if np.isnan(power) else float(power)
 
 
 def _check_kappas(kappa: float, threshold: float, prevalence: float) -> None:

@@ -1,11 +1,14 @@
 """A plan is checked completely before anything runs; what is wrong is named."""
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from chimeralab.errors import InputError
 from chimeralab.models.seam import Sampling
 from chimeralab.study import Study
-from chimeralab.study.plan import read_plan
+from chimeralab.study.plan import make_plan, read_plan
 from chimeralab.study.sections import SamplingChange
 
 
@@ -151,3 +154,24 @@ def test_two_studies_may_have_files_of_one_name(make_study):
 def test_a_folder_without_a_plan_is_no_study(tmp_path):
     with pytest.raises(InputError, match=r"no plan.toml; see `chimera new`"):
         Study(tmp_path)
+
+
+def test_outcomes_that_name_an_unknown_condition_are_refused(tmp_path: Path) -> None:
+    tables = tomllib.loads(
+        """
+        [study]
+        name = "s"
+        [models.m]
+        use = "phantom"
+        [conditions.A]
+        speakers = ["m", "m"]
+        [prompts]
+        items = [{ id = "p", bucket = "b", text = "Go." }]
+        [[outcomes.contrasts]]
+        name = "rotation"
+        whole = "A"
+        parts = ["B"]
+        """
+    )
+    with pytest.raises(InputError, match="condition in contrast 'rotation'"):
+        make_plan(tables, tmp_path)
