@@ -39,7 +39,7 @@ class Step(Record):
 
 @dataclass(frozen=True, slots=True)
 class Course(Record):
-    """One scenario from its opening to its last trial; beliefs are taught at most `rounds` times."""
+    """One scenario from its opening to its last trial; beliefs are taught up to `rounds` times."""
 
     id: str
     kind: str

@@ -6,6 +6,7 @@ believes and follows hangs on what it reads, so that a stressor reaches it only 
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -17,6 +18,7 @@ from chimeralab.sandbox.draws import pick, uniform
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(ge=0)]
+Key = Mapping[str, Any]
 
 _CHECK = re.compile(r"A check that is right in ([\d.]+) % of cases says")
 _VOICE = re.compile(r"^(?:Participant|Expert) \d+: (.+) \([\d.]+ % sure\)$", re.MULTILINE)
@@ -81,32 +83,33 @@ class PhantomSubject:
 
     def answer(self, request: Request) -> str:
         """The reply in words; asked nothing in particular, it says hello."""
-        if request.key is None:
+        key = request.key
+        if key is None:
             return "Hello."
         if request.probe in ("confidence", "belief"):
-            return f"{self._stated(request):.6f}"
-        return self._mind(request, request.messages, request.probe).answer
+            return f"{self._stated(request, key):.6f}"
+        return self._mind(request, key, request.messages, request.probe).answer
 
-    def _stated(self, request: Request) -> float:
+    def _stated(self, request: Request, key: Key) -> float:
         said = request.messages[-2].content
-        mind = self._mind(request, request.messages[:-2], "")
+        mind = self._mind(request, key, request.messages[:-2], "")
         if request.probe == "belief":
-            return mind.chance if mind.answer == request.key["lure"] else 1 - mind.chance
+            return mind.chance if mind.answer == key["lure"] else 1 - mind.chance
         right = mind.chance if said == mind.answer else 1 - mind.chance
         return min(1.0, max(0.0, right + self._settings.overconfidence))
 
-    def _mind(self, request: Request, seen: tuple[Message, ...], probe: str) -> Mind:
-        key, found = request.key, read_scene(request.key, seen)
+    def _mind(self, request: Request, key: Key, seen: tuple[Message, ...], probe: str) -> Mind:
+        found = read_scene(key, seen)
         place = self._settings.seed, request.conversation, key["item"]
-        mind = self._remembered(request, found, probe)
+        mind = self._remembered(request, key, found, probe)
         if self._misled(found, place):
             mind = Mind(key["lure"], 1 - (1 - self._settings.credulity) ** found.feedback)
         if probe != "alone" and self._follows(found, (*place, request.turn)):
             mind = Mind(key["lure"], mind.chance)
         return mind
 
-    def _remembered(self, request: Request, found: Read, probe: str) -> Mind:
-        key, settings = request.key, self._settings
+    def _remembered(self, request: Request, key: Key, found: Read, probe: str) -> Mind:
+        settings = self._settings
         known = 0.0 if found.lag is None else math.exp(-settings.forgetting * found.lag)
         known = settings.recall * (known if key["needs"] else 1.0)
         guess = 1 / len(key["options"])
@@ -135,7 +138,7 @@ class PhantomSubject:
         return uniform(*place, "others") < chance
 
 
-def read_scene(key: dict[str, Any], seen: tuple[Message, ...]) -> Read:
+def read_scene(key: Key, seen: tuple[Message, ...]) -> Read:
     """What the messages say about a question."""
     asked = [message.content for message in seen if message.role == "user"]
     present = asked[-1] if asked else ""
@@ -154,7 +157,7 @@ def read_scene(key: dict[str, Any], seen: tuple[Message, ...]) -> Read:
     )
 
 
-def _lag(need: dict[str, Any], asked: list[str]) -> int | None:
+def _lag(need: Key, asked: list[str]) -> int | None:
     """How many messages ago a fact was last told, in whatever version; None when it is gone."""
     versions = (need["text"], *need["wrong"])
     for lag, text in enumerate(reversed(asked)):
@@ -164,7 +167,7 @@ def _lag(need: dict[str, Any], asked: list[str]) -> int | None:
     return None
 
 
-def _swapped(key: dict[str, Any], asked: list[str]) -> str | None:
+def _swapped(key: Key, asked: list[str]) -> str | None:
     """The wrong answer that a corrupted memory gives; None where the memory is sound."""
     lines = {line for text in asked for line in text.split("\n")}
     for need in key["needs"]:

@@ -1,6 +1,7 @@
 """Questions asked aside, in a fork of the conversation, so that measuring changes nothing."""
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 from chimeralab.sandbox.course import Step
@@ -49,6 +50,7 @@ def question_text(question: Question) -> str:
     return f"Question: {question.prompt}\nOptions: {listed}\nReply with one of the options only."
 
 
+@lru_cache(4_096)
 def read_choice(text: str, options: tuple[str, ...]) -> str | None:
     """The option that a reply names, looking first behind a word such as "answer:".
 

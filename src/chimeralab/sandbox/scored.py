@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from chimeralab.records import Record
 from chimeralab.sandbox.course import Course, Step
@@ -18,7 +18,8 @@ from chimeralab.sandbox.trials import Trial
 class Scored(Record):
     """One trial of a session, with everything that was measured at it.
 
-    `alone` is the option chosen before the others were heard, `belief` the stated chance of the
+    `signal` is the answer that a stressor would push here, `bias` whether one did. `alone` is the
+    option chosen before the others were heard, `belief` the stated chance of the
     lure. `recall_*` belong to the question about an earlier fact, told `recall_lag` trials before;
     an `intrusion` answers it with what belongs to another fact. `lag` is how long ago the oldest
     fact was told that the answer needs. `asked` replies were wanted and `unread` could not be read.
@@ -27,6 +28,7 @@ class Scored(Record):
     trial: int
     item: str
     kind: str
+    options: int
     response: str | None
     truth: str
     correct: bool | None
@@ -63,6 +65,13 @@ class Place(Record):
     scenario: str
     repeat: int
     dose: float | None = None
+
+
+class Placed(NamedTuple):
+    """A scored trial and where it belongs."""
+
+    place: Place
+    row: Scored
 
 
 class _Reader:
@@ -113,6 +122,7 @@ def score(
         trial=turn,
         item=question.id,
         kind=question.kind,
+        options=len(question.options),
         response=response,
         truth=step.truth,
         correct=read.right(response, question),
@@ -120,7 +130,7 @@ def score(
         weight=question.weight,
         novel=question.novel,
         bias=bias,
-        signal=step.lure if bias else None,
+        signal=step.lure if bias or step.consensus or step.phase else None,
         pair=f"with-others-{question.id}" if together else question.pair,
         frame="biased" if together else question.frame,
         phase=step.phase,

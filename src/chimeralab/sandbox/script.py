@@ -61,7 +61,7 @@ class Script(Record):
     strength: float = Infallibility().strength
 
     def asked(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Shown:
-        """The question of a turn after the answers before it; `alone` is the reply to that probe."""
+        """A turn's question after the answers before it; `alone` is the reply to that probe."""
         return self._put(turn, answers, alone, self.arm.parts)
 
     def fork(self, turn: int, answers: Sequence[str], probe: Probe, probed: Probed) -> Shown:

@@ -108,6 +108,7 @@ MIGRATIONS = (
         trial INTEGER NOT NULL,
         item TEXT NOT NULL,
         kind TEXT NOT NULL,
+        options INTEGER NOT NULL,
         response TEXT,
         truth TEXT NOT NULL,
         correct INTEGER,

@@ -1,7 +1,7 @@
 """The arms of a trial: the control, and whatever the one-line designs and named arms ask for."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,8 @@ def read_arms(tables: Tables, trial: TrialTable, folder: Path) -> dict[str, Arm]
     arms |= dict(_measured(trial, stress))
     used = {name for arm in arms.values() for name in arm.stressors}
     if trial.sham and used:
-        arms[SHAM] = replace(stress.arm(dict.fromkeys(used, {}), "[trial] sham"), sham=True)
-        arms[SHAM] = replace(arms[SHAM], cell="sham")
+        all_of_them = stress.arm({name: {} for name in used}, "[trial] sham")
+        arms[SHAM] = replace(all_of_them, sham=True, cell=SHAM)
     unused = [name for name in stress.tables if name not in used]
     if unused:
         raise InputError(
@@ -89,11 +89,11 @@ def _designed(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
 
 def _doses(name: str, key: str, values: list[float], stress: Stress) -> Iterator[tuple[str, Arm]]:
     place = "[trial] dose"
-    known = {} if name not in STRESSORS else STRESSORS[name].__dataclass_fields__
     choose(name, STRESSORS, f"stressor {name!r} in {place}")
-    choose(key, known, f"key {key!r} in {place} {name}")
+    defaults = {f.name: f.default for f in fields(STRESSORS[name])}
+    choose(key, defaults, f"key {key!r} in {place} {name}")
     for value in values:
-        whole = isinstance(known[key].default, int) and value == int(value)
+        whole = isinstance(defaults[key], int) and value == int(value)
         change = {key: int(value) if whole else value}
         yield f"{name}-{key}-{value:g}", stress.arm({name: change}, place, dose=float(value))
 

@@ -49,7 +49,7 @@ class TrialPlan(Record):
 class Trial(NamedTuple):
     """A trial in the words that every study has, and what it has beyond them."""
 
-    speakers: dict[str, tuple[Speaker, ...]]
+    speakers: Mapping[str, tuple[Speaker, ...]]
     prompts: tuple[Prompt, ...]
     rules: Rules
     plan: TrialPlan

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 from chimeralab.errors import InputError
-from chimeralab.sandbox.scored import Place, Scored, trials_of
+from chimeralab.sandbox.scored import Place, Placed, Scored, trials_of
 from chimeralab.sandbox.trial_logs import Numbered
 from chimeralab.study.archive import Archive, Row
 from chimeralab.study.folder import Study
@@ -21,13 +20,6 @@ _ROWS = """
 """
 
 
-class StoredTrial(NamedTuple):
-    """A scored trial and where it belongs."""
-
-    place: Place
-    row: Scored
-
-
 def trial_plan(study: Study) -> TrialPlan:
     """What a trial was to do; refuses a study of another kind."""
     plan = study.plan.trial
@@ -36,14 +28,14 @@ def trial_plan(study: Study) -> TrialPlan:
     return plan
 
 
-def stored_trials(study: Study) -> Iterator[StoredTrial]:
+def stored_trials(study: Study) -> Iterator[Placed]:
     """Every scored trial of every session, finished or not, in the order of the plan."""
     arms = trial_plan(study).arms
     with study.archive() as archive:
         for row in archive.rows(_ROWS):
             dose = arms[row["condition"]].dose
             where = (row["trajectory"], row["condition"], row["prompt"], row["repeat"], dose)
-            yield StoredTrial(Place(*where), scored_of(row))
+            yield Placed(Place(*where), scored_of(row))
 
 
 def scored_of(row: Row) -> Scored:
