@@ -53,10 +53,12 @@ class EmbeddedModel:
 
     def _engine(self) -> EngineProcess:
         if self._process is None or self._process.is_over:
-            settings = self._settings
-            self._process = EngineProcess(
-                (str(self._gguf), settings.cache_gb, settings.deterministic)
-            )
+            options = {
+                "gguf": str(self._gguf),
+                "cache_gb": self._settings.cache_gb,
+                "deterministic": self._settings.deterministic,
+            }
+            self._process = EngineProcess(options)
         return self._process
 
     def _question(self, request: Request) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TextIO
 
-import openvino_genai as genai  # type: ignore[import-untyped]
+import openvino_genai as genai  # type: ignore[import-untyped, unused-ignore]
 
 from chimeralab.errors import WeightsError
 from chimeralab.models.gguf import read_gguf
@@ -156,7 +156,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then ends us
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the library prints must not end up between the answers
-    options = EngineOptions(*json.loads(sys.argv[1]))
+    options = EngineOptions(**json.loads(sys.argv[1]))
     try:
         engine = Engine(options)
     except (WeightsError, RuntimeError) as error:

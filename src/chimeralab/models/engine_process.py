@@ -5,7 +5,7 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from threading import Lock, Thread
@@ -20,7 +20,7 @@ Answer = dict[str, Any]
 class EngineProcess:
     """One running engine. When it has died, `is_over` is true and every question fails."""
 
-    def __init__(self, options: Sequence[Any]) -> None:
+    def __init__(self, options: Mapping[str, Any]) -> None:
         # -P: a file in the working directory must not stand in for a module of the engine
         command = [sys.executable, "-P", "-m", "chimeralab.models.engine", json.dumps(options)]
         self._process = subprocess.Popen(

@@ -33,7 +33,8 @@ def smollm_server(gguf: Path, *, context: int = 1024, key: str = "") -> Iterator
 
 
 def _serve(gguf: str, context: str, key: str) -> None:
-    import xllamacpp  # noqa: PLC0415 - a test dependency that only the server process needs
+    # only the server process needs it
+    import xllamacpp  # type: ignore[import-untyped, unused-ignore] # noqa: PLC0415
 
     params = xllamacpp.CommonParams()
     params.model.path = gguf

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-import openvino_genai
+import openvino_genai  # type: ignore[import-untyped, unused-ignore]
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
