@@ -19,10 +19,13 @@ Weights = dict[str, NDArray[np.float32]]
 Node = Any
 
 
-def compile_minilm(weights: Path, precision: str) -> Any:
-    """The compiled model. Its inputs are `ids` and `mask`, both (texts, pieces)."""
+def compile_minilm(weights: Path, precision: str, *, pool: bool = True) -> Any:
+    """The compiled model. Its inputs are `ids` and `mask`, both (texts, pieces).
+
+    It gives one unit vector a text, or, without pooling, one for each of its pieces.
+    """
     hints = {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
-    return ov.Core().compile_model(_graph(load_file(weights)), "CPU", hints)
+    return ov.Core().compile_model(_graph(load_file(weights), pool=pool), "CPU", hints)
 
 
 def fastest_precision() -> str:
@@ -31,14 +34,16 @@ def fastest_precision() -> str:
     return "bf16" if "BF16" in capabilities else "f32"
 
 
-def _graph(weights: Weights) -> Any:
+def _graph(weights: Weights, *, pool: bool) -> Any:
     ids = op.parameter([-1, -1], ov.Type.i32, "ids")
     mask = op.parameter([-1, -1], ov.Type.f32, "mask")
     hidden = _embed(weights, ids)
     hide_padding = _multiply(op.subtract(op.unsqueeze(mask, _axes(1, 2)), _number(1)), 1e9)
     for index in range(LAYERS):
         hidden = _layer(weights, f"encoder.layer.{index}", hidden, hide_padding)
-    return ov.Model([_mean_pool(hidden, mask)], [ids, mask], "all-MiniLM-L6-v2")
+    vectors = _mean(hidden, mask) if pool else hidden
+    unit = op.normalize_l2(vectors, _axes(1 if pool else 2), NORM_EPSILON, "max")
+    return ov.Model([unit], [ids, mask], "all-MiniLM-L6-v2")
 
 
 def _embed(weights: Weights, ids: Node) -> Node:
@@ -87,11 +92,10 @@ def _join_heads(x: Node) -> Node:
     return op.reshape(op.transpose(x, _axes(0, 2, 1, 3)), _axes(0, 0, WIDTH), True)
 
 
-def _mean_pool(hidden: Node, mask: Node) -> Node:
+def _mean(hidden: Node, mask: Node) -> Node:
     mask = op.unsqueeze(mask, _axes(2))
     total = op.reduce_sum(op.multiply(hidden, mask), _axes(1))
-    mean = op.divide(total, op.reduce_sum(mask, _axes(1)))
-    return op.normalize_l2(mean, _axes(1), NORM_EPSILON, "max")
+    return op.divide(total, op.reduce_sum(mask, _axes(1)))
 
 
 def _rows(table: NDArray[np.float32], indices: Node) -> Node:
