@@ -1,0 +1,213 @@
+"""Packets for people: blinded on the way out, checked on the way back."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from chimeralab.errors import InputError
+from chimeralab.rating.blind import (
+    PAGE,
+    SHEET,
+    PacketKey,
+    PacketPlan,
+    export_packet,
+    read_key,
+    write_key,
+)
+from chimeralab.rating.packet_return import PacketResult, import_packet
+from chimeralab.rating.ratings import Item
+from chimeralab.rating.rubric import BUILT_IN, load_rubric, lock_of, parse_rubric
+
+RUBRIC = load_rubric()
+ITEMS = [
+    Item(
+        f"HOMO_A/qwen/{n}", (f"I am Qwen number {n}.", "<script>alert(1)</script>", "Well.", "Bye")
+    )
+    for n in range(40)
+]
+BY_ID = {item.id: item for item in ITEMS}
+PLAN = PacketPlan(seed=3, masked=("Qwen", "HOMO_A"))
+
+
+@pytest.fixture
+def packet(tmp_path: Path) -> tuple[Path, PacketKey]:
+    folder = tmp_path / "packet"
+    return folder, export_packet(folder, ITEMS, RUBRIC, PLAN)
+
+
+def rows_of(sheet: Path) -> list[dict[str, str]]:
+    with sheet.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def fill(path: Path, /, **cells: str) -> list[dict[str, str]]:
+    """Fill every row of a sheet with the same cells."""
+    rows = [row | cells for row in rows_of(path)]
+    write(path, rows)
+    return rows
+
+
+def write(sheet: Path, rows: list[dict[str, str]]) -> None:
+    with sheet.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def take_back(packet: tuple[Path, PacketKey]) -> PacketResult:
+    folder, key = packet
+    return import_packet(folder / SHEET, key, BY_ID, RUBRIC, "ann")
+
+
+def refusal(packet: tuple[Path, PacketKey]) -> str:
+    with pytest.raises(InputError) as caught:
+        take_back(packet)
+    return str(caught.value)
+
+
+def test_a_packet_tells_nothing_about_condition_or_model(packet: tuple[Path, PacketKey]) -> None:
+    folder, _ = packet
+    for path in folder.iterdir():
+        text = path.read_text(encoding="utf-8").lower()
+        assert "qwen" not in text
+        assert "homo_a" not in text
+
+
+def test_a_packet_is_shuffled_and_some_items_come_twice_far_apart(
+    packet: tuple[Path, PacketKey],
+) -> None:
+    _, key = packet
+    order = [entry.item for entry in key.entries]
+    assert order[:40] != [item.id for item in ITEMS]
+    assert sorted(set(order)) == sorted(BY_ID)
+    twice = [entry.item for entry in key.entries if entry.duplicate]
+    assert len(twice) == 3
+    for item in twice:
+        first, second = (n for n, other in enumerate(order) if other == item)
+        assert second - first > 10
+
+
+def test_texts_are_escaped_and_only_our_script_may_run(packet: tuple[Path, PacketKey]) -> None:
+    page = (packet[0] / PAGE).read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "default-src 'none'" in page
+    assert page.count("<script>") == 1
+
+
+def test_the_page_holds_the_whole_rubric(packet: tuple[Path, PacketKey]) -> None:
+    page = (packet[0] / PAGE).read_text(encoding="utf-8")
+    for text in (*RUBRIC.donts, *RUBRIC.dos, *(step.question for step in RUBRIC.steps)):
+        assert text.replace("'", "&#39;") in page
+
+
+def test_the_same_seed_makes_the_same_packet(tmp_path: Path) -> None:
+    one, other = (export_packet(tmp_path / name, ITEMS, RUBRIC, PLAN) for name in "ab")
+    assert one == other
+    assert export_packet(tmp_path / "c", ITEMS, RUBRIC, PacketPlan(seed=4)) != one
+
+
+def test_checks_survive_a_spreadsheet_and_do_not_give_duplicates_away(
+    packet: tuple[Path, PacketKey],
+) -> None:
+    checks = [entry.check for entry in packet[1].entries]
+    assert all(check.isalpha() for check in checks)
+    assert len(set(checks)) == len(checks)
+
+
+def test_a_filled_packet_comes_back_with_labels_turns_and_retest(
+    packet: tuple[Path, PacketKey],
+) -> None:
+    fill(packet[0] / SHEET, label="1", turns="1 - 3", reason="Turns 1 to 3.")
+    result = take_back(packet)
+    assert len(result.ratings) == 40
+    assert {(r.rater, r.label, r.turns) for r in result.ratings} == {("ann", 1, (1, 2, 3))}
+    assert (result.retest.n_total, result.retest.agreement) == (3, 1.0)
+
+
+def test_a_blank_label_is_none_and_counted(packet: tuple[Path, PacketKey]) -> None:
+    rows = fill(packet[0] / SHEET, label="0", reason="No loop.")
+    first = next(n for n, entry in enumerate(packet[1].entries) if not entry.duplicate)
+    rows[first]["label"] = ""
+    write(packet[0] / SHEET, rows)
+    assert take_back(packet).blank == 1
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"label": "2"}, "label '2'"),
+        ({"label": "yes"}, "label 'yes'"),
+        ({"label": ""}, "holds no label"),
+        ({"label": "1", "sheet": "p0000000-001"}, "is not part of packet"),
+        ({"label": "1", "check": "abcdefabcdef"}, "was the text edited?"),
+        ({"label": "1", "turns": "3-9"}, "write them like 4-7"),
+        ({"label": "1", "turns": "first three"}, "write them like 4-7"),
+    ],
+)
+def test_a_wrongly_filled_packet_is_refused(
+    packet: tuple[Path, PacketKey], cells: dict[str, str], message: str
+) -> None:
+    fill(packet[0] / SHEET, **cells)
+    assert message in refusal(packet)
+
+
+def test_a_row_that_is_missing_or_comes_twice_is_refused(packet: tuple[Path, PacketKey]) -> None:
+    rows = fill(packet[0] / SHEET, label="0")
+    write(packet[0] / SHEET, rows[1:])
+    assert "is missing" in refusal(packet)
+    write(packet[0] / SHEET, [*rows, rows[0]])
+    assert "comes twice" in refusal(packet)
+
+
+def test_an_edited_page_is_refused(packet: tuple[Path, PacketKey]) -> None:
+    fill(packet[0] / SHEET, label="0")
+    page = packet[0] / PAGE
+    page.write_text(page.read_text(encoding="utf-8").replace("Well.", "Well!"), encoding="utf-8")
+    assert "was edited" in refusal(packet)
+
+
+def test_an_item_whose_text_changed_since_is_refused(packet: tuple[Path, PacketKey]) -> None:
+    folder, key = packet
+    fill(folder / SHEET, label="0")
+    changed = BY_ID | {ITEMS[5].id: Item(ITEMS[5].id, ("Other words.",))}
+    with pytest.raises(InputError, match="has changed since the packet was made"):
+        import_packet(folder / SHEET, key, changed, RUBRIC, "ann")
+    with pytest.raises(InputError, match="which is not known here"):
+        import_packet(folder / SHEET, key, {}, RUBRIC, "ann")
+
+
+def test_another_rubric_is_refused(packet: tuple[Path, PacketKey]) -> None:
+    folder, key = packet
+    other = parse_rubric(BUILT_IN.read_bytes() + b"\n", "other")
+    with pytest.raises(InputError, match="made with another rubric"):
+        import_packet(folder / SHEET, key, BY_ID, other, "ann")
+    assert lock_of(BUILT_IN).exists()
+
+
+def test_the_key_can_be_kept_and_read_again(packet: tuple[Path, PacketKey], tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    write_key(path, packet[1])
+    assert read_key(path) == packet[1]
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match="not the key of a packet"):
+        read_key(path)
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="is not empty"):
+        export_packet(tmp_path, ITEMS, RUBRIC, PLAN)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.04, 0.2])
+def test_duplicates_stay_between_five_and_ten_percent(share: float) -> None:
+    with pytest.raises(InputError, match=r"0\.05 to 0\.10"):
+        PacketPlan(seed=1, duplicates=share)
+
+
+def test_a_packet_of_one_or_of_odd_text_can_be_made(tmp_path: Path) -> None:
+    key = export_packet(tmp_path / "p", [Item("x", ("\ud800 \x00",))], RUBRIC, PLAN)
+    assert len(key.entries) == 1

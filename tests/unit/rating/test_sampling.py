@@ -1,0 +1,61 @@
+"""Samples: by seed, by stratum, without overlap."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimeralab.errors import InputError
+from chimeralab.rating.sampling import Sample, draw_sample, draw_split
+
+RUNS = {f"{name}-{n}": name for name in ("A", "B", "C", "R") for n in range(180)}
+VERDICTS = {f"run-{n}": "collapsed" if n < 540 else "clear" for n in range(720)}
+
+
+def sizes(sample: Sample) -> dict[str, int]:
+    strata = [item.stratum for item in sample.items]
+    return {name: strata.count(name) for name in sample.population}
+
+
+def test_a_proportional_sample_takes_the_same_share_of_each_condition() -> None:
+    assert sizes(draw_sample(RUNS, 180, seed=1)) == {"A": 45, "B": 45, "C": 45, "R": 45}
+
+
+def test_a_balanced_sample_takes_as_many_of_each_verdict_and_weights_them_back() -> None:
+    sample = draw_sample(VERDICTS, 120, seed=1, method="balanced")
+    assert sizes(sample) == {"clear": 60, "collapsed": 60}
+    weights = {item.stratum: item.weight for item in sample.items}
+    assert weights == {"clear": 3.0, "collapsed": 9.0}
+
+
+def test_what_a_small_stratum_lacks_goes_to_the_others() -> None:
+    strata = {"a": "x", "b": "y", "c": "y", "d": "y"}
+    assert sizes(draw_sample(strata, 4, seed=1, method="balanced")) == {"x": 1, "y": 3}
+
+
+def test_calibration_and_gate_share_no_item() -> None:
+    split = draw_split(RUNS, 40, 180, seed=7)
+    assert not set(split.calibration.ids) & set(split.gate.ids)
+    assert (len(split.calibration.ids), len(split.gate.ids)) == (40, 180)
+
+
+@pytest.mark.parametrize("size", [0, -1, 721])
+def test_a_sample_that_can_not_be_drawn_is_refused(size: int) -> None:
+    with pytest.raises(InputError, match="from 720 items"):
+        draw_sample(RUNS, size, seed=1)
+
+
+populations = st.dictionaries(
+    st.text("abcdefgh", min_size=1, max_size=4), st.sampled_from("pqr"), min_size=3, max_size=40
+)
+
+
+@given(populations, st.integers(0, 9), st.sampled_from(["proportional", "balanced"]), st.data())
+def test_weights_add_up_to_the_population_and_the_order_does_not_matter(
+    strata: dict[str, str], seed: int, method: str, data: st.DataObject
+) -> None:
+    size = data.draw(st.integers(min(3, len(strata)), len(strata)))
+    sample = draw_sample(strata, size, seed=seed, method=method)
+    assert len(set(sample.ids)) == size
+    assert sum(item.weight for item in sample.items) == pytest.approx(len(strata))
+    turned = dict(reversed(strata.items()))
+    assert draw_sample(turned, size, seed=seed, method=method) == sample
