@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from chimeralab.analysis.trial import Design, Resampling, TrialAnalysis
+from chimeralab.analysis.trial import analyse_trial as analysis_of_trial
 from chimeralab.records import Detection
 from chimeralab.runner import Subscriber
 from chimeralab.study import RunOptions, RunSummary, Study, run_study
 from chimeralab.study.detecting import detect_study
 from chimeralab.study.export import Format, export_study
 from chimeralab.study.lock import Lock
+from chimeralab.study.trial_rows import stored_trials, trial_plan
 from chimeralab.study.verify import Verification, verify_study
 
 
@@ -29,6 +32,13 @@ def run(
 def detect(study: Study, publish: Callable[[Detection], None] = lambda detection: None) -> int:
     """Judge the finished conversations that have no verdict yet; says how many there were."""
     return detect_study(study, publish)
+
+
+def analyse_trial(study: Study, resampling: Resampling | None = None) -> TrialAnalysis:
+    """Say what a trial shows: whether it is informative, and what each arm does."""
+    plan = trial_plan(study)
+    design = Design(plan.arms, plan.subjects, plan.weights)
+    return analysis_of_trial(stored_trials(study), design, str(study.path), resampling)
 
 
 def verify(study: Study) -> Verification:

@@ -10,7 +10,7 @@ from chimeralab.analysis.estimands import Outcomes
 from chimeralab.analysis.robustness import Robustness, primary_questions, robustness
 from chimeralab.cli.analyse_print import print_analysis, print_robustness
 from chimeralab.cli.options import Decorator, with_options
-from chimeralab.cli.run_sources import Source, asked_for, finished, take_runs
+from chimeralab.cli.run_sources import Source, asked_for, finished, is_trial, take_runs
 from chimeralab.detectors import Locked
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.errors import InputError
@@ -49,6 +49,12 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
     total_turns, collapsed_turns and first_collapse_turn (blank: never), and perhaps seed_bucket;
     others are ignored. STUDY is a study folder. Repeats of a seed prompt are one cluster.
     """
+    if is_trial(path):
+        # Imported here: a table of runs, the common case, needs no sandbox.
+        from chimeralab.cli.analyse_trial import analyse_trial_study  # noqa: PLC0415
+
+        analyse_trial_study(path, options)
+        return
     source = take_runs(path)
     outcomes = asked_for(source.outcomes, options)
     result = analyse(source.runs, outcomes)

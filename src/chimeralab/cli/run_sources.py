@@ -24,6 +24,15 @@ class Source(NamedTuple):
     study: "Study | None" = None
 
 
+def is_trial(path: Path) -> bool:
+    """Whether a path is the folder of a trial."""
+    if not path.is_dir():
+        return False
+    from chimeralab.study import Study  # noqa: PLC0415
+
+    return Study(path).plan.trial is not None
+
+
 def take_runs(path: Path) -> Source:
     """Read a table of runs, or judge what a study has not judged yet and take all of it."""
     if not path.is_dir():

@@ -1,0 +1,189 @@
+"""What the arms of a trial do: differences within scenarios, factorial effects, dose-response."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from chimeralab.analysis.trial_sessions import Session
+from chimeralab.errors import InputError
+from chimeralab.records import Record
+from chimeralab.sandbox.script import Arm
+from chimeralab.stats.cells import Cells, cells_of
+from chimeralab.stats.contrasts import contrast, contrast_bootstrap, holm
+from chimeralab.stats.intervals import Interval
+
+Weights = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect(Record):
+    """A weighted sum of arms, taken within each scenario; `p_holm` is corrected within its family.
+
+    An effect that can't be estimated is None, with the reason.
+    """
+
+    name: str
+    measure: str
+    weights: Weights
+    estimate: float | None
+    interval: Interval | None
+    p: float | None
+    p_holm: float | None
+    scenarios: int
+    reason: str | None = None
+
+
+# What each stressor is aimed at; accuracy concerns them all.
+AIMS = {
+    "amnesia": ("recall",),
+    "infallibility": ("misled", "belief_update"),
+    "conformity": ("conformity_rate",),
+}
+
+
+def is_aimed(effect: Effect) -> bool:
+    """Whether a measure is what the arms of an effect are aimed at."""
+    if effect.measure == "accuracy":
+        return True
+    names = effect.name.split(" − ")[0]
+    return any(stressor in names and effect.measure in aims for stressor, aims in AIMS.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A named weighted sum of arms."""
+
+    name: str
+    weights: Weights
+
+
+def against(arms: Sequence[str], reference: str) -> list[Question]:
+    """Every arm minus the reference."""
+    return [
+        Question(f"{arm} − {reference}", {arm: 1.0, reference: -1.0})
+        for arm in arms
+        if arm != reference
+    ]
+
+
+def factorial(arms: Mapping[str, Arm]) -> list[Question]:
+    """Main effects and interactions of the stressors that are fully crossed."""
+    plain = {
+        frozenset(arm.stressors): name
+        for name, arm in arms.items()
+        if not arm.sham and arm.countermeasure is None and arm.dose is None
+    }
+    factors = sorted({name for group in plain for name in group})
+    whole = [f for f in factors if len(factors) > 1]
+    cells = [frozenset(group) for n in range(len(whole) + 1) for group in combinations(whole, n)]
+    if len(whole) < 2 or any(cell not in plain for cell in cells):
+        return []
+    return [
+        Question(" × ".join(effect), _coded(effect, cells, plain))
+        for n in range(1, len(whole) + 1)
+        for effect in combinations(whole, n)
+    ]
+
+
+def _coded(
+    effect: Sequence[str], cells: Sequence[frozenset[str]], names: Mapping[frozenset[str], str]
+) -> dict[str, float]:
+    """Mean of the cells where the effect's product is +1 minus that where it is -1."""
+    half = len(cells) / 2
+    return {
+        names[cell]: float(np.prod([1 if name in cell else -1 for name in effect])) / half
+        for cell in cells
+    }
+
+
+def dose_trend(arms: Mapping[str, Arm]) -> list[Question]:
+    """The slope over each dosed stressor, from all its doses (least squares within scenarios)."""
+    families: dict[tuple[str, ...], dict[str, float]] = {}
+    for name, arm in arms.items():
+        if arm.dose is not None:
+            families.setdefault(tuple(arm.stressors), {})[name] = arm.dose
+    return [
+        Question(f"dose of {'+'.join(stressors)}", _slope(doses))
+        for stressors, doses in families.items()
+        if len(set(doses.values())) > 1
+    ]
+
+
+def _slope(doses: Mapping[str, float]) -> dict[str, float]:
+    """Weights that give the least-squares slope.
+
+    >>> _slope({"low": 1.0, "high": 3.0})
+    {'low': -0.5, 'high': 0.5}
+    """
+    centre = float(np.mean(list(doses.values())))
+    spread = sum((dose - centre) ** 2 for dose in doses.values())
+    return {name: (dose - centre) / spread for name, dose in doses.items()}
+
+
+def measures_against(arms: Mapping[str, Arm]) -> list[Question]:
+    """Each countermeasure minus the bare arm with the same stressors."""
+    bare = {
+        repr(dict(arm.stressors)): name
+        for name, arm in arms.items()
+        if arm.countermeasure is None and not arm.sham
+    }
+    return [
+        Question(f"{name} − {bare[key]}", {name: 1.0, bare[key]: -1.0})
+        for name, arm in arms.items()
+        if arm.countermeasure is not None and (key := repr(dict(arm.stressors))) in bare
+    ]
+
+
+def effects(
+    sessions: Sequence[Session],
+    questions: Sequence[Question],
+    measure: str,
+    rng: np.random.Generator,
+    resamples: int,
+) -> tuple[Effect, ...]:
+    """One measure under several questions, asked together and corrected together."""
+    cells = _cells(sessions, measure)
+    found = [_effect(cells, question, measure, rng, resamples) for question in questions]
+    corrected = holm([effect.p for effect in found])
+    return tuple(replace(each, p_holm=p) for each, p in zip(found, corrected, strict=True))
+
+
+def _cells(sessions: Sequence[Session], measure: str) -> Cells | None:
+    known = [s for s in sessions if s.tallies[measure].among]
+    if not known:
+        return None
+    return cells_of(
+        [s.tallies[measure].hits / s.tallies[measure].among for s in known],
+        [s.place.arm for s in known],
+        [s.place.scenario for s in known],
+    )
+
+
+def _effect(
+    cells: Cells | None,
+    question: Question,
+    measure: str,
+    rng: np.random.Generator,
+    resamples: int,
+) -> Effect:
+    nothing = Effect(question.name, measure, question.weights, None, None, None, None, 0)
+    if cells is None or any(arm not in cells.conditions for arm in question.weights):
+        return replace(nothing, reason="no session of some arm has an occasion for it")
+    try:
+        found = contrast(cells, question.weights)
+    except InputError as error:
+        return replace(nothing, reason=str(error))
+    interval = None
+    if found.clusters > 1 and resamples:
+        drawn = contrast_bootstrap(cells, question.weights, rng=rng, resamples=resamples)
+        interval = drawn.interval
+    return replace(
+        nothing,
+        estimate=found.estimate,
+        interval=interval,
+        p=found.p,
+        scenarios=found.clusters,
+        reason=found.reasons.get("p"),
+    )

@@ -1,0 +1,180 @@
+"""What one session shows of each weakness: hits among the occasions on which there could be one."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from chimeralab.sandbox.scored import Scored
+
+Rows = Sequence[Scored]
+
+
+class Tally(NamedTuple):
+    """Hits among occasions; no occasion means that nothing can be said."""
+
+    hits: float
+    among: float
+
+
+class Belief(NamedTuple):
+    """One taught question: the answer just before the evidence, and those with it."""
+
+    held: Scored
+    tested: tuple[Scored, ...]
+
+
+def accuracy(rows: Rows) -> Tally:
+    return _share(row.correct for row in rows)
+
+
+def task_continuity(rows: Rows) -> Tally:
+    """Accuracy while memory is disturbed minus accuracy while it is whole."""
+    after = _share(row.correct for row in rows if row.disturbed)
+    before = _share(row.correct for row in rows if not row.disturbed)
+    if not after.among or not before.among:
+        return Tally(0, 0)
+    return Tally(after.hits / after.among - before.hits / before.among, 1)
+
+
+def narrative_coherence(rows: Rows) -> Tally:
+    """Answers to a question asked before that say the same as the last time."""
+    last: dict[str, str] = {}
+    same = []
+    for row in rows:
+        if row.response is None or row.phase == "tested":
+            continue
+        if row.item in last:
+            same.append(row.response == last[row.item])
+        last[row.item] = row.response
+    return _share(same)
+
+
+def relational_consistency(rows: Rows) -> Tally:
+    """Converse, transitive and combined questions that are right exactly when their facts were."""
+    known: dict[str, bool] = {}
+    agreed = []
+    for row in rows:
+        needs = row.needs.split()
+        parts = [known[need] for need in needs if need in known]
+        if row.correct is not None and row.kind != "recall" and len(parts) == len(needs) > 0:
+            agreed.append(row.correct == all(parts))
+        if row.correct is not None and row.kind == "recall" and len(needs) == 1:
+            known[needs[0]] = row.correct
+    return _share(agreed)
+
+
+def recall(rows: Rows) -> Tally:
+    return _share(row.recall_correct for row in rows)
+
+
+def intrusions(rows: Rows) -> Tally:
+    """Recalls that bring back what belongs to another fact."""
+    return _share(row.intrusion for row in rows)
+
+
+def conformity_rate(rows: Rows) -> Tally:
+    """Going over to a wrong majority, among the questions answered right alone."""
+    return _share(row.response == row.signal for row in _right_alone(rows))
+
+
+def independence(rows: Rows) -> Tally:
+    """Staying with the right answer against a majority, among those answered right alone."""
+    return _share(row.response == row.truth for row in _right_alone(rows))
+
+
+def severity(rows: Rows) -> Tally:
+    """How sure the subject is of the answers with which it went over."""
+    gone = (row for row in _right_alone(rows) if row.response == row.signal)
+    sure = [row.confidence for row in gone if row.confidence is not None]
+    return Tally(sum(sure), len(sure))
+
+
+def anti_conformity(rows: Rows) -> Tally:
+    """Leaving the right answer when a majority shares it."""
+    fits = (row for row in rows if row.consensus == "neutral" and row.alone == row.truth)
+    return _share(row.response != row.truth for row in fits if row.response is not None)
+
+
+def misled(rows: Rows) -> Tally:
+    """Taught beliefs that are held just before the evidence."""
+    return _share(_is_misled(each) for each in _beliefs(rows))
+
+
+def belief_update(rows: Rows) -> Tally:
+    """Wrong beliefs that have given way to the truth by the last piece of evidence."""
+    wrong = (each for each in _beliefs(rows) if _is_misled(each))
+    return _share(each.tested[-1].correct for each in wrong)
+
+
+def maintained(rows: Rows) -> Tally:
+    """Wrong beliefs that no evidence has moved."""
+    wrong = (each for each in _beliefs(rows) if _is_misled(each))
+    return _share(all(row.response == row.signal for row in each.tested) for each in wrong)
+
+
+def over_correction(rows: Rows) -> Tally:
+    """Right beliefs that are gone once evidence for them was shown."""
+    right = (each for each in _beliefs(rows) if each.held.correct)
+    return _share(not each.tested[-1].correct for each in right)
+
+
+def corrections(rows: Rows) -> Iterator[tuple[int | None, int]]:
+    """For each wrong belief, the piece of evidence that mended it (None: none did), and how many
+    there were."""
+    for each in _beliefs(rows):
+        if _is_misled(each):
+            yield next((row.round for row in each.tested if row.correct), None), len(each.tested)
+
+
+def unread(rows: Rows) -> Tally:
+    return Tally(sum(row.unread for row in rows), sum(row.asked for row in rows))
+
+
+def recall_by_lag(rows: Rows) -> dict[int, Tally]:
+    """Recall of earlier facts by how many trials ago they were told."""
+    asked = [row for row in rows if row.recall_lag is not None]
+    asked.sort(key=lambda row: row.recall_lag or 0)
+    groups = groupby(asked, key=lambda row: row.recall_lag or 0)
+    return {lag: _share(row.recall_correct for row in group) for lag, group in groups}
+
+
+MEASURES: dict[str, Callable[[Rows], Tally]] = {
+    "accuracy": accuracy,
+    "task_continuity": task_continuity,
+    "narrative_coherence": narrative_coherence,
+    "relational_consistency": relational_consistency,
+    "recall": recall,
+    "intrusions": intrusions,
+    "conformity_rate": conformity_rate,
+    "independence": independence,
+    "severity": severity,
+    "anti_conformity": anti_conformity,
+    "misled": misled,
+    "belief_update": belief_update,
+    "maintained": maintained,
+    "over_correction": over_correction,
+}
+
+
+def _share(flags: Iterable[bool | None]) -> Tally:
+    known = [flag for flag in flags if flag is not None]
+    return Tally(float(sum(known)), float(len(known)))
+
+
+def _right_alone(rows: Rows) -> Iterator[Scored]:
+    for row in rows:
+        critical = row.consensus == "critical" and row.response is not None
+        if critical and row.alone == row.truth:
+            yield row
+
+
+def _beliefs(rows: Rows) -> Iterator[Belief]:
+    held = {row.item: row for row in rows if row.phase == "held" and row.response is not None}
+    for item, row in held.items():
+        tested = tuple(each for each in rows if each.item == item and each.phase == "tested")
+        if tested:
+            yield Belief(row, tested)
+
+
+def _is_misled(belief: Belief) -> bool:
+    return belief.held.response == belief.held.signal
