@@ -1,0 +1,146 @@
+"""The report of a study of 720 runs of 40 turns: under 60 seconds and under 15 MB."""
+
+import json
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.table import Result, keep
+from chimeralab.detection import verdict
+from chimeralab.detection.measure import Measured
+from chimeralab.detectors import LOCKED
+from chimeralab.embedding.encoder import default_encoder
+from chimeralab.models.phantom_lines import line
+from chimeralab.records import Detection, Trajectory, Turn
+from chimeralab.runner import Said, Talk
+from chimeralab.series import judged
+from chimeralab.study import Store, Study
+from chimeralab.study.chain import link, opening
+from chimeralab.study.database import open_to_write, transaction
+from chimeralab.study.detecting import detector_key
+from chimeralab.study.lock import resolve
+from chimeralab.study.scaffold import new_study
+
+COMMAND = "python -m benchmarks.speed.report"
+SENTENCES_A_TURN = 8
+LAGS = 5
+# How likely a condition is to fall into a loop at a turn, and to leave it again.
+HABITS = {
+    "HOMO_A": (0.06, 0.10),
+    "HOMO_B": (0.14, 0.03),
+    "HOMO_C": (0.02, 0.25),
+    "HETERO_ROT": (0.035, 0.18),
+}
+
+
+def main() -> None:
+    from chimeralab.report.study_files import write_report  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        study = made_study(Path(folder) / "study")
+        started = time.perf_counter()
+        written = write_report(study)
+        seconds = time.perf_counter() - started
+        size = written.page.stat().st_size / 1e6
+    note = f"{len(study.talks)} runs of 40 turns, verdicts stored; {len(written.files)} files"
+    keep(Result("report, time", f"{seconds:.0f} s", "60 s", seconds < 60, COMMAND, note))
+    keep(Result("report, page", f"{size:.1f} MB", "15 MB", size < 15, COMMAND, note))
+
+
+def made_study(folder: Path) -> Study:
+    """A finished, locked and judged study of 720 made conversations."""
+    new_study(folder, "escape-velocity")
+    study = Study(folder)
+    study.freeze()
+    with closing(Store(study.store_path)) as store:
+        store.keep(resolved=json.dumps(resolve(study.plan)), lock=study.lock.sha256)
+        store.enter_talks(study.talks)
+        run = store.begin_run(study.lock.sha256, {})
+        store.end_run(None)
+    with closing(open_to_write(study.store_path)) as db, transaction(db, study.store_path):
+        for talk in study.talks:
+            _enter(db, study, talk, run)
+    return study
+
+
+def _enter(db: Any, study: Study, talk: Talk, run: int) -> None:
+    rng = random.Random(talk.id)
+    looping = list(_course(talk, rng))
+    said = list(_said(talk, looping, rng))
+    previous = opening(talk.id, talk.prompt)
+    for turn in said:
+        previous = link(previous, turn)
+        attempt = _attempts(db, talk, turn, run, rng)
+        values = (talk.id, *turn.as_dict().values(), attempt, previous)
+        db.execute("INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+    db.execute(
+        "UPDATE trajectories SET outcome = 'completed', ended = 'then', turns = ?, closing = ? "
+        "WHERE id = ?",
+        (len(said), previous, talk.id),
+    )
+    found = json.dumps(_detection(talk, said, looping, rng).as_dict())
+    row = (talk.id, detector_key(study), found, "then")
+    db.execute("INSERT INTO detections VALUES (?, ?, ?, ?)", row)
+
+
+def _attempts(db: Any, talk: Talk, turn: Said, run: int, rng: random.Random) -> int:
+    """The answer, and now and then a failure before it."""
+    outcomes = ["server"] * (rng.random() < 0.01) + ["answered"]
+    for outcome in outcomes:
+        row = (run, talk.id, turn.turn, turn.model, outcome, f"{turn.model}-served")
+        cursor = db.execute(
+            "INSERT INTO attempts (run, trajectory, turn, model, outcome, reported_model, "
+            "temperature, top_p, max_tokens, started) VALUES (?, ?, ?, ?, ?, ?, 1, 1, 1, '')",
+            row,
+        )
+    return int(cursor.lastrowid)
+
+
+def _course(talk: Talk, rng: random.Random) -> Iterator[bool]:
+    """Whether each turn goes round in circles; prompts differ in how far they invite that."""
+    into, out = HABITS[talk.condition]
+    into *= random.Random(talk.prompt.id).lognormvariate(0, 0.6)
+    looping = False
+    for _ in range(talk.rules.turns):
+        looping = rng.random() > out if looping else rng.random() < into
+        yield looping
+
+
+def _said(talk: Talk, looping: list[bool], rng: random.Random) -> Iterator[Said]:
+    text = ""
+    for number, stuck in enumerate(looping, start=1):
+        text = text if stuck and text else _text(rng)
+        speaker = talk.speakers[talk.slot(number)]
+        yield Said(number, speaker.name, speaker.model, text, "stop")
+
+
+def _text(rng: random.Random) -> str:
+    return " ".join(line(rng.randrange(2**32), "made", n) for n in range(SENTENCES_A_TURN))
+
+
+def _detection(talk: Talk, said: list[Said], looping: list[bool], rng: random.Random) -> Detection:
+    """The verdict on similarities that fit the course, as if the texts had been embedded."""
+    turns = tuple(Turn(turn.text, turn.speaker, model=turn.model) for turn in said)
+    about = {"condition": talk.condition, "prompt": talk.prompt.id, "bucket": talk.prompt.bucket}
+    trajectory = Trajectory(
+        talk.id, turns, {**about, "repeat": talk.repeat, "outcome": "completed"}
+    )
+    shape = (len(said), LAGS)
+    stuck = np.array(looping)[:, None]
+    draws = np.random.default_rng(rng.randrange(2**32))
+    near, far = draws.normal(0.95, 0.02, shape), draws.normal(0.55, 0.12, shape)
+    similarities = np.clip(np.where(stuck, near, far), -1, 1)
+    similarities[np.arange(len(said))[:, None] <= np.arange(LAGS)] = np.nan
+    none = np.zeros(len(said), dtype=bool)
+    measured = Measured(trajectory, judged(trajectory, "all"), similarities, none, none, 0)
+    return verdict(measured, LOCKED, default_encoder(), trace=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""`chimera report`: a study as one page, with its figures and tables beside it."""
+
+import webbrowser
+from pathlib import Path
+
+import click
+
+from chimeralab.cli.terminal import err, plain, say
+from chimeralab.files import json_text
+
+
+@click.command()
+@click.argument("path", metavar="STUDY", type=click.Path(path_type=Path))
+@click.option("--open", "open_it", is_flag=True, help="Open the page in the browser.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def report(path: Path, open_it: bool, as_json: bool) -> None:
+    """Write the report of a study: STUDY/report/index.html, one file that needs no network.
+
+    Figures stand beside it as SVG and PNG, tables as CSV. What has no verdict yet is judged first;
+    nothing else in the study changes, and the report can be made again at any time.
+    """
+    # Drawing is slow to import, and a wrong name should be told at once.
+    from chimeralab.report.study_files import write_report  # noqa: PLC0415
+    from chimeralab.study import Study  # noqa: PLC0415
+
+    study = Study(path)
+    with err.status("reading") as status:
+        written = write_report(study, lambda doing: status.update(plain(doing)))
+    if as_json:
+        files = [str(file) for file in written.files]
+        row = {"page": str(written.page), "glance": list(written.glance), "files": files}
+        click.echo(json_text(row))
+    else:
+        click.echo(str(written.page))
+    if open_it and not webbrowser.open(written.page.resolve().as_uri()):
+        say(f"no browser could be started; open {written.page} yourself")

@@ -1,0 +1,150 @@
+"""Charts of the conditions side by side: how much of each run collapsed, and bucket by bucket."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import altair as alt
+import numpy as np
+
+from chimeralab.report.canvas import (
+    LINE,
+    Label,
+    Row,
+    data,
+    down,
+    labels,
+    layered,
+    legend,
+    series_scales,
+)
+from chimeralab.report.charts import Chart
+from chimeralab.report.theme import FAINT_INK, INK, WIDE
+from chimeralab.stats.intervals import Interval
+
+BINS = 20
+# Pixels: two lines of words, the bars, the interval, and some air.
+WORDS, BARS, INTERVAL, AIR = 2 * LINE + 4, 44, 14, 14
+ROW = WORDS + BARS + INTERVAL + AIR
+BUCKET_ROW = 2 * LINE + 10
+
+
+class Distribution(NamedTuple):
+    """The shares of collapsed turns of one condition's runs, their mean and its interval."""
+
+    label: Label
+    shares: Sequence[float]
+    mean: float
+    interval: Interval | None
+
+
+class Bucket(NamedTuple):
+    """The mean share of collapsed turns under each condition for one bucket of prompts."""
+
+    name: str
+    means: Sequence[float | None]
+
+
+def distributions(conditions: Sequence[Distribution], *, width: int = WIDE) -> Chart:
+    """A histogram of runs for each condition, its mean and interval under it."""
+    height = ROW * len(conditions)
+    tops = [ROW * place for place in range(len(conditions))]
+    bars = alt.Chart(data(_bars(conditions))).mark_rect(aria=False)
+    across = alt.X(
+        "from:Q",
+        title="share of collapsed turns in a run",
+        scale=alt.Scale(domain=[0, 1], nice=False),
+        axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1], grid=True),
+    )
+    depth = alt.Y("top:Q", axis=None, scale=down(height))
+    shown = bars.encode(x=across, x2="to:Q", y=depth, y2="bottom:Q", color=_colour(conditions))
+    floors = alt.Chart(data({"floor": top + WORDS + BARS} for top in tops))
+    lines = floors.mark_rule(color=FAINT_INK, strokeWidth=0.5, aria=False)
+    return layered(
+        [
+            shown,
+            lines.encode(y=alt.Y("floor:Q", axis=None, scale=down(height))),
+            *_means(conditions, height),
+            *labels([each.label for each in conditions], tops, height, width),
+        ],
+        width,
+        height,
+    )
+
+
+def _colour(conditions: Sequence[Distribution]) -> alt.Color:
+    names = [str(place) for place in range(len(conditions))]
+    return alt.Color("place:N", legend=None, scale=series_scales(names).colour)
+
+
+def _bars(conditions: Sequence[Distribution]) -> Iterator[Row]:
+    """Bars of each condition on its own scale, or the shapes of some could not be seen."""
+    edges = np.linspace(0, 1, BINS + 1)
+    for place, each in enumerate(conditions):
+        counts = np.histogram(each.shares, edges)[0]
+        floor = ROW * place + WORDS + BARS
+        for left, right, count in zip(edges[:-1], edges[1:], counts.tolist(), strict=True):
+            if count:
+                ends = {"from": left + 0.002, "to": right - 0.002}
+                top = floor - BARS * count / int(counts.max())
+                yield {"place": str(place), **ends, "top": top, "bottom": floor}
+
+
+def _means(conditions: Sequence[Distribution], height: float) -> Iterator[alt.Chart]:
+    rows: list[Row] = [
+        {
+            "at": each.mean,
+            "low": each.interval.low if each.interval else each.mean,
+            "high": each.interval.high if each.interval else each.mean,
+            "level": ROW * place + WORDS + BARS + INTERVAL / 2 + 2,
+        }
+        for place, each in enumerate(conditions)
+    ]
+    level = alt.Y("level:Q", axis=None, scale=down(height))
+    base = alt.Chart(data(rows))
+    clipped = alt.Scale(domain=[0, 1], nice=False, clamp=True)
+    yield base.mark_rule(strokeWidth=2.5, color=INK, aria=False).encode(
+        x=alt.X("low:Q", scale=clipped), x2="high:Q", y=level
+    )
+    yield base.mark_point(shape="diamond", filled=True, size=80, color=INK, aria=False).encode(
+        x="at:Q", y=level
+    )
+
+
+def buckets(rows: Sequence[Bucket], conditions: Sequence[str], *, width: int = WIDE) -> Chart:
+    """The mean of each condition in each bucket of prompts: where the order changes, it shows."""
+    height = BUCKET_ROW * len(rows)
+    tops = [BUCKET_ROW * place for place in range(len(rows))]
+    points = alt.Chart(data(_points(rows, conditions)))
+    scales = series_scales(conditions)
+    key = legend(conditions, width)
+    level = alt.Y("level:Q", axis=None, scale=down(height))
+    highest = max((m for row in rows for m in row.means if m is not None), default=1.0)
+    across = alt.X(
+        "mean:Q",
+        title="mean share of collapsed turns",
+        scale=alt.Scale(domain=[0, max(0.1, np.ceil(10 * highest) / 10)], nice=False),
+        axis=alt.Axis(format="%", tickCount=5),
+    )
+    lines = alt.Chart(data({"level": top + BUCKET_ROW - 9} for top in tops))
+    return layered(
+        [
+            lines.mark_rule(color=FAINT_INK, strokeWidth=0.5, aria=False).encode(y=level),
+            points.mark_point(filled=True, size=70, opacity=0.9, aria=False).encode(
+                x=across,
+                y=level,
+                color=alt.Color("condition:N", scale=scales.colour, legend=key),
+                shape=alt.Shape("condition:N", scale=scales.shape, legend=key),
+            ),
+            *labels([Label(row.name, "") for row in rows], tops, height, width),
+        ],
+        width,
+        height,
+    )
+
+
+def _points(rows: Sequence[Bucket], conditions: Sequence[str]) -> Iterator[Row]:
+    for place, row in enumerate(rows):
+        level = BUCKET_ROW * (place + 1) - 9
+        for name, mean in zip(conditions, row.means, strict=True):
+            if mean is not None:
+                yield {"level": level, "condition": name, "mean": mean}

@@ -1,0 +1,52 @@
+"""A figure of a report: drawn for a wide screen, for a phone, and for print and slides."""
+
+import io
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import vl_convert
+from markupsafe import Markup
+
+from chimeralab.report.charts import Chart
+from chimeralab.report.theme import NARROW, WIDE
+
+PNG_SCALE = 2
+
+
+class Figure(NamedTuple):
+    """A drawn figure under the name of its files, and the same in words."""
+
+    name: str
+    label: str
+    wide: Markup
+    narrow: Markup | None
+    png: bytes
+
+
+def draw(name: str, label: str, chart: Callable[[int], Chart]) -> Figure:
+    """Draw a chart that comes in any width."""
+    return _figure(name, label, svg(chart(WIDE)), svg(chart(NARROW)))
+
+
+def draw_square(name: str, label: str, chart: Chart) -> Figure:
+    """Draw a chart that looks the same everywhere."""
+    return _figure(name, label, svg(chart), None)
+
+
+def _figure(name: str, label: str, wide: str, narrow: str | None) -> Figure:
+    picture: bytes = vl_convert.svg_to_png(wide, scale=PNG_SCALE)
+    # Drawings of our own: the few names in them are escaped by the renderer, as a test holds.
+    phone = Markup(narrow) if narrow is not None else None  # noqa: S704
+    return Figure(name, label, Markup(wide), phone, picture)  # noqa: S704
+
+
+def svg(chart: Chart) -> str:
+    """The chart as SVG text, its coordinates without decimals far below a pixel."""
+    text = io.StringIO()
+    chart.save(text, format="svg")
+    return re.sub(r"<[^<>]+>", _shortened, text.getvalue())
+
+
+def _shortened(tag: re.Match[str]) -> str:
+    return re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", tag[0])

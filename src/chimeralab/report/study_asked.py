@@ -1,0 +1,81 @@
+"""What a study asked and promised beforehand, and where it departed from that."""
+
+from collections.abc import Iterator
+
+from chimeralab.analysis.estimands import MEASURES, PAIRS, Estimand
+from chimeralab.report.numbers import counted
+from chimeralab.report.study_material import Material
+from chimeralab.report.table import Table, table
+from chimeralab.report.words import Fact
+from chimeralab.study.plan import Condition
+
+SPEAKERS_NAMED = 6
+DEVIATIONS_NAMED = 20
+
+
+def facts(material: Material) -> Iterator[Fact]:
+    """The head of the report: lock, design, detector."""
+    plan = material.study.plan
+    if material.lock:
+        yield Fact("Locked", f"before the first run, SHA-256 {material.lock.sha256}")
+    else:
+        yield Fact("Locked", "no: everything here is exploratory")
+    sides = (
+        counted(len(plan.conditions), "condition"),
+        counted(len(plan.prompts), "prompt"),
+        counted(plan.conversation.repeats, "repeat"),
+    )
+    yield Fact("Design", f"{' × '.join(sides)}, {counted(plan.conversation.turns, 'turn')} each")
+    order = (
+        "random, conditions interleaved" if plan.run.interleave else "one condition after another"
+    )
+    yield Fact("Order", f"{order}, seed {plan.run.seed}")
+    settings = plan.detector.settings.as_dict()
+    changed = getattr(plan.detector.settings, "changed", settings)
+    point = (
+        "at its locked operating point"
+        if not changed
+        else ", ".join(f"{name} = {value}" for name, value in changed.items())
+    )
+    yield Fact("Detector", f"{plan.detector.use}, {point}")
+    for estimand in material.outcomes.estimands:
+        yield Fact(estimand.role.capitalize() if material.lock else "Estimated", _asked(estimand))
+
+
+def _asked(estimand: Estimand) -> str:
+    whom = f" among {', '.join(estimand.population)}" if estimand.population else ""
+    how = "every pair of conditions" if estimand.contrast == PAIRS else estimand.contrast
+    failed = "left out" if estimand.failed_turns == "leave_out" else "kept as far as they went"
+    return f"{MEASURES[estimand.measure]}{whom}: {how}; runs cut short are {failed}"
+
+
+def deviations(material: Material) -> list[str]:
+    """Everything that is not as it was locked or stored; empty when all hashes fit."""
+    found = [str(finding) for finding in material.verification.findings]
+    more = len(found) - DEVIATIONS_NAMED
+    return found[:DEVIATIONS_NAMED] + ([f"and {more:,} more"] if more > 0 else [])
+
+
+def cast_table(material: Material) -> Table:
+    """Who spoke under each condition."""
+    plan = material.study.plan
+    rows = [[name, *_cast(each)] for name, each in plan.conditions.items()]
+    headings = ("condition", "speakers, in turn", "temperature", "on collapse")
+    raw = [
+        dict(zip(("condition", "speakers", "temperature", "countermeasure"), row, strict=True))
+        for row in rows
+    ]
+    return table("design", headings, rows, raw, words=(0, 1, 3))
+
+
+def _cast(condition: Condition) -> list[str]:
+    names = [
+        speaker.name
+        if speaker.name.startswith(speaker.model)
+        else f"{speaker.name} ({speaker.model})"
+        for speaker in condition.speakers
+    ]
+    shown = names[:SPEAKERS_NAMED] + ["…"] * (len(names) > SPEAKERS_NAMED)
+    heats = sorted({speaker.sampling.temperature for speaker in condition.speakers})
+    step = condition.countermeasure.use if condition.countermeasure else "nothing"
+    return [", ".join(shown), ", ".join(f"{heat:g}" for heat in heats), step]

@@ -1,0 +1,116 @@
+"""The report of a study: one page with everything in it, its figures and its tables."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from chimeralab.analysis.estimands import MEASURES
+from chimeralab.report import study_tables as tables
+from chimeralab.report.claims import scope_of
+from chimeralab.report.figure import Figure
+from chimeralab.report.methods_text import methods
+from chimeralab.report.numbers import UNITS, counted
+from chimeralab.report.pages import render
+from chimeralab.report.reliability_panel import reliability_table
+from chimeralab.report.study_asked import cast_table, deviations, facts
+from chimeralab.report.study_conversations import Shown, choose, show
+from chimeralab.report.study_figures import flow_figure, result_figures
+from chimeralab.report.study_flow import flow_table, study_flow
+from chimeralab.report.study_material import Material, Results, measure_of
+from chimeralab.report.study_sheets import plain_sheets
+from chimeralab.report.study_versions import models, software
+from chimeralab.report.study_words import glance, stability_lines, why_this_contrast
+from chimeralab.report.table import Table
+
+
+class Report(NamedTuple):
+    """A report that is made but not yet written."""
+
+    page: str
+    figures: Sequence[Figure]
+    tables: Sequence[Table]
+
+
+def make_report(material: Material) -> Report:
+    """Draw every figure, set every table, and put them on one page."""
+    arms = study_flow(material)
+    results = material.results
+    figures = {each.name: each for each in [flow_figure(arms), *_figures(material)]}
+    shown = show(choose(material.analysed), material.study.trajectories())
+    own = {each.name: each for each in [flow_table(arms), *_tables(material)]}
+    page = render(
+        "study.html",
+        plan=material.study.plan,
+        material=material,
+        results=results,
+        glance=glance(material),
+        scope=scope_of(material.reliability),
+        facts=list(facts(material)),
+        deviations=deviations(material),
+        figures=figures,
+        tables=own,
+        measures=MEASURES,
+        measure=measure_of(material.outcomes),
+        unit=UNITS[measure_of(material.outcomes)],
+        stability=list(stability_lines(results.analysis)) if results else [],
+        why_this_contrast=why_this_contrast(results, material) if results else "",
+        conversations=shown,
+        methods=methods(material),
+        not_shown=list(not_shown(material, shown)),
+        counted=counted,
+    )
+    pictures = [f for each in shown for f in (each.timeline, each.heat_map) if f is not None]
+    return Report(page, [*figures.values(), *pictures], [*own.values(), *plain_sheets(material)])
+
+
+def _figures(material: Material) -> Iterator[Figure]:
+    if material.results:
+        yield from result_figures(material, material.results)
+
+
+def _tables(material: Material) -> Iterator[Table]:
+    yield cast_table(material)
+    if material.results:
+        analysis = material.results.analysis
+        yield tables.shares(analysis)
+        yield tables.first_collapses(analysis)
+        yield tables.at_risk(analysis)
+        yield tables.after_onset(analysis)
+        if len(analysis.conditions) > 1:
+            yield from tables.all_contrasts(analysis).values()
+    if material.reliability:
+        yield reliability_table(material.reliability)
+    yield software(material)
+    yield models(material)
+
+
+def not_shown(material: Material, shown: Sequence[Shown]) -> Iterator[str]:
+    """What a reader might look for here in vain."""
+    hidden = len(material.detections) - len(shown)
+    if hidden > 0:
+        yield (
+            f"the texts of {counted(hidden, 'judged conversation')}; they are in the study, "
+            "and `chimera export` writes them"
+        )
+    yield from _left_out(material)
+    if material.results:
+        yield from _results_not_shown(material.results)
+    if material.reliability is None:
+        yield "how far people agree with the detector: no reliability audit has been run"
+    if any(each.heat_map is None for each in shown):
+        yield "some heat maps: they need two turns, and the encoder's files on this machine"
+    yield "what other co-detectors see in the words alone: `chimera analyse --robustness` tells"
+
+
+def _left_out(material: Material) -> Iterator[str]:
+    gone = material.results.runs.left_out if material.results else ()
+    for each in gone:
+        yield f"{counted(each.runs, 'run')} of {each.condition} in any estimate: {each.reason}"
+
+
+def _results_not_shown(results: Results) -> Iterator[str]:
+    yield "a hazard ratio: it would need hazards that stay proportional, which loops do not"
+    if results.curve is None:
+        yield f"a specification curve: {results.no_curve}"
+    stability = results.analysis.rank_stability
+    if stability.by_bucket is None:
+        yield f"stability by bucket: {stability.reasons.get('by_bucket', '')}"
