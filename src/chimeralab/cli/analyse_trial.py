@@ -96,11 +96,7 @@ def _table(first: str, *headings: str) -> Table:
 
 
 def _cell(found: Estimated) -> str:
-    if found.value is None:
-        return "–"
-    interval = found.interval
-    between = "" if interval is None else f"\n{interval.low:.2f}–{interval.high:.2f}"
-    return f"{found.value:.2f}{between}"
+    return "–" if found.value is None else f"{found.value:.2f}"
 
 
 def _between(interval: Interval | None) -> str:

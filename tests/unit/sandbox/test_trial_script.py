@@ -1,0 +1,146 @@
+"""Sessions: what is asked aside changes nothing, countermeasures help, phantoms follow the text."""
+
+from dataclasses import replace
+
+import pytest
+
+from chimeralab.errors import InputError
+from chimeralab.sandbox.countermeasures import Commit, Ledger, Review
+from chimeralab.sandbox.hooks import Hooks, Observed
+from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.observing import observations
+from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
+from chimeralab.sandbox.play import play
+from chimeralab.sandbox.probes import PROBES, read_choice, read_share
+from chimeralab.sandbox.scenarios import GENERATORS
+from chimeralab.sandbox.script import Arm, Script
+from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
+
+COURSE = Layout().lay_out(GENERATORS["ledger"]().make(3), 3, seed=2)
+TURNS = range(1, len(COURSE.steps) + 1)
+TRUTHS = [step.truth for step in COURSE.steps]
+IN_COMPANY = next(t for t in TURNS if COURSE.step(t).consensus == "critical" and t > 3)
+SURE = PhantomSubjectSettings(recall=1, forgetting=0, credulity=0, conformity=0)
+
+
+def script(measure=None, **stressors) -> Script:
+    return Script(COURSE, Arm(stressors, measure), 11, PROBES)
+
+
+def answered(settings: PhantomSubjectSettings, one: Script, session: str = "s") -> list:
+    return play(one, PhantomSubject(settings).answer, session)
+
+
+def test_a_fork_leaves_the_conversation_as_it_is():
+    one = script(conformity=Conformity())
+    before = one.asked(IN_COMPANY + 1, TRUTHS).messages
+    for probe in PROBES:
+        one.fork(IN_COMPANY, TRUTHS, probe, {"alone": "x"})
+    assert one.asked(IN_COMPANY + 1, TRUTHS).messages == before
+
+
+def test_asked_alone_the_others_are_silent_in_the_present_alone():
+    one = script(conformity=Conformity())
+    alone = one.fork(IN_COMPANY, TRUTHS, "alone", {}).messages
+    together = one.asked(IN_COMPANY, TRUTHS).messages
+    assert "Participant 1" in together[-1].content
+    assert "Participant 1" not in alone[-1].content
+    assert alone[:-1] == together[:-1]
+
+
+def test_probes_after_an_answer_come_after_it():
+    shown = script().fork(4, TRUTHS, "confidence", {}).messages
+    assert [message.role for message in shown[-3:]] == ["user", "assistant", "user"]
+    assert shown[-2].content == TRUTHS[3]
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [("0.8", 0.8), ("I'd say 80%", 0.8), ("8/10", 0.8), ("1", 1.0), ("7", None), ("sure", None)],
+)
+def test_a_confidence_is_read_or_counted_as_unread(text, share):
+    assert read_share(text) == share
+
+
+def test_an_answer_that_names_two_options_is_unread():
+    assert read_choice("Rome or Paris", ("Paris", "Rome")) is None
+
+
+def test_what_cannot_be_read_is_counted_and_never_wrong():
+    rows = play(script(), lambda request: "hm", "s")
+    assert all(row.correct is None and row.confidence is None for row in rows)
+    assert sum(row.unread for row in rows) == sum(row.asked for row in rows) > len(rows)
+
+
+def test_a_subject_without_weakness_is_always_right():
+    full = {"infallibility": Infallibility(), "conformity": Conformity()}
+    assert all(row.correct for row in answered(SURE, script(**full)))
+
+
+def test_the_ledger_brings_back_what_amnesia_takes():
+    gone = {"amnesia": Amnesia(frequency=1, scope=1, duration=1)}
+    bare = sum(bool(row.correct) for row in answered(SURE, script(**gone)))
+    helped = sum(bool(row.correct) for row in answered(SURE, script(Ledger(), **gone)))
+    assert bare < 0.8 * len(COURSE.steps)
+    assert helped == len(COURSE.steps)
+
+
+def test_the_review_states_the_odds_of_the_evidence():
+    tested = next(turn for turn in TURNS if COURSE.step(turn).phase == "tested")
+    one = script(Review(), infallibility=Infallibility(strength=0.75))
+    assert "the check are 3 to 1" in one.asked(tested, TRUTHS).scene.present.text
+    assert "Review" not in one.asked(1, TRUTHS).scene.present.text
+
+
+def test_a_commitment_is_the_answer_given_alone():
+    one = script(Commit(), conformity=Conformity())
+    option = COURSE.step(IN_COMPANY).question.options[0]
+    shown = one.asked(IN_COMPANY, TRUTHS, alone=f"I say {option}.").scene.present.text
+    assert f"committed to this answer: {option}." in shown
+    assert "committed" not in one.fork(IN_COMPANY, TRUTHS, "alone", {}).scene.present.text
+
+
+def test_a_phantom_that_always_follows_goes_with_every_wrong_majority():
+    follower = replace(SURE, conformity=50)
+    rows = answered(follower, script(conformity=Conformity()))
+    critical = [row for row in rows if row.consensus == "critical"]
+    assert critical
+    assert all(row.response == row.signal and row.alone == row.truth for row in critical)
+
+
+def test_a_rigid_phantom_keeps_what_it_was_taught_and_a_supple_one_does_not():
+    one = script(infallibility=Infallibility(strength=1.0))
+    rigid = answered(replace(SURE, credulity=1, rigidity=1), one)
+    supple = answered(replace(SURE, credulity=1, rigidity=0), one)
+    assert all(row.response == row.signal for row in rigid if row.phase in ("held", "tested"))
+    assert all(row.correct for row in supple if row.phase == "tested")
+    assert all(row.belief > 0.9 for row in rigid if row.phase == "held")
+
+
+def test_every_generator_can_be_laid_out():
+    for generator in GENERATORS.values():
+        scenario = generator().make(1)
+        course = Layout().lay_out(scenario, 2, seed=0)
+        asked = {step.question.id for step in course.steps}
+        assert asked == {question.id for question in scenario.questions}
+        told = [fact.id for step in course.steps for fact in step.told]
+        assert len(told) == len(set(told))
+        known = set()
+        for step in course.steps:
+            known.update(fact.id for fact in step.told)
+            assert set(step.question.needs) <= known
+
+
+def test_subscribers_hear_of_their_hook_point_alone():
+    hooks, seen = Hooks(), []
+    hooks.on("bias_injected", seen.append)
+    for row in answered(SURE, script(conformity=Conformity())):
+        for point, detail in observations(row):
+            hooks(Observed(point, "s", row.trial, detail))
+    critical = [t for t in TURNS if COURSE.step(t).consensus == "critical"]
+    assert [each.trial for each in seen] == critical
+
+
+def test_an_unknown_hook_point_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match="bias_injected"):
+        Hooks().on("bias_ejected", print)
