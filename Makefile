@@ -10,19 +10,25 @@ CHIMERA := $(BIN)/chimera
 .PHONY: help demo test test-all lint types layers pytest bench weights browser clean
 
 help:
-	@echo "make demo      detect collapse in the example conversations"
+	@echo "make demo      find the loops in examples, run a small study, write its report"
 	@echo "make test      lint, types, layers and all tests but the slow ones"
 	@echo "make test-all  the same with the slow ones"
 	@echo "make bench     the benchmarks (installs sentence-transformers to compare with)"
 	@echo "make clean     remove the virtual environment and caches"
 
 demo: $(READY) weights
-	@echo "== Which of the example conversations loop, and where?"
+	@echo "== 1 of 3: which of the example conversations loop, and where?"
 	$(CHIMERA) detect examples --group-by condition
 	@echo
-	@echo "== One of them as a page"
-	@mkdir -p demo
-	$(CHIMERA) show examples/conversations.jsonl --id alternating-pair --out demo/conversation.html
+	@echo "== 2 of 3: a locked self-play study on the embedded model (minutes; what is done is kept)"
+	@test -f demo/study/plan.toml || $(CHIMERA) new demo/study --template selfplay
+	$(CHIMERA) lock demo/study
+	$(CHIMERA) run demo/study
+	$(CHIMERA) detect demo/study --group-by condition
+	@echo
+	@echo "== 3 of 3: its report"
+	$(CHIMERA) report demo/study
+	@echo "open demo/study/report/index.html"
 
 test: lint types layers pytest
 

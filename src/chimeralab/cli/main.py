@@ -30,10 +30,12 @@ COMMANDS = {
     "export": Entry("study:export", "Write a study's records as Parquet, CSV or JSON lines."),
     "rubric": Entry("rubric:rubric", "Show the locked rubric that raters follow."),
     "audit": Entry("audit:audit", "Say how far raters agree, and whether the gate passes."),
+    "claims": Entry("claims:claims", "Recompute what a text says about agreement."),
     "analyse": Entry(
         "analyse:analyse_command", "Estimate collapse by condition, with honest intervals."
     ),
     "compare": Entry("compare:compare_command", "Compare two studies or tables of runs."),
+    "report": Entry("report:report", "Write a study's report: one page, figures, tables."),
     "measure": Entry(
         "measure:measure_command", "Score trial logs: memory, generalisation, stability."
     ),
