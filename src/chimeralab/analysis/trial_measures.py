@@ -74,17 +74,17 @@ def intrusions(rows: Rows) -> Tally:
 
 def conformity_rate(rows: Rows) -> Tally:
     """Going over to a wrong majority, among the questions answered right alone."""
-    return _share(row.response == row.signal for row in _right_alone(rows))
+    return _share(row.response == row.signal for row in right_alone(rows))
 
 
 def independence(rows: Rows) -> Tally:
     """Staying with the right answer against a majority, among those answered right alone."""
-    return _share(row.response == row.truth for row in _right_alone(rows))
+    return _share(row.response == row.truth for row in right_alone(rows))
 
 
 def severity(rows: Rows) -> Tally:
     """How sure the subject is of the answers with which it went over."""
-    gone = (row for row in _right_alone(rows) if row.response == row.signal)
+    gone = (row for row in right_alone(rows) if row.response == row.signal)
     sure = [row.confidence for row in gone if row.confidence is not None]
     return Tally(sum(sure), len(sure))
 
@@ -97,31 +97,31 @@ def anti_conformity(rows: Rows) -> Tally:
 
 def misled(rows: Rows) -> Tally:
     """Taught beliefs that are held just before the evidence."""
-    return _share(_is_misled(each) for each in _beliefs(rows))
+    return _share(_is_misled(each) for each in beliefs(rows))
 
 
 def belief_update(rows: Rows) -> Tally:
     """Wrong beliefs that have given way to the truth by the last piece of evidence."""
-    wrong = (each for each in _beliefs(rows) if _is_misled(each))
+    wrong = (each for each in beliefs(rows) if _is_misled(each))
     return _share(each.tested[-1].correct for each in wrong)
 
 
 def maintained(rows: Rows) -> Tally:
     """Wrong beliefs that no evidence has moved."""
-    wrong = (each for each in _beliefs(rows) if _is_misled(each))
+    wrong = (each for each in beliefs(rows) if _is_misled(each))
     return _share(all(row.response == row.signal for row in each.tested) for each in wrong)
 
 
 def over_correction(rows: Rows) -> Tally:
     """Right beliefs that are gone once evidence for them was shown."""
-    right = (each for each in _beliefs(rows) if each.held.correct)
+    right = (each for each in beliefs(rows) if each.held.correct)
     return _share(not each.tested[-1].correct for each in right)
 
 
 def corrections(rows: Rows) -> Iterator[tuple[int | None, int]]:
     """For each wrong belief, the piece of evidence that mended it (None: none did), and how many
     there were."""
-    for each in _beliefs(rows):
+    for each in beliefs(rows):
         if _is_misled(each):
             yield next((row.round for row in each.tested if row.correct), None), len(each.tested)
 
@@ -161,14 +161,16 @@ def _share(flags: Iterable[bool | None]) -> Tally:
     return Tally(float(sum(known)), float(len(known)))
 
 
-def _right_alone(rows: Rows) -> Iterator[Scored]:
+def right_alone(rows: Rows) -> Iterator[Scored]:
+    """Trials against a wrong majority whose question was answered right alone."""
     for row in rows:
         critical = row.consensus == "critical" and row.response is not None
         if critical and row.alone == row.truth:
             yield row
 
 
-def _beliefs(rows: Rows) -> Iterator[Belief]:
+def beliefs(rows: Rows) -> Iterator[Belief]:
+    """Every taught question of a session that was answered before the evidence."""
     held = {row.item: row for row in rows if row.phase == "held" and row.response is not None}
     for item, row in held.items():
         tested = tuple(each for each in rows if each.item == item and each.phase == "tested")

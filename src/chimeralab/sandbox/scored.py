@@ -48,6 +48,7 @@ class Scored(Record):
     alone: str | None
     belief: float | None
     recall_lag: int | None
+    recall_options: int | None
     recall_response: str | None
     recall_truth: str | None
     recall_correct: bool | None
@@ -174,12 +175,13 @@ def _recalled(
 ) -> dict[str, Any]:
     question = step.recall if reply is not None else None
     if question is None:
-        names = ("lag", "response", "truth", "correct")
+        names = ("lag", "options", "response", "truth", "correct")
         return {**{f"recall_{name}": None for name in names}, "intrusion": None}
     response = read.choice(reply, question)
     right = read.right(response, question)
     return {
         "recall_lag": _lag(course, question, turn),
+        "recall_options": len(question.options),
         "recall_response": response,
         "recall_truth": str(question.truth),
         "recall_correct": right,

@@ -128,6 +128,7 @@ MIGRATIONS = (
         alone TEXT,
         belief REAL,
         recall_lag INTEGER,
+        recall_options INTEGER,
         recall_response TEXT,
         recall_truth TEXT,
         recall_correct INTEGER,

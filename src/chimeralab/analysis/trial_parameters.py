@@ -1,0 +1,150 @@
+"""The parameters of a subject, estimated from its trials by matching what they should lead to.
+
+A parameter predicts every answer. It is estimated where answers and predictions balance; its
+interval holds the values at which the imbalance could still be chance, by a t test over scenarios
+(Godambe 1960, with clusters in the place of observations).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from chimeralab.analysis.trial_measures import Belief, beliefs, right_alone
+from chimeralab.analysis.trial_sessions import Estimated
+from chimeralab.sandbox.scored import Placed, Scored
+from chimeralab.stats.arrays import Floats
+from chimeralab.stats.intervals import Interval, t_quantile
+
+STEPS = 60
+Predict = Callable[[float, Floats], Floats]
+
+
+class Occasions(NamedTuple):
+    """What was observed (0 or 1, or any number), under which exposure, in which scenario."""
+
+    observed: Floats
+    exposure: Floats
+    guess: Floats
+    scenario: Sequence[str]
+
+
+class Range(NamedTuple):
+    """Where a parameter can lie."""
+
+    low: float
+    high: float
+
+
+def recall(trials: Iterable[Placed]) -> Estimated:
+    """Chance of recalling a fact, where nothing is forgotten with time."""
+    asked = _recalls(trials)
+    return _estimate(asked, lambda r, lag: np.full(len(lag), r), Range(0, 1))
+
+
+def forgetting(trials: Iterable[Placed]) -> Estimated:
+    """Rate at which a fact fades with every trial, where it is never missed at once."""
+    asked = _recalls(trials)
+    return _estimate(asked, lambda f, lag: np.exp(-f * lag), Range(0, 5))
+
+
+def credulity(trials: Iterable[Placed], rounds: int) -> Estimated:
+    """Chance that one false feedback is believed, from the beliefs held after all of them."""
+    found = [
+        (place.scenario, float(each.held.response == each.held.signal), rounds, 0.0)
+        for place, each in _taught(trials)
+    ]
+    return _estimate(_occasions(found), lambda c, n: 1 - (1 - c) ** n, Range(0, 1))
+
+
+def rigidity(trials: Iterable[Placed], strength: float) -> Estimated:
+    """Chance that a belief outlives the first piece of evidence, were it certain."""
+    found = [
+        (place.scenario, float(bool(each.tested[0].correct)), 2 * strength - 1, 0.0)
+        for place, each in _taught(trials)
+        if each.held.response == each.held.signal
+    ]
+    return _estimate(_occasions(found), lambda r, weight: (1 - r) * weight, Range(0, 1))
+
+
+def conformity(trials: Iterable[Placed], size: int) -> Estimated:
+    """Pull of every single voice of a wrong majority, on questions answered right alone."""
+    found = [
+        (place.scenario, float(row.response == row.signal), size, 0.0)
+        for place, row in trials
+        if any(right_alone([row]))
+    ]
+    return _estimate(_occasions(found), lambda c, n: 1 - np.exp(-c * n), Range(0, 10))
+
+
+def overconfidence(trials: Iterable[Placed]) -> Estimated:
+    """How far stated confidence lies above accuracy."""
+    found = [
+        (place.scenario, row.confidence - row.correct, 0.0, 0.0)
+        for place, row in trials
+        if row.confidence is not None and row.correct is not None
+    ]
+    return _estimate(_occasions(found), lambda b, none: np.full(len(none), b), Range(-1, 1))
+
+
+def _recalls(trials: Iterable[Placed]) -> Occasions:
+    found = [
+        (place.scenario, float(row.recall_correct), row.recall_lag, 1 / row.recall_options)
+        for place, row in trials
+        if row.recall_correct is not None and row.recall_options
+    ]
+    return _occasions(found)
+
+
+def _taught(trials: Iterable[Placed]) -> list[tuple[object, Belief]]:
+    sessions: dict[str, list[Scored]] = {}
+    places = {}
+    for place, row in trials:
+        sessions.setdefault(place.session, []).append(row)
+        places[place.session] = place
+    return [(places[name], each) for name, rows in sessions.items() for each in beliefs(rows)]
+
+
+def _occasions(found: Sequence[tuple[str, float, float, float]]) -> Occasions:
+    scenario, observed, exposure, guess = zip(*found, strict=True) if found else ((), (), (), ())
+    return Occasions(
+        np.array(observed, float), np.array(exposure, float), np.array(guess, float), scenario
+    )
+
+
+def _estimate(asked: Occasions, predict: Predict, within: Range) -> Estimated:
+    """The value that balances, and those that could; None without two scenarios that differ."""
+    n = len(asked.observed)
+    names = sorted(set(asked.scenario))
+    if len(names) < 2:
+        return Estimated(None, None, n)
+    code = np.array([names.index(name) for name in asked.scenario])
+
+    def imbalance(value: float) -> Floats:
+        chance = predict(value, asked.exposure)
+        expected = chance + (1 - chance) * asked.guess
+        return np.bincount(code, weights=asked.observed - expected, minlength=len(names))
+
+    reach = t_quantile(len(names) - 1)
+    rising = imbalance(within.high).sum() > imbalance(within.low).sum()
+    sides = [_crossing(imbalance, shift, within, rising) for shift in (-reach, 0.0, reach)]
+    return Estimated(sides[1], Interval(*sorted((sides[0], sides[2]))), n)
+
+
+def _crossing(
+    imbalance: Callable[[float], Floats], shift: float, within: Range, rising: bool
+) -> float:
+    """Where the t statistic of the imbalance passes a shift; an end where it never does."""
+    low, high = within
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        above = _t(imbalance(middle)) > shift
+        low, high = (low, middle) if above == rising else (middle, high)
+    return (low + high) / 2
+
+
+def _t(residuals: Floats) -> float:
+    error = residuals.std(ddof=1) / math.sqrt(len(residuals))
+    mean = float(residuals.mean())
+    return mean / error if error else math.copysign(math.inf, mean)
