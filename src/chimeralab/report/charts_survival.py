@@ -20,17 +20,16 @@ class Survivors(NamedTuple):
     high: Sequence[float] | None
 
 
-def survival(curves: Sequence[Survivors], *, width: int = WIDE) -> Chart:
-    """Steps that fall as runs collapse for the first time; the bands are pointwise."""
+def survival(curves: Sequence[Survivors], last: int, *, width: int = WIDE) -> Chart:
+    """Steps that fall as runs collapse for the first time, up to the last turn; bands pointwise."""
     names = [curve.name for curve in curves]
     scales = series_scales(names)
     key = legend(names, width, symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=3)
-    last = max(turn for curve in curves for turn in curve.turns)
     turns = alt.X(
         "turn:Q",
         title="turn",
         scale=alt.Scale(domain=[0, last], nice=False),
-        axis=alt.Axis(values=[0, *turn_ticks(int(last), width)[1:]], grid=False, format="d"),
+        axis=alt.Axis(values=ticks_from_0(last, width), grid=False, format="d"),
     )
     shares = alt.Y(
         "share:Q",
@@ -54,6 +53,16 @@ def survival(curves: Sequence[Survivors], *, width: int = WIDE) -> Chart:
         width,
         260,
     )
+
+
+def ticks_from_0(last: int, width: int) -> list[int]:
+    """Round numbers of turns from 0 on, no more than have room.
+
+    >>> ticks_from_0(40, 200), ticks_from_0(3, 200)
+    ([0, 10, 20, 30, 40], [0, 1, 2, 3])
+    """
+    first, *rest = turn_ticks(last, width)
+    return [0, *([first] if rest[:1] == [first + 1] else []), *rest]
 
 
 def _steps(curves: Sequence[Survivors]) -> Iterator[Row]:

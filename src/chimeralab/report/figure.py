@@ -1,17 +1,20 @@
 """A figure of a report: drawn for a wide screen, for a phone, and for print and slides."""
 
-import io
 import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+import altair as alt
 import vl_convert
+from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
 from chimeralab.report.charts import Chart
 from chimeralab.report.theme import NARROW, WIDE
 
 PNG_SCALE = 2
+# The version of the chart language that Altair writes, without its last digit.
+VEGA_LITE = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
 
 
 class Figure(NamedTuple):
@@ -26,7 +29,9 @@ class Figure(NamedTuple):
 
 def draw(name: str, label: str, chart: Callable[[int], Chart]) -> Figure:
     """Draw a chart that comes in any width."""
-    return _figure(name, label, svg(chart(WIDE)), svg(chart(NARROW)))
+    # Altair checks every number of a chart against its schema, which takes as long as drawing it.
+    with debug_mode(False):
+        return _figure(name, label, svg(chart(WIDE)), svg(chart(NARROW)))
 
 
 def draw_square(name: str, label: str, chart: Chart) -> Figure:
@@ -43,9 +48,9 @@ def _figure(name: str, label: str, wide: str, narrow: str | None) -> Figure:
 
 def svg(chart: Chart) -> str:
     """The chart as SVG text, its coordinates without decimals far below a pixel."""
-    text = io.StringIO()
-    chart.save(text, format="svg")
-    return re.sub(r"<[^<>]+>", _shortened, text.getvalue())
+    spec = chart.to_dict(validate=False)
+    text: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
+    return re.sub(r"<[^<>]+>", _shortened, text)
 
 
 def _shortened(tag: re.Match[str]) -> str:

@@ -1,6 +1,7 @@
 """What a study asked and promised beforehand, and where it departed from that."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from chimeralab.analysis.estimands import MEASURES, PAIRS, Estimand
 from chimeralab.report.numbers import counted
@@ -10,7 +11,7 @@ from chimeralab.report.words import Fact
 from chimeralab.study.plan import Condition
 
 SPEAKERS_NAMED = 6
-DEVIATIONS_NAMED = 20
+DEVIATIONS_NAMED = 10
 
 
 def facts(material: Material) -> Iterator[Fact]:
@@ -49,11 +50,17 @@ def _asked(estimand: Estimand) -> str:
     return f"{MEASURES[estimand.measure]}{whom}: {how}; runs cut short are {failed}"
 
 
-def deviations(material: Material) -> list[str]:
-    """Everything that is not as it was locked or stored; empty when all hashes fit."""
+class Deviations(NamedTuple):
+    """What is not as it was locked or stored: some of it in words, and how much it is in all."""
+
+    named: list[str]
+    total: int
+
+
+def deviations(material: Material) -> Deviations:
+    """Everything that does not fit; nothing when all hashes do."""
     found = [str(finding) for finding in material.verification.findings]
-    more = len(found) - DEVIATIONS_NAMED
-    return found[:DEVIATIONS_NAMED] + ([f"and {more:,} more"] if more > 0 else [])
+    return Deviations(found[:DEVIATIONS_NAMED], len(found))
 
 
 def cast_table(material: Material) -> Table:

@@ -20,6 +20,7 @@ from chimeralab.report.numbers import SHARE, UNITS, counted, difference, estimat
 from chimeralab.report.study_flow import flow_in_words
 from chimeralab.report.study_material import Material, Results, measure_of
 from chimeralab.report.study_words import (
+    buckets_in_words,
     curve_in_words,
     distributions_in_words,
     forest_in_words,
@@ -46,9 +47,9 @@ def result_figures(material: Material, results: Results) -> Iterator[Figure]:
     yield distribution_figure(analysis, runs)
     yield survival_figure(analysis)
     effects = shown_effects(results, material)
-    if effects:
+    if any(each.difference is not None for each in effects):
         yield forest_figure(effects, runs, analysis)
-    if analysis.rank_stability.by_seed is not None:
+    if analysis.rank_stability.by_seed and analysis.rank_stability.by_seed.total:
         yield stability_figure(analysis)
     if analysis.buckets and analysis.buckets > 1 and len(analysis.conditions) > 1:
         yield bucket_figure(analysis, runs)
@@ -77,7 +78,8 @@ def survival_figure(analysis: Analysis) -> Figure:
         for name, curve in analysis.curves.items()
     ]
     label = survival_in_words(analysis)
-    return draw("survival", label, lambda width: survival(curves, width=width))
+    last = int(max(analysis.settings.tau, *(curve.turns[-1] for curve in curves)))
+    return draw("survival", label, lambda width: survival(curves, last, width=width))
 
 
 def shown_effects(results: Results, material: Material) -> list[Comparison]:
@@ -139,26 +141,24 @@ def stability_figure(analysis: Analysis) -> Figure:
 
 
 def bucket_figure(analysis: Analysis, runs: Runs) -> Figure:
-    assert runs.bucket is not None
+    names, rows = list(analysis.conditions), bucket_means(analysis, runs)[:MOST_BUCKETS]
+    label = buckets_in_words(names, rows)
+    return draw("buckets", label, lambda width: buckets(rows, names, width=width))
+
+
+def bucket_means(analysis: Analysis, runs: Runs) -> list[Bucket]:
+    """The mean share of each condition in each bucket; None where it has no run."""
+    if runs.bucket is None:
+        return []
     cells = cells_of(runs.collapsed / runs.turns, runs.condition, runs.bucket)
-    names = list(analysis.conditions)
-    columns = [cells.conditions.index(name) for name in names]
-    rows = [
+    columns = [cells.conditions.index(name) for name in analysis.conditions]
+    return [
         Bucket(
             str(bucket),
             [float(cells.means[n, c]) if cells.counts[n, c] else None for c in columns],
         )
-        for n, bucket in enumerate(cells.clusters[:MOST_BUCKETS])
+        for n, bucket in enumerate(cells.clusters)
     ]
-    said = "; ".join(
-        f"{row.name}: "
-        + ", ".join(
-            f"{n} {100 * m:.0f} %" for n, m in zip(names, row.means, strict=True) if m is not None
-        )
-        for row in rows
-    )
-    label = f"Mean share of collapsed turns by bucket of prompts. {said}."
-    return draw("buckets", label, lambda width: buckets(rows, names, width=width))
 
 
 def curve_figure(curve: SpecificationCurve) -> Figure:

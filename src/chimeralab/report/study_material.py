@@ -116,8 +116,15 @@ def _judge(study: Study) -> str:
     try:
         pipeline.detect(study)
     except LockError as error:
-        return str(error).splitlines()[0]
+        return str(error).splitlines()[0].partition(" (locked")[0] if _waiting(study) else ""
     return ""
+
+
+def _waiting(study: Study) -> bool:
+    """Whether any finished conversation has no verdict."""
+    judged = {row["id"] for row in stored_detections(study)}
+    with study.archive() as archive:
+        return any(talk["turns"] and talk["id"] not in judged for talk in archive.talks())
 
 
 def _lock(study: Study) -> Lock | None:

@@ -18,7 +18,12 @@ from chimeralab.report.study_flow import flow_table, study_flow
 from chimeralab.report.study_material import Material, Results, measure_of
 from chimeralab.report.study_sheets import plain_sheets
 from chimeralab.report.study_versions import models, software
-from chimeralab.report.study_words import glance, stability_lines, why_this_contrast
+from chimeralab.report.study_words import (
+    glance,
+    logrank_in_words,
+    stability_lines,
+    why_this_contrast,
+)
 from chimeralab.report.table import Table
 
 
@@ -52,6 +57,7 @@ def make_report(material: Material) -> Report:
         measure=measure_of(material.outcomes),
         unit=UNITS[measure_of(material.outcomes)],
         stability=list(stability_lines(results.analysis)) if results else [],
+        logrank=logrank_in_words(results.analysis.logrank) if results else "",
         why_this_contrast=why_this_contrast(results, material) if results else "",
         conversations=shown,
         methods=methods(material),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from chimeralab.report.study_figures import bucket_means
 from chimeralab.report.study_material import Material, Results
 from chimeralab.report.table import Table, flat, table
 
@@ -16,6 +17,8 @@ def plain_sheets(material: Material) -> Iterator[Table]:
     yield _sheet("logrank", _log_ranks(results))
     yield _sheet("rank_stability", _stability(results))
     yield _sheet("outlook", _outlook(results))
+    if results.runs.bucket is not None:
+        yield _sheet("buckets", _buckets(results))
     if results.curve is not None:
         yield _sheet("specification_curve", _specifications(results))
 
@@ -35,6 +38,12 @@ def _stability(results: Results) -> Iterator[dict[str, Any]]:
     for unit, held in (("prompt", found.by_seed), ("bucket", found.by_bucket)):
         if held is not None:
             yield {"unit": unit, "order": " > ".join(found.order), **held.as_dict()}
+
+
+def _buckets(results: Results) -> Iterator[dict[str, Any]]:
+    for bucket in bucket_means(results.analysis, results.runs):
+        for name, mean in zip(results.analysis.conditions, bucket.means, strict=True):
+            yield {"bucket": bucket.name, "condition": name, "mean": mean}
 
 
 def _outlook(results: Results) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ from chimeralab.analysis.comparisons import Comparison
 from chimeralab.analysis.conditions import ConditionSummary
 from chimeralab.analysis.episodes import AfterOnset
 from chimeralab.analysis.estimands import MEASURES, Measure
-from chimeralab.report.charts import turn_ticks
+from chimeralab.report.charts_survival import ticks_from_0
 from chimeralab.report.numbers import SHARE, UNITS, difference, estimate, number, p_value
 from chimeralab.report.table import Dash, Shown, Table, flat, known, table
 from chimeralab.stats.intervals import Interval
@@ -177,8 +177,7 @@ def all_contrasts(analysis: Analysis) -> Mapping[Measure, Table]:
 
 def at_risk(analysis: Analysis) -> Table:
     """How many runs were still followed without a collapse at some turns; the file has them all."""
-    last = int(max(turn for curve in analysis.curves.values() for turn in curve.turns))
-    ticks = [0, *turn_ticks(last, 300)[1:]]
+    ticks = ticks_from_0(int(analysis.settings.tau), 300)
     rows = [
         [name, *(f"{_followed(curve.turns, curve.at_risk, tick):,}" for tick in ticks)]
         for name, curve in analysis.curves.items()

@@ -1,7 +1,7 @@
 """Software and models of a study: which versions ran it, and which wrote the report."""
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -49,33 +49,36 @@ def _software(material: Material) -> Iterator[list[str]]:
 def models(material: Material) -> Table:
     """The models of the plan: what they are, as what they were declared, what they answered as."""
     with material.study.archive() as archive:
-        answered = list(
-            archive.rows(
-                "SELECT model, group_concat(DISTINCT reported_model) AS names, count(*) AS n "
-                "FROM attempts WHERE outcome = 'answered' GROUP BY model"
-            )
-        )
-    by_model = {row["model"]: row for row in answered}
-    rows = [
-        _model(name, subject, by_model.get(name, {}))
-        for name, subject in material.study.plan.models.items()
-    ]
+        answered = {row["model"]: row for row in archive.rows(_ANSWERED)}
+    subjects = material.study.plan.models.items()
+    raw = [_model(name, subject, answered.get(name, {})) for name, subject in subjects]
     headings = ("name", "is", "declared revision", "answered as", "answers")
-    keys = ("model", "is", "declared_revision", "answered_as", "answers")
-    raw = [
-        {key: None if isinstance(cell, Dash) else cell for key, cell in zip(keys, row, strict=True)}
-        for row in rows
-    ]
-    return table("models", headings, rows, raw, words=(0, 1, 2, 3))
+    return table("models", headings, [_cells(row) for row in raw], raw, words=(0, 1, 2, 3))
 
 
-def _model(name: str, subject: Subject, answered: dict[str, Any]) -> list[Shown]:
+_ANSWERED = """
+    SELECT model, group_concat(DISTINCT reported_model) AS names, count(*) AS n
+    FROM attempts WHERE outcome = 'answered' GROUP BY model
+"""
+
+
+def _model(name: str, subject: Subject, answered: Mapping[str, Any]) -> dict[str, Any]:
     settings = subject.part.settings
     what = getattr(settings, "model", None) or getattr(settings, "weights", None)
+    return {
+        "model": name,
+        "is": f"{subject.part.use}: {what}" if what else subject.part.use,
+        "declared_revision": subject.revision,
+        "answered_as": answered.get("names"),
+        "answers": answered.get("n", 0),
+    }
+
+
+def _cells(row: Mapping[str, Any]) -> list[Shown]:
     return [
-        name,
-        f"{subject.part.use}: {what}" if what else subject.part.use,
-        subject.revision or Dash("not declared"),
-        answered.get("names") or Dash("the model gives no name"),
-        f"{answered.get('n', 0):,}",
+        row["model"],
+        row["is"],
+        row["declared_revision"] or Dash("not declared"),
+        row["answered_as"] or Dash("the model gives no name"),
+        f"{row['answers']:,}",
     ]

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from chimeralab.analysis import Analysis
 from chimeralab.analysis.comparisons import Comparison
+from chimeralab.analysis.first_collapse import LogRankTest
 from chimeralab.analysis.ranks import Held
 from chimeralab.analysis.specifications import SpecificationCurve
 from chimeralab.rating.gate import ClaimScope, check_wording
+from chimeralab.report.charts_conditions import Bucket
 from chimeralab.report.claims import marked, scope_of
 from chimeralab.report.numbers import SHARE, UNITS, counted, difference, estimate, p_phrase
 from chimeralab.report.study_material import (
@@ -50,13 +52,13 @@ def _first(analysis: Analysis, scope: ClaimScope) -> str:
         )
     least = _share(analysis.conditions[order[-1]].mean, analysis, order[-1])
     return (
-        f"Of {counted(len(order), 'condition')}, {order[0]} had the largest share of turns "
+        f"Of {len(order)} conditions, {order[0]} had the largest share of turns "
         f"{marked(scope)}, {share} on average, and {order[-1]} the smallest, {least}."
     )
 
 
 def _share(mean: float, analysis: Analysis, name: str) -> str:
-    return estimate(mean, analysis.conditions[name].cluster_ci, SHARE)
+    return estimate(mean, analysis.conditions[name].cluster_ci, SHARE).removesuffix(" (–)")
 
 
 def _second(material: Material, results: Results) -> str:
@@ -115,6 +117,20 @@ def survival_in_words(analysis: Analysis) -> str:
     return f"Step lines of the runs that have not collapsed so far. At the end: {'; '.join(parts)}."
 
 
+def logrank_in_words(test: LogRankTest) -> str:
+    """The test of all curves against one another, its p beside the naive one."""
+    if test.chi2 is None:
+        return f"Log-rank test: –, {in_prompts(test.reasons['chi2'])}."
+    honest = f"{p_phrase(test.permutation_p)} by permutation within prompts"
+    if test.permutation_p is None:
+        honest = f"without a p by permutation, since {test.reasons['permutation_p']}"
+    return (
+        f"Log-rank test over {counted(len(test.conditions), 'condition')}: "
+        f"χ²({test.df}) = {test.chi2:.1f}, {honest}"
+        f" (naive, as if runs were independent: {p_phrase(test.p)})."
+    )
+
+
 def forest_in_words(comparisons: Sequence[Comparison]) -> str:
     """What the forest of differences shows."""
     parts = (
@@ -149,6 +165,18 @@ def held_in_words(held: Held) -> str:
     """
     ties = f", holds but for ties in {held.tied}" if held.tied else ""
     return f"it holds in {held.held}{ties} and is inverted somewhere in {held.inverted}"
+
+
+def buckets_in_words(conditions: Sequence[str], rows: Sequence[Bucket]) -> str:
+    """What the chart of buckets shows."""
+    parts = (f"{row.name}: {', '.join(_means(conditions, row))}" for row in rows)
+    return f"Mean share of collapsed turns by bucket of prompts. {'; '.join(parts)}."
+
+
+def _means(conditions: Sequence[str], row: Bucket) -> Iterator[str]:
+    for name, mean in zip(conditions, row.means, strict=True):
+        if mean is not None:
+            yield f"{name} {100 * mean:.0f} %"
 
 
 def why_this_contrast(results: Results, material: Material) -> str:
