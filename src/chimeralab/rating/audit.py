@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from chimeralab.rating.gate import Gate, GateOutcome, judge_gate
 from chimeralab.rating.label_table import LabelTable
 from chimeralab.rating.rubric import Label
 from chimeralab.records import Record
-from chimeralab.stats.panel import Panel
+from chimeralab.stats.panel import Panel, panel
 from chimeralab.stats.raters_panel import RaterPair, RatersPanel, raters_panel
 
 ONLY_FOR_TWO = "this compares two raters, and there are more: see pairs"
@@ -46,16 +47,20 @@ class Audit(Record):
         return pairs[0].panel if len(pairs) == 1 else None
 
 
-def audit(table: LabelTable, gate: Gate | None = None, *, seed: int = 0) -> Audit:
-    """Compare the raters. Without a declared gate, the customary one is shown but binds nobody."""
+def audit(
+    table: LabelTable, gate: Gate | None = None, *, seed: int = 0, may_be_silent: bool = False
+) -> Audit:
+    """Compare the raters. Without a declared gate, the customary one is shown but binds nobody.
+
+    A rater without a single label is refused, or, where a model was asked and gave none
+    (`may_be_silent`), leaves everything undefined, and the gate is not met.
+    """
     rng = np.random.default_rng(seed)
-    overall = raters_panel(table.labels, rng=rng, design=table.design)
-    strata = sorted(set(table.strata or ()))
+    overall = _compared(table, rng, may_be_silent=may_be_silent)
     panels, unrated = {}, {}
-    for name in strata:
+    for name in sorted(set(table.strata or ())):
         try:
-            part = table.keep(name)
-            panels[name] = raters_panel(part.labels, rng=rng, design=part.design)
+            panels[name] = _compared(table.keep(name), rng, may_be_silent=may_be_silent)
         except InputError as error:
             unrated[name] = str(error)
     return Audit(
@@ -69,6 +74,28 @@ def audit(table: LabelTable, gate: Gate | None = None, *, seed: int = 0) -> Audi
     )
 
 
+def _compared(table: LabelTable, rng: np.random.Generator, *, may_be_silent: bool) -> RatersPanel:
+    silent = [rater for rater, column in table.labels.items() if set(column) <= {None}]
+    if not silent or not may_be_silent or len(table.raters) < 2:
+        return raters_panel(table.labels, rng=rng, design=table.design)
+    why = f"rater '{silent[0]}' gave no label"
+    return RatersPanel(
+        raters=table.raters,
+        n_total=len(table.items),
+        n_valid=0,
+        n_complete=0,
+        missing={rater: column.count(None) for rater, column in table.labels.items()},
+        alpha=None,
+        alpha_ci=None,
+        fleiss=None,
+        pairs=tuple(
+            RaterPair(one, two, panel(table.labels[one], table.labels[two], rng=rng))
+            for one, two in combinations(table.raters, 2)
+        ),
+        reasons=dict.fromkeys(("alpha", "alpha_ci", "fleiss"), why),
+    )
+
+
 def audit_json(result: Audit) -> dict[str, Any]:
     """The audit as one JSON object: the figures of two raters at the top, of more under `pairs`."""
     return {
@@ -76,28 +103,28 @@ def audit_json(result: Audit) -> dict[str, Any]:
         "clustered": result.clustered,
         "weighted": result.weighted,
         "gate": result.gate.as_json(),
-        "by_stratum": {name: panel_json(panel) for name, panel in result.by_stratum.items()},
+        "by_stratum": {name: panel_json(part) for name, part in result.by_stratum.items()},
         "unrated_strata": dict(result.unrated_strata),
         "disagreements": [each.as_dict() for each in result.disagreements],
     }
 
 
-def panel_json(panel: RatersPanel) -> dict[str, Any]:
+def panel_json(raters: RatersPanel) -> dict[str, Any]:
     """A panel flat: the figures of the one pair there is, or None and a reason for each."""
-    figures, why = _figures(panel)
+    figures, why = _figures(raters)
     return {
-        "raters": list(panel.raters),
-        "n": panel.n_valid,
-        "n_valid": panel.n_valid,
-        "n_total": panel.n_total,
-        "n_complete": panel.n_complete,
-        "missing": dict(panel.missing),
+        "raters": list(raters.raters),
+        "n": raters.n_valid,
+        "n_valid": raters.n_valid,
+        "n_total": raters.n_total,
+        "n_complete": raters.n_complete,
+        "missing": dict(raters.missing),
         **figures,
-        "alpha": panel.alpha,
-        "alpha_ci": panel.alpha_ci,
-        "fleiss": panel.fleiss,
-        "reasons": {**why, **panel.reasons},
-        "pairs": [_pair_json(pair) for pair in panel.pairs if len(panel.pairs) > 1],
+        "alpha": raters.alpha,
+        "alpha_ci": raters.alpha_ci,
+        "fleiss": raters.fleiss,
+        "reasons": {**why, **raters.reasons},
+        "pairs": [_pair_json(pair) for pair in raters.pairs if len(raters.pairs) > 1],
     }
 
 
@@ -108,13 +135,13 @@ class Figures(NamedTuple):
     reasons: dict[str, str]
 
 
-def _figures(panel: RatersPanel) -> Figures:
+def _figures(raters: RatersPanel) -> Figures:
     """What compares two raters, and the reasons where it can't be given."""
-    figures = asdict(panel.pairs[0].panel)
+    figures = asdict(raters.pairs[0].panel)
     why = figures.pop("reasons")
     for name in ("n_valid", "n_total", "alpha"):
         figures.pop(name)
-    if len(panel.pairs) == 1:
+    if len(raters.pairs) == 1:
         return Figures(figures, why)
     return Figures(dict.fromkeys(figures), dict.fromkeys(figures, ONLY_FOR_TWO))
 

@@ -1,13 +1,17 @@
 """Labels of several raters on the same items: a column a rater, None where there is no label."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from chimeralab.errors import InputError
+from chimeralab.rating.ratings import Rating
 from chimeralab.rating.rubric import Label
 from chimeralab.records import Record
 from chimeralab.stats.agreement import Table2x2
 from chimeralab.stats.design import Design
+
+Fact = TypeVar("Fact", str, float)
 
 MOST_ITEMS = 1_000_000
 
@@ -75,3 +79,42 @@ def from_counts(table: Table2x2, raters: tuple[str, str] = ("first", "second")) 
         labels={rater: tuple(row[place] for row in rows) for place, rater in enumerate(raters)},
         nameless=True,
     )
+
+
+def from_ratings(
+    ratings: Iterable[Rating],
+    strata: Mapping[str, str] | None = None,
+    clusters: Mapping[str, str] | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> LabelTable:
+    """Ratings of any number of raters as one table; refuses an item that a rater rates twice."""
+    given: dict[str, dict[str, Rating]] = {}
+    for rating in ratings:
+        if given.setdefault(rating.rater, {}).setdefault(rating.item, rating) is not rating:
+            raise InputError(f"'{rating.rater}' rates '{rating.item}' twice; keep one of the two")
+    items = tuple(dict.fromkeys(item for rated in given.values() for item in rated))
+    return LabelTable(
+        items=items,
+        labels={
+            rater: tuple(rated[item].label if item in rated else None for item in items)
+            for rater, rated in given.items()
+        },
+        reasons={
+            rater: tuple(rated[item].reason if item in rated else "" for item in items)
+            for rater, rated in given.items()
+        },
+        strata=_column(items, strata, "stratum"),
+        clusters=_column(items, clusters, "cluster"),
+        weights=_column(items, weights, "weight"),
+    )
+
+
+def _column(
+    items: Sequence[str], facts: Mapping[str, Fact] | None, name: str
+) -> tuple[Fact, ...] | None:
+    if facts is None:
+        return None
+    missing = next((item for item in items if item not in facts), None)
+    if missing is not None:
+        raise InputError(f"item '{missing}' has no {name}")
+    return tuple(facts[item] for item in items)

@@ -1,11 +1,21 @@
 """The audit in words and in weights."""
 
+import asyncio
+
 import pytest
 
+from chimeralab.errors import InputError
+from chimeralab.models.embedded import EmbeddedSettings
+from chimeralab.models.seam import Sampling
 from chimeralab.rating.audit import audit, audit_json
 from chimeralab.rating.explain import explain
+from chimeralab.rating.gate import Gate
 from chimeralab.rating.gate_record import write_record
-from chimeralab.rating.label_table import LabelTable, from_counts
+from chimeralab.rating.label_table import LabelTable, from_counts, from_ratings
+from chimeralab.rating.llm import LlmRater, RaterSettings, rate_all
+from chimeralab.rating.ratings import Item, Rating
+from chimeralab.rating.rubric import load_rubric
+from chimeralab.rating.rules import rate_by_rules
 from chimeralab.stats.agreement import Table2x2
 
 
@@ -71,3 +81,44 @@ def test_text_of_others_can_not_break_the_record(tmp_path) -> None:
     page = (tmp_path / "gate-record.md").read_text(encoding="utf-8")
     assert "\n# Verdict" not in page
     assert "<script>" not in page.replace("\\<script\\>", "")
+
+
+def test_ratings_of_several_raters_make_a_table() -> None:
+    ratings = [Rating("a", "x", 1, "r1"), Rating("b", "x", 0, ""), Rating("a", "y", None, "r2")]
+    table = from_ratings(ratings, strata={"a": "p", "b": "q"})
+    assert table.labels == {"x": (1, 0), "y": (None, None)}
+    assert (table.strata, table.reasons["y"]) == (("p", "q"), ("r2", ""))
+    with pytest.raises(InputError, match="'x' rates 'a' twice"):
+        from_ratings([*ratings, Rating("a", "x", 0, "again")])
+    with pytest.raises(InputError, match="item 'b' has no weight"):
+        from_ratings(ratings, weights={"a": 2.0})
+
+
+def test_a_model_that_gave_no_label_fails_the_gate_instead_of_stopping_the_audit() -> None:
+    table = LabelTable(("a", "b"), {"rules": (1, 0), "tiny": (None, None)})
+    with pytest.raises(InputError, match="rater 'tiny' gave no label"):
+        audit(table, Gate())
+    result = audit(table, Gate(), may_be_silent=True)
+    assert (result.gate.passed, result.overall.n_valid) == (False, 0)
+    assert result.overall.missing == {"rules": 0, "tiny": 2}
+    assert audit_json(result)["kappa"] is None
+
+
+@pytest.mark.slow
+@pytest.mark.weights
+def test_the_embedded_model_rates_badly_and_the_gate_fails_as_it_should() -> None:
+    rubric = load_rubric()
+    items = [Item(example.title, example.turns) for example in rubric.examples[1:3]]
+
+    async def rate() -> list[Rating]:
+        model = EmbeddedSettings(cache_gb=1).open()
+        settings = RaterSettings(retries=0, sampling=Sampling(0.0, 1.0, 60))
+        try:
+            return await rate_all(LlmRater("smollm2", model, rubric, settings), items)
+        finally:
+            await model.close()
+
+    ratings = asyncio.run(rate())
+    assert all(rating.attempts for rating in ratings)
+    table = from_ratings([*(rate_by_rules(item, rubric) for item in items), *ratings])
+    assert not audit(table, Gate(), may_be_silent=True).gate.passed
