@@ -13,7 +13,7 @@ import numpy as np
 
 from chimeralab.analysis.trial_measures import Belief, beliefs, right_alone
 from chimeralab.analysis.trial_sessions import Estimated
-from chimeralab.sandbox.scored import Placed, Scored
+from chimeralab.sandbox.scored import Place, Placed, Scored
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.intervals import Interval, t_quantile
 
@@ -90,14 +90,19 @@ def overconfidence(trials: Iterable[Placed]) -> Estimated:
 
 def _recalls(trials: Iterable[Placed]) -> Occasions:
     found = [
-        (place.scenario, float(row.recall_correct), row.recall_lag, 1 / row.recall_options)
+        (
+            place.scenario,
+            float(row.recall_correct),
+            float(row.recall_lag or 0),
+            1 / row.recall_options,
+        )
         for place, row in trials
         if row.recall_correct is not None and row.recall_options
     ]
     return _occasions(found)
 
 
-def _taught(trials: Iterable[Placed]) -> list[tuple[object, Belief]]:
+def _taught(trials: Iterable[Placed]) -> list[tuple[Place, Belief]]:
     sessions: dict[str, list[Scored]] = {}
     places = {}
     for place, row in trials:
@@ -124,7 +129,8 @@ def _estimate(asked: Occasions, predict: Predict, within: Range) -> Estimated:
     def imbalance(value: float) -> Floats:
         chance = predict(value, asked.exposure)
         expected = chance + (1 - chance) * asked.guess
-        return np.bincount(code, weights=asked.observed - expected, minlength=len(names))
+        sums: Floats = np.bincount(code, weights=asked.observed - expected).astype(np.float64)
+        return sums
 
     reach = t_quantile(len(names) - 1)
     rising = imbalance(within.high).sum() > imbalance(within.low).sum()

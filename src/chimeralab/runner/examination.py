@@ -62,9 +62,9 @@ class Examination:
         """Put on record what the subject is about to be shown, once for each stressor."""
         journal, talk = self._room.journal, self._talk.id
         known = {event.kind for event in journal.events(talk) if event.turn == ask.turn}
-        shown = script.asked(ask.turn, [turn.text for turn in said], ask.aside.get("alone"))
+        scene = script.scene(ask.turn, [turn.text for turn in said], ask.aside.get("alone"))
         by_stressor: dict[str, list[dict[str, Any]]] = {}
-        for injection in shown.scene.injections:
+        for injection in scene.injections:
             detail = injection.as_dict()
             by_stressor.setdefault(detail.pop("stressor"), []).append(detail)
         for stressor in by_stressor.keys() - known:

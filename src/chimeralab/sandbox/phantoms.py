@@ -88,7 +88,8 @@ class PhantomSubject:
             return "Hello."
         if request.probe in ("confidence", "belief"):
             return f"{self._stated(request, key):.6f}"
-        return self._mind(request, key, request.messages, request.probe).answer
+        seen = request.messages[:-2] if request.probe == "recall" else request.messages
+        return self._mind(request, key, seen, request.probe).answer
 
     def _stated(self, request: Request, key: Key) -> float:
         said = request.messages[-2].content

@@ -115,7 +115,7 @@ def score(
     """The row of a turn, from its answer and the replies to its probes."""
     step, read = script.course.step(turn), _Reader(scorer)
     question = step.question
-    scene = script.asked(turn, answers, probed.get("alone")).scene
+    scene = script.scene(turn, answers, probed.get("alone"))
     response = read.choice(answers[turn - 1], question)
     bias = bool(question.bias) or is_pushed(script, turn, scene)
     together = step.consensus is not None

@@ -5,7 +5,7 @@ session that was broken off goes on exactly as it would have gone.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from chimeralab.models.seam import Message
@@ -13,6 +13,7 @@ from chimeralab.records import Record
 from chimeralab.sandbox.course import Course, Step
 from chimeralab.sandbox.evidence import evidence_line
 from chimeralab.sandbox.probes import Probe, probe_text, probes_of, question_text, read_choice
+from chimeralab.sandbox.scenarios.items import Question
 from chimeralab.sandbox.scene import Exchange, Line, Moment, Scene, messages
 from chimeralab.sandbox.stressors import Infallibility, Sham, Stressor
 
@@ -59,10 +60,16 @@ class Script(Record):
     seed: int
     probes: tuple[Probe, ...]
     strength: float = Infallibility().strength
+    # What was said at a turn, and what solves it, never changes: both are worked out once.
+    _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def asked(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Shown:
         """A turn's question after the answers before it; `alone` is the reply to that probe."""
         return self._put(turn, answers, alone, self.arm.parts)
+
+    def scene(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Scene:
+        """What the subject has before it at a turn, and what was done to it."""
+        return self._staged(self._moment(turn, answers, alone), answers, self.arm.parts)
 
     def fork(self, turn: int, answers: Sequence[str], probe: Probe, probed: Probed) -> Shown:
         """What is asked aside at a turn: without the others, or after the answer of that turn."""
@@ -75,7 +82,7 @@ class Script(Record):
             Message("user", probe_text(probe, step) or ""),
         )
         question = step.recall if probe == "recall" and step.recall else step.question
-        return Shown((*shown.messages, *more), _key(question, self.course, turn), shown.scene)
+        return Shown((*shown.messages, *more), self._key(question, turn), shown.scene)
 
     def probes_at(self, turn: int) -> tuple[Probe, ...]:
         return probes_of(self.course.step(turn), self.probes)
@@ -97,12 +104,21 @@ class Script(Record):
         parts: tuple[Stressor, ...],
     ) -> Shown:
         """A turn's question under some of the stressors; the past stands as it was."""
-        step = self.course.step(turn)
+        scene = self._staged(self._moment(turn, answers, alone), answers, parts)
+        return Shown(messages(scene), self._key(self.course.step(turn).question, turn), scene)
+
+    def _moment(self, turn: int, answers: Sequence[str], alone: str | None) -> Moment:
+        options = self.course.step(turn).question.options
+        own = None if alone is None else read_choice(alone, options)
         chosen = self._chosen(answers[: turn - 1])
-        own = None if alone is None else read_choice(alone, step.question.options)
-        moment = Moment(self.course, turn, self.seed, chosen, self._strength, own)
-        scene = self._staged(moment, answers, parts)
-        return Shown(messages(scene), _key(step.question, self.course, turn), scene)
+        return Moment(self.course, turn, self.seed, chosen, self._strength, own)
+
+    def _key(self, question: Question, turn: int) -> dict[str, Any]:
+        place = turn, question.id
+        if place not in self._known:
+            self._known[place] = solution(question, self.course, turn)
+        key: dict[str, Any] = self._known[place]
+        return key
 
     def _chosen(self, answers: Sequence[str]) -> tuple[str | None, ...]:
         steps = zip(answers, self.course.steps, strict=False)
@@ -110,7 +126,7 @@ class Script(Record):
 
     def _staged(self, moment: Moment, answers: Sequence[str], parts: tuple[Stressor, ...]) -> Scene:
         past = tuple(
-            replace(self._heard(_earlier(moment, turn)).present, answer=answers[turn - 1])
+            replace(self._heard(_earlier(moment, turn)), answer=answers[turn - 1])
             for turn in range(1, moment.turn)
         )
         scene = Scene(self.course.opening, past, self._plain(moment.step, moment.turn))
@@ -120,12 +136,16 @@ class Script(Record):
             scene = self.arm.countermeasure.apply(scene, moment)
         return scene
 
-    def _heard(self, moment: Moment) -> Scene:
-        """An earlier turn as it was put: with what was said then, without what was forgotten."""
-        scene = Scene("", (), self._plain(moment.step, moment.turn))
-        for part in self.arm.parts:
-            scene = part.apply(scene, moment)
-        return scene
+    def _heard(self, moment: Moment) -> Exchange:
+        """An earlier turn as it was put: with what was said then, whatever is forgotten since."""
+        place = moment.turn, moment.chosen
+        if place not in self._known:
+            scene = Scene("", (), self._plain(moment.step, moment.turn))
+            for part in self.arm.parts:
+                scene = part.apply(scene, moment)
+            self._known[place] = scene.present
+        heard: Exchange = self._known[place]
+        return heard
 
     def _plain(self, step: Step, turn: int) -> Exchange:
         told = tuple(Line("fact", fact.text, fact) for fact in step.told)
@@ -138,7 +158,7 @@ def _earlier(moment: Moment, turn: int) -> Moment:
     return moment._replace(turn=turn, chosen=moment.chosen[: turn - 1], alone=None)
 
 
-def _key(question: Any, course: Course, turn: int) -> dict[str, Any]:
+def solution(question: Question, course: Course, turn: int) -> dict[str, Any]:
     """The solution of a question, for subjects whose behaviour is set beforehand."""
     facts = {fact.id: fact for fact in course.told_before(turn + 1)}
     return {

@@ -1,0 +1,121 @@
+"""The plan of a trial: one line for a design, every dose checked, scenarios in the lock."""
+
+from pathlib import Path
+
+import pytest
+
+from chimeralab.errors import InputError
+from chimeralab.study import Study
+from chimeralab.study.lock import LockError
+
+PLAN = """
+[study]
+name = "trial"
+kind = "trial"
+[models.p]
+use = "subject"
+[trial]
+subjects = ["p"]
+factorial = ["amnesia", "infallibility", "conformity"]
+[stressors.amnesia]
+frequency = 0.5
+[scenarios]
+use = "ledger"
+number = 2
+recall = 4
+inference = 2
+novel = 1
+"""
+
+
+def study(folder: Path, *changes: tuple[str, str]) -> Study:
+    text = PLAN
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    folder.mkdir(exist_ok=True)
+    (folder / "plan.toml").write_text(text)
+    return Study(folder)
+
+
+def test_a_factorial_is_one_line_and_has_its_control_and_sham(tmp_path):
+    arms = study(tmp_path).plan.trial.arms
+    assert len(arms) == 9
+    assert arms["control"].stressors == {}
+    assert {arm.cell for arm in arms.values()} == {
+        *(f"{n:03b}" for n in range(8)),
+        "sham",
+    }
+    assert arms["amnesia+infallibility"].stressors["amnesia"].frequency == 0.5
+
+
+def test_a_dose_design_is_one_line(tmp_path):
+    line = "dose = { conformity.size = [0, 3, 7] }"
+    plan = study(tmp_path, ('factorial = ["amnesia", "infallibility", "conformity"]', line),
+                 ("[stressors.amnesia]\nfrequency = 0.5\n", "")).plan  # fmt: skip
+    doses = {name: arm.dose for name, arm in plan.trial.arms.items() if arm.dose is not None}
+    assert doses == {"conformity-size-0": 0, "conformity-size-3": 3, "conformity-size-7": 7}
+
+
+def test_countermeasures_stand_beside_the_bare_arm(tmp_path):
+    plan = study(tmp_path, ("factorial =", 'measures = ["ledger"]\nfactorial =')).plan
+    assert {"amnesia", "amnesia-with-ledger"} <= plan.trial.arms.keys()
+
+
+def test_several_subjects_go_through_every_arm(tmp_path):
+    both = ('subjects = ["p"]', 'subjects = ["p", "q"]')
+    plan = study(tmp_path, both, ("[trial]", '[models.q]\nuse = "subject"\n[trial]')).plan
+    assert {"p.control", "q.control", "q.sham"} <= plan.conditions.keys()
+
+
+def test_sessions_of_one_scenario_have_the_same_seeds_under_every_arm(tmp_path):
+    talks = study(tmp_path).talks
+    assert len(talks) == 9 * 2
+    for scenario in ("ledger-1", "ledger-2"):
+        same = [talk for talk in talks if talk.prompt.id == scenario]
+        assert len({talk.seed_for(3) for talk in same}) == 1
+        assert len({talk.script.seed for talk in same}) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("frequency = 0.5", "frequency = 1.5"), r"\[stressors.amnesia\] frequency = 1.5"),
+        (("frequency = 0.5", "frequenzy = 0.5"), "did you mean 'frequency'"),
+        (("frequency = 0.5", "duration = 0"), r"\[stressors.amnesia\] duration = 0"),
+        (("frequency = 0.5", 'mode = "erase"'), r"\[stressors.amnesia\] mode"),
+        (("[stressors.amnesia]", "[stressors.amnezia]"), "did you mean 'amnesia'"),
+        (('"infallibility", "conf', '"infalibility", "conf'), "did you mean 'infallibility'"),
+        (("factorial =", "dose = { conformity.size = [21] }\nfactorial ="), "conformity size = 21"),
+        (("factorial =", "dose = { conformity.sise = [2] }\nfactorial ="), "did you mean 'size'"),
+        (("factorial =", 'measures = ["notes"]\nfactorial ='), "unknown countermeasure 'notes'"),
+        (('subjects = ["p"]', 'subjects = ["x"]'), "unknown model 'x'"),
+        (('use = "ledger"', 'use = "legder"'), "did you mean 'ledger'"),
+        (("recall = 4", "recall = -1"), "recall is -1"),
+        (("[scenarios]", "[layout]\nconsensus = 0\n[scenarios]"), "conformity.* never acts"),
+        (("[scenarios]", "[metrics]\nmci = [0.5, 0.5, 0.5]\n[scenarios]"), "sum to 1"),
+        (("[scenarios]", "[conversation]\nturns = 3\n[scenarios]"), "turns is not for trials"),
+        (("[scenarios]", "[prompts]\n[scenarios]"), r"unknown table \[prompts\]"),
+        (("[scenarios]", "[arms.control]\n[scenarios]"), "every trial has this arm"),
+    ],
+)
+def test_what_is_wrong_with_a_trial_is_said_in_one_sentence(tmp_path, change, said):
+    with pytest.raises(InputError, match=said):
+        _ = study(tmp_path, change).plan
+
+
+def test_the_lock_holds_the_scenarios_as_they_will_be_put(tmp_path):
+    lock = study(tmp_path).freeze()
+    courses = lock.resolved["trial"]["courses"]
+    assert [course["id"] for course in courses] == ["ledger-1", "ledger-2"]
+    asked = courses[0]["steps"][0]["question"]
+    assert asked["prompt"]
+    assert asked["truth"] in asked["options"]
+
+
+def test_a_generator_that_makes_other_scenarios_breaks_the_lock(tmp_path, monkeypatch):
+    study(tmp_path).freeze()
+    monkeypatch.setattr("chimeralab.sandbox.layout.OPENING", "Hello.")
+    monkeypatch.setattr("chimeralab.sandbox.scenarios.ledger_world.TOWNS", ("Rome", "Oslo") * 6)
+    with pytest.raises(LockError, match="courses"):
+        study(tmp_path).checked_lock()
