@@ -138,6 +138,45 @@ MIGRATIONS = (
         PRIMARY KEY (trajectory, trial)
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE raters (
+        id TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        identity TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE ratings (
+        trajectory TEXT NOT NULL REFERENCES trajectories (id),
+        rater TEXT NOT NULL REFERENCES raters (id),
+        label INTEGER CHECK (label IN (0, 1)),
+        reason TEXT NOT NULL,
+        turns TEXT NOT NULL,
+        step TEXT,
+        kinds TEXT NOT NULL,
+        noted TEXT NOT NULL,
+        attempts TEXT NOT NULL,
+        text_sha256 TEXT NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (trajectory, rater)
+    ) WITHOUT ROWID;
+    CREATE TABLE samples (
+        name TEXT PRIMARY KEY,
+        kind TEXT NOT NULL CHECK (kind IN ('calibration', 'gate')),
+        sample TEXT NOT NULL,
+        drawn_by TEXT NOT NULL,
+        drawn TEXT NOT NULL,
+        used TEXT,
+        labels_sha256 TEXT,
+        passed INTEGER
+    ) WITHOUT ROWID;
+    CREATE TRIGGER a_gate_sample_is_used_once BEFORE UPDATE ON samples
+    WHEN old.used IS NOT NULL OR new.kind != old.kind OR new.sample != old.sample
+    BEGIN SELECT RAISE(ABORT, 'a gate sample is used once'); END;
+    CREATE TABLE packets (
+        name TEXT PRIMARY KEY,
+        packet TEXT NOT NULL,
+        made TEXT NOT NULL
+    ) WITHOUT ROWID;
+    """,
 )
 
 

@@ -103,12 +103,18 @@ def make_plan(tables: Mapping[str, Any], folder: Path) -> Plan:
         detector=_detector(tables.get("detector", {}), folder),
         run=read_record(RunTable, tables.get("run", {}), "[run]"),
         extras={
-            name: read_record(cls, tables.get(name, {}), f"[{name}]")
+            name: _extra(cls, tables.get(name, {}), f"[{name}]", folder)
             for name, cls in EXTRA_TABLES.items()
         },
     )
     _check_together(plan)
     return plan
+
+
+def _extra(cls: type, table: Any, place: str, folder: Path) -> Any:
+    """A table of a later step; one that names a file is told in which folder it lies."""
+    read: Any = read_record(cls, table, place)
+    return read.within(folder) if hasattr(read, "within") else read
 
 
 def _selfplay(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -236,6 +242,7 @@ def _check_together(plan: Plan) -> None:
     """What no table can know of the others."""
     buckets = {prompt.bucket for prompt in plan.prompts}
     plan.extras["outcomes"].check(plan.conditions, buckets)
+    plan.extras["gate"].check(plan.models)
     if plan.run.max_cost is not None:
         refuse_unpriced(plan)
     if plan.needs_guard and getattr(plan.detector.settings, "marking", "causal") != "causal":

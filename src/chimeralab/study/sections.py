@@ -9,6 +9,7 @@ from chimeralab.analysis.estimands import Outcomes
 from chimeralab.models.seam import Sampling
 from chimeralab.records import Record
 from chimeralab.runner import Price
+from chimeralab.study.rating_sections import GateTable, RatersTable, RubricTable
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Count = Annotated[int, Field(ge=1)]
@@ -88,6 +89,11 @@ class RunTable(Record):
     retry_wait: Annotated[float, Field(ge=0)] = 1.0
 
 
-# Tables that later steps read are named here, each with its record: {"gate": Gate}. They become
-# part of the lock like all others, and `plan.extras["gate"]` holds them.
-EXTRA_TABLES: dict[str, type] = {"outcomes": Outcomes}
+# Tables that later steps read are named here, each with its record. They become part of the lock
+# like all others, and `plan.extras["gate"]` holds them.
+EXTRA_TABLES: dict[str, type] = {
+    "outcomes": Outcomes,
+    "rubric": RubricTable,
+    "raters": RatersTable,
+    "gate": GateTable,
+}

@@ -126,25 +126,25 @@ def test_a_database_from_the_future_is_refused(make_study):
 def test_an_older_database_is_brought_up_to_date(make_study, monkeypatch):
     study = make_study()
     run_study(study)
-    later = (*database_module.MIGRATIONS, "CREATE TABLE ratings (id INTEGER PRIMARY KEY)")
+    later = (*database_module.MIGRATIONS, "CREATE TABLE later (id INTEGER PRIMARY KEY)")
     monkeypatch.setattr(database_module, "MIGRATIONS", later)
     with pytest.raises(StoreError, match="older"):
         Archive(study.store_path)
     store = Store(study.store_path)
-    assert store._db.execute("SELECT count(*) FROM ratings").fetchone() == (0,)
+    assert store._db.execute("SELECT count(*) FROM later").fetchone() == (0,)
     assert store.turns_stored() == 48
     store.close()
 
 
 def test_a_migration_happens_wholly_or_not_at_all(tmp_path, monkeypatch):
     Store(tmp_path / "study.db").close()
-    broken = (*database_module.MIGRATIONS, "CREATE TABLE ratings (id); CREATE TABLE turns (id)")
+    broken = (*database_module.MIGRATIONS, "CREATE TABLE later (id); CREATE TABLE turns (id)")
     monkeypatch.setattr(database_module, "MIGRATIONS", broken)
     with pytest.raises(StoreError):
         Store(tmp_path / "study.db")
     monkeypatch.undo()
     with Archive(tmp_path / "study.db") as archive:
-        assert archive.value("SELECT count(*) FROM sqlite_master WHERE name = 'ratings'") == 0
+        assert archive.value("SELECT count(*) FROM sqlite_master WHERE name = 'later'") == 0
 
 
 def test_a_full_disk_is_told_and_loses_nothing(make_study):
