@@ -1,9 +1,10 @@
-"""A trial from its plan to its analysis: on phantoms, killed, offline, and on the embedded model."""
+"""A trial from its plan to its analysis: on phantoms, killed, offline, and on a real model."""
 
 import json
 import multiprocessing
 import random
 import socket
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from chimeralab.pipeline import analyse_trial, run
 from chimeralab.runner import RunStarted, TrialScored
 from chimeralab.sandbox.hooks import POINTS, Hooks
 from chimeralab.study import RunOptions, Study, run_study
+from chimeralab.study.export import export_study
+from chimeralab.study.forecast import forecast
 from chimeralab.study.scaffold import new_study, templates
 from chimeralab.study.trial_rows import stored_trials
 from chimeralab.study.verify import verify_study
@@ -138,6 +141,43 @@ def test_without_its_probes_a_session_says_the_same(tmp_path):
     assert all(r.confidence is None for _, r in rows(bare))
 
 
+def test_the_forecast_is_what_a_trial_asks_at_the_most(tmp_path):
+    study = make_trial(tmp_path / "trial")
+    expected = forecast(study.plan)
+    run_study(study)
+    with study.archive() as archive:
+        calls = archive.value("SELECT count(*) FROM attempts")
+        words = archive.value("SELECT sum(prompt_tokens) FROM attempts")
+    assert expected.calls == calls
+    assert words < expected.loads[0].prompt_tokens
+
+
+def test_a_trial_that_is_tampered_with_is_found_out(tmp_path):
+    study = make_trial(tmp_path / "trial", number=1)
+    run_study(study)
+    assert not verify_study(study).findings
+    with sqlite3.connect(study.store_path) as db:
+        db.execute(
+            "UPDATE trials SET correct = 1 - correct WHERE trial = 4 AND trajectory LIKE 'c%'"
+        )
+        db.execute("DELETE FROM probes WHERE turn = 5 AND trajectory LIKE 'sham%'")
+    found = [str(finding) for finding in verify_study(study).findings]
+    assert any("trial 4 is not what its answers make of it" in line for line in found)
+    assert any("turn 5 lacks the reply to its probe" in line for line in found)
+
+
+def test_a_trial_can_be_replayed_and_exported(tmp_path):
+    study = make_trial(tmp_path / "trial", number=1)
+    run_study(study)
+    replay = make_trial(tmp_path / "again", 'use = "replay"\nstudy = "../trial"', number=1)
+    run_study(replay)
+    assert rows(replay) == rows(study)
+    written = {path.name for path in export_study(study, "csv", tmp_path / "out")}
+    assert {"trials.csv", "probes.csv"} <= written
+    lines = (tmp_path / "out" / "trials.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(rows(study))
+
+
 def test_hooks_hear_every_point_and_live_rows_are_the_stored_ones(tmp_path):
     study, hooks, seen, live = make_trial(tmp_path / "trial"), Hooks(), [], []
     for point in POINTS:
@@ -233,6 +273,8 @@ def test_every_template_is_a_valid_plan(tmp_path, name):
 def test_the_embedded_model_goes_through_a_trial(tmp_path):
     design = 'each = ["amnesia"]\nprobes = ["confidence"]\nsham = false'
     study = make_trial(tmp_path / "trial", 'use = "embedded"', design, number=1)
+    plan = study.plan_path.read_text()
+    study.plan_path.write_text(plan.replace("recall = 5", "recall = 2"))
     assert run_study(study).complete
     found = rows(study)
     assert len(found) == 2 * study.plan.conversation.turns

@@ -11,11 +11,12 @@ from chimeralab.records import Record
 
 # The last thing that happened at a turn: the reply that became it, else how it failed.
 _LAST = """
-    SELECT a.outcome, a.reason, coalesce(t.text, a.rejected_text) AS text, t.finish,
+    SELECT a.outcome, a.reason, coalesce(t.text, p.text, a.rejected_text) AS text, t.finish,
         a.prompt_tokens, a.completion_tokens, a.reported_model
-    FROM attempts a LEFT JOIN turns t ON t.attempt = a.id
-    WHERE a.trajectory = ? AND a.turn = ? AND a.outcome NOT IN ('interrupted', 'cancelled')
-    ORDER BY t.attempt IS NULL, a.id DESC LIMIT 1
+    FROM attempts a LEFT JOIN turns t ON t.attempt = a.id LEFT JOIN probes p ON p.attempt = a.id
+    WHERE a.trajectory = ? AND a.turn = ? AND a.probe = ?
+        AND a.outcome NOT IN ('interrupted', 'cancelled')
+    ORDER BY t.attempt IS NULL AND p.attempt IS NULL, a.id DESC LIMIT 1
 """
 
 
@@ -49,7 +50,8 @@ class ReplayModel:
         if not request.conversation:
             return Reply("Hello.", cost=0.0)  # asked only whether it is there
         try:
-            row = self._db.execute(_LAST, (request.conversation, request.turn)).fetchone()
+            place = (request.conversation, request.turn, request.probe)
+            row = self._db.execute(_LAST, place).fetchone()
         except sqlite3.DatabaseError as error:
             raise InputError(f"{self._path} can't be replayed: {error}") from error
         if row is None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 from chimeralab.errors import InputError
 from chimeralab.files import Columns, open_table, replacing
 from chimeralab.readers.plain import dumps
+from chimeralab.sandbox.scored import Scored
 from chimeralab.study.archive import Archive
 from chimeralab.study.folder import Study
 
@@ -18,6 +19,11 @@ _TALK: Columns = {
     "prompt": str,
     "bucket": str,
     "repeat": int,
+}
+OF_TRIALS = ("trials", "probes")
+TRIAL_COLUMNS: Columns = {
+    name: next(kind for kind in (bool, int, float, str) if kind in (hint, *get_args(hint)))
+    for name, hint in get_type_hints(Scored).items()
 }
 TABLES: dict[str, Columns] = {
     "trajectories": {
@@ -54,6 +60,7 @@ TABLES: dict[str, Columns] = {
         "run": int,
         **_TALK,
         "turn": int,
+        "probe": str,
         "model": str,
         "outcome": str,
         "reason": str,
@@ -71,6 +78,8 @@ TABLES: dict[str, Columns] = {
         "seconds": float,
     },
     "events": {**_TALK, "turn": int, "kind": str, "detail": str, "at": str},
+    "trials": {**_TALK, **TRIAL_COLUMNS},
+    "probes": {**_TALK, "turn": int, "probe": str, "text": str},
     "runs": {
         "id": int,
         "pid": int,
@@ -98,6 +107,14 @@ _QUERIES = {
         "SELECT c.condition, c.prompt, c.bucket, c.repeat, e.* FROM events e "
         "JOIN trajectories c ON c.id = e.trajectory ORDER BY e.id"
     ),
+    "trials": (
+        "SELECT c.condition, c.prompt, c.bucket, c.repeat, t.* FROM trials t "
+        "JOIN trajectories c ON c.id = t.trajectory ORDER BY c.position, t.trial"
+    ),
+    "probes": (
+        "SELECT c.condition, c.prompt, c.bucket, c.repeat, p.* FROM probes p "
+        "JOIN trajectories c ON c.id = p.trajectory ORDER BY c.position, p.turn"
+    ),
     "runs": "SELECT * FROM runs ORDER BY id",
 }
 
@@ -112,7 +129,9 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
         return (_write_conversations(study, folder / "trajectories.jsonl"),)
     with study.archive() as archive:
         return tuple(
-            _write_table(archive, study, name, folder / f"{name}.{kind}") for name in TABLES
+            _write_table(archive, study, name, folder / f"{name}.{kind}")
+            for name in TABLES
+            if study.plan.trial is not None or name not in OF_TRIALS
         )
 
 

@@ -8,6 +8,7 @@ from chimeralab.runner import Prompt, Rules, Speaker
 from chimeralab.stats.planning import VarianceComponents, detectable_difference
 from chimeralab.study.plan import Condition, Plan
 from chimeralab.study.subjects import Greeting
+from chimeralab.study.trial_forecast import asked_at_most
 
 # Chat templates wrap every message in a few tokens of their own.
 TOKENS_A_MESSAGE = 8
@@ -55,6 +56,29 @@ def forecast(plan: Plan, greetings: Sequence[Greeting] = ()) -> Forecast:
 
 
 def _load(plan: Plan, model: str) -> Load:
+    counts = _selfplay_counts if plan.trial is None else _trial_counts
+    calls, prompt_tokens, completion_tokens = counts(plan, model)
+    price = plan.models[model].price
+    cost = price.of(prompt_tokens, completion_tokens) if price else None
+    return Load(model, calls, prompt_tokens, completion_tokens, cost)
+
+
+def _trial_counts(plan: Plan, model: str) -> tuple[int, int, int]:
+    """Calls, prompt tokens and reply tokens of a subject's sessions, probes included."""
+    assert plan.trial is not None
+    asked = asked_at_most(plan.trial, model)
+    lengths = [
+        condition.speakers[0].sampling.max_tokens
+        for condition in plan.conditions.values()
+        if condition.speakers[0].model == model
+    ]
+    longest, repeats = max(lengths, default=0), plan.conversation.repeats
+    messages = 2 * asked.answers_shown + asked.calls
+    prompt = asked.prompt_bytes + longest * asked.answers_shown + TOKENS_A_MESSAGE * messages
+    return repeats * asked.calls, repeats * prompt, repeats * asked.calls * longest
+
+
+def _selfplay_counts(plan: Plan, model: str) -> tuple[int, int, int]:
     calls = prompt_tokens = completion_tokens = 0
     rules, repeats = plan.conversation, plan.conversation.repeats
     for condition in plan.conditions.values():
@@ -67,9 +91,7 @@ def _load(plan: Plan, model: str) -> Load:
             completion_tokens += times * speaker.sampling.max_tokens
             prompt_tokens += times * _history(condition, turn)
             prompt_tokens += repeats * _seeds(plan.prompts, speaker, condition, rules)
-    price = plan.models[model].price
-    cost = price.of(prompt_tokens, completion_tokens) if price else None
-    return Load(model, calls, prompt_tokens, completion_tokens, cost)
+    return calls, prompt_tokens, completion_tokens
 
 
 def _speaker(condition: Condition, turn: int) -> Speaker:

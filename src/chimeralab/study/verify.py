@@ -11,6 +11,7 @@ from chimeralab.study.archive import Archive, Row
 from chimeralab.study.chain import link, opening
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import Lock, LockError, differences, digest, resolve
+from chimeralab.study.trial_verify import misscored
 
 
 class Finding(NamedTuple):
@@ -89,6 +90,8 @@ def _store_findings(archive: Archive, study: Study, lock: Lock | None) -> Iterat
         else:
             yield Finding(row["id"], "in the store, but not planned")
     yield from _attempt_findings(archive)
+    if study.plan.trial is not None:
+        yield from (Finding(*found) for found in misscored(study, archive))
 
 
 def _talk_findings(row: Row, talk: Talk, turns: list[Row]) -> Iterator[Finding]:
@@ -135,6 +138,10 @@ _LONE_ATTEMPTS = """
     SELECT a.trajectory, a.turn, 'was answered, but is not there' AS problem FROM attempts a
     LEFT JOIN turns t ON t.attempt = a.id AND t.trajectory = a.trajectory AND t.turn = a.turn
     WHERE a.outcome = 'answered' AND a.probe = '' AND t.attempt IS NULL
+    UNION ALL
+    SELECT a.trajectory, a.turn, 'lacks the reply to its probe ' || a.probe FROM attempts a
+    LEFT JOIN probes p ON p.attempt = a.id
+    WHERE a.outcome = 'answered' AND a.probe != '' AND p.attempt IS NULL
     UNION ALL
     SELECT t.trajectory, t.turn, 'is there, but was never answered' FROM turns t
     LEFT JOIN attempts a ON a.id = t.attempt AND a.outcome = 'answered'
