@@ -22,6 +22,12 @@ class Ran(NamedTuple):
         """Standard output as JSON lines."""
         return [json.loads(line) for line in self.out.splitlines()]
 
+    @property
+    def json(self) -> dict[str, Any]:
+        """Standard output as one JSON object."""
+        result: dict[str, Any] = json.loads(self.out)
+        return result
+
 
 @pytest.fixture
 def chimera(

@@ -2,14 +2,12 @@
 
 import csv
 import json
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from chimeralab.cli import main as command
 from chimeralab.rating.rubric import BUILT_IN, lock_of
 
 CONDITIONS = {
@@ -23,43 +21,6 @@ KEYS = (
     " pabak_ci ac1 alpha prevalence_index bias_index kappa_max positive_agreement"
     " negative_agreement gate by_stratum"
 ).split()
-
-
-class Ran(NamedTuple):
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        result: dict[str, Any] = json.loads(self.out)
-        return result
-
-
-@pytest.fixture
-def chimera(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., Ran]:
-    """Runs the command in this process and gives its exit code and output."""
-    for name, place in {"audit": "audit:audit", "rubric": "rubric:rubric"}.items():
-        monkeypatch.setitem(command.COMMANDS, name, command.Entry(place, ""))
-    planning = command.Entry("plan_ratings:plan_ratings", "")
-    monkeypatch.setitem(command.COMMANDS, "plan-ratings", planning)
-
-    def run(*arguments: object) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["chimera", *map(str, arguments)])
-        try:
-            command.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.err
-        return Ran(code, captured.out, captured.err)
-
-    return run
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, object]]) -> Path:
@@ -92,7 +53,7 @@ def rate(item: str, **labels: object) -> list[dict[str, object]]:
     return [{"item": item, "rater": rater, "label": label} for rater, label in labels.items()]
 
 
-def test_table_gives_the_published_panel(chimera: Callable[..., Ran]) -> None:
+def test_table_gives_the_published_panel(chimera: Callable[..., Any]) -> None:
     ran = chimera("audit", "--table", 157, 7, 6, 10, "--json")
     assert ran.code == 0
     assert set(KEYS) <= ran.json.keys()
@@ -103,7 +64,7 @@ def test_table_gives_the_published_panel(chimera: Callable[..., Ran]) -> None:
     assert (ran.json["gate"]["declared"], ran.json["gate"]["passed"]) == (False, False)
 
 
-def test_people_are_told_why_kappa_is_low_and_what_pabak_hides(chimera: Callable[..., Ran]) -> None:
+def test_people_are_told_why_kappa_is_low_and_what_pabak_hides(chimera: Callable[..., Any]) -> None:
     text = " ".join(chimera("audit", "--table", 157, 7, 6, 10).out.split())
     assert "167 of 180 items (92.8 %)" in text
     assert "why kappa is low although agreement is high" in text
@@ -112,7 +73,7 @@ def test_people_are_told_why_kappa_is_low_and_what_pabak_hides(chimera: Callable
 
 
 def test_file_gives_the_published_panel_for_each_condition(
-    chimera: Callable[..., Ran], study: Path
+    chimera: Callable[..., Any], study: Path
 ) -> None:
     result = chimera("audit", study, "--json").json
     assert round(result["kappa"], 4) == 0.5663
@@ -126,7 +87,7 @@ def test_file_gives_the_published_panel_for_each_condition(
 
 
 def test_json_lines_are_read_like_csv(
-    chimera: Callable[..., Ran], study: Path, tmp_path: Path
+    chimera: Callable[..., Any], study: Path, tmp_path: Path
 ) -> None:
     lines = tmp_path / "ratings.jsonl"
     lines.write_text("\n".join(json.dumps(row) for row in study_rows()), encoding="utf-8")
@@ -151,12 +112,12 @@ def test_json_lines_are_read_like_csv(
     ],
 )
 def test_exit_code_tells_whether_the_gate_was_met(
-    chimera: Callable[..., Ran], options: tuple[object, ...], code: int
+    chimera: Callable[..., Any], options: tuple[object, ...], code: int
 ) -> None:
     assert chimera("audit", "--table", 157, 7, 6, 10, *options).code == code
 
 
-def test_gate_on_an_undefined_kappa_is_not_met(chimera: Callable[..., Ran]) -> None:
+def test_gate_on_an_undefined_kappa_is_not_met(chimera: Callable[..., Any]) -> None:
     ran = chimera("audit", "--table", 45, 0, 0, 0, "--threshold", 0.8, "--json")
     assert ran.code == 1
     assert ran.json["kappa"] is None
@@ -164,7 +125,7 @@ def test_gate_on_an_undefined_kappa_is_not_met(chimera: Callable[..., Ran]) -> N
 
 
 def test_missing_labels_are_counted_and_never_a_category(
-    chimera: Callable[..., Ran], tmp_path: Path
+    chimera: Callable[..., Any], tmp_path: Path
 ) -> None:
     rows = [*rate("a", x=1, y=1), *rate("b", x=0, y=0), *rate("c", x=1, y=0)]
     rows += [*rate("d", x="", y=1), *rate("e", x=0)]
@@ -174,7 +135,7 @@ def test_missing_labels_are_counted_and_never_a_category(
     assert result["agreement"] == pytest.approx(2 / 3)
 
 
-def test_three_raters_get_alpha_and_pairs(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_three_raters_get_alpha_and_pairs(chimera: Callable[..., Any], tmp_path: Path) -> None:
     rows = [*rate("a", x=1, y=1, z=0), *rate("b", x=0, y=0, z=0), *rate("c", x=1, y=0, z=1)]
     ran = chimera("audit", write_rows(tmp_path / "r.csv", rows), "--json", "--threshold", 0.5)
     assert ran.code == 1
@@ -189,7 +150,7 @@ def test_three_raters_get_alpha_and_pairs(chimera: Callable[..., Ran], tmp_path:
 
 
 def test_clusters_of_like_items_widen_the_interval(
-    chimera: Callable[..., Ran], study: Path
+    chimera: Callable[..., Any], study: Path
 ) -> None:
     # The rows come sorted by outcome, so neighbours are alike.
     rows = [row | {"cluster": n // 10} for n, row in enumerate(study_rows())]
@@ -217,7 +178,7 @@ def test_clusters_of_like_items_widen_the_interval(
     ],
 )  # fmt: skip
 def test_bad_ratings_are_refused_with_the_place_and_nothing_is_written(
-    chimera: Callable[..., Ran], tmp_path: Path, rows: list[dict[str, object]], message: str
+    chimera: Callable[..., Any], tmp_path: Path, rows: list[dict[str, object]], message: str
 ) -> None:
     path = write_rows(tmp_path / "r.csv", rows)
     ran = chimera("audit", path, "--record", tmp_path / "record")
@@ -237,7 +198,7 @@ def test_bad_ratings_are_refused_with_the_place_and_nothing_is_written(
     ],
 )
 def test_bad_files_are_refused(
-    chimera: Callable[..., Ran], tmp_path: Path, content: str, message: str
+    chimera: Callable[..., Any], tmp_path: Path, content: str, message: str
 ) -> None:
     path = tmp_path / "ratings"
     path.write_text(content, encoding="utf-8")
@@ -251,13 +212,13 @@ def test_bad_files_are_refused(
     [(), ("--table", 1, 2, 3), ("--table", -1, 2, 3, 4), ("--table", 0, 0, 0, 0), ("nowhere.csv",)],
 )
 def test_bad_arguments_are_refused(
-    chimera: Callable[..., Ran], arguments: tuple[object, ...]
+    chimera: Callable[..., Any], arguments: tuple[object, ...]
 ) -> None:
     assert chimera("audit", *arguments).code == 2
 
 
 def test_semicolons_and_a_byte_order_mark_are_read(
-    chimera: Callable[..., Ran], tmp_path: Path
+    chimera: Callable[..., Any], tmp_path: Path
 ) -> None:
     path = tmp_path / "r.csv"
     text = "item;rater;label\na;x;1\na;y;1\nb;x;0\nb;y;0\nc;x;1\nc;y;0\n"
@@ -266,7 +227,7 @@ def test_semicolons_and_a_byte_order_mark_are_read(
 
 
 def test_record_holds_verdict_figures_disagreements_and_consequence(
-    chimera: Callable[..., Ran], study: Path, tmp_path: Path
+    chimera: Callable[..., Any], study: Path, tmp_path: Path
 ) -> None:
     rows = [row | {"reason": f"turns 3 to 5 | {row['rater']}"} for row in study_rows()]
     folder = tmp_path / "new" / "record"
@@ -287,7 +248,7 @@ def test_record_holds_verdict_figures_disagreements_and_consequence(
     assert (again.code, "is there already" in again.err) == (2, True)
 
 
-def test_record_names_no_changed_rubric(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_record_names_no_changed_rubric(chimera: Callable[..., Any], tmp_path: Path) -> None:
     rubric = tmp_path / "own.toml"
     rubric.write_bytes(BUILT_IN.read_bytes() + b"\n")
     lock_of(rubric).write_bytes(lock_of(BUILT_IN).read_bytes())
@@ -297,14 +258,14 @@ def test_record_names_no_changed_rubric(chimera: Callable[..., Ran], tmp_path: P
     assert not folder.exists()
 
 
-def test_rubric_is_shown_as_text_and_as_json(chimera: Callable[..., Ran]) -> None:
+def test_rubric_is_shown_as_text_and_as_json(chimera: Callable[..., Any]) -> None:
     page, values = chimera("rubric", "show"), chimera("rubric", "show", "--json").json
     assert page.code == 0
     assert values["sha256"] in page.out
     assert (values["state"], len(values["examples"])) == ("locked", 8)
 
 
-def test_own_rubric_is_locked_once(chimera: Callable[..., Ran], tmp_path: Path) -> None:
+def test_own_rubric_is_locked_once(chimera: Callable[..., Any], tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     text = BUILT_IN.read_text(encoding="utf-8")
     path.write_text(text.replace('state = "locked"', 'state = "calibrated"'), encoding="utf-8")
@@ -314,7 +275,7 @@ def test_own_rubric_is_locked_once(chimera: Callable[..., Ran], tmp_path: Path) 
     assert chimera("rubric", "show", path).code == 2
 
 
-def test_plan_gives_the_published_numbers_of_items(chimera: Callable[..., Ran]) -> None:
+def test_plan_gives_the_published_numbers_of_items(chimera: Callable[..., Any]) -> None:
     asked = ("plan-ratings", "--kappa", 0.90, "--json", "--prevalence")
     assert chimera(*asked, 0.5).json["items"] == 118
     lopsided = chimera(*asked, 0.9083).json
@@ -325,6 +286,6 @@ def test_plan_gives_the_published_numbers_of_items(chimera: Callable[..., Ran]) 
 
 @pytest.mark.parametrize(("kappa", "prevalence"), [(0.7, 0.5), (0.9, 1.5), (1.2, 0.5)])
 def test_impossible_plans_are_refused(
-    chimera: Callable[..., Ran], kappa: float, prevalence: float
+    chimera: Callable[..., Any], kappa: float, prevalence: float
 ) -> None:
     assert chimera("plan-ratings", "--kappa", kappa, "--prevalence", prevalence).code == 2

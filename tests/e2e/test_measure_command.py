@@ -2,16 +2,13 @@
 
 import csv
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-from chimeralab.cli.main import main
 
 CONFIDENCE = (0.9, 0.8, 0.6, 0.7, 0.3)
 RECALL = [
@@ -36,37 +33,13 @@ FRAMED = [
 Rows = list[dict[str, Any]]
 
 
-class Ran(NamedTuple):
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        result = json.loads(self.out)
-        assert isinstance(result, dict)
-        return result
-
-
 @pytest.fixture
-def measure(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., Ran]:
-    """Writes rows to a file and runs the command on it in this process."""
+def measure(chimera: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Writes rows to a file and runs the command on it."""
 
-    def run(rows: Rows | Path, *options: object, ending: str = "jsonl") -> Ran:
+    def run(rows: Rows | Path, *options: object, ending: str = "jsonl") -> Any:
         path = rows if isinstance(rows, Path) else write(tmp_path / f"trials.{ending}", rows)
-        monkeypatch.setattr(sys, "argv", ["chimera", "measure", str(path), *map(str, options)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.err
-        return Ran(code, captured.out, captured.err)
+        return chimera("measure", path, *options)
 
     return run
 
@@ -86,7 +59,7 @@ def write(path: Path, rows: Rows) -> Path:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
-def test_worked_examples_in_every_format(measure: Callable[..., Ran], ending: str) -> None:
+def test_worked_examples_in_every_format(measure: Callable[..., Any], ending: str) -> None:
     mci = measure(RECALL, "--json", ending=ending).json["mci"]
     found = [mci[name] for name in ("value", "rf", "ci", "cb", "ceiling")]
     assert found == pytest.approx([0.585, 0.6, 0.8, 0.35, 0.91])
@@ -98,7 +71,7 @@ def test_worked_examples_in_every_format(measure: Callable[..., Ran], ending: st
     assert framed["companions"]["br_biased_only"] == pytest.approx(0.8)
 
 
-def test_a_metric_without_its_columns_is_null_with_a_reason(measure: Callable[..., Ran]) -> None:
+def test_a_metric_without_its_columns_is_null_with_a_reason(measure: Callable[..., Any]) -> None:
     ran = measure([{"session": "s", "trial": 1}], "--json")
     assert ran.code == 0
     assert [ran.json[name]["value"] for name in ("mci", "gfq", "dfs")] == [None, None, None]
@@ -106,7 +79,7 @@ def test_a_metric_without_its_columns_is_null_with_a_reason(measure: Callable[..
     assert "`weight`" in ran.json["undefined"]["mci.cb"]
 
 
-def test_intervals_come_from_clusters_of_scenarios(measure: Callable[..., Ran]) -> None:
+def test_intervals_come_from_clusters_of_scenarios(measure: Callable[..., Any]) -> None:
     rows = [
         row | {"session": f"s{k}", "scenario": f"c{k // 2}", "correct": (k + row["trial"]) % 3 > 0}
         for k in range(8)
@@ -122,13 +95,13 @@ def test_intervals_come_from_clusters_of_scenarios(measure: Callable[..., Ran]) 
     assert few[0]["interval"] != few[1]["interval"]
 
 
-def test_one_cluster_has_no_interval_and_says_so(measure: Callable[..., Ran]) -> None:
+def test_one_cluster_has_no_interval_and_says_so(measure: Callable[..., Any]) -> None:
     found = measure(RECALL, "--json").json
     assert found["mci"]["interval"] is None
     assert "one cluster" in found["undefined"]["mci.interval"]
 
 
-def test_arms_are_measured_apart(measure: Callable[..., Ran]) -> None:
+def test_arms_are_measured_apart(measure: Callable[..., Any]) -> None:
     rows = [row | {"arm": arm} for arm in ("control", "sham") for row in RECALL]
     rows += [row | {"arm": "control"} for row in FRAMED]
     found = measure(rows, "--by", "arm", "--json").json
@@ -141,18 +114,18 @@ def test_arms_are_measured_apart(measure: Callable[..., Ran]) -> None:
     assert "0.75" in shown
 
 
-def test_same_pair_names_in_two_arms_are_two_pairs(measure: Callable[..., Ran]) -> None:
+def test_same_pair_names_in_two_arms_are_two_pairs(measure: Callable[..., Any]) -> None:
     rows = [row | {"arm": arm} for arm in ("control", "sham") for row in FRAMED]
     assert measure(rows, "--json").json["dfs"]["pairs"] == 10
 
 
-def test_grouping_by_a_column_that_is_not_there_is_refused(measure: Callable[..., Ran]) -> None:
+def test_grouping_by_a_column_that_is_not_there_is_refused(measure: Callable[..., Any]) -> None:
     ran = measure(RECALL, "--by", "arm")
     assert ran.code == 2
     assert "'arm'" in ran.err
 
 
-def test_people_get_a_table_with_words(measure: Callable[..., Ran]) -> None:
+def test_people_get_a_table_with_words(measure: Callable[..., Any]) -> None:
     ran = measure([*RECALL, *FRAMED])
     assert ran.code == 0
     assert "0.585" in ran.out
@@ -161,7 +134,7 @@ def test_people_get_a_table_with_words(measure: Callable[..., Ran]) -> None:
     assert "correct: stated in 5 of 15 trials" in ran.out
 
 
-def test_missing_confidence_is_skipped_and_counted(measure: Callable[..., Ran]) -> None:
+def test_missing_confidence_is_skipped_and_counted(measure: Callable[..., Any]) -> None:
     rows = [dict(row) for row in RECALL]
     rows[2]["confidence"] = None
     found = measure(rows, "--json").json
@@ -169,7 +142,7 @@ def test_missing_confidence_is_skipped_and_counted(measure: Callable[..., Ran]) 
     assert found["coverage"] == {"correct": 5, "confidence": 4, "weight": 5}
 
 
-def test_numbers_need_a_range(measure: Callable[..., Ran]) -> None:
+def test_numbers_need_a_range(measure: Callable[..., Any]) -> None:
     rows = [row | {"response": 10 * row["response"], "truth": 10} for row in FRAMED]
     refused = measure(rows, "--json")
     assert refused.code == 2
@@ -178,12 +151,12 @@ def test_numbers_need_a_range(measure: Callable[..., Ran]) -> None:
     assert measure(rows, "--range", -10, 10, "--json").json["dfs"]["fi"] == pytest.approx(0.8)
 
 
-def test_free_text_that_nobody_compares_may_hold_anything(measure: Callable[..., Ran]) -> None:
+def test_free_text_that_nobody_compares_may_hold_anything(measure: Callable[..., Any]) -> None:
     rows = [row | {"response": text} for row, text in zip(RECALL, "4 five 6 7 8".split())]  # noqa: B905
     assert measure(rows, "--json", ending="csv").json["mci"]["value"] == pytest.approx(0.585)
 
 
-def test_columns_that_nobody_knows_are_named(measure: Callable[..., Ran]) -> None:
+def test_columns_that_nobody_knows_are_named(measure: Callable[..., Any]) -> None:
     ran = measure([row | {"confidance": 1} for row in RECALL])
     assert "confidance" in ran.err
 
@@ -216,7 +189,7 @@ BAD_ROWS: dict[str, tuple[Rows, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD_ROWS)
-def test_bad_rows_are_named_by_their_line(measure: Callable[..., Ran], case: str) -> None:
+def test_bad_rows_are_named_by_their_line(measure: Callable[..., Any], case: str) -> None:
     rows, words = BAD_ROWS[case]
     ran = measure(rows, "--json")
     assert ran.code == 2
@@ -225,13 +198,13 @@ def test_bad_rows_are_named_by_their_line(measure: Callable[..., Ran], case: str
         assert word in ran.err
 
 
-def test_lines_of_csv_count_the_header(measure: Callable[..., Ran]) -> None:
+def test_lines_of_csv_count_the_header(measure: Callable[..., Any]) -> None:
     ran = measure(changed(RECALL, 0, confidence=1.2), ending="csv")
     assert ran.code == 2
     assert "line 2" in ran.err
 
 
-def test_category_among_numbers_is_named_in_csv_too(measure: Callable[..., Ran]) -> None:
+def test_category_among_numbers_is_named_in_csv_too(measure: Callable[..., Any]) -> None:
     ran = measure(changed(FRAMED, 3, response="yes"), ending="csv")
     assert ran.code == 2
     assert "line 5" in ran.err
@@ -252,7 +225,7 @@ BAD_FILES = {
 
 @pytest.mark.parametrize("name", BAD_FILES)
 def test_unreadable_files_are_named_with_the_reason(
-    measure: Callable[..., Ran], tmp_path: Path, name: str
+    measure: Callable[..., Any], tmp_path: Path, name: str
 ) -> None:
     content, words = BAD_FILES[name]
     (tmp_path / name).write_bytes(content)
@@ -273,20 +246,20 @@ def test_unreadable_files_are_named_with_the_reason(
     ],
 )
 def test_impossible_options_are_refused(
-    measure: Callable[..., Ran], options: list[object], words: str
+    measure: Callable[..., Any], options: list[object], words: str
 ) -> None:
     ran = measure(RECALL, *options)
     assert ran.code == 2
     assert words in ran.err
 
 
-def test_a_file_that_is_not_there_is_named(measure: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_named(measure: Callable[..., Any], tmp_path: Path) -> None:
     ran = measure(tmp_path / "nowhere.jsonl")
     assert ran.code == 2
     assert "nowhere.jsonl" in ran.err
 
 
-def test_names_in_a_log_do_not_steer_the_terminal(measure: Callable[..., Ran]) -> None:
+def test_names_in_a_log_do_not_steer_the_terminal(measure: Callable[..., Any]) -> None:
     rows = [row | {"arm": "a\x1b[2Jb", "\x1b[31m": 1} for row in RECALL]
     ran = measure(rows, "--by", "arm")
     assert "\x1b[2J" not in ran.out

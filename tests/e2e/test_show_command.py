@@ -2,15 +2,13 @@
 
 import errno
 import json
-import sys
 import webbrowser
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pytest
-
-from chimeralab.cli.main import main
 
 TOPICS = [
     "The ferry sails at noon.",
@@ -20,33 +18,13 @@ TOPICS = [
 LOOP = "Let me try that once more."
 
 
-class Ran(NamedTuple):
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
 def show(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., Ran]:
+    chimera: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., Any]:
     """Runs `chimera show` in an empty folder and gives its exit code and output."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["chimera", "show", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.err
-        return Ran(code, captured.out, captured.err)
-
-    return run
+    return partial(chimera, "show")
 
 
 def write_log(path: Path, *ids: str) -> Path:
@@ -60,20 +38,20 @@ def log(tmp_path: Path) -> Path:
     return write_log(tmp_path / "log.jsonl", "run-1", "run-2", "other/talk")
 
 
-def test_only_conversation_needs_no_id(show: Callable[..., Ran], tmp_path: Path) -> None:
+def test_only_conversation_needs_no_id(show: Callable[..., Any], tmp_path: Path) -> None:
     ran = show(write_log(tmp_path / "one.jsonl", "run-7"))
     assert (ran.code, ran.out) == (0, "conversation-run-7.html\n")
     assert "Turns 7–8 collapsed: 2 of 8" in Path("conversation-run-7.html").read_text("utf-8")
 
 
-def test_conversation_is_chosen_by_its_id(show: Callable[..., Ran], log: Path) -> None:
+def test_conversation_is_chosen_by_its_id(show: Callable[..., Any], log: Path) -> None:
     ran = show(log, "--id", "run-2", "--out", "page.html")
     assert (ran.code, ran.out) == (0, "page.html\n")
     assert "<title>Conversation run-2</title>" in Path("page.html").read_text("utf-8")
 
 
 def test_several_conversations_are_named_for_the_choice(
-    show: Callable[..., Ran], log: Path
+    show: Callable[..., Any], log: Path
 ) -> None:
     ran = show(log)
     assert ran.code == 2
@@ -81,22 +59,22 @@ def test_several_conversations_are_named_for_the_choice(
     assert "'run-1', 'run-2', 'other/talk'" in ran.err
 
 
-def test_misspelt_id_names_the_close_ones(show: Callable[..., Ran], log: Path) -> None:
+def test_misspelt_id_names_the_close_ones(show: Callable[..., Any], log: Path) -> None:
     ran = show(log, "--id", "run2")
     assert ran.code == 2
     assert "no conversation has the id 'run2'; did you mean 'run-2', 'run-1'?" in ran.err
 
 
-def test_part_of_an_id_is_enough_of_a_hint(show: Callable[..., Ran], log: Path) -> None:
+def test_part_of_an_id_is_enough_of_a_hint(show: Callable[..., Any], log: Path) -> None:
     assert "did you mean 'other/talk'?" in show(log, "--id", "TALK").err
 
 
-def test_id_like_no_other_names_those_there_are(show: Callable[..., Ran], log: Path) -> None:
+def test_id_like_no_other_names_those_there_are(show: Callable[..., Any], log: Path) -> None:
     assert "there are 'run-1'" in show(log, "--id", "zzzzzz").err
 
 
 def test_first_of_two_with_one_id_is_shown_and_said(
-    show: Callable[..., Ran], tmp_path: Path
+    show: Callable[..., Any], tmp_path: Path
 ) -> None:
     ran = show(write_log(tmp_path / "twice.jsonl", "run", "run"), "--id", "run")
     assert ran.code == 0
@@ -104,7 +82,7 @@ def test_first_of_two_with_one_id_is_shown_and_said(
 
 
 def test_id_that_is_no_file_name_stays_in_the_folder(
-    show: Callable[..., Ran], tmp_path: Path
+    show: Callable[..., Any], tmp_path: Path
 ) -> None:
     log = write_log(tmp_path / "log.jsonl", "../../etc/passwd")
     ran = show(log)
@@ -114,19 +92,19 @@ def test_id_that_is_no_file_name_stays_in_the_folder(
 
 
 def test_ids_that_look_alike_as_file_names_get_pages_of_their_own(
-    show: Callable[..., Ran], tmp_path: Path
+    show: Callable[..., Any], tmp_path: Path
 ) -> None:
     log = write_log(tmp_path / "log.jsonl", "a/b", "a b")
     assert show(log, "--id", "a/b").out != show(log, "--id", "a b").out
 
 
-def test_page_is_replaced_by_a_newer_one(show: Callable[..., Ran], log: Path) -> None:
+def test_page_is_replaced_by_a_newer_one(show: Callable[..., Any], log: Path) -> None:
     show(log, "--id", "run-1", "--out", "page.html")
     show(log, "--id", "run-2", "--out", "page.html")
     assert "Conversation run-2" in Path("page.html").read_text("utf-8")
 
 
-def test_log_is_never_written_over(show: Callable[..., Ran], log: Path) -> None:
+def test_log_is_never_written_over(show: Callable[..., Any], log: Path) -> None:
     before = log.read_bytes()
     ran = show(log, "--id", "run-1", "--out", log)
     assert ran.code == 2
@@ -134,19 +112,19 @@ def test_log_is_never_written_over(show: Callable[..., Ran], log: Path) -> None:
     assert log.read_bytes() == before
 
 
-def test_missing_folder_is_named_before_any_work(show: Callable[..., Ran], log: Path) -> None:
+def test_missing_folder_is_named_before_any_work(show: Callable[..., Any], log: Path) -> None:
     ran = show(log, "--id", "run-1", "--out", "nowhere/page.html")
     assert ran.code == 2
     assert "there is no folder nowhere" in ran.err
 
 
-def test_folder_is_not_taken_for_a_page(show: Callable[..., Ran], log: Path) -> None:
+def test_folder_is_not_taken_for_a_page(show: Callable[..., Any], log: Path) -> None:
     Path("page.html").mkdir()
     assert show(log, "--id", "run-1", "--out", "page.html").code == 2
 
 
 def test_full_disk_leaves_nothing_behind(
-    show: Callable[..., Ran], log: Path, monkeypatch: pytest.MonkeyPatch
+    show: Callable[..., Any], log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: Path, *_: object, **__: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -158,26 +136,26 @@ def test_full_disk_leaves_nothing_behind(
     assert {path.name for path in Path().iterdir()} == {"log.jsonl"}
 
 
-def test_empty_log_is_bad_input(show: Callable[..., Ran], tmp_path: Path) -> None:
+def test_empty_log_is_bad_input(show: Callable[..., Any], tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
     assert show(empty).code == 2
 
 
-def test_changed_threshold_is_marked_on_the_page(show: Callable[..., Ran], log: Path) -> None:
+def test_changed_threshold_is_marked_on_the_page(show: Callable[..., Any], log: Path) -> None:
     show(log, "--id", "run-1", "--s1", "0.99", "--out", "page.html")
     page = Path("page.html").read_text("utf-8")
     assert "this is not the locked rule: s1 = 0.99 instead of 0.92" in page
 
 
-def test_unknown_speaker_is_bad_input(show: Callable[..., Ran], log: Path) -> None:
+def test_unknown_speaker_is_bad_input(show: Callable[..., Any], log: Path) -> None:
     ran = show(log, "--id", "run-1", "--speaker", "nobody")
     assert ran.code == 2
     assert "no turn by 'nobody'" in ran.err
 
 
 def test_page_opens_in_the_browser_when_asked(
-    show: Callable[..., Ran], log: Path, monkeypatch: pytest.MonkeyPatch
+    show: Callable[..., Any], log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)))

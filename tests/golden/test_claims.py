@@ -1,16 +1,15 @@
 """The claims check: the published slips, our own phrasings, and what must raise no alarm."""
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.validity.claims import Score, phrasings, score_of
-from chimeralab.cli import main as command
 from chimeralab.rating.claims import Counts, check_claims
 from chimeralab.rating.claims.truths import kappa_ceiling
 from chimeralab.stats import agreement as pair
@@ -157,27 +156,7 @@ def test_numbers_that_state_no_result_are_left_alone(text: str) -> None:
     assert check_claims(text, STUDY).findings == ()
 
 
-@pytest.fixture
-def chimera(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    monkeypatch.setitem(command.COMMANDS, "claims", command.Entry("claims:claims", ""))
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["chimera", *map(str, arguments)])
-        try:
-            command.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return (code, *capfd.readouterr())
-
-    return run
-
-
-def test_command_lists_slips_and_exits_with_1(
-    chimera: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
+def test_command_lists_slips_and_exits_with_1(chimera: Callable[..., Any], tmp_path: Path) -> None:
     text = tmp_path / "text.md"
     text.write_text(SLIPPED, encoding="utf-8")
     code, shown, told = chimera("claims", text, "--table", 157, 7, 6, 10)
@@ -188,9 +167,7 @@ def test_command_lists_slips_and_exits_with_1(
     assert "fits" in chimera("claims", text, "--table", 157, 7, 6, 10, "--all")[1]
 
 
-def test_command_reads_a_file_of_ratings(
-    chimera: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
+def test_command_reads_a_file_of_ratings(chimera: Callable[..., Any], tmp_path: Path) -> None:
     rows = ["item,rater,label,stratum", "a,x,1,p", "a,y,1,p", "b,x,0,q", "b,y,1,q"]
     ratings, text = tmp_path / "r.csv", tmp_path / "text.md"
     ratings.write_text("\n".join(rows), encoding="utf-8")
@@ -201,6 +178,6 @@ def test_command_reads_a_file_of_ratings(
 
 @pytest.mark.parametrize("arguments", [("nowhere.md", "--table", 1, 2, 3, 4), ("-",)])
 def test_bad_arguments_exit_with_2(
-    chimera: Callable[..., tuple[int, str, str]], arguments: tuple[object, ...]
+    chimera: Callable[..., Any], arguments: tuple[object, ...]
 ) -> None:
     assert chimera("claims", *arguments)[0] == 2
