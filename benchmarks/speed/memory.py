@@ -15,7 +15,7 @@ from chimeralab import detect_file
 for _ in detect_file(sys.argv[1]): pass
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
-CONVERSATIONS = 30
+CONVERSATIONS = 10
 TURNS = 20
 
 

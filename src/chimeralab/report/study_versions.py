@@ -14,7 +14,6 @@ from chimeralab.version import __version__
 PACKAGES = (
     "numpy",
     "scipy",
-    "statsmodels",
     "openvino",
     "openvino-genai",
     "altair",
