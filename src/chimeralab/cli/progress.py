@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 
 from chimeralab.cli.terminal import err, plain, say
+from chimeralab.cli.trial_monitor import TrialMonitor
 from chimeralab.runner import (
     AttemptFailed,
     Intervened,
@@ -17,6 +18,7 @@ from chimeralab.runner import (
     RunStarted,
     Subscriber,
     TalkEnded,
+    TrialScored,
     TurnStored,
 )
 
@@ -41,6 +43,7 @@ class Tally:
     collapsed: set[str] = field(default_factory=set)
     last_failure: str = ""
     started: float = field(default_factory=time.monotonic)
+    trials: TrialMonitor = field(default_factory=TrialMonitor)
 
     def take(self, news: News) -> None:
         match news:
@@ -55,6 +58,8 @@ class Tally:
                 self.interventions += 1
             case TalkEnded():
                 self._take_end(news)
+            case TrialScored():
+                self.trials.take(news)
 
     def _take_turn(self, news: TurnStored) -> None:
         self.turns_stored += 1
@@ -114,7 +119,8 @@ def _live(tally: Tally) -> Iterator[Subscriber]:
     def picture() -> Group:
         bar = ProgressBar(max(tally.turns_done + tally.turns_left, 1), tally.turns_done, width=60)
         failure = [f"last failure: {tally.last_failure}"] if tally.last_failure else []
-        return Group(bar, str(tally), *failure)
+        arms = [tally.trials.table()] if tally.trials.arms else []
+        return Group(bar, str(tally), *arms, *failure)
 
     with Live(get_renderable=picture, console=err, refresh_per_second=4):
         yield tally.take

@@ -1,0 +1,60 @@
+"""The metrics of a trial while it runs, arm by arm: a subscriber like any other."""
+
+import time
+from collections import defaultdict
+
+import numpy as np
+from rich.table import Table
+
+from chimeralab.cli.terminal import plain
+from chimeralab.runner import TrialScored
+from chimeralab.sandbox.metrics import Dfs, Gfq, LiveMetrics, Mci, Metrics, measure_live
+from chimeralab.sandbox.scored import trials_of
+
+SECONDS_BETWEEN_TABLES = 5.0
+RESAMPLES = 500
+
+
+class TrialMonitor:
+    """Adds up scored trials by arm. The table is worked out anew every few seconds at most."""
+
+    def __init__(self) -> None:
+        self.arms: defaultdict[str, LiveMetrics] = defaultdict(LiveMetrics)
+        self._table = Table()
+        self._drawn = -SECONDS_BETWEEN_TABLES
+
+    def take(self, news: TrialScored) -> None:
+        """Take in the next trial of any session."""
+        for trial in trials_of([news.row], news.place):
+            self.arms[news.place.arm].update(trial)
+
+    def table(self) -> Table:
+        """The three metrics of each arm, with intervals over the scenarios so far."""
+        if time.monotonic() - self._drawn >= SECONDS_BETWEEN_TABLES:
+            self._drawn = time.monotonic()
+            self._table = _drawn(self.measured())
+        return self._table
+
+    def measured(self) -> dict[str, Metrics]:
+        """Everything that the trials of each arm say so far."""
+        rng = np.random.default_rng(0)
+        return {
+            name: measure_live(live, rng=rng, resamples=RESAMPLES)
+            for name, live in sorted(self.arms.items())
+        }
+
+
+def _drawn(measured: dict[str, Metrics]) -> Table:
+    table = Table("arm", "trials", "MCI", "GFQ", "DFS", box=None, pad_edge=False)
+    for name, metrics in measured.items():
+        cells = (_cell(metrics.mci), _cell(metrics.gfq), _cell(metrics.dfs))
+        table.add_row(plain(name), f"{metrics.trials:,}", *cells)
+    return table
+
+
+def _cell(metric: Mci | Gfq | Dfs) -> str:
+    if metric.value is None:
+        return "–"
+    between = metric.interval
+    more = "" if between is None else f" ({between.low:.2f}–{between.high:.2f})"
+    return f"{metric.value:.2f}{more}"

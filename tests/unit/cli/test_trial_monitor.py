@@ -1,0 +1,39 @@
+"""The live display of a trial: what it shows is what is measured afterwards."""
+
+from rich.console import Console
+
+from chimeralab.cli.trial_monitor import TrialMonitor
+from chimeralab.runner import TrialScored
+from chimeralab.sandbox.columns import columns_of
+from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.metrics import measure
+from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
+from chimeralab.sandbox.play import play
+from chimeralab.sandbox.probes import PROBES
+from chimeralab.sandbox.scenarios import Ledger
+from chimeralab.sandbox.scored import Place, trials_of
+from chimeralab.sandbox.script import Arm, Script
+from chimeralab.sandbox.stressors import Conformity
+
+ARMS = {"control": Arm({}), "crowd": Arm({"conformity": Conformity()})}
+
+
+def test_live_metrics_by_arm_are_those_of_the_whole_log():
+    monitor, logs = TrialMonitor(), {name: [] for name in ARMS}
+    answer = PhantomSubject(PhantomSubjectSettings()).answer
+    for seed in (1, 2):
+        course = Layout().lay_out(Ledger().make(seed), 1, seed=0)
+        for name, arm in ARMS.items():
+            place = Place(f"{name}/{course.id}", name, course.id, 1)
+            rows = play(Script(course, arm, 3, PROBES), answer, place.session)
+            logs[name] += trials_of(rows, place)
+            for row in rows:
+                monitor.take(TrialScored(place, row))
+    for name, found in monitor.measured().items():
+        whole = measure(columns_of(logs[name]), resamples=0)
+        for metric in ("mci", "gfq", "dfs"):
+            live, after = getattr(found, metric).value, getattr(whole, metric).value
+            assert abs(live - after) < 1e-12
+    console = Console(width=80, record=True)
+    console.print(monitor.table())
+    assert "crowd" in console.export_text()
