@@ -20,7 +20,6 @@ _TALK: Columns = {
     "bucket": str,
     "repeat": int,
 }
-OF_TRIALS = ("trials", "probes")
 TRIAL_COLUMNS: Columns = {
     name: next(kind for kind in (bool, int, float, str) if kind in (hint, *get_args(hint)))
     for name, hint in get_type_hints(Scored).items()
@@ -78,8 +77,6 @@ TABLES: dict[str, Columns] = {
         "seconds": float,
     },
     "events": {**_TALK, "turn": int, "kind": str, "detail": str, "at": str},
-    "trials": {**_TALK, **TRIAL_COLUMNS},
-    "probes": {**_TALK, "turn": int, "probe": str, "text": str},
     "runs": {
         "id": int,
         "pid": int,
@@ -91,6 +88,10 @@ TABLES: dict[str, Columns] = {
         "ended": str,
         "reason": str,
     },
+}
+TRIAL_TABLES: dict[str, Columns] = {
+    "trials": {**_TALK, **TRIAL_COLUMNS},
+    "probes": {**_TALK, "turn": int, "probe": str, "text": str},
 }
 _QUERIES = {
     "trajectories": "SELECT *, id AS trajectory FROM trajectories ORDER BY position",
@@ -127,18 +128,18 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
         raise InputError(f"{folder} can't be made ({error.strerror})") from error
     if kind == "jsonl":
         return (_write_conversations(study, folder / "trajectories.jsonl"),)
+    tables = TABLES if study.plan.trial is None else TABLES | TRIAL_TABLES
     with study.archive() as archive:
         return tuple(
-            _write_table(archive, study, name, folder / f"{name}.{kind}")
-            for name in TABLES
-            if study.plan.trial is not None or name not in OF_TRIALS
+            _write_table(archive, study, columns, folder / f"{name}.{kind}")
+            for name, columns in tables.items()
         )
 
 
-def _write_table(archive: Archive, study: Study, name: str, path: Path) -> Path:
+def _write_table(archive: Archive, study: Study, columns: Columns, path: Path) -> Path:
     revisions = {model: subject.revision for model, subject in study.plan.models.items()}
-    with open_table(path, TABLES[name]) as write:
-        for row in archive.rows(_QUERIES[name]):
+    with open_table(path, columns) as write:
+        for row in archive.rows(_QUERIES[path.stem]):
             write({**row, **_revision(revisions.get(row.get("model", "")))})
     return path
 
