@@ -11,6 +11,7 @@ from chimeralab.study import RunOptions, RunSummary, Study, run_study
 from chimeralab.study.detecting import detect_study
 from chimeralab.study.export import Format, export_study
 from chimeralab.study.lock import Lock
+from chimeralab.study.rating import RatingSummary, rate_study
 from chimeralab.study.trial_rows import stored_trials, trial_plan
 from chimeralab.study.verify import Verification, verify_study
 
@@ -32,6 +33,11 @@ def run(
 def detect(study: Study, publish: Callable[[Detection], None] = lambda detection: None) -> int:
     """Judge the finished conversations that have no verdict yet; says how many there were."""
     return detect_study(study, publish)
+
+
+def rate(study: Study, rater: str, only: str | None = None) -> RatingSummary:
+    """Have a rater label the finished conversations that it has not labelled yet."""
+    return rate_study(study, rater, only)
 
 
 def analyse_trial(study: Study, resampling: Resampling | None = None) -> TrialAnalysis:

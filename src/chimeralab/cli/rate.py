@@ -9,7 +9,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.options import LOG_OPTIONS, Logs, with_options
+from chimeralab.cli.options import LOG_OPTIONS, Logs, is_study, with_options
+from chimeralab.cli.rate_study import STUDY_OPTIONS, rate_study, refuse_study_options
 from chimeralab.cli.terminal import out, plain, say, shortened, with_progress
 from chimeralab.errors import InputError
 from chimeralab.files import Columns, check_table_name, json_text, open_table
@@ -30,8 +31,7 @@ READING_OPTIONS = LOG_OPTIONS[:-1]
 @click.option(
     "--rubric",
     type=click.Path(dir_okay=False, path_type=Path),
-    default=BUILT_IN,
-    help="A rubric of your own. Default: the one that comes with the lab.",
+    help="A rubric of your own. Default: the one that comes with the lab, or that of the study.",
 )
 @click.option(
     "--out",
@@ -39,13 +39,21 @@ READING_OPTIONS = LOG_OPTIONS[:-1]
     help="Also write them to a .jsonl, .csv or .parquet file; `chimera audit` reads the first two.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per conversation and line.")
+@with_options(*STUDY_OPTIONS)
 def rate(**options: Any) -> None:
-    """Label conversations with the rules rater: 1 for a loop, 0 for none.
+    """Label conversations: 1 for a loop, 0 for none.
 
-    PATH is a log, a folder of logs, a pattern, or - for standard input. Every label comes with one
-    sentence that names the turns which decided it.
+    PATH is a log, a folder of logs, a pattern, - for standard input, or a study. Every label comes
+    with one sentence that names the turns which decided it.
+
+    Logs are rated by the rules. In a study the rules, models of the plan and people rate; labels
+    are stored there, and what a rater has rated is not rated again.
     """
-    rubric = load_rubric(options["rubric"])
+    if is_study(options["paths"]):
+        rate_study(options)
+        return
+    refuse_study_options(options)
+    rubric = load_rubric(options["rubric"] or BUILT_IN)
     logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
     table = _table()
     labels: list[int | None] = []

@@ -1,0 +1,132 @@
+"""`chimera rate STUDY`: raters at work on a study, its samples and its packets."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chimeralab.cli.terminal import plain, say
+from chimeralab.errors import InputError
+from chimeralab.files import json_text
+
+STUDY_OPTIONS = (
+    click.option(
+        "--rater",
+        metavar="NAME",
+        help="In a study: rules (default), a model of the plan, or human:NAME for a packet.",
+    ),
+    click.option("--only", metavar="SAMPLE", help="In a study: rate this sample alone."),
+    click.option("--sample", type=click.IntRange(1), help="In a study: draw so many items."),
+    click.option("--seed", type=int, help="Seed of a sample or a packet. [default: 0]"),
+    click.option(
+        "--for",
+        "purpose",
+        type=click.Choice(["gate", "calibration"]),
+        help="What a sample is for; the two never share an item. [default: gate]",
+    ),
+    click.option(
+        "--by",
+        type=click.Choice(["condition", "verdict"]),
+        help="In proportion to conditions, or balanced on the verdict. [default: condition]",
+    ),
+    click.option(
+        "--export-packet",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="In a study: write a blinded packet for people into this new folder.",
+    ),
+    click.option(
+        "--import-packet",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="In a study: take the filled sheet of a packet back, with --rater human:NAME.",
+    ),
+)
+NAMES = ("rater", "only", "sample", "seed", "purpose", "by", "export_packet", "import_packet")
+ACTIONS = ("sample", "export_packet", "import_packet")
+OF_LOGS = ("format", "speaker", "rubric", "out")
+
+
+def refuse_study_options(options: dict[str, Any]) -> None:
+    """Logs are rated by the rules and nothing is stored."""
+    given = next((name for name in NAMES if options[name] is not None), None)
+    if given and (given, options["rater"]) != ("rater", "rules"):
+        raise InputError(f"{_flag(given)} is for a study; name the folder of one")
+
+
+def rate_study(options: dict[str, Any]) -> None:
+    """Do the one thing that was asked for, and print it."""
+    # Imported here: rating a log needs no study and should start at once.
+    from chimeralab.study import Study  # noqa: PLC0415
+
+    given = next((name for name in OF_LOGS if options[name] is not None), None)
+    if given:
+        raise InputError(f"a study is rated as its plan says: leave out {_flag(given)}")
+    asked = [name for name in ACTIONS if options[name] is not None]
+    if len(asked) > 1:
+        raise InputError(f"{_flag(asked[0])} and {_flag(asked[1])} are two things: one at a time")
+    result = WORK[asked[0] if asked else "rater"](Study(options["paths"][0]), options)
+    if options["as_json"]:
+        click.echo(json_text(result))
+
+
+def _rate(study: Any, options: dict[str, Any]) -> dict[str, Any]:
+    from chimeralab import pipeline  # noqa: PLC0415
+
+    done = pipeline.rate(study, options["rater"] or "rules", options["only"])
+    counts = done.tally
+    say(f"{done.rater}: {done.newly_rated} newly rated, {counts.items} in all")
+    say(f"{done.ones} labelled 1, {done.zeros} labelled 0, {counts.nulls} without a label")
+    if counts.attempts:
+        say(
+            f"{counts.attempts} answers: {counts.clean} clean, {counts.repaired} repaired, "
+            f"{counts.unreadable} unreadable, {counts.failed} failed"
+        )
+    if done.unanswered:
+        raise InputError(
+            f"{done.unanswered} conversations got no answer from {done.rater}; run this again"
+        )
+    return done.as_dict()
+
+
+def _sample(study: Any, options: dict[str, Any]) -> dict[str, Any]:
+    from chimeralab.study.samples import Draw, draw  # noqa: PLC0415
+
+    wanted = {"kind": options["purpose"] or "gate", "size": options["sample"]}
+    wanted |= {"seed": options["seed"] or 0, "by": options["by"] or "condition"}
+    drawn = draw(study, Draw(**wanted))
+    say(f"{drawn.population}; rate it with --only {drawn.name}")
+    return drawn.as_dict()
+
+
+def _hand_out(study: Any, options: dict[str, Any]) -> dict[str, Any]:
+    from chimeralab.study.packets import hand_out  # noqa: PLC0415
+
+    folder = options["export_packet"]
+    key = hand_out(study, folder, options["only"], options["seed"] or 0)
+    say(f"packet {key.packet} with {len(key.entries)} sheets written to {plain(str(folder))}")
+    return {"packet": key.packet, "sheets": len(key.entries), "folder": str(folder)}
+
+
+def _take_back(study: Any, options: dict[str, Any]) -> dict[str, Any]:
+    from chimeralab.study.packets import take_back  # noqa: PLC0415
+
+    if not options["rater"]:
+        raise InputError("--import-packet needs --rater human:NAME: who filled it in?")
+    result = take_back(study, options["import_packet"], options["rater"])
+    again = result.retest
+    say(f"{options['rater']}: {len(result.ratings)} stored, {result.blank} left blank")
+    same = int(again.table.both + again.table.neither)
+    say(f"of {again.n_valid} shown twice, {same} got the same label again")
+    return {"rater": options["rater"], "stored": len(result.ratings), "blank": result.blank}
+
+
+WORK: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
+    "rater": _rate,
+    "sample": _sample,
+    "export_packet": _hand_out,
+    "import_packet": _take_back,
+}
+
+
+def _flag(name: str) -> str:
+    return "--for" if name == "purpose" else f"--{name.replace('_', '-')}"

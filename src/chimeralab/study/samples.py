@@ -1,0 +1,160 @@
+"""The samples of a study: drawn by seed, apart from each other, and a gate's sample used once."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from chimeralab.detection.columns import from_json
+from chimeralab.errors import InputError
+from chimeralab.rating.sampling import Sample, SampledItem, draw_sample
+from chimeralab.rating.validity import verdict_of
+from chimeralab.records import Record
+from chimeralab.study.database import transaction
+from chimeralab.study.detecting import stored_detections
+from chimeralab.study.folder import Study
+from chimeralab.study.rating_sections import GateTable, SampledBy
+from chimeralab.study.ratings import brought_up_to_date, candidates
+
+Kind = Literal["calibration", "gate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw(Record):
+    """How a sample was asked for; without a size it is everything."""
+
+    kind: Kind
+    size: int | None
+    seed: int = 0
+    by: SampledBy = "condition"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSample(Record):
+    """A sample as the store keeps it. A gate's is used when it has met its gate, or failed to."""
+
+    name: str
+    draw: Draw
+    sample: Sample
+    used: str | None
+    labels_sha256: str | None
+    passed: bool | None
+
+    @property
+    def population(self) -> str:
+        """What the items stand for, in words."""
+        total = sum(self.sample.population.values())
+        return (
+            f"{self.name}: {len(self.sample.items)} of {total} conversations "
+            f"by {self.draw.by}, seed {self.draw.seed}"
+        )
+
+
+def stored_samples(study: Study, kind: Kind | None = None) -> list[StoredSample]:
+    """The samples in the order in which they were drawn."""
+    with brought_up_to_date(study), study.archive() as archive:
+        rows = archive.rows("SELECT * FROM samples ORDER BY drawn, name")
+        return [_sample(row) for row in rows if kind in (None, row["kind"])]
+
+
+def sample_named(study: Study, name: str) -> StoredSample:
+    samples = {sample.name: sample for sample in stored_samples(study)}
+    if name not in samples:
+        known = ", ".join(samples) or "none has been drawn"
+        raise InputError(f"unknown sample '{name}'; known: {known}")
+    return samples[name]
+
+
+def draw(study: Study, asked: Draw) -> StoredSample:
+    """Draw a sample from what no other sample holds. The same question gives the same sample."""
+    study.checked_lock()
+    earlier = stored_samples(study)
+    same = next((sample for sample in earlier if sample.draw == asked and not sample.used), None)
+    if same is not None:
+        return same
+    if asked.kind == "gate":
+        _refuse_gate(study, asked, [each for each in earlier if each.draw.kind == "gate"])
+    taken = {item for sample in earlier for item in sample.sample.ids}
+    strata = _strata(study, asked.by)
+    left = len(set(strata) - taken)
+    if not left:
+        raise InputError(f"every conversation of {study.path} is in a sample already")
+    drawn = draw_sample(
+        strata,
+        asked.size or left,
+        seed=asked.seed,
+        method="balanced" if asked.by == "verdict" else "proportional",
+        without=taken,
+    )
+    number = 1 + sum(sample.draw.kind == asked.kind for sample in earlier)
+    return _keep(study, f"{asked.kind}-{number}", asked, drawn)
+
+
+def use(study: Study, sample: StoredSample, labels_sha256: str, *, passed: bool) -> None:
+    """Mark a gate's sample as used; the store refuses to do this twice."""
+    row = (_now(), labels_sha256, passed, sample.name)
+    with brought_up_to_date(study) as db, transaction(db, study.store_path):
+        db.execute("UPDATE samples SET used = ?, labels_sha256 = ?, passed = ? WHERE name = ?", row)
+
+
+def _refuse_gate(study: Study, asked: Draw, earlier: list[StoredSample]) -> None:
+    gate: GateTable = study.plan.extras["gate"]
+    if not gate.declared:
+        raise InputError("the plan declares no gate; draw --for calibration, or declare [gate]")
+    if (asked.size, asked.by) != (gate.sample, gate.by):
+        size = "every conversation" if gate.sample is None else f"{gate.sample} items"
+        raise InputError(f"the gate of the plan is held on {size} by {gate.by}, not on these")
+    _refuse_another(gate, asked, earlier)
+    with study.archive() as archive:
+        left = archive.value("SELECT count(*) FROM trajectories WHERE outcome IS NULL")
+    if left:
+        raise InputError(
+            f"{left} conversations are not finished; a gate's sample is drawn from all"
+        )
+
+
+def _refuse_another(gate: GateTable, asked: Draw, earlier: list[StoredSample]) -> None:
+    for sample in earlier:
+        if not sample.used:
+            raise InputError(f"{sample.name} has not been used yet; no other is drawn before")
+        if sample.passed:
+            raise InputError(f"{sample.name} has met the gate; there is nothing to try again")
+        if sample.draw == asked:
+            raise InputError(f"{sample.name} was drawn so and has been used; take another seed")
+    if len(earlier) >= gate.attempts:
+        raise InputError(
+            f"the plan allows {gate.attempts} attempts at the gate, and all have been made"
+        )
+
+
+def _strata(study: Study, by: SampledBy) -> Mapping[str, str]:
+    known = candidates(study)
+    if by == "condition":
+        return {name: found.condition for name, found in known.items()}
+    verdicts = {row["id"]: verdict_of(from_json(row)) for row in stored_detections(study)}
+    if known.keys() - verdicts.keys():
+        raise InputError("some conversations have no verdict yet; run `chimera detect` first")
+    return {name: f"verdict {verdicts[name]}" for name in known if verdicts[name] is not None}
+
+
+def _keep(study: Study, name: str, asked: Draw, drawn: Sample) -> StoredSample:
+    row = (name, asked.kind, json.dumps(drawn.as_dict()), json.dumps(asked.as_dict()), _now())
+    with brought_up_to_date(study) as db, transaction(db, study.store_path):
+        db.execute(
+            "INSERT INTO samples (name, kind, sample, drawn_by, drawn) VALUES (?, ?, ?, ?, ?)", row
+        )
+    return StoredSample(name, asked, drawn, None, None, None)
+
+
+def _sample(row: dict[str, Any]) -> StoredSample:
+    values = json.loads(row["sample"])
+    items = tuple(SampledItem(**item) for item in values.pop("items"))
+    passed = None if row["passed"] is None else bool(row["passed"])
+    draw_ = Draw(**json.loads(row["drawn_by"]))
+    sample = Sample(items=items, **values)
+    return StoredSample(row["name"], draw_, sample, row["used"], row["labels_sha256"], passed)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,283 @@
+"""Ratings of a study are stored once, samples stay apart, and a gate's sample is used once."""
+
+import csv
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chimeralab.errors import InputError
+from chimeralab.rating.rubric import BUILT_IN
+from chimeralab.study import LockError, Study, run_study
+from chimeralab.study.packets import hand_out, take_back
+from chimeralab.study.rating import rate_study
+from chimeralab.study.ratings import stored_ratings
+from chimeralab.study.samples import Draw, draw, sample_named, stored_samples, use
+
+PLAN = """
+[study]
+name = "rated"
+
+[models.loops]
+use = "phantom"
+course = "verbatim"
+onset = 2
+
+[models.free]
+use = "phantom"
+
+[models.judge]
+use = "judging:Judge"
+
+[conditions.looping]
+speakers = ["loops", "loops"]
+
+[conditions.free]
+speakers = ["free", "free"]
+
+[conversation]
+turns = 6
+repeats = 4
+
+[prompts]
+items = [{ id = "p1", text = "Plan a trip." }, { id = "p2", text = "Tell a tale." }]
+
+[run]
+retry_wait = 0.0
+
+[gate]
+raters = ["rules", "judge"]
+sample = 6
+attempts = 2
+"""
+
+JUDGE = '''
+"""A model rater that finds three equal turns in a row, if it is not told to fail."""
+
+import json
+import re
+from dataclasses import dataclass
+
+from chimeralab.models.seam import ModelFailure, Reply
+
+
+@dataclass(frozen=True)
+class Judge:
+    manner: str = "clean"
+
+    def open(self):
+        return Judging(self)
+
+
+class Judging:
+    def __init__(self, settings):
+        self.settings = settings
+        self.asked = 0
+
+    async def reply(self, request):
+        text = request.messages[-1].content
+        if "begin " not in text:
+            return Reply("Hello.")
+        self.asked += 1
+        if self.settings.manner == "down":
+            raise ModelFailure("server", "down for now")
+        if self.settings.manner == "babbling":
+            return Reply("It goes round and round.")
+        mark = re.search(r"begin (\\w+)", text)[1]
+        turns = list(json.loads(text.splitlines()[1]).values())
+        found = [n for n in range(len(turns) - 2) if len(set(turns[n : n + 3])) == 1]
+        cited = [found[0] + n for n in (1, 2, 3)] if found else []
+        step = "verbatim" if found else "default"
+        reason = f"Turns {cited} are equal." if found else "No three turns are equal."
+        answer = {"mark": mark, "label": int(bool(found)), "step": step, "turns": cited}
+        around = "Here you are: " if self.settings.manner == "wordy" else ""
+        return Reply(around + json.dumps({**answer, "reason": reason}))
+'''
+
+MakeRated = Callable[..., Study]
+
+
+@pytest.fixture
+def make_rated(tmp_path: Path) -> MakeRated:
+    """A study that was run, with pairs of texts replaced in its plan."""
+
+    def make(*changes: tuple[str, str], run: bool = True) -> Study:
+        plan = PLAN
+        for old, new in changes:
+            assert old in plan, old
+            plan = plan.replace(old, new)
+        (tmp_path / "plan.toml").write_text(plan, encoding="utf-8")
+        (tmp_path / "judging.py").write_text(JUDGE, encoding="utf-8")
+        study = Study(tmp_path)
+        if run:
+            run_study(study)
+        return study
+
+    return make
+
+
+def test_each_conversation_is_rated_once(make_rated):
+    study = make_rated()
+    first, second = rate_study(study, "rules"), rate_study(study, "rules")
+    assert (first.newly_rated, second.newly_rated) == (16, 0)
+    assert (second.ones, second.zeros) == (8, 8)
+    rating = stored_ratings(study, "rules")["looping/p1/1"]
+    assert (rating.label, rating.step, rating.kinds[0]) == (1, "verbatim", "A")
+    assert "in a row" in rating.reason
+
+
+def test_a_model_of_the_plan_rates_and_its_repairs_are_kept(make_rated):
+    study = make_rated(('"judging:Judge"', '"judging:Judge"\nmanner = "wordy"'))
+    done = rate_study(study, "judge")
+    assert (done.newly_rated, done.ones, done.zeros) == (16, 8, 8)
+    assert (done.tally.repaired, done.tally.clean) == (16, 0)
+    attempts = stored_ratings(study, "judge")["free/p1/1"].attempts
+    assert attempts[0].answer.startswith("Here you are")
+
+
+def test_an_answer_that_is_never_usable_is_a_null_that_stays(make_rated):
+    study = make_rated(('"judging:Judge"', '"judging:Judge"\nmanner = "babbling"'))
+    done = rate_study(study, "judge")
+    assert (done.newly_rated, done.tally.nulls, done.tally.unreadable) == (16, 16, 48)
+    assert rate_study(study, "judge").newly_rated == 0
+
+
+def test_a_model_that_was_out_of_reach_is_asked_another_time(make_rated):
+    study = make_rated(('"judging:Judge"', '"judging:Judge"\nmanner = "down"'))
+    done = rate_study(study, "judge")
+    assert (done.newly_rated, done.unanswered, done.tally.items) == (0, 16, 0)
+
+
+def test_other_settings_are_another_rater(make_rated):
+    study = make_rated()
+    rate_study(study, "judge")
+    other = make_rated(("[gate]", "[raters]\nretries = 0\n\n[gate]"), run=False)
+    assert rate_study(other, "judge").newly_rated == 16
+
+
+def test_an_unknown_rater_is_named_with_the_choices(make_rated):
+    with pytest.raises(InputError, match=r"unknown rater 'juge'; known: rules, loops, free, judge"):
+        rate_study(make_rated(), "juge")
+
+
+def test_samples_share_no_conversation_and_come_back_the_same(make_rated):
+    study = make_rated()
+    trained = draw(study, Draw("calibration", 8, seed=1))
+    gate = draw(study, Draw("gate", 6, seed=1))
+    assert not set(trained.sample.ids) & set(gate.sample.ids)
+    assert [item.stratum for item in gate.sample.items] == ["free"] * 3 + ["looping"] * 3
+    assert draw(study, Draw("gate", 6, seed=1)) == gate == sample_named(study, "gate-1")
+    assert rate_study(study, "judge", only="gate-1").newly_rated == 6
+
+
+def test_no_second_gate_sample_is_drawn_before_the_first_is_used(make_rated):
+    study = make_rated()
+    draw(study, Draw("gate", 6, seed=1))
+    with pytest.raises(InputError, match="gate-1 has not been used yet"):
+        draw(study, Draw("gate", 6, seed=2))
+    assert len(stored_samples(study)) == 1
+
+
+def test_a_gate_sample_is_used_once(make_rated):
+    study = make_rated()
+    sample = draw(study, Draw("gate", 6, seed=1))
+    use(study, sample, "labels", passed=False)
+    with pytest.raises(InputError, match="used once"):
+        use(study, sample, "other labels", passed=True)
+    with pytest.raises(InputError, match="gate-1 was drawn so and has been used"):
+        draw(study, Draw("gate", 6, seed=1))
+    assert sample_named(study, "gate-1").passed is False
+    second = draw(study, Draw("gate", 6, seed=2))
+    assert not set(second.sample.ids) & set(sample.sample.ids)
+    use(study, second, "labels", passed=False)
+    with pytest.raises(InputError, match="allows 2 attempts"):
+        draw(study, Draw("gate", 6, seed=3))
+
+
+def test_a_gate_sample_is_as_large_as_the_plan_says(make_rated):
+    with pytest.raises(InputError, match="held on 6 items by condition"):
+        draw(make_rated(), Draw("gate", 5))
+
+
+def test_a_gate_sample_waits_for_the_last_conversation(make_rated):
+    study = make_rated()
+    database = sqlite3.connect(study.store_path)
+    with database:
+        database.execute("UPDATE trajectories SET outcome = NULL WHERE id = 'free/p1/1'")
+    database.close()
+    with pytest.raises(InputError, match="1 conversations are not finished"):
+        draw(study, Draw("gate", 6))
+
+
+def test_the_lock_holds_the_rubric(make_rated, tmp_path):
+    (tmp_path / "mine.toml").write_bytes(
+        BUILT_IN.read_bytes().replace(b'state = "locked"', b'state = "draft"', 1)
+    )
+    study = make_rated(("[gate]", '[rubric]\nfile = "mine.toml"\n\n[gate]'), run=False)
+    locked = study.freeze().resolved["extras"]["rubric"]
+    assert locked["version"] == "4.0"
+    run_study(study)
+    text = (tmp_path / "mine.toml").read_text(encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(text + "\n# one more line\n", encoding="utf-8")
+    with pytest.raises(LockError, match=r"extras.rubric.sha256"):
+        rate_study(Study(study.path), "rules")
+
+
+@pytest.mark.parametrize(
+    ("new", "complaint"),
+    [
+        ('raters = ["rules"]', r"\[gate\] raters = \['rules'\]: agreement needs two or more"),
+        ('raters = ["rules", "jugde"]', r"unknown rater 'jugde' in \[gate\] raters; known: rules"),
+        ('raters = ["rules", "judge"]\nthreshold = 1.5', r"\[gate\] threshold 1.5: agreement"),
+        ('raters = ["rules", "judge"]\nstatistic = "kapa"', r"\[gate\] statistic = \"kapa\""),
+        ("raters = []", r"\[gate\] needs raters"),
+        ('raters = ["rules", "a b"]', r"\[gate\] raters"),
+    ],
+)
+def test_what_is_wrong_with_a_gate_is_named(make_rated, new, complaint):
+    study = make_rated(('raters = ["rules", "judge"]', new), run=False)
+    with pytest.raises(InputError, match=complaint):
+        assert study.plan
+
+
+def test_a_rubric_that_the_plan_does_not_mean_is_refused(make_rated):
+    study = make_rated(("[gate]", '[rubric]\nversion = "3.0"\n\n[gate]'), run=False)
+    with pytest.raises(InputError, match=r"\[rubric\] version = '3.0', and the rubric's is '4.0'"):
+        assert study.plan
+
+
+def fill(folder: Path, label: str = "0") -> Path:
+    sheet = folder / "ratings.csv"
+    rows = list(csv.DictReader(sheet.open(encoding="utf-8", newline="")))
+    with sheet.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(row | {"label": label} for row in rows)
+    return sheet
+
+
+def test_a_packet_comes_back_as_the_ratings_of_a_person(make_rated, tmp_path):
+    study = make_rated()
+    draw(study, Draw("gate", 6))
+    hand_out(study, tmp_path / "packet", "gate-1", seed=5)
+    page = (tmp_path / "packet" / "packet.html").read_text(encoding="utf-8")
+    assert "looping" not in page
+    sheet = fill(tmp_path / "packet")
+    take_back(study, sheet, "human:ann")
+    assert {rating.label for rating in stored_ratings(study, "human:ann").values()} == {0}
+    assert len(stored_ratings(study, "human:ann")) == 6
+    with pytest.raises(InputError, match="human:ann has rated"):
+        take_back(study, sheet, "human:ann")
+
+
+def test_a_packet_of_another_study_is_refused(make_rated, tmp_path):
+    study = make_rated()
+    hand_out(study, tmp_path / "packet")
+    sheet = fill(tmp_path / "packet")
+    with sqlite3.connect(study.store_path) as database:
+        database.execute("DELETE FROM packets")
+    with pytest.raises(InputError, match="was not handed out by"):
+        take_back(study, sheet, "human:ann")
+    with pytest.raises(InputError, match="say who filled the packet, as human:NAME"):
+        take_back(study, sheet, "judge")
