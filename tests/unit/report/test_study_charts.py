@@ -1,0 +1,153 @@
+"""The charts of a study show what they are given, whatever it is called and however little."""
+
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimeralab.report.canvas import Label, fitted, look
+from chimeralab.report.charts import Chart
+from chimeralab.report.charts_conditions import Bucket, Distribution, buckets, distributions
+from chimeralab.report.charts_contrasts import Effect, Stability, forest, stability
+from chimeralab.report.charts_specification import Specification, all_choices, specification
+from chimeralab.report.charts_survival import Survivors, survival
+from chimeralab.report.figure import draw, svg
+from chimeralab.report.flow_diagram import ArmFlow, Stage, flow_diagram
+from chimeralab.report.theme import NARROW, WIDE
+from chimeralab.stats.intervals import Interval
+
+SVG = "{http://www.w3.org/2000/svg}"
+WIDTHS = pytest.mark.parametrize("width", [NARROW, WIDE])
+
+
+def words(chart: Chart) -> list[str]:
+    return [node.text or "" for node in ET.fromstring(svg(chart)).iter(f"{SVG}text")]
+
+
+def rows(chart: Chart, layer: int) -> list[dict[str, Any]]:
+    return list(chart.layer[layer].data.values)
+
+
+def filled(chart: Chart, colour: str) -> int:
+    nodes = ET.fromstring(svg(chart)).iter(f"{SVG}path")
+    return sum(node.get("fill", "").lower() == colour.lower() for node in nodes)
+
+
+@WIDTHS
+def test_distributions_name_every_condition_and_its_numbers(width: int) -> None:
+    conditions = [
+        Distribution(Label("A", "50.0 % (40.0 to 60.0)"), [0.5, 0.6], 0.55, Interval(0.4, 0.6)),
+        Distribution(Label("B", "0.0 % (–), 1 run"), [0.0], 0.0, None),
+    ]
+    assert {"A", "B", "50.0 % (40.0 to 60.0)", "0.0 % (–), 1 run"} <= set(
+        words(distributions(conditions, width=width))
+    )
+
+
+def test_a_bar_stands_for_every_step_that_has_runs() -> None:
+    shares = [0.0, 0.02, 0.31, 1.0]
+    chart = distributions([Distribution(Label("A", ""), shares, 0.3, None)])
+    assert filled(chart, look(0).colour) == 3
+
+
+@WIDTHS
+def test_survival_runs_to_the_last_turn_even_when_all_collapsed_before(width: int) -> None:
+    curve = Survivors("A", [0, 3, 5], [1, 0.5, 0], None, None)
+    assert {"0", "40", "A"} <= set(words(survival([curve], 40, width=width)))
+
+
+def test_forest_draws_the_naive_interval_only_where_there_is_one() -> None:
+    effects = [
+        Effect(Label("A − B", "+1.0, p < 0.001"), 0.1, Interval(0.0, 0.2), Interval(0.05, 0.15)),
+        Effect(Label("A − C", "–"), 0.3, None, None),
+        Effect(Label("B − C", "no run"), None, None, None),
+    ]
+    chart = forest(effects, "difference", percent=True)
+    assert [row["kind"] for row in rows(chart, 1)] == [
+        "by prompt",
+        "as if all runs were independent",
+        "by prompt",
+    ]
+    assert "+1.0, p < 0.001" in words(chart)
+
+
+def test_stability_counts_stand_on_their_bars() -> None:
+    units = [Stability(Label("36 prompts", ""), 12, 3, 21), Stability(Label("1", ""), 0, 0, 1)]
+    assert {"12", "3", "21", "1"} <= set(words(stability(units)))
+
+
+def test_a_bucket_without_runs_of_a_condition_has_no_point_for_it() -> None:
+    chart = buckets([Bucket("x", [0.1, None]), Bucket("y", [0.2, 0.3])], ["A", "B"])
+    assert len(rows(chart, 1)) == 3
+
+
+def test_names_with_markup_stay_words() -> None:
+    hostile = "<script>alert(1)</script>\u202e\x00"
+    figure = draw("f", "", lambda width: buckets([Bucket(hostile, [0.1])], ["A"], width=width))
+    assert "<script" not in figure.wide
+    assert "&lt;script&gt;" in figure.wide
+    assert "[U+202E][U+0000]" in figure.wide
+
+
+@WIDTHS
+def test_specification_curve_marks_the_declared_detector(width: int) -> None:
+    rng = np.random.default_rng(1)
+    curve = [
+        Specification(
+            n / 100, Interval(n / 100 - 0.1, n / 100 + 0.1), n == 7, {"s1 ≥": str(rng.integers(2))}
+        )
+        for n in range(90)
+    ]
+    chart = specification(curve, "difference", percent=True, width=width)
+    assert {"as declared", "s1 ≥ 0", "s1 ≥ 1"} <= set(words(chart))
+
+
+def test_specification_curve_of_one_detector_can_be_drawn() -> None:
+    only = [Specification(0.0, None, True, {"drift": "both"})]
+    assert "drift both" in words(specification(only, "difference", percent=False))
+
+
+def test_choices_of_one_setting_stand_together() -> None:
+    curve = [
+        Specification(0, None, False, {"a": "2", "b": "x"}),
+        Specification(0, None, False, {"a": "1", "b": "x"}),
+    ]
+    assert [tuple(choice) for choice in all_choices(curve)] == [("a", "1"), ("a", "2"), ("b", "x")]
+
+
+@WIDTHS
+def test_flow_diagram_shows_every_stage_of_every_arm(width: int) -> None:
+    stages = [Stage("Planned", 1_000), Stage("Analysed", 998, ["all well"], ["2 not started"])]
+    shown = words(flow_diagram([ArmFlow(name, stages) for name in "ABCDEFG"], width=width))
+    assert shown.count("Planned: 1,000") == shown.count("2 not started") == 7
+    assert set("ABCDEFG") <= set(shown)
+
+
+def test_boxes_of_the_flow_do_not_overlap() -> None:
+    stages = [Stage("Planned", 1), Stage("Ended", 1, ["a long story " * 8], ["lost " * 20])]
+    chart = flow_diagram([ArmFlow(name, stages) for name in "ABCDE"], width=NARROW)
+    boxes = sorted([*rows(chart, 0), *rows(chart, 1)], key=lambda row: row["top"])
+    assert len(boxes) == 10
+    assert all(above["bottom"] < below["top"] for above, below in pairwise(boxes))
+
+
+def test_numbers_in_words_keep_their_digits() -> None:
+    effect = Effect(Label("A − B", "p = 0.0163"), 0.123456789, None, None)
+    text = svg(forest([effect], "difference", percent=False))
+    assert "p = 0.0163" in text
+    assert "0.123456789" not in text
+
+
+@given(st.integers(0, 200), st.integers(0, 200))
+def test_two_series_of_up_to_fifteen_look_unlike(one: int, two: int) -> None:
+    if one // 15 == two // 15 and one != two:
+        assert look(one) != look(two)
+
+
+@given(st.text(), st.integers(20, 400))
+def test_a_fitted_text_has_room(text: str, width: int) -> None:
+    assert len(fitted(text, width)) <= max(1, width / 6.6)

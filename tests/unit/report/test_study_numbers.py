@@ -1,0 +1,62 @@
+"""Numbers carry their sign, their interval, or the reason why they are not there."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimeralab.report.numbers import NONE, SHARE, UNITS, difference, estimate, number, p_value
+from chimeralab.report.table import Dash, flat, table
+from chimeralab.stats.intervals import Interval
+
+FLOATS = st.floats(-1e6, 1e6)
+
+
+@given(FLOATS, st.integers(0, 4), st.booleans())
+def test_a_number_is_never_minus_nothing(value: float, digits: int, sign: bool) -> None:
+    shown = number(value, digits, sign=sign)
+    assert "-" not in shown
+    assert not re.fullmatch(r"[−+]0(\.0+)?", shown)
+
+
+@given(FLOATS)
+def test_a_difference_says_which_way_it_goes(value: float) -> None:
+    shown = difference(value, Interval(value, value), SHARE)
+    if round(100 * value, 1):
+        assert shown[0] == ("+" if value > 0 else "−")
+
+
+def test_what_is_missing_is_a_dash() -> None:
+    assert estimate(None, None, SHARE) == NONE
+    assert p_value(None) == NONE
+    assert estimate(0.5, None, SHARE).endswith("(–)")
+
+
+@given(st.floats(0, 1))
+def test_a_small_p_is_never_nought(p: float) -> None:
+    assert p_value(p) != "0.000"
+
+
+def test_every_measure_has_a_unit() -> None:
+    assert {unit.percent for unit in UNITS.values()} == {True, False}
+
+
+def test_equal_reasons_share_a_note_and_others_do_not() -> None:
+    found = table(
+        "t", ("a", "b", "c"), [["x", Dash("one"), Dash("two")], ["y", Dash("one"), "1"]], []
+    )
+    assert [note.mark for note in found.notes] == ["a", "b"]
+    assert [cell.mark for row in found.rows for cell in row] == ["", "a", "b", "", "a", ""]
+
+
+def test_more_reasons_than_letters_keep_their_own_marks() -> None:
+    found = table("t", ("a",), [[Dash(f"reason {n}")] for n in range(60)], [])
+    assert len({note.mark for note in found.notes}) == 60
+
+
+def test_a_missing_interval_leaves_two_empty_columns() -> None:
+    assert flat({"ci": None, "reasons": {"ci": "why"}}) == {
+        "ci_low": None,
+        "ci_high": None,
+        "reasons": "ci: why",
+    }
