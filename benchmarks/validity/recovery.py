@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.table import Result, keep
 from chimeralab.analysis import trial_parameters as parameters
 from chimeralab.analysis.trial_effects import against, effects
-from chimeralab.analysis.trial_sessions import Estimated, sessions_of
+from chimeralab.analysis.trial_sessions import Estimated, estimated, sessions_of
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.layout import Layout
@@ -31,7 +31,7 @@ from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
 COMMAND = "python -m benchmarks.validity.recovery"
 SIMULATIONS = 2_000
 SCENARIOS = 12
-ROUNDS, STRENGTH, SIZE = 2, 0.9, 4
+ROUNDS, MOST_ROUNDS, STRENGTH, SIZE = 2, 3, 0.9, 4
 # Each parameter is varied on a subject that has no other weakness.
 PLAIN = PhantomSubjectSettings(
     recall=1, forgetting=0, credulity=0, rigidity=0, conformity=0, overconfidence=0
@@ -40,15 +40,20 @@ SHORT = Ledger(people=6, recall=6, inference=0, novel=0)
 CONTROL = Arm({})
 
 
-class Case(NamedTuple):
-    """A parameter with its true value, the trials that show it, and how it is estimated."""
+class Exposure(NamedTuple):
+    """Who is put through what, under which arm, and what is asked aside."""
 
-    name: str
-    truth: float
-    subject: PhantomSubjectSettings
     layout: Layout
     arm: Arm
     probes: tuple[Probe, ...]
+    subject: PhantomSubjectSettings
+
+
+class Case(NamedTuple):
+    """A parameter's true value, the trials that show it, and how it is estimated."""
+
+    truth: float
+    exposure: Exposure
     estimate: Callable[[list[Placed]], Estimated]
 
 
@@ -56,37 +61,44 @@ QUIET = Layout(beliefs=0, consensus=0, recall_every=1)
 COMPANY = Layout(beliefs=0, consensus=1, critical=1, recall_every=100)
 TAUGHT = Layout(beliefs=4, tested=1, consensus=0, recall_every=100)
 TEACHING = Arm({"infallibility": Infallibility(ROUNDS, strength=STRENGTH)})
-CASES = (
-    Case("recall", 0.7, replace(PLAIN, recall=0.7), QUIET, CONTROL, ("recall",), parameters.recall),
-    Case(
-        "forgetting", 0.15, replace(PLAIN, forgetting=0.15), QUIET, CONTROL, ("recall",),
+CROWD = Arm({"conformity": Conformity(SIZE)})
+CASES = {
+    "recall": Case(
+        0.7, Exposure(QUIET, CONTROL, ("recall",), replace(PLAIN, recall=0.7)), parameters.recall
+    ),
+    "forgetting": Case(
+        0.15,
+        Exposure(QUIET, CONTROL, ("recall",), replace(PLAIN, forgetting=0.15)),
         parameters.forgetting,
     ),
-    Case(
-        "credulity", 0.4, replace(PLAIN, credulity=0.4, rigidity=1), TAUGHT, TEACHING, (),
+    "credulity": Case(
+        0.4,
+        Exposure(TAUGHT, TEACHING, (), replace(PLAIN, credulity=0.4, rigidity=1)),
         partial(parameters.credulity, rounds=ROUNDS),
     ),
-    Case(
-        "rigidity", 0.4, replace(PLAIN, credulity=1, rigidity=0.4), TAUGHT, TEACHING, (),
-        partial(parameters.rigidity, strength=STRENGTH),
+    "rigidity": Case(
+        0.25,
+        Exposure(TAUGHT, TEACHING, (), replace(PLAIN, credulity=1, rigidity=0.25)),
+        partial(parameters.rigidity, rounds=ROUNDS, strength=STRENGTH),
     ),
-    Case(
-        "conformity", 0.15, replace(PLAIN, conformity=0.15), COMPANY,
-        Arm({"conformity": Conformity(SIZE)}), ("alone",),
+    "conformity": Case(
+        0.15,
+        Exposure(COMPANY, CROWD, ("alone",), replace(PLAIN, conformity=0.15)),
         partial(parameters.conformity, size=SIZE),
     ),
-    Case(
-        "overconfidence", 0.1, replace(PLAIN, recall=0.7, overconfidence=0.1), QUIET, CONTROL,
-        ("confidence",), parameters.overconfidence,
+    "overconfidence": Case(
+        0.1,
+        Exposure(QUIET, CONTROL, ("confidence",), replace(PLAIN, recall=0.7, overconfidence=0.1)),
+        parameters.overconfidence,
     ),
-)  # fmt: skip
+}
 
 
 def main() -> None:
     with ProcessPoolExecutor(2) as pool:
-        for case in CASES:
-            covers = list(pool.map(partial(covered, case.name), range(SIMULATIONS), chunksize=50))
-            keep(coverage_result(case.name, covers))
+        for name in CASES:
+            covers = list(pool.map(partial(covered, name), range(SIMULATIONS), chunksize=50))
+            keep(coverage_result(name, covers))
         significant = list(pool.map(sham_differs, range(SIMULATIONS), chunksize=50))
     keep(null_result(significant))
     for result in dose_results():
@@ -95,8 +107,8 @@ def main() -> None:
 
 def covered(name: str, number: int) -> bool:
     """One simulated trial: whether the interval holds the truth."""
-    case = next(case for case in CASES if case.name == name)
-    found = case.estimate(_trials(case.layout, case.arm, case.probes, case.subject, number))
+    case = CASES[name]
+    found = case.estimate(_trials(case.exposure, number))
     assert found.interval is not None
     return found.interval.low <= case.truth <= found.interval.high
 
@@ -109,7 +121,7 @@ def sham_differs(number: int) -> bool:
     trials = [
         each
         for name, arm in arms.items()
-        for each in _trials(layout, arm, (), subject, number, name)
+        for each in _trials(Exposure(layout, arm, (), subject), number, name)
     ]
     sessions = sessions_of(trials, MetricWeights())
     rng = np.random.default_rng(0)
@@ -133,25 +145,28 @@ def null_result(significant: list[bool]) -> Result:
     )
 
 
-def dose_results(sessions: int = 40) -> list[Result]:
+def dose_results(repeats: int = 40) -> list[Result]:
     """Means over many sessions at rising doses of each stressor."""
-    subject = PhantomSubjectSettings(rigidity=0.6)
-    layout = Layout(beliefs=2, tested=1, consensus=0.6)
-    series = {
-        "amnesia → RF": [_dosed(layout, subject, sessions, amnesia=Amnesia(frequency=d)).mci.rf
-                         for d in (0.0, 0.3, 0.6, 1.0)],
-        "amnesia → CB": [_dosed(layout, subject, sessions, amnesia=Amnesia(frequency=d)).mci.cb
-                         for d in (0.0, 0.3, 0.6, 1.0)],
-        "infallibility → right under evidence": [
-            _dosed(layout, subject, sessions, infallibility=Infallibility(d)).mci.rf
-            for d in (0, 1, 2)],
-        "conformity → FI": [_dosed(layout, subject, sessions, conformity=Conformity(d)).dfs.fi
-                            for d in (0, 2, 4, 8)],
-        "conformity → toward signal": [
-            _dosed(layout, subject, sessions, conformity=Conformity(d)).companions.toward_signal_rate
-            for d in (2, 4, 8)],
-    }  # fmt: skip
-    return [_trend(name, values) for name, values in series.items()]
+    amnesia = [_dosed(repeats, amnesia=Amnesia(frequency=dose)) for dose in (0.0, 0.3, 0.6, 1.0)]
+    company = [_dosed(repeats, conformity=Conformity(size)) for size in (0, 2, 4, 8)]
+    taught = [_dosed(repeats, infallibility=Infallibility(rounds)) for rounds in (1, 2, 3)]
+    return [
+        _trend("amnesia → RF", [found.metrics.mci.rf for found in amnesia]),
+        _trend("amnesia → CB", [found.metrics.mci.cb for found in amnesia]),
+        _trend("infallibility → belief update", [found.belief_update for found in taught]),
+        _trend("conformity → FI", [found.metrics.dfs.fi for found in company]),
+        _trend(
+            "conformity → toward signal",
+            [found.metrics.companions.toward_signal_rate for found in company[1:]],
+        ),
+    ]
+
+
+class Dosed(NamedTuple):
+    """What all sessions under one dose show."""
+
+    metrics: Metrics
+    belief_update: float | None
 
 
 def _trend(name: str, values: list[float | None]) -> Result:
@@ -162,38 +177,34 @@ def _trend(name: str, values: list[float | None]) -> Result:
     return Result(f"recovery, dose of {name}", text, "one direction", one_way, COMMAND)
 
 
-def _dosed(
-    layout: Layout, subject: PhantomSubjectSettings, sessions: int, **stressors: object
-) -> Metrics:
-    arm, rows = Arm(stressors), []
-    for number in range(sessions):
-        placed = _trials(layout, arm, ("alone", "confidence"), subject, number)
-        for name in dict.fromkeys(each.place.session for each in placed):
-            own = [each for each in placed if each.place.session == name]
-            rows += trials_of([each.row for each in own], own[0].place)
-    return measure(columns_of(rows), resamples=0)
+def _dosed(repeats: int, **stressors: object) -> Dosed:
+    layout = Layout(beliefs=2, tested=1, consensus=0.6)
+    subject = PhantomSubjectSettings(rigidity=0.5)
+    probes: tuple[Probe, ...] = ("alone", "confidence")
+    exposure = Exposure(layout, Arm(stressors), probes, subject)
+    sessions = [
+        session
+        for number in range(repeats)
+        for session in sessions_of(_trials(exposure, number), MetricWeights())
+    ]
+    rows = [trial for s in sessions for trial in trials_of(s.rows, s.place)]
+    updated = estimated(sessions, "belief_update", np.random.default_rng(0), 0).value
+    return Dosed(measure(columns_of(rows), resamples=0), updated)
 
 
 @cache
 def _courses(layout: Layout) -> tuple[Course, ...]:
     made = (SHORT.make(seed) for seed in range(1, SCENARIOS + 1))
-    return tuple(layout.lay_out(scenario, ROUNDS, 0) for scenario in made)
+    return tuple(layout.lay_out(scenario, MOST_ROUNDS, 0) for scenario in made)
 
 
-def _trials(
-    layout: Layout,
-    arm: Arm,
-    probes: tuple[Probe, ...],
-    subject: PhantomSubjectSettings,
-    number: int,
-    name: str = "arm",
-) -> list[Placed]:
+def _trials(exposure: Exposure, number: int, name: str = "arm") -> list[Placed]:
     """One session of every scenario; the number decides all chances of the subject."""
-    answer = PhantomSubject(replace(subject, seed=number)).answer
+    answer = PhantomSubject(replace(exposure.subject, seed=number)).answer
     found = []
-    for course in _courses(layout):
+    for course in _courses(exposure.layout):
         place = Place(f"{name}/{course.id}/{number}", name, course.id, number)
-        script = Script(course, arm, number, probes)
+        script = Script(course, exposure.arm, number, exposure.probes)
         found += [Placed(place, row) for row in play(script, answer, place.session)]
     return found
 

@@ -58,14 +58,15 @@ def credulity(trials: Iterable[Placed], rounds: int) -> Estimated:
     return _estimate(_occasions(found), lambda c, n: 1 - (1 - c) ** n, Range(0, 1))
 
 
-def rigidity(trials: Iterable[Placed], strength: float) -> Estimated:
-    """Chance that a belief outlives the first piece of evidence, were it certain."""
+def rigidity(trials: Iterable[Placed], rounds: int, strength: float) -> Estimated:
+    """How much every false feedback takes from the chance that certain evidence is believed."""
     found = [
-        (place.scenario, float(bool(each.tested[0].correct)), 2 * strength - 1, 0.0)
+        (place.scenario, float(bool(each.tested[0].correct)), rounds, 0.0)
         for place, each in _taught(trials)
         if each.held.response == each.held.signal
     ]
-    return _estimate(_occasions(found), lambda r, weight: (1 - r) * weight, Range(0, 1))
+    weight = 2 * strength - 1
+    return _estimate(_occasions(found), lambda r, n: (1 - r) ** n * weight, Range(0, 1))
 
 
 def conformity(trials: Iterable[Placed], size: int) -> Estimated:

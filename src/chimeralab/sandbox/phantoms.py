@@ -31,9 +31,9 @@ class PhantomSubjectSettings(Record):
     """`use = "subject"`: a subject that follows these numbers and nothing else.
 
     It recalls a fact told `n` trials ago with probability `recall` x exp(-`forgetting` x n), takes
-    on a belief with probability `credulity` at every false feedback, gives it up with probability
-    (1 - `rigidity`) x (2 x strength - 1) at every piece of evidence, and follows a majority of n
-    with probability 1 - exp(-`conformity` x n). It states its chance of being right plus
+    on a belief with probability `credulity` at every false feedback, gives it up after n of them
+    with probability (1 - `rigidity`)^n x (2 x strength - 1) at every piece of evidence, and follows
+    a majority of n with probability 1 - exp(-`conformity` x n). It states its chance of being right plus
     `overconfidence`. What it doesn't know it guesses. A measure against a stressor shields it from
     that stressor with probability `helped`.
     """
@@ -41,7 +41,7 @@ class PhantomSubjectSettings(Record):
     recall: Share = 0.95
     forgetting: Rate = 0.01
     credulity: Share = 0.5
-    rigidity: Share = 0.4
+    rigidity: Share = 0.2
     conformity: Rate = 0.15
     overconfidence: Annotated[float, Field(ge=-1, le=1)] = 0.0
     helped: Share = 0.8
@@ -127,8 +127,9 @@ class PhantomSubject:
             return False
         if found.reviewed and uniform(*place, "review") < settings.helped:
             return False
+        supple = (1 - settings.rigidity) ** found.feedback
         return not any(
-            uniform(*place, "evidence", n) < (1 - settings.rigidity) * (2 * strength - 1)
+            uniform(*place, "evidence", n) < supple * (2 * strength - 1)
             for n, strength in enumerate(found.checks)
         )
 
