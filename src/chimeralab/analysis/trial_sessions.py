@@ -71,6 +71,3 @@ def scenario_totals(sessions: Sequence[Session], name: str) -> Floats:
     codes = np.array([names.index(s.place.scenario) for s in sessions], dtype=np.intp)
     rows = np.array([session.tallies[name] for session in sessions], dtype=np.float64)
     return cluster_totals(rows.reshape(-1, 2), codes) if len(rows) else np.zeros((1, 2))
-
-
-__all__ = ["METRICS", "Estimated", "Session", "estimated", "sessions_of"]

@@ -28,7 +28,8 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
     type=click.Choice(list(templates())),
     default="selfplay",
     show_default=True,
-    help="selfplay: the embedded model, minutes; escape-velocity: three models, a night.",
+    help="selfplay: the embedded model, minutes; escape-velocity: three models, a night; "
+    "trial-…: a subject under stress.",
 )
 def new(path: Path, template: str) -> None:
     """Start a study: write a commented plan and its prompts into the folder STUDY."""

@@ -19,7 +19,7 @@ from chimeralab.sandbox.stressors import Infallibility
 from chimeralab.study.casting import innermost
 from chimeralab.study.reading import Part, choose, read_part, read_record
 from chimeralab.study.sections import SamplingChange
-from chimeralab.study.trial_arms import CONTROL, SHAM, read_arms
+from chimeralab.study.trial_arms import read_arms
 from chimeralab.study.trial_scenarios import SCENARIOS
 from chimeralab.study.trial_sections import ScenarioCount, TrialTable
 
@@ -64,7 +64,7 @@ def read_trial(tables: Mapping[str, Any], folder: Path) -> Trial:
     layout = read_record(Layout, tables.get("layout", {}), "[layout]")
     part, scenarios = _scenarios(tables["scenarios"], folder)
     courses = _courses(scenarios, layout, arms, tables)
-    cast = _cast(table, arms, tables)
+    cast = _cast(table, arms)
     plan = TrialPlan(
         arms={name: arms[arm] for name, (_, arm) in cast.items()},
         subjects={name: subject for name, (subject, _) in cast.items()},
@@ -85,9 +85,7 @@ class _Role(NamedTuple):
     arm: str
 
 
-def _cast(
-    table: TrialTable, arms: Mapping[str, Arm], tables: Mapping[str, Any]
-) -> dict[str, _Role]:
+def _cast(table: TrialTable, arms: Mapping[str, Arm]) -> dict[str, _Role]:
     """Every subject under every arm; a subject's name is only needed where there are several."""
     several = len(table.subjects) > 1
     return {
@@ -170,6 +168,3 @@ def _rules(tables: Mapping[str, Any], table: TrialTable, turns: int) -> Rules:
     if rules.rule("overflow").keep:
         raise InputError("[conversation] on_overflow can't trim a trial: that would be amnesia")
     return replace(rules, turns=turns, repeats=table.repeats)
-
-
-__all__ = ["CONTROL", "REQUIRED", "SHAM", "TABLES", "Trial", "TrialPlan", "read_trial"]

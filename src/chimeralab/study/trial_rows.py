@@ -8,7 +8,7 @@ from pathlib import Path
 from chimeralab.errors import InputError
 from chimeralab.sandbox.scored import Place, Placed, Scored, trials_of
 from chimeralab.sandbox.trial_logs import Numbered
-from chimeralab.study.archive import Archive, Row
+from chimeralab.study.archive import Row
 from chimeralab.study.folder import Study
 from chimeralab.study.trial_plan import TrialPlan
 
@@ -42,11 +42,6 @@ def scored_of(row: Row) -> Scored:
     """A row of the store; SQLite keeps yes and no as 1 and 0."""
     cells = {name: row[name] for name in COLUMNS}
     return Scored(**cells | {name: _flag(cells[name]) for name in FLAGS})
-
-
-def unread(archive: Archive) -> int:
-    """How many replies could not be read as what was asked for."""
-    return int(archive.value("SELECT coalesce(sum(unread), 0) FROM trials"))
 
 
 class StudyTrials:

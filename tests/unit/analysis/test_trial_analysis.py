@@ -1,0 +1,178 @@
+"""The analysis of trials: what counts as a hit, what is asked, and when to be silent."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from chimeralab.analysis import trial_measures as measures
+from chimeralab.analysis.trial import Design, Resampling, analyse_trial
+from chimeralab.analysis.trial_effects import dose_trend, effects, factorial, measures_against
+from chimeralab.analysis.trial_measures import Tally
+from chimeralab.analysis.trial_sessions import Session, estimated
+from chimeralab.sandbox.countermeasures import Ledger as Notebook
+from chimeralab.sandbox.metrics import MetricWeights
+from chimeralab.sandbox.scored import Place, Placed, Scored
+from chimeralab.sandbox.script import Arm
+from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
+
+ROW = Scored(
+    trial=1, item="q1", kind="recall", options=4, response="a", truth="a", correct=True,
+    confidence=0.9, weight=0.5, novel=False, bias=False, signal=None, pair=None, frame=None,
+    phase=None, round=0, consensus=None, needs="f1", lag=2, disturbed=False, alone=None,
+    belief=None, recall_lag=None, recall_options=None, recall_response=None, recall_truth=None,
+    recall_correct=None, intrusion=None, asked=2, unread=0,
+)  # fmt: skip
+CRITICAL = replace(ROW, consensus="critical", signal="b", alone="a")
+STRESSORS = {"amnesia": Amnesia(), "infallibility": Infallibility(), "conformity": Conformity()}
+
+
+def belief(*answers: str, item: str = "q1") -> list[Scored]:
+    """One held answer, then answers under evidence; the truth is a and the lure is b."""
+    phases = ["held", *["tested"] * (len(answers) - 1)]
+    return [
+        replace(ROW, item=item, phase=phase, round=max(n, 1), response=answer, signal="b",
+                correct=answer == "a")
+        for n, (phase, answer) in enumerate(zip(phases, answers, strict=True))
+    ]  # fmt: skip
+
+
+def test_conformity_counts_only_what_was_right_alone():
+    rows = [
+        replace(CRITICAL, response="b", correct=False),
+        CRITICAL,
+        replace(CRITICAL, response="c", correct=False),
+        replace(CRITICAL, alone="b", response="b", correct=False),
+        replace(CRITICAL, response=None, correct=None),
+    ]
+    assert measures.conformity_rate(rows) == Tally(1, 3)
+    assert measures.independence(rows) == Tally(1, 3)
+    assert measures.severity(rows) == Tally(0.9, 1)
+
+
+def test_leaving_a_right_majority_is_anti_conformity():
+    together = replace(ROW, consensus="neutral", alone="a")
+    rows = [together, replace(together, response="c", correct=False)]
+    assert measures.anti_conformity(rows) == Tally(1, 2)
+
+
+def test_a_belief_is_updated_maintained_or_over_corrected():
+    rows = [
+        *belief("b", "b", "a", item="updated"),
+        *belief("b", "b", "b", item="maintained"),
+        *belief("a", "a", "c", item="over-corrected"),
+        *belief("a", "a", "a", item="right"),
+    ]
+    assert measures.misled(rows) == Tally(2, 4)
+    assert measures.belief_update(rows) == Tally(1, 2)
+    assert measures.maintained(rows) == Tally(1, 2)
+    assert measures.over_correction(rows) == Tally(1, 2)
+    assert list(measures.corrections(rows)) == [(2, 2), (None, 2)]
+
+
+def test_a_story_is_coherent_where_the_last_answer_is_given_again():
+    rows = [ROW, replace(ROW, response="b"), replace(ROW, response="b"), replace(ROW, item="q2")]
+    assert measures.narrative_coherence(rows) == Tally(1, 2)
+
+
+def test_relations_are_consistent_when_they_follow_from_what_was_said():
+    known = [ROW, replace(ROW, item="q2", needs="f2", correct=False)]
+    derived = replace(ROW, kind="two-hop", item="q3", needs="f1 f2")
+    assert measures.relational_consistency([*known, derived]) == Tally(0, 1)
+    assert measures.relational_consistency([*known, replace(derived, correct=False)]) == Tally(1, 1)
+    assert measures.relational_consistency([derived]) == Tally(0, 0)
+
+
+def test_continuity_compares_trials_with_and_without_memory():
+    rows = [ROW, ROW, replace(ROW, disturbed=True), replace(ROW, disturbed=True, correct=False)]
+    assert measures.task_continuity(rows) == Tally(-0.5, 1)
+    assert measures.task_continuity(rows[:2]) == Tally(0, 0)
+
+
+def factorial_arms() -> dict[str, Arm]:
+    names = list(STRESSORS)
+    chosen = [[n for bit, n in enumerate(names) if cell >> bit & 1] for cell in range(8)]
+    return {"+".join(on) or "control": Arm({n: STRESSORS[n] for n in on}) for on in chosen}
+
+
+def test_a_full_factorial_has_three_main_effects_and_four_interactions():
+    questions = factorial(factorial_arms())
+    assert len(questions) == 7
+    for question in questions:
+        assert sum(question.weights.values()) == pytest.approx(0)
+        assert sum(abs(weight) for weight in question.weights.values()) == pytest.approx(2)
+
+
+def test_half_a_factorial_has_no_factorial_effects():
+    arms = factorial_arms()
+    del arms["amnesia+conformity"]
+    assert factorial(arms) == []
+
+
+def session(arm: str, scenario: str, value: float) -> Session:
+    return Session(Place(f"{arm}/{scenario}", arm, scenario, 1), (), {"accuracy": Tally(value, 1)})
+
+
+def test_factorial_effects_are_those_that_went_in():
+    rng, arms = np.random.default_rng(3), factorial_arms()
+    worth = {"amnesia": -0.3, "infallibility": -0.1, "conformity": 0.0}
+    sessions = [
+        session(name, str(scenario), 1 + sum(worth[s] for s in arm.stressors) + rng.normal(0, 0.01))
+        for name, arm in arms.items()
+        for scenario in range(6)
+    ]
+    found = effects(sessions, factorial(arms), "accuracy", rng, 200)
+    by_name = {effect.name: effect for effect in found}
+    for name, value in worth.items():
+        assert by_name[name].estimate == pytest.approx(value, abs=0.01)
+    assert by_name["amnesia"].p_holm < 0.01 < by_name["conformity"].p_holm
+    assert by_name["amnesia × infallibility"].estimate == pytest.approx(0, abs=0.01)
+
+
+def test_the_slope_over_a_dose_is_the_one_that_went_in():
+    arms = {f"d{n}": Arm({"conformity": Conformity(n)}, dose=float(n)) for n in (1, 3, 7)}
+    sessions = [session(f"d{n}", s, 0.1 * n + add) for n in (1, 3, 7)
+                for s, add in (("x", 0.0), ("y", 0.2))]  # fmt: skip
+    [found] = effects(sessions, dose_trend(arms), "accuracy", np.random.default_rng(0), 0)
+    assert found.estimate == pytest.approx(0.1)
+
+
+def test_a_countermeasure_is_compared_with_its_bare_arm():
+    arms = {"bare": Arm({"amnesia": Amnesia()}), "helped": Arm({"amnesia": Amnesia()}, Notebook())}
+    [question] = measures_against(arms)
+    assert question.weights == {"helped": 1.0, "bare": -1.0}
+
+
+def test_an_effect_without_occasions_is_none_with_a_reason():
+    arms = {"control": Arm({}), "a": Arm({"amnesia": Amnesia()}, dose=1.0),
+            "b": Arm({"amnesia": Amnesia()}, dose=2.0)}  # fmt: skip
+    empty = [session("a", "x", 1)._replace(tallies={"accuracy": Tally(0, 0)})]
+    [found] = effects(empty, dose_trend(arms), "accuracy", np.random.default_rng(0), 0)
+    assert found.estimate is None
+    assert "occasion" in found.reason
+
+
+def test_an_interval_needs_two_scenarios():
+    one = estimated([session("a", "x", 0.5)], "accuracy", np.random.default_rng(0), 100)
+    assert (one.value, one.interval) == (0.5, None)
+
+
+@pytest.mark.parametrize(
+    ("correct", "unread", "informative"), [(True, 0, True), (False, 0, False), (True, 1, False)]
+)
+def test_effects_are_printed_only_where_a_trial_can_tell_something(correct, unread, informative):
+    arms = {"control": Arm({}), "amnesia": Arm({"amnesia": Amnesia()})}
+    trials = [
+        Placed(
+            Place(f"{arm}/{scenario}", arm, scenario, 1),
+            replace(ROW, trial=trial, correct=correct, disturbed=arm == "amnesia", unread=unread),
+        )
+        for arm in arms
+        for scenario in ("x", "y", "z")
+        for trial in range(1, 6)
+    ]
+    design = Design(arms, dict.fromkeys(arms, "s"), MetricWeights())
+    [found] = analyse_trial(trials, design, "here", Resampling(resamples=100)).subjects
+    assert found.informative is informative
+    assert bool(found.contrasts) is informative
+    assert bool(found.reasons) is not informative
