@@ -7,7 +7,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.options import with_options
+from chimeralab.cli.options import is_study, with_options
 from chimeralab.cli.terminal import out, percent, plain, say
 from chimeralab.errors import InputError
 from chimeralab.files import json_text
@@ -37,7 +37,7 @@ GATE_OPTIONS = (
 
 
 @click.command()
-@click.argument("ratings", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("ratings", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--table",
     nargs=4,
@@ -62,8 +62,11 @@ def audit(**options: Any) -> None:
     interval, weights make the figures those of the population.
 
     A gate is named with --statistic, --threshold, --rule or --record; exit code 1 when it is not
-    met.
+    met. RATINGS may also be a study: its stored ratings are compared, its gate is that of its plan.
     """
+    if options["ratings"] and is_study([str(options["ratings"])]):
+        _audit_study(options)
+        return
     gate = _gate(options)
     rubric = _rubric(options["rubric"])
     result = compare(_labels(options), gate, seed=options["seed"])
@@ -75,6 +78,20 @@ def audit(**options: Any) -> None:
     else:
         _print(result)
     if gate is not None and not result.gate.passed:
+        raise click.exceptions.Exit(1)
+
+
+def _audit_study(options: dict[str, Any]) -> None:
+    # Imported here: a file of ratings, the common case, needs no study and should start at once.
+    from chimeralab.cli.audit_study import held_audit, print_validity, study_json  # noqa: PLC0415
+
+    found = held_audit(options["ratings"], options)
+    if options["as_json"]:
+        click.echo(json_text(study_json(found)))
+    else:
+        _print(found.audit)
+        print_validity(found)
+    if found.sample and not found.audit.gate.passed:
         raise click.exceptions.Exit(1)
 
 

@@ -37,7 +37,7 @@ speakers = ["loops", "loops"]
 speakers = ["free", "free"]
 
 [conversation]
-turns = 6
+turns = 4
 repeats = 4
 
 [prompts]

@@ -1,0 +1,225 @@
+"""A study rated and audited from the command line, up to the words that its report may use."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Chimera = Callable[..., Any]
+
+PLAN = """
+[study]
+name = "rated phantoms"
+
+[models.loops]
+use = "phantom"
+course = "verbatim"
+onset = 2
+
+[models.free]
+use = "phantom"
+
+[models.twin]
+use = "judging:Judge"
+
+[models.small]
+use = "embedded"
+
+[conditions.looping]
+speakers = ["loops", "loops"]
+
+[conditions.free]
+speakers = ["free", "free"]
+
+[conversation]
+turns = 5
+repeats = 2
+
+[prompts]
+items = [{ id = "p1", text = "Plan a trip." }, { id = "p2", text = "Tell a tale." }]
+
+[raters]
+retries = 0
+max_tokens = 60
+
+[gate]
+raters = ["rules", "twin"]
+"""
+
+JUDGE = '''
+"""A rater of few words: it says 1 when the last three turns are equal."""
+
+import json
+import re
+from dataclasses import dataclass
+
+from chimeralab.models.seam import Reply
+
+
+@dataclass(frozen=True)
+class Judge:
+    contrary: bool = False
+
+    def open(self):
+        return self
+
+    async def reply(self, request):
+        text = request.messages[-1].content
+        if "begin " not in text:
+            return Reply("Hello.")
+        turns = list(json.loads(text.splitlines()[1]).values())
+        loop = (len(set(turns[-3:])) == 1) != self.contrary
+        cited = [len(turns) - 2, len(turns) - 1, len(turns)] if loop else []
+        return Reply(
+            json.dumps(
+                {
+                    "mark": re.search(r"begin (\\w+)", text)[1],
+                    "label": int(loop),
+                    "step": "verbatim" if loop else "default",
+                    "turns": cited,
+                    "reason": f"Turns {cited} are equal." if loop else "No turns are equal.",
+                }
+            )
+        )
+'''
+
+
+@pytest.fixture
+def make_study(tmp_path: Path, chimera: Chimera) -> Callable[..., Path]:
+    """A study that was run, with pairs of texts replaced in its plan."""
+
+    def make(*changes: tuple[str, str]) -> Path:
+        plan = PLAN
+        for old, new in changes:
+            assert old in plan, old
+            plan = plan.replace(old, new)
+        if '"small"]' not in plan:
+            plan = plan.replace('[models.small]\nuse = "embedded"\n', "")
+        folder = tmp_path / "study"
+        folder.mkdir()
+        (folder / "plan.toml").write_text(plan, encoding="utf-8")
+        (folder / "judging.py").write_text(JUDGE, encoding="utf-8")
+        assert chimera("lock", folder).code == 0
+        assert chimera("run", folder, "--no-watch").code == 0
+        return folder
+
+    return make
+
+
+def rated(chimera: Chimera, study: Path, *raters: str) -> Path:
+    for rater in raters:
+        assert chimera("rate", study, "--rater", rater).code == 0
+    return study
+
+
+def test_raters_that_agree_meet_the_gate(chimera: Chimera, make_study: Callable[..., Path]) -> None:
+    study = rated(chimera, make_study(), "rules", "twin")
+    assert chimera("detect", study).code == 0
+    ran = chimera("audit", study, "--json")
+    result = json.loads(ran.out)
+    assert (ran.code, result["kappa"], result["n_valid"]) == (0, 1.0, 8)
+    assert set(result["by_stratum"]) == {"free", "looping"}
+    assert result["clustered"]
+    record = json.loads((study / "audit" / "gate-record.json").read_text(encoding="utf-8"))
+    assert (record["verdict"], record["consequence"]["name"]) == ("passed", "validated")
+    assert [each["name"] for each in record["rater_identities"]] == ["rules", "twin"]
+    assert record["rubric"]["version"] == "4.0"
+    assert [each["rater"] for each in result["validity"]] == ["rules", "twin"]
+    assert result["validity"][0]["result"]["diagnosis"]["agreement"]["n_valid"] == 8
+    again = chimera("audit", study, "--json")
+    assert (again.code, again.out) == (0, ran.out)
+
+
+def test_raters_that_differ_fail_the_gate_and_fix_what_may_be_said(
+    chimera: Chimera, make_study: Callable[..., Path]
+) -> None:
+    contrary = ('"judging:Judge"', '"judging:Judge"\ncontrary = true')
+    study = rated(chimera, make_study(contrary), "rules", "twin")
+    ran = chimera("audit", study)
+    assert ran.code == 1
+    assert "Gate NOT met" in ran.out
+    assert "run `chimera detect`" in " ".join(ran.out.split())
+    markdown = (study / "audit" / "gate-record.md").read_text(encoding="utf-8")
+    assert "Verdict: failed" in markdown
+    assert "looping/p1/1" in markdown
+    assert chimera("audit", study).code == 1
+
+
+def test_labels_that_come_after_the_verdict_do_not_change_it(
+    chimera: Chimera, make_study: Callable[..., Path]
+) -> None:
+    study = rated(chimera, make_study(), "rules", "twin")
+    assert chimera("audit", study).code == 0
+    before = (study / "audit" / "gate-record.json").read_bytes()
+    with sqlite3.connect(study / "study.db") as database:
+        database.execute("UPDATE ratings SET label = 0")
+    database.close()
+    ran = chimera("audit", study)
+    assert ran.code == 2
+    assert "gate-1 was used on" in ran.err
+    assert (study / "audit" / "gate-record.json").read_bytes() == before
+
+
+def test_a_gate_waits_for_its_sample_and_its_raters(
+    chimera: Chimera, make_study: Callable[..., Path]
+) -> None:
+    sampled = ('raters = ["rules", "twin"]', 'raters = ["rules", "twin"]\nsample = 4')
+    study = rated(chimera, make_study(sampled), "rules")
+    assert "no gate sample has been drawn" in chimera("audit", study).err
+    drawn = chimera("rate", study, "--sample", 4, "--seed", 3, "--json")
+    assert json.loads(drawn.out)["name"] == "gate-1"
+    ran = chimera("audit", study)
+    assert ran.code == 2
+    assert "twin has not rated 4 of the 4 conversations of gate-1" in ran.err
+    assert not (study / "audit").exists()
+    assert chimera("rate", study, "--rater", "twin", "--only", "gate-1").code == 0
+    assert chimera("audit", study).code == 0
+
+
+def test_the_embedded_model_rates_and_its_gate_fails(
+    chimera: Chimera, make_study: Callable[..., Path]
+) -> None:
+    pytest.importorskip("openvino_genai", reason="the embedded model runs on OpenVINO GenAI")
+    few = ('raters = ["rules", "twin"]', 'raters = ["rules", "small"]\nsample = 2')
+    study = rated(chimera, make_study(few), "rules")
+    assert chimera("rate", study, "--sample", 2).code == 0
+    ran = chimera("rate", study, "--rater", "small", "--only", "gate-1", "--json")
+    counts = json.loads(ran.out)["tally"]
+    assert (ran.code, counts["items"], counts["attempts"]) == (0, 2, 2)
+    assert chimera("rate", study, "--rater", "small", "--only", "gate-1").code == 0
+    assert chimera("audit", study).code == 1
+    record = json.loads((study / "audit" / "gate-record.json").read_text(encoding="utf-8"))
+    assert (record["verdict"], record["consequence"]["name"]) == ("failed", "descriptive")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--rater", "nobody"), "unknown rater 'nobody'"),
+        (("--rater", "human:ann"), "human:ann is a person"),
+        (("--only", "gate-9"), "unknown sample 'gate-9'; known: none has been drawn"),
+        (("--sample", 99, "--for", "calibration"), "a sample of 99 can't be drawn from 8 items"),
+        (("--sample", 3), "held on every conversation"),
+        (("--speaker", "all"), "leave out --speaker"),
+        (("--import-packet", "nothing.csv"), "needs --rater human:NAME"),
+        (("--import-packet", "nothing.csv", "--rater", "human:ann"), "can't be read"),
+        (("--sample", 3, "--export-packet", "x"), "one at a time"),
+    ],
+)
+def test_what_can_not_be_done_is_said_in_one_sentence(
+    chimera: Chimera, make_study: Callable[..., Path], arguments: tuple[Any, ...], complaint: str
+) -> None:
+    ran = chimera("rate", make_study(), *arguments)
+    assert ran.code == 2
+    assert complaint in ran.err
+
+
+def test_a_study_is_audited_as_its_plan_says(
+    chimera: Chimera, make_study: Callable[..., Path]
+) -> None:
+    ran = chimera("audit", make_study(), "--threshold", 0.1)
+    assert ran.code == 2
+    assert "declared in its plan: leave out --threshold" in ran.err
