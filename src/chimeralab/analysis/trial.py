@@ -15,6 +15,7 @@ from chimeralab.analysis.trial_effects import (
     effects,
     factorial,
     measures_against,
+    unasked,
 )
 from chimeralab.analysis.trial_measures import MEASURES, Tally, corrections, recall_by_lag
 from chimeralab.analysis.trial_sessions import (
@@ -72,7 +73,10 @@ class ArmResult(Record):
 
 @dataclass(frozen=True, slots=True)
 class SubjectResult(Record):
-    """One subject. Where it is not `informative`, the reasons stand in the place of effects."""
+    """One subject. Where it is not `informative`, the reasons stand in the place of effects.
+
+    Where only some arms fail their checks, the effects that need them are None with the reason.
+    """
 
     subject: str
     informative: bool
@@ -124,18 +128,24 @@ def _subject(
     control = next(arm for arm, what in arms.items() if not what.stressors)
     sham = next((arm for arm, what in arms.items() if what.sham), control)
     found = checks(own, arms, control)
-    reasons = tuple(f"{c.arm}: {c.message}" for c in found if c.passed is False)
+    failed = {check.arm: check.message for check in found if check.passed is False}
+    reasons = tuple(f"{arm}: {message}" for arm, message in failed.items())
     rng = np.random.default_rng(how.seed)
     results = tuple(_arm(arm, what, own, rng, how.resamples) for arm, what in arms.items())
-    if reasons:
+    if control in failed or sham in failed:
         return SubjectResult(name, False, reasons, found, sham, results)
 
     def asked(questions: Sequence[Question]) -> tuple[Effect, ...]:
-        families = (effects(own, questions, m, rng, how.resamples) for m in OUTCOMES)
+        able = [each for each in questions if not failed.keys() & each.weights.keys()]
+        silent = [each for each in questions if each not in able]
+        families = (
+            (*effects(own, able, m, rng, how.resamples), *(unasked(q, m, failed) for q in silent))
+            for m in OUTCOMES
+        )
         return tuple(effect for family in families for effect in family)
 
     return SubjectResult(
-        name, True, (), found, sham, results,
+        name, True, reasons, found, sham, results,
         contrasts=asked(against(list(arms), sham)),
         factorial=asked(factorial(arms)),
         doses=asked(dose_trend(arms)),

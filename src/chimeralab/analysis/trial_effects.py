@@ -150,6 +150,16 @@ def effects(
     return tuple(replace(each, p_holm=p) for each, p in zip(found, corrected, strict=True))
 
 
+def unasked(question: Question, measure: str, failed: Mapping[str, str]) -> Effect:
+    """An effect that is not estimated because an arm of it failed its checks."""
+    arm = next(name for name in question.weights if name in failed)
+    return replace(_nothing(question, measure), reason=f"not informative: {arm}: {failed[arm]}")
+
+
+def _nothing(question: Question, measure: str) -> Effect:
+    return Effect(question.name, measure, question.weights, None, None, None, None, 0)
+
+
 def _cells(sessions: Sequence[Session], measure: str) -> Cells | None:
     known = [s for s in sessions if s.tallies[measure].among]
     if not known:
@@ -168,7 +178,7 @@ def _effect(
     rng: np.random.Generator,
     resamples: int,
 ) -> Effect:
-    nothing = Effect(question.name, measure, question.weights, None, None, None, None, 0)
+    nothing = _nothing(question, measure)
     if cells is None or any(arm not in cells.conditions for arm in question.weights):
         return replace(nothing, reason="no session of some arm has an occasion for it")
     try:

@@ -53,8 +53,9 @@ def _print_checks(subject: SubjectResult) -> None:
     if subject.informative:
         floor = subject.checks[0]
         out.print(f"informative: {plain(floor.message)}")
-        return
-    out.print("not informative, so no effect is printed:", style="bold")
+    if subject.reasons:
+        what = "these arms say nothing" if subject.informative else "no effect is printed"
+        out.print(f"not informative, so {what}:", style="bold")
     for reason in subject.reasons:
         out.print(f"  {plain(reason)}", soft_wrap=True)
 

@@ -176,3 +176,27 @@ def test_effects_are_printed_only_where_a_trial_can_tell_something(correct, unre
     assert found.informative is informative
     assert bool(found.contrasts) is informative
     assert bool(found.reasons) is not informative
+
+
+def test_an_arm_that_says_nothing_silences_its_own_effects_alone():
+    arms = {
+        "control": Arm({}),
+        "amnesia": Arm({"amnesia": Amnesia()}),
+        "idle": Arm({"amnesia": Amnesia()}),
+    }
+    trials = [
+        Placed(
+            Place(f"{arm}/{scenario}", arm, scenario, 1),
+            replace(ROW, trial=trial, disturbed=arm == "amnesia"),
+        )
+        for arm in arms
+        for scenario in ("x", "y", "z")
+        for trial in range(1, 6)
+    ]
+    design = Design(arms, dict.fromkeys(arms, "s"), MetricWeights())
+    [found] = analyse_trial(trials, design, "here", Resampling(resamples=100)).subjects
+    known = {e.name: e for e in found.contrasts if e.measure == "accuracy"}
+    assert found.informative
+    assert known["amnesia − control"].estimate == 0
+    assert known["idle − control"].estimate is None
+    assert "not informative: idle" in known["idle − control"].reason
