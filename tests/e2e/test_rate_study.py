@@ -1,12 +1,15 @@
 """A study rated and audited from the command line, up to the words that its report may use."""
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from chimeralab.rating.rubric import BUILT_IN, lock_rubric
 
 Chimera = Callable[..., Any]
 
@@ -179,12 +182,25 @@ def test_a_gate_waits_for_its_sample_and_its_raters(
     assert chimera("audit", study).code == 0
 
 
+@pytest.fixture
+def short_rubric(tmp_path: Path) -> Path:
+    """A locked rubric with one example and no distinction, which a small model reads quickly."""
+    kept = re.sub(r"(?ms)^\[\[distinctions\]\].*?(?=^\[)", "", BUILT_IN.read_text("utf-8"))
+    kept = re.sub(r"(?ms)(^\[\[examples\]\].*?)^\[\[examples\]\].*?(?=^\[\[history)", r"\1", kept)
+    kept = kept.replace('state = "locked"', 'state = "calibrated"\ndistinctions = []')
+    path = tmp_path / "short.toml"
+    path.write_text(kept, encoding="utf-8")
+    assert lock_rubric(path).state == "locked"
+    return path
+
+
 def test_the_embedded_model_rates_and_its_gate_fails(
-    chimera: Chimera, make_study: Callable[..., Path]
+    chimera: Chimera, make_study: Callable[..., Path], short_rubric: Path
 ) -> None:
     pytest.importorskip("openvino_genai", reason="the embedded model runs on OpenVINO GenAI")
     few = ('raters = ["rules", "twin"]', 'raters = ["rules", "small"]\nsample = 2')
-    study = rated(chimera, make_study(few), "rules")
+    own = ("[raters]", f'[rubric]\nfile = "../{short_rubric.name}"\n\n[raters]')
+    study = rated(chimera, make_study(few, own), "rules")
     assert chimera("rate", study, "--sample", 2).code == 0
     ran = chimera("rate", study, "--rater", "small", "--only", "gate-1", "--json")
     counts = json.loads(ran.out)["tally"]
