@@ -186,10 +186,11 @@ class Store:
         return self._row(query, talk, trial) is not None
 
     def add_trial(self, talk: str, row: Scored) -> None:
-        values = (talk, *row.as_dict().values())
-        places = ", ".join("?" * len(values))
+        cells = {"trajectory": talk, **row.as_dict()}
+        names, places = ", ".join(cells), ", ".join("?" * len(cells))
         with transaction(self._db, self.path) as db:
-            db.execute(f"INSERT INTO trials VALUES ({places})", values)  # noqa: S608
+            query = f"INSERT INTO trials ({names}) VALUES ({places})"  # noqa: S608
+            db.execute(query, tuple(cells.values()))
 
     def add_event(self, talk: str, event: Event) -> None:
         row = (talk, event.turn, event.kind, json.dumps(event.detail, sort_keys=True), _now())
