@@ -5,9 +5,11 @@ from pathlib import Path
 
 from chimeralab.analysis.trial import Design, Resampling, TrialAnalysis
 from chimeralab.analysis.trial import analyse_trial as analysis_of_trial
+from chimeralab.rating.ratings import Rating
 from chimeralab.records import Detection
 from chimeralab.runner import Subscriber
 from chimeralab.study import RunOptions, RunSummary, Study, run_study
+from chimeralab.study.auditing import StudyAudit, audit_study
 from chimeralab.study.detecting import detect_study
 from chimeralab.study.export import Format, export_study
 from chimeralab.study.lock import Lock
@@ -35,9 +37,19 @@ def detect(study: Study, publish: Callable[[Detection], None] = lambda detection
     return detect_study(study, publish)
 
 
-def rate(study: Study, rater: str, only: str | None = None) -> RatingSummary:
+def rate(
+    study: Study,
+    rater: str,
+    only: str | None = None,
+    publish: Callable[[Rating], None] = lambda rating: None,
+) -> RatingSummary:
     """Have a rater label the finished conversations that it has not labelled yet."""
-    return rate_study(study, rater, only)
+    return rate_study(study, rater, only, publish)
+
+
+def audit(study: Study, only: str | None = None) -> StudyAudit:
+    """Say how far the raters agree; a gate that the plan declares is held once."""
+    return audit_study(study, only)
 
 
 def analyse_trial(study: Study, resampling: Resampling | None = None) -> TrialAnalysis:

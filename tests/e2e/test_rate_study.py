@@ -239,3 +239,58 @@ def test_a_study_is_audited_as_its_plan_says(
     ran = chimera("audit", make_study(), "--threshold", 0.1)
     assert ran.code == 2
     assert "declared in its plan: leave out --threshold" in ran.err
+
+
+def test_a_second_attempt_has_its_own_sample_and_moves_the_first_record_aside(
+    chimera: Chimera, make_study: Callable[..., Path]
+) -> None:
+    twice = ('raters = ["rules", "twin"]', 'raters = ["rules", "twin"]\nsample = 4\nattempts = 2')
+    contrary = ('"judging:Judge"', '"judging:Judge"\ncontrary = true')
+    study = rated(chimera, make_study(twice, contrary), "rules", "twin")
+    for seed in (1, 2):
+        assert chimera("rate", study, "--sample", 4, "--seed", seed).code == 0
+        assert chimera("audit", study).code == 1
+    first = json.loads((study / "audit" / "attempt-1" / "gate-record.json").read_text("utf-8"))
+    second = json.loads((study / "audit" / "gate-record.json").read_text("utf-8"))
+    assert first["audit"]["gate"]["population"].startswith("gate-1: 4 of 8")
+    assert second["audit"]["gate"]["population"].startswith("gate-2: 4 of 4")
+    ran = chimera("rate", study, "--sample", 4, "--seed", 3)
+    assert ran.code == 2
+    assert "allows 2 attempts" in ran.err
+
+
+def test_calibration_may_be_compared_as_often_as_one_likes(
+    chimera: Chimera, make_study: Callable[..., Path]
+) -> None:
+    study = rated(chimera, make_study(), "rules", "twin")
+    assert chimera("rate", study, "--sample", 4, "--for", "calibration").code == 0
+    for _ in range(2):
+        ran = chimera("audit", study, "--only", "calibration-1", "--json")
+        assert (ran.code, json.loads(ran.out)["n_valid"]) == (0, 4)
+    assert not (study / "audit").exists()
+    assert json.loads(chimera("audit", study, "--json").out)["n_valid"] == 4
+    assert "is a gate's sample" in chimera("audit", study, "--only", "gate-1").err
+
+
+def test_a_text_is_held_against_the_labels_of_a_study(
+    chimera: Chimera, make_study: Callable[..., Path], tmp_path: Path
+) -> None:
+    study = rated(chimera, make_study(), "rules", "twin")
+    text = tmp_path / "text.md"
+    text.write_text("Cohen's kappa was 0.57.\n", encoding="utf-8")
+    assert "has not been held" in chimera("claims", text, "--study", study).err
+    assert chimera("audit", study).code == 0
+    ran = chimera("claims", text, "--study", study, "--json")
+    assert ran.code == 1
+    assert [claim["stated"] for claim in json.loads(ran.out)["findings"]] == ["0.57"]
+
+
+def test_without_a_declared_gate_raters_are_compared_and_nothing_is_fixed(
+    chimera: Chimera, make_study: Callable[..., Path]
+) -> None:
+    study = rated(chimera, make_study(('[gate]\nraters = ["rules", "twin"]', "")), "rules")
+    assert "agreement needs two raters, and the study has 1" in chimera("audit", study).err
+    rated(chimera, study, "twin")
+    ran = chimera("audit", study, "--json")
+    assert (ran.code, json.loads(ran.out)["gate"]["declared"]) == (0, False)
+    assert not (study / "audit").exists()

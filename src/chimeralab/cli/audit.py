@@ -52,6 +52,7 @@ GATE_OPTIONS = (
     help="Write the record of the gate into this folder, as Markdown and JSON.",
 )
 @click.option("--rubric", metavar="FILE|built-in", help="The rubric to name in the record.")
+@click.option("--only", metavar="SAMPLE", help="Of a study: compare this calibration sample.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def audit(**options: Any) -> None:
@@ -67,6 +68,8 @@ def audit(**options: Any) -> None:
     if options["ratings"] and is_study([str(options["ratings"])]):
         _audit_study(options)
         return
+    if options["only"]:
+        raise InputError("--only is for the samples of a study; name the folder of one")
     gate = _gate(options)
     rubric = _rubric(options["rubric"])
     result = compare(_labels(options), gate, seed=options["seed"])

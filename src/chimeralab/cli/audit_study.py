@@ -5,12 +5,13 @@ from typing import Any
 
 from rich.text import Text
 
+from chimeralab import pipeline
 from chimeralab.cli.terminal import out, percent, plain, say
 from chimeralab.errors import InputError
 from chimeralab.rating.audit import audit_json
 from chimeralab.stats.shares import Share
 from chimeralab.study import Study
-from chimeralab.study.auditing import StudyAudit, audit_study
+from chimeralab.study.auditing import StudyAudit
 from chimeralab.study.validating import ValidityAgainst
 
 OF_THE_PLAN = ("statistic", "threshold", "rule", "record", "rubric", "table")
@@ -21,7 +22,7 @@ def held_audit(path: Path, options: dict[str, Any]) -> StudyAudit:
     given = next((name for name in OF_THE_PLAN if options[name] is not None), None)
     if given:
         raise InputError(f"the gate of a study is declared in its plan: leave out --{given}")
-    found = audit_study(Study(path))
+    found = pipeline.audit(Study(path), options["only"])
     if found.record:
         say(f"{found.sample} is used; the record is in {found.record}")
     return found

@@ -30,6 +30,11 @@ from chimeralab.stats.agreement import Table2x2, tabulate
     type=click.Path(dir_okay=False, path_type=Path),
     help="A file of ratings instead, as for `chimera audit`; claims about strata are checked too.",
 )
+@click.option(
+    "--study",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A study instead: the labels that its audit compared.",
+)
 @click.option("--all", "show_all", is_flag=True, help="List what fits and what was not understood.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def claims(**options: Any) -> None:
@@ -60,17 +65,25 @@ def _read(path: Path) -> str:
 
 
 def _counts(options: dict[str, Any]) -> Counts:
-    if bool(options["table"]) == bool(options["ratings"]):
-        raise InputError("give --table with four counts, or --ratings FILE (one of the two)")
+    given = [name for name in ("table", "ratings", "study") if options[name]]
+    if len(given) != 1:
+        raise InputError("give --table with four counts, --ratings FILE or --study FOLDER, one")
     if options["table"]:
         return Counts(Table2x2(*options["table"]), {})
-    labels = read_labels(options["ratings"])
+    source = options[given[0]]
+    labels = read_labels(source) if given == ["ratings"] else _labels_of_study(source)
     if len(labels.raters) != 2:
-        raise InputError(
-            f"claims compare two raters; {options['ratings']} has {len(labels.raters)}"
-        )
+        raise InputError(f"claims compare two raters; {source} has {len(labels.raters)}")
     strata = {name: _table(labels.keep(name)) for name in sorted(set(labels.strata or ()))}
     return Counts(_table(labels), strata, labels.raters)
+
+
+def _labels_of_study(path: Path) -> LabelTable:
+    # Imported here: a table or a file, the common cases, need no study and should start at once.
+    from chimeralab.study import Study  # noqa: PLC0415
+    from chimeralab.study.auditing import label_table  # noqa: PLC0415
+
+    return label_table(Study(path))
 
 
 def _table(labels: LabelTable) -> Table2x2:

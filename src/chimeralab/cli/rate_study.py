@@ -1,12 +1,13 @@
 """`chimera rate STUDY`: raters at work on a study, its samples and its packets."""
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import click
 
-from chimeralab.cli.terminal import plain, say
+from chimeralab.cli.terminal import err, plain, say
 from chimeralab.errors import InputError
 from chimeralab.files import json_text
 
@@ -72,7 +73,14 @@ def rate_study(options: dict[str, Any]) -> None:
 def _rate(study: Any, options: dict[str, Any]) -> dict[str, Any]:
     from chimeralab import pipeline  # noqa: PLC0415
 
-    done = pipeline.rate(study, options["rater"] or "rules", options["only"])
+    rater, numbers = options["rater"] or "rules", count(1)
+    with err.status(f"{plain(rater)} is rating") as status:
+        done = pipeline.rate(
+            study,
+            rater,
+            options["only"],
+            lambda rating: status.update(f"{plain(rater)}: {next(numbers)} rated"),
+        )
     counts = done.tally
     say(f"{done.rater}: {done.newly_rated} newly rated, {counts.items} in all")
     say(f"{done.ones} labelled 1, {done.zeros} labelled 0, {counts.nulls} without a label")

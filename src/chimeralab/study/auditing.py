@@ -17,7 +17,14 @@ from chimeralab.study.lock import digest
 from chimeralab.study.rater_identity import identity_of, rubric_of
 from chimeralab.study.rating_sections import GateTable
 from chimeralab.study.ratings import Candidate, candidates, stored_raters, stored_ratings
-from chimeralab.study.samples import Draw, StoredSample, draw, stored_samples, use
+from chimeralab.study.samples import (
+    Draw,
+    StoredSample,
+    draw,
+    sample_named,
+    stored_samples,
+    use,
+)
 from chimeralab.study.validating import ValidityAgainst, validate
 
 FOLDER, VALIDITY = "audit", "validity.json"
@@ -33,30 +40,56 @@ class StudyAudit(Record):
     record: str | None
 
 
-def audit_study(study: Study) -> StudyAudit:
-    """Compare the raters. A declared gate is held once on its sample and leaves a record."""
+def audit_study(study: Study, only: str | None = None) -> StudyAudit:
+    """Compare the raters. A declared gate is held once on its sample and leaves a record.
+
+    `only` names a calibration sample instead: it is compared as often as one likes.
+    """
     study.checked_lock()
     gate: GateTable = study.plan.extras["gate"]
-    samples = stored_samples(study, "gate")
     known = candidates(study)
-    if not gate.declared:
-        ratings = {name: stored_ratings(study, name) for name in stored_raters(study)}
-        ratings = {name: given for name, given in ratings.items() if given}
-        table = _table(ratings, known)
-        found = audit(table, may_be_silent=True)
-        return StudyAudit(found, None, validate(study, table, ratings, known), None)
-    return _held(study, gate, samples[-1] if samples else _everything(study, gate), known)
+    if gate.declared and only is None:
+        return _held(study, gate, gate_sample(study), known)
+    ratings = all_ratings(study, only)
+    table = _table(ratings, known)
+    found = audit(table, may_be_silent=True)
+    return StudyAudit(found, None, validate(study, table, ratings, known), None)
 
 
 def label_table(study: Study) -> LabelTable:
     """The labels that the audit of a study compares."""
     gate: GateTable = study.plan.extras["gate"]
+    if not gate.declared:
+        return _table(all_ratings(study), candidates(study))
+    sample = gate_sample(study)
+    if not sample.used:
+        raise InputError(f"the gate of {study.path} has not been held; run `chimera audit` first")
+    ratings = {name: stored_ratings(study, name) for name in gate.raters}
+    return _table(_within(ratings, sample), candidates(study), sample)
+
+
+def all_ratings(study: Study, only: str | None = None) -> dict[str, dict[str, Rating]]:
+    """What every rater said, about all conversations or those of a calibration sample."""
+    sample = None if only is None else sample_named(study, only)
+    if sample and sample.draw.kind == "gate":
+        raise InputError(f"{only} is a gate's sample: its labels are compared once, without --only")
+    ratings = {name: stored_ratings(study, name) for name in stored_raters(study)}
+    ratings = _within(ratings, sample) if sample else ratings
+    return {name: given for name, given in ratings.items() if given}
+
+
+def gate_sample(study: Study) -> StoredSample:
+    """The last sample of the gate; one that takes in everything is drawn here."""
+    gate: GateTable = study.plan.extras["gate"]
     samples = stored_samples(study, "gate")
-    names = gate.raters or stored_raters(study)
-    ratings = {name: stored_ratings(study, name) for name in names}
     if samples:
-        ratings = _within(ratings, samples[-1])
-    return _table(ratings, candidates(study), samples[-1] if samples else None)
+        return samples[-1]
+    if gate.sample is not None:
+        raise InputError(
+            f"no gate sample has been drawn; `chimera rate {study.path} --sample {gate.sample} "
+            f"--by {gate.by} --seed N` draws it"
+        )
+    return draw(study, Draw("gate", None))
 
 
 def _held(
@@ -75,16 +108,6 @@ def _held(
     _write(study, record, found, gate.raters)
     _write_validity(record, validity)
     return StudyAudit(found, sample.name, validity, str(record))
-
-
-def _everything(study: Study, gate: GateTable) -> StoredSample:
-    """The sample of a gate that is held on all conversations."""
-    if gate.sample is not None:
-        raise InputError(
-            f"no gate sample has been drawn; `chimera rate {study.path} --sample {gate.sample} "
-            f"--by {gate.by} --seed N` draws it"
-        )
-    return draw(study, Draw("gate", None))
 
 
 def _within(
