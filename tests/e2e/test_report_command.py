@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from chimeralab.cli.main import COMMANDS, Entry
 from chimeralab.report import study_page
 from chimeralab.report.study_files import write_report
 from tests.looping_study import finished_study, write_study
@@ -26,11 +25,6 @@ ONE_TALK = (
     ('  { id = "p3", bucket = "<u>odd</u>", text = "Count." },\n', ""),
     ('  { id = "p4", bucket = "<u>odd</u>", text = "=1+1" },\n', ""),
 )
-
-
-@pytest.fixture(autouse=True)
-def _listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(COMMANDS, "report", Entry("report:report", "Write a study's report."))
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +132,13 @@ def test_a_folder_that_is_no_study_is_refused(chimera: Chimera, tmp_path: Path) 
     ran = chimera("report", tmp_path)
     assert ran.code == 2
     assert "is no study" in ran.err
+
+
+def test_a_trial_is_sent_to_the_command_that_measures_it(chimera: Chimera, tmp_path: Path) -> None:
+    assert chimera("new", tmp_path / "trial", "--template", "trial-amnesia").code == 0
+    ran = chimera("report", tmp_path / "trial")
+    assert ran.code == 2
+    assert "`chimera measure" in ran.err
 
 
 def test_a_place_that_can_not_be_written_is_named(chimera: Chimera, study: Path) -> None:

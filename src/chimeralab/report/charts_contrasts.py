@@ -40,7 +40,7 @@ def forest(effects: Sequence[Effect], title: str, *, percent: bool, width: int =
     tops = [EFFECT_ROW * place for place in range(len(effects))]
     rows = list(_bars(effects))
     reach = [row[end] for row in rows for end in ("low", "high")] + [0.0]
-    axis = alt.Axis(format="+%" if percent else "+", tickCount=5 if width < WIDE else 9)
+    axis = alt.Axis(format="+%" if percent else "+", tickCount=4 if width < WIDE else 6)
     span = alt.Scale(domain=[min(reach), max(reach)], nice=True)
     level = alt.Y("level:Q", axis=None, scale=down(height))
     kinds = [CLUSTERED, NAIVE]

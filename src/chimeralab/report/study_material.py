@@ -75,6 +75,11 @@ def _name(detection: Detection) -> tuple[Any, Any, Any]:
 
 def gather(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Material:
     """Judge what has no verdict yet, then read and analyse everything."""
+    if study.plan.study.kind != "selfplay":
+        raise InputError(
+            f"{study.path} is a {study.plan.study.kind}, and reports are about self-play; "
+            f"see `chimera measure {study.path}`"
+        )
     if not study.store_path.exists():
         raise InputError(
             f"{study.path} has not been run yet, so there is nothing to report; "

@@ -19,6 +19,7 @@ from chimeralab.report.study_material import Material, Results, measure_of
 from chimeralab.report.study_sheets import plain_sheets
 from chimeralab.report.study_versions import models, software
 from chimeralab.report.study_words import (
+    few_prompts,
     glance,
     logrank_in_words,
     stability_lines,
@@ -57,6 +58,8 @@ def make_report(material: Material) -> Report:
         measure=measure_of(material.outcomes),
         unit=UNITS[measure_of(material.outcomes)],
         stability=list(stability_lines(results.analysis)) if results else [],
+        few_prompts=few_prompts(results.analysis) if results else "",
+        fast_vectors=any(found.encoder["precision"] != "f32" for found in material.detections),
         logrank=logrank_in_words(results.analysis.logrank) if results else "",
         why_this_contrast=why_this_contrast(results, material) if results else "",
         conversations=shown,

@@ -179,6 +179,18 @@ def _means(conditions: Sequence[str], row: Bucket) -> Iterator[str]:
             yield f"{name} {100 * mean:.0f} %"
 
 
+def few_prompts(analysis: Analysis) -> str:
+    """A warning where so few prompts were compared that no exchange of sides could be rare."""
+    compared = [each.seeds for each in analysis.contrasts if each.p is not None]
+    if not compared or 2.0 ** (1 - min(compared)) < SIGNIFICANT:
+        return ""
+    return (
+        f"With {counted(min(compared), 'prompt')} no permutation p can be below "
+        f"{2.0 ** (1 - min(compared)):.3g}: the smaller p of the t tests trust that differences "
+        "between prompts are normally distributed."
+    )
+
+
 def why_this_contrast(results: Results, material: Material) -> str:
     """Why the curve is drawn for its contrast and not for another."""
     comparisons = primary_comparisons(results.analysis, material.outcomes)

@@ -17,7 +17,7 @@ from chimeralab.report.study_figures import naive_interval
 from chimeralab.report.study_flow import study_flow
 from chimeralab.report.study_material import Material, Results, least_certain
 from chimeralab.report.study_page import Report, make_report
-from chimeralab.report.study_words import glance
+from chimeralab.report.study_words import few_prompts, glance
 
 
 @pytest.fixture(scope="module")
@@ -208,3 +208,11 @@ def test_every_table_of_the_page_is_a_file_with_all_digits(
 
 def test_the_scope_of_no_audit_is_printed_at_the_top(report: Report) -> None:
     assert NO_AUDIT.sentence in report.page.split("<nav")[0]
+
+
+def test_few_prompts_are_warned_of(results: Results) -> None:
+    analysis = results.analysis
+    assert few_prompts(analysis).startswith("With 4 prompts no permutation p can be below 0.125")
+    share = analysis.measures["share"]
+    many = replace(share, pairs=tuple(replace(each, seeds=36) for each in share.pairs))
+    assert few_prompts(replace(analysis, measures={**analysis.measures, "share": many})) == ""
