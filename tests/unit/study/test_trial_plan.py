@@ -119,3 +119,31 @@ def test_a_generator_that_makes_other_scenarios_breaks_the_lock(tmp_path, monkey
     monkeypatch.setattr("chimeralab.sandbox.scenarios.ledger_world.TOWNS", ("Rome", "Oslo") * 6)
     with pytest.raises(LockError, match="courses"):
         study(tmp_path).checked_lock()
+
+
+PUBLIC = Path(__file__).parents[3].parent / "shared" / "data"
+
+
+@pytest.mark.parametrize(("use", "file"), [("benchform", ""), ("mt-consistency", "*.csv")])
+def test_public_sets_become_scenarios(tmp_path, use, file):
+    found = sorted((PUBLIC / use).glob(file)) if file else [PUBLIC / use]
+    if not found or not found[0].exists():
+        pytest.skip(f"the public set {use} is not here")
+    table = f'use = "{use}"\npath = "{found[0].resolve()}"\nquestions = 5\n'
+    design = ('factorial = ["amnesia", "infallibility", "conformity"]', 'each = ["conformity"]')
+    plan = study(
+        tmp_path,
+        design,
+        ("[stressors.amnesia]\nfrequency = 0.5\n", "[layout]\nbeliefs = 0\n"),
+        ('use = "ledger"\n', table),
+        ("recall = 4\ninference = 2\nnovel = 1\n", ""),
+    ).plan
+    assert len(plan.prompts) == 2
+    assert all(len(course.steps) == 5 for course in plan.trial.courses)
+
+
+def test_a_public_set_that_is_not_there_is_named(tmp_path):
+    table = ('use = "ledger"\n', 'use = "benchform"\npath = "nowhere"\n')
+    settings = ("recall = 4\ninference = 2\nnovel = 1\n", "")
+    with pytest.raises(InputError, match="nowhere"):
+        _ = study(tmp_path, table, settings).plan
