@@ -176,7 +176,7 @@ def test_a_gate_waits_for_its_sample_and_its_raters(
     assert json.loads(drawn.out)["name"] == "gate-1"
     ran = chimera("audit", study)
     assert ran.code == 2
-    assert "twin has not rated 4 of the 4 conversations of gate-1" in ran.err
+    assert "twin has not rated 4 of the 4 conversations of the gate" in ran.err
     assert not (study / "audit").exists()
     assert chimera("rate", study, "--rater", "twin", "--only", "gate-1").code == 0
     assert chimera("audit", study).code == 0

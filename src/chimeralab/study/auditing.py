@@ -1,7 +1,7 @@
 """Auditing a study: how far its raters agree, and whether that meets the gate of the plan."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def audit_study(study: Study, only: str | None = None) -> StudyAudit:
     gate: GateTable = study.plan.extras["gate"]
     known = candidates(study)
     if gate.declared and only is None:
-        return _held(study, gate, gate_sample(study), known)
+        return _held(study, gate, known)
     ratings = all_ratings(study, only)
     table = _table(ratings, known)
     found = audit(table, may_be_silent=True)
@@ -57,15 +57,15 @@ def audit_study(study: Study, only: str | None = None) -> StudyAudit:
 
 
 def label_table(study: Study) -> LabelTable:
-    """The labels that the audit of a study compares."""
+    """The labels that the audit of a study compares; those of a gate once it has been held."""
     gate: GateTable = study.plan.extras["gate"]
     if not gate.declared:
         return _table(all_ratings(study), candidates(study))
-    sample = gate_sample(study)
-    if not sample.used:
+    used = [sample for sample in stored_samples(study, "gate") if sample.used]
+    if not used:
         raise InputError(f"the gate of {study.path} has not been held; run `chimera audit` first")
-    ratings = {name: stored_ratings(study, name) for name in gate.raters}
-    return _table(_within(ratings, sample), candidates(study), sample)
+    ratings = _of_gate(study, gate, used[-1].sample.ids)
+    return _table(ratings, candidates(study), used[-1])
 
 
 def all_ratings(study: Study, only: str | None = None) -> dict[str, dict[str, Rating]]:
@@ -74,32 +74,17 @@ def all_ratings(study: Study, only: str | None = None) -> dict[str, dict[str, Ra
     if sample and sample.draw.kind == "gate":
         raise InputError(f"{only} is a gate's sample: its labels are compared once, without --only")
     ratings = {name: stored_ratings(study, name) for name in stored_raters(study)}
-    ratings = _within(ratings, sample) if sample else ratings
+    ratings = _within(ratings, sample.sample.ids) if sample else ratings
     return {name: given for name, given in ratings.items() if given}
 
 
-def gate_sample(study: Study) -> StoredSample:
-    """The last sample of the gate; one that takes in everything is drawn here."""
-    gate: GateTable = study.plan.extras["gate"]
-    samples = stored_samples(study, "gate")
-    if samples:
-        return samples[-1]
-    if gate.sample is not None:
-        raise InputError(
-            f"no gate sample has been drawn; `chimera rate {study.path} --sample {gate.sample} "
-            f"--by {gate.by} --seed N` draws it"
-        )
-    return draw(study, Draw("gate", None))
-
-
-def _held(
-    study: Study, gate: GateTable, sample: StoredSample, known: Mapping[str, Candidate]
-) -> StudyAudit:
+def _held(study: Study, gate: GateTable, known: Mapping[str, Candidate]) -> StudyAudit:
     rubric = rubric_of(study)
     if rubric.state != "locked":
         raise InputError(f"the rubric is {rubric.state}; a gate is held with a locked one")
-    ratings = _within({name: stored_ratings(study, name) for name in gate.raters}, sample)
-    _refuse_unrated(study, ratings, sample)
+    sample = _gate_sample(study, gate, known)
+    ratings = _of_gate(study, gate, sample.sample.ids)
+    _refuse_unrated(study, ratings, sample.sample.ids)
     table = _table(ratings, known, sample)
     found = audit(table, gate.gate(sample.population), may_be_silent=True)
     _use_once(study, sample, ratings, found)
@@ -110,25 +95,45 @@ def _held(
     return StudyAudit(found, sample.name, validity, str(record))
 
 
+def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Candidate]) -> StoredSample:
+    """The last sample of the gate; one that takes in everything is drawn when all is rated."""
+    samples = stored_samples(study)
+    drawn = [sample for sample in samples if sample.draw.kind == "gate"]
+    if drawn:
+        return drawn[-1]
+    if gate.sample is not None:
+        raise InputError(
+            f"no gate sample has been drawn; `chimera rate {study.path} --sample {gate.sample} "
+            f"--by {gate.by} --seed N` draws it"
+        )
+    taken = {item for sample in samples for item in sample.sample.ids}
+    items = [item for item in known if item not in taken]
+    _refuse_unrated(study, _of_gate(study, gate, items), items)
+    return draw(study, Draw("gate", None))
+
+
+def _of_gate(study: Study, gate: GateTable, items: Sequence[str]) -> dict[str, dict[str, Rating]]:
+    """What the raters of the gate said about the items."""
+    return _within({name: stored_ratings(study, name) for name in gate.raters}, items)
+
+
 def _within(
-    ratings: Mapping[str, Mapping[str, Rating]], sample: StoredSample
+    ratings: Mapping[str, Mapping[str, Rating]], items: Sequence[str]
 ) -> dict[str, dict[str, Rating]]:
     return {
-        name: {item: given[item] for item in sample.sample.ids if item in given}
+        name: {item: given[item] for item in items if item in given}
         for name, given in ratings.items()
     }
 
 
 def _refuse_unrated(
-    study: Study, ratings: Mapping[str, Mapping[str, Rating]], sample: StoredSample
+    study: Study, ratings: Mapping[str, Mapping[str, Rating]], items: Sequence[str]
 ) -> None:
-    size = len(sample.sample.items)
     for name, given in ratings.items():
-        if len(given) < size:
+        if len(given) < len(items):
             raise InputError(
-                f"{name} has not rated {size - len(given)} of the {size} conversations of "
-                f"{sample.name}; see `chimera rate {study.path} --rater {name} "
-                f"--only {sample.name}`"
+                f"{name} has not rated {len(items) - len(given)} of the {len(items)} "
+                f"conversations of the gate; see `chimera rate {study.path} --rater {name}`"
             )
 
 

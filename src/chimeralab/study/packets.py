@@ -68,8 +68,10 @@ def _as_key(values: dict[str, Any]) -> PacketKey:
 def _names(study: Study) -> tuple[str, ...]:
     """What would tell the condition or the model."""
     plan = study.plan
-    speakers = (each for condition in plan.conditions.values() for each in condition.speakers)
-    return tuple(dict.fromkeys([*plan.conditions, *plan.models, *(s.name for s in speakers)]))
+    speakers = [who.name for each in plan.conditions.values() for who in each.speakers]
+    settings = (subject.part.settings for subject in plan.models.values())
+    served = [str(getattr(each, "model", "")) for each in settings]
+    return tuple(filter(None, dict.fromkeys([*plan.conditions, *plan.models, *speakers, *served])))
 
 
 def _now() -> str:

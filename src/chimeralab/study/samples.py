@@ -79,7 +79,10 @@ def draw(study: Study, asked: Draw) -> StoredSample:
     strata = _strata(study, asked.by)
     left = len(set(strata) - taken)
     if not left:
-        raise InputError(f"every conversation of {study.path} is in a sample already")
+        raise InputError(
+            f"{study.path} has nothing left to draw: what is finished and can be judged "
+            f"({len(strata)} conversations) is in samples already"
+        )
     drawn = draw_sample(
         strata,
         asked.size or left,

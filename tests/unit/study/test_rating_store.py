@@ -10,6 +10,8 @@ import pytest
 from chimeralab.errors import InputError
 from chimeralab.rating.rubric import BUILT_IN
 from chimeralab.study import LockError, Study, run_study
+from chimeralab.study.auditing import audit_study
+from chimeralab.study.detecting import detect_study
 from chimeralab.study.packets import hand_out, take_back
 from chimeralab.study.rating import rate_study
 from chimeralab.study.ratings import stored_ratings
@@ -210,11 +212,47 @@ def test_a_gate_sample_waits_for_the_last_conversation(make_rated):
         draw(study, Draw("gate", 6))
 
 
-def test_the_lock_holds_the_rubric(make_rated, tmp_path):
-    (tmp_path / "mine.toml").write_bytes(
-        BUILT_IN.read_bytes().replace(b'state = "locked"', b'state = "draft"', 1)
-    )
-    study = make_rated(("[gate]", '[rubric]\nfile = "mine.toml"\n\n[gate]'), run=False)
+@pytest.fixture
+def draft(tmp_path):
+    """Our rubric as a draft of one's own beside the plan, and the change that names it there."""
+    content = BUILT_IN.read_bytes().replace(b'state = "locked"', b'state = "draft"', 1)
+    (tmp_path / "mine.toml").write_bytes(content)
+    return "[gate]", '[rubric]\nfile = "mine.toml"\n\n[gate]'
+
+
+def test_a_gate_is_not_held_with_a_draft(make_rated, draft):
+    study = make_rated(draft, ("sample = 6\n", ""))
+    rate_study(study, "rules")
+    rate_study(study, "judge")
+    with pytest.raises(InputError, match="the rubric is draft; a gate is held with a locked one"):
+        audit_study(study)
+    assert stored_samples(study) == []
+
+
+def test_an_audit_before_the_ratings_uses_nothing_up(make_rated):
+    study = make_rated(("sample = 6\n", ""))
+    rate_study(study, "rules")
+    with pytest.raises(InputError, match="judge has not rated 16 of the 16 conversations"):
+        audit_study(study)
+    assert stored_samples(study) == []
+
+
+def test_a_sample_can_be_balanced_on_the_verdict(make_rated):
+    study = make_rated(("sample = 6", 'sample = 4\nby = "verdict"'), ("turns = 4", "turns = 8"))
+    with pytest.raises(InputError, match="no verdict yet; run `chimera detect` first"):
+        draw(study, Draw("gate", 4, by="verdict"))
+    detect_study(study)
+    drawn = draw(study, Draw("gate", 4, by="verdict"))
+    assert sum(item.weight for item in drawn.sample.items) == pytest.approx(16)
+    rate_study(study, "rules")
+    rate_study(study, "judge")
+    found = audit_study(study)
+    assert found.audit.weighted
+    assert [each.reason for each in found.validity] == [None, None]
+
+
+def test_the_lock_holds_the_rubric(make_rated, draft, tmp_path):
+    study = make_rated(draft, run=False)
     locked = study.freeze().resolved["extras"]["rubric"]
     assert locked["version"] == "4.0"
     run_study(study)
