@@ -294,3 +294,15 @@ def test_without_a_declared_gate_raters_are_compared_and_nothing_is_fixed(
     ran = chimera("audit", study, "--json")
     assert (ran.code, json.loads(ran.out)["gate"]["declared"]) == (0, False)
     assert not (study / "audit").exists()
+
+
+def test_exported_ratings_give_the_same_kappa(
+    chimera: Chimera, make_study: Callable[..., Path], tmp_path: Path
+) -> None:
+    study = rated(chimera, make_study(), "rules", "twin")
+    assert chimera("export", study, "--format", "csv", "--out", tmp_path / "out").code == 0
+    one = json.loads(chimera("audit", tmp_path / "out" / "ratings.csv", "--json").out)
+    other = json.loads(chimera("audit", study, "--json").out)
+    names = ("kappa", "n_valid", "clustered", "raters", "kappa_ci_bootstrap")
+    assert [one[name] for name in names] == [other[name] for name in names]
+    assert one["by_stratum"].keys() == other["by_stratum"].keys()

@@ -77,6 +77,21 @@ TABLES: dict[str, Columns] = {
         "seconds": float,
     },
     "events": {**_TALK, "turn": int, "kind": str, "detail": str, "at": str},
+    # The columns that `chimera audit` reads, and what else is known about a label.
+    "ratings": {
+        "item": str,
+        "rater": str,
+        "label": int,
+        "reason": str,
+        "stratum": str,
+        "cluster": str,
+        "turns": str,
+        "step": str,
+        "kinds": str,
+        "attempts": str,
+        "identity": str,
+        "at": str,
+    },
     "runs": {
         "id": int,
         "pid": int,
@@ -115,6 +130,11 @@ _QUERIES = {
     "probes": (
         "SELECT c.condition, c.prompt, c.bucket, c.repeat, p.* FROM probes p "
         "JOIN trajectories c ON c.id = p.trajectory ORDER BY c.position, p.turn"
+    ),
+    "ratings": (
+        "SELECT r.trajectory AS item, w.name AS rater, r.label, r.reason, c.condition AS stratum, "
+        "c.prompt AS cluster, r.turns, r.step, r.kinds, r.attempts, w.identity, r.at FROM ratings r JOIN raters w ON w.id = r.rater "
+        "JOIN trajectories c ON c.id = r.trajectory ORDER BY w.name, c.position"
     ),
     "runs": "SELECT * FROM runs ORDER BY id",
 }
