@@ -89,6 +89,8 @@ class Judge:
         )
 '''
 
+HUMAN = ('"rules", "twin"', '"rules", "human:ann"')
+
 
 @pytest.fixture
 def make_study(tmp_path: Path, chimera: Chimera) -> Callable[..., Path]:
@@ -306,3 +308,43 @@ def test_exported_ratings_give_the_same_kappa(
     names = ("kappa", "n_valid", "clustered", "raters", "kappa_ci_bootstrap")
     assert [one[name] for name in names] == [other[name] for name in names]
     assert one["by_stratum"].keys() == other["by_stratum"].keys()
+
+
+def filled(folder: Path, labels: Callable[[str], str]) -> Path:
+    """The sheet of a packet, each row with the label that its name is given."""
+    sheet = folder / "ratings.csv"
+    heading, *rows = sheet.read_text(encoding="utf-8").splitlines()
+    lines = [f"{','.join(row.split(',')[:2])},{labels(row)},," for row in rows]
+    sheet.write_text("\n".join([heading, *lines]), encoding="utf-8")
+    return sheet
+
+
+def test_a_person_rates_by_packet_and_the_gate_counts_it(
+    chimera: Chimera, make_study: Callable[..., Path], tmp_path: Path
+) -> None:
+    study = make_study(("[gate]\nraters", '[gate]\nstatistic = "agreement"\nraters'), HUMAN)
+    rated(chimera, study, "rules")
+    packet = tmp_path / "packet"
+    assert chimera("rate", study, "--export-packet", packet, "--seed", 4).code == 0
+    back = ("rate", study, "--rater", "human:ann", "--import-packet")
+    wrong = chimera(*back, filled(packet, lambda row: "maybe"))
+    assert (wrong.code, "a label is 0, 1 or blank" in wrong.err) == (2, True)
+    assert chimera("audit", study).code == 2
+    ran = chimera(*back, filled(packet, lambda row: "0"))
+    assert (ran.code, "1 shown twice, 1 got the same label" in ran.err) == (0, True)
+    ran = chimera("audit", study, "--json")
+    result = json.loads(ran.out)
+    assert (ran.code, result["agreement"], result["raters"]) == (1, 0.5, ["rules", "human:ann"])
+    assert len(result["disagreements"]) == 4
+
+
+def test_the_report_says_no_more_than_the_gate_allows(
+    chimera: Chimera, make_study: Callable[..., Path]
+) -> None:
+    contrary = ('"judging:Judge"', '"judging:Judge"\ncontrary = true')
+    study = rated(chimera, make_study(contrary), "rules", "twin")
+    assert chimera("audit", study).code == 1
+    assert chimera("report", study).code == 0
+    page = (study / "report" / "index.html").read_text(encoding="utf-8")
+    assert "was not met" in page
+    assert "validated" not in page

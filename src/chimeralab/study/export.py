@@ -133,7 +133,8 @@ _QUERIES = {
     ),
     "ratings": (
         "SELECT r.trajectory AS item, w.name AS rater, r.label, r.reason, c.condition AS stratum, "
-        "c.prompt AS cluster, r.turns, r.step, r.kinds, r.attempts, w.identity, r.at FROM ratings r JOIN raters w ON w.id = r.rater "
+        "c.prompt AS cluster, r.turns, r.step, r.kinds, r.attempts, w.identity, r.at "
+        "FROM ratings r JOIN raters w ON w.id = r.rater "
         "JOIN trajectories c ON c.id = r.trajectory ORDER BY w.name, c.position"
     ),
     "runs": "SELECT * FROM runs ORDER BY id",
