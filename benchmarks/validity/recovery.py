@@ -145,7 +145,7 @@ def null_result(significant: list[bool]) -> Result:
     )
 
 
-def dose_results(repeats: int = 40) -> list[Result]:
+def dose_results(repeats: int = 15) -> list[Result]:
     """Means over many sessions at rising doses of each stressor."""
     amnesia = [_dosed(repeats, amnesia=Amnesia(frequency=dose)) for dose in (0.0, 0.3, 0.6, 1.0)]
     company = [_dosed(repeats, conformity=Conformity(size)) for size in (0, 2, 4, 8)]
