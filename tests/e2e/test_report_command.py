@@ -160,6 +160,19 @@ def test_one_talk_alone_has_a_report_that_says_what_it_can_not_tell(
     assert not (study / "report" / "figures" / "contrasts.svg").exists()
 
 
+def test_a_study_with_nothing_to_analyse_has_a_report_that_says_why(
+    chimera: Chimera, tmp_path: Path
+) -> None:
+    study = finished_study(tmp_path / "short", *ONE_TALK, ("turns = 14", "turns = 3"))
+    (row,) = chimera("report", study.path, "--json").rows
+    assert row["glance"][0] == "There is no result yet."
+    assert "too short for a verdict" in row["glance"][1]
+    with (study.path / "report" / "tables" / "flow.csv").open(encoding="utf-8") as file:
+        (arm,) = csv.DictReader(file)
+    assert (arm["ended"], arm["parsable"], arm["analysed"]) == ("1", "0", "0")
+    assert "1 too short for a verdict" in arm["notes"]
+
+
 def test_a_plan_that_changed_after_the_lock_is_reported_as_a_deviation(
     chimera: Chimera, study: Path
 ) -> None:

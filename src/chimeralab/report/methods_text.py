@@ -11,7 +11,8 @@ from chimeralab.report.charts import cutoff
 from chimeralab.report.claims import scope_of
 from chimeralab.report.numbers import counted
 from chimeralab.report.references import References
-from chimeralab.report.study_material import Material, Results
+from chimeralab.report.study_material import Material
+from chimeralab.report.study_results import Results, primary_of
 from chimeralab.study.plan import Condition
 from chimeralab.version import __version__
 
@@ -88,7 +89,7 @@ def _outcome(material: Material, references: References) -> Iterator[str]:
     if detector.changed:
         what = ", ".join(f"{name} = {value}" for name, value in detector.changed.items())
         yield f"This is not the detector's locked operating point ({what})."
-    primary = material.primary
+    primary = primary_of(material.outcomes)
     if primary and material.lock:
         yield (
             f"The primary outcome was the {MEASURES[primary.measure]}; the unit of analysis is the "

@@ -18,7 +18,8 @@ from chimeralab.report.figure import Figure, draw
 from chimeralab.report.flow_diagram import ArmFlow, flow_diagram
 from chimeralab.report.numbers import SHARE, UNITS, counted, difference, estimate, p_phrase
 from chimeralab.report.study_flow import flow_in_words
-from chimeralab.report.study_material import Material, Results, measure_of
+from chimeralab.report.study_material import Material
+from chimeralab.report.study_results import Results, measure_of
 from chimeralab.report.study_words import (
     buckets_in_words,
     curve_in_words,

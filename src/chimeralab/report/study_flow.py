@@ -1,9 +1,8 @@
 """How many conversations were planned, attempted, ended, parsable and analysed, and why not all."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from chimeralab.analysis.runs import TOO_SHORT, LeftOut
+from chimeralab.analysis.runs import TOO_SHORT
 from chimeralab.report.flow_diagram import ArmFlow, Stage
 from chimeralab.report.numbers import counted
 from chimeralab.report.study_material import Material
@@ -40,49 +39,23 @@ STAGES = ("Planned", "Attempted", "Ended", "Parsable", "Analysed")
 
 def study_flow(material: Material) -> list[ArmFlow]:
     """The stages of every condition, in the order of the plan."""
-    results = material.results
-    left_out = results.runs.left_out if results else ()
-    analysed = results.analysis.conditions if results else {}
-    return [
-        ArmFlow(
-            arm.condition,
-            _stages(
-                arm,
-                [each for each in left_out if each.condition == arm.condition],
-                analysed[arm.condition].n if arm.condition in analysed else 0,
-                material.interventions[arm.condition],
-            ),
-        )
-        for arm in material.arms
-    ]
+    return [ArmFlow(arm.condition, _stages(arm, material)) for arm in material.arms]
 
 
-def _stages(
-    arm: Arm, left_out: Sequence[LeftOut], analysed: int, interventions: int
-) -> tuple[Stage, ...]:
-    gone = Counter({each.reason: each.runs for each in left_out})
+def _stages(arm: Arm, material: Material) -> tuple[Stage, ...]:
+    gone = {e.reason: e.runs for e in material.left_out if e.condition == arm.condition}
     ended = sum(arm.outcomes.values())
-    unread = {reason: n for reason, n in gone.items() if _is_unread(reason)}
+    unread = {reason: count for reason, count in gone.items() if _is_unread(reason)}
     parsable = ended - sum(unread.values())
-    dropped = {
-        reason: n for reason, n in gone.items() if reason not in unread and reason != "not finished"
-    }
-    if not dropped and analysed < parsable:
-        dropped = {"not analysed": parsable - analysed}
+    analysed = _analysed(arm, material)
+    others = {reason: n for reason, n in gone.items() if reason not in (*unread, "not finished")}
+    dropped = others or {"not analysed": parsable - analysed}
+    questions, endings = list(_questions(arm)), list(_endings(arm, material))
+    not_started, still_open = arm.planned - arm.attempted, arm.attempted - ended
     return (
         Stage("Planned", arm.planned),
-        Stage(
-            "Attempted",
-            arm.attempted,
-            list(_questions(arm)),
-            _lost({"not started": arm.planned - arm.attempted}),
-        ),
-        Stage(
-            "Ended",
-            ended,
-            list(_endings(arm, interventions)),
-            _lost({"still open": arm.attempted - ended}),
-        ),
+        Stage("Attempted", arm.attempted, questions, _lost({"not started": not_started})),
+        Stage("Ended", ended, endings, _lost({"still open": still_open})),
         Stage("Parsable", parsable, (), _lost(unread)),
         Stage("Analysed", analysed, (), _lost(dropped)),
     )
@@ -90,6 +63,11 @@ def _stages(
 
 def _is_unread(reason: str) -> bool:
     return reason == TOO_SHORT or reason.startswith(("ended without a turn", "not judged"))
+
+
+def _analysed(arm: Arm, material: Material) -> int:
+    conditions = material.results.analysis.conditions if material.results else {}
+    return conditions[arm.condition].n if arm.condition in conditions else 0
 
 
 def _lost(reasons: Mapping[str, int]) -> list[str]:
@@ -106,11 +84,11 @@ def _questions(arm: Arm) -> Iterator[str]:
         yield f"{sum(again.values()):,} without an answer: {reasons}"
 
 
-def _endings(arm: Arm, interventions: int) -> Iterator[str]:
+def _endings(arm: Arm, material: Material) -> Iterator[str]:
     for outcome, count in sorted(arm.outcomes.items()):
         yield f"{count:,} {OUTCOMES.get(outcome, outcome)}"
-    if interventions:
-        yield counted(interventions, "intervention")
+    if material.interventions[arm.condition]:
+        yield counted(material.interventions[arm.condition], "intervention")
 
 
 def flow_table(arms: Sequence[ArmFlow]) -> Table:

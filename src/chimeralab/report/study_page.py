@@ -15,7 +15,8 @@ from chimeralab.report.study_asked import cast_table, deviations, facts
 from chimeralab.report.study_conversations import Shown, choose, show
 from chimeralab.report.study_figures import flow_figure, result_figures
 from chimeralab.report.study_flow import flow_table, study_flow
-from chimeralab.report.study_material import Material, Results, measure_of
+from chimeralab.report.study_material import Material
+from chimeralab.report.study_results import Results, measure_of
 from chimeralab.report.study_sheets import plain_sheets
 from chimeralab.report.study_versions import models, software
 from chimeralab.report.study_words import (
@@ -111,8 +112,7 @@ def not_shown(material: Material, shown: Sequence[Shown]) -> Iterator[str]:
 
 
 def _left_out(material: Material) -> Iterator[str]:
-    gone = material.results.runs.left_out if material.results else ()
-    for each in gone:
+    for each in material.left_out:
         yield f"{counted(each.runs, 'run')} of {each.condition} in any estimate: {each.reason}"
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chimeralab.report.study_figures import bucket_means
-from chimeralab.report.study_material import Material, Results
+from chimeralab.report.study_material import Material
+from chimeralab.report.study_results import Results
 from chimeralab.report.table import Table, flat, table
 
 

@@ -11,10 +11,11 @@ from chimeralab.rating.gate import ClaimScope, check_wording
 from chimeralab.report.charts_conditions import Bucket
 from chimeralab.report.claims import marked, scope_of
 from chimeralab.report.numbers import SHARE, UNITS, counted, difference, estimate, p_phrase
-from chimeralab.report.study_material import (
+from chimeralab.report.study_material import Material
+from chimeralab.report.study_results import (
     SIGNIFICANT,
-    Material,
     Results,
+    is_found,
     measure_of,
     primary_comparisons,
 )
@@ -72,7 +73,7 @@ def _second(material: Material, results: Results) -> str:
         return f"How sure the differences between conditions are can't be said: {in_prompts(why)}."
     if len(comparisons) == 1:
         return f"{_effect(known[0])} in the {name}{_found(known[0])}."
-    differ = [each for each in known if (each.p_holm or 0.0) < SIGNIFICANT]
+    differ = [each for each in known if is_found(each)]
     largest = max(known, key=lambda each: abs(each.difference or 0.0))
     return (
         f"On the same prompts, {len(differ)} of {counted(len(comparisons), 'pair')} of conditions "
@@ -94,7 +95,7 @@ def _effect(each: Comparison) -> str:
 
 
 def _found(each: Comparison) -> str:
-    if (each.p_holm or 0.0) < SIGNIFICANT:
+    if is_found(each):
         return ", a difference that chance alone would rarely bring about"
     return ", which chance alone could bring about"
 
@@ -196,7 +197,7 @@ def why_this_contrast(results: Results, material: Material) -> str:
     comparisons = primary_comparisons(results.analysis, material.outcomes)
     if len(comparisons) == 1:
         return "This is the contrast that was asked for."
-    if any(each.p_holm is not None and each.p_holm < SIGNIFICANT for each in comparisons):
+    if any(is_found(each) for each in comparisons):
         return "Of the differences found, this is the one that would be the first to fall."
     return "No difference was found; this is the one that came nearest to it."
 

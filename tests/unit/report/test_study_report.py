@@ -15,8 +15,9 @@ from chimeralab.report.methods_text import methods
 from chimeralab.report.stored_similarities import stored_series
 from chimeralab.report.study_figures import naive_interval
 from chimeralab.report.study_flow import study_flow
-from chimeralab.report.study_material import Material, Results, least_certain
+from chimeralab.report.study_material import Material
 from chimeralab.report.study_page import Report, make_report
+from chimeralab.report.study_results import Results, least_certain
 from chimeralab.report.study_words import few_prompts, glance
 
 
