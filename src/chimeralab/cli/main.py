@@ -29,7 +29,7 @@ COMMANDS = {
     "verify": Entry("study:verify", "Compute every hash of a study anew."),
     "export": Entry("study:export", "Write a study's records as Parquet, CSV or JSON lines."),
     "rubric": Entry("rubric:rubric", "Show the locked rubric that raters follow."),
-    "rate": Entry("rate:rate", "Label conversations by the rules of the rubric."),
+    "rate": Entry("rate:rate", "Label conversations: by rules, by a model, or by people."),
     "plan-ratings": Entry("plan_ratings:plan_ratings", "Say how many items raters must label."),
     "audit": Entry("audit:audit", "Say how far raters agree, and whether the gate passes."),
     "claims": Entry("claims:claims", "Recompute what a text says about agreement."),
