@@ -24,7 +24,9 @@ def survival(curves: Sequence[Survivors], last: int, *, width: int = WIDE) -> Ch
     """Steps that fall as runs collapse for the first time, up to the last turn; bands pointwise."""
     names = [curve.name for curve in curves]
     scales = series_scales(names)
-    key = legend(names, width, symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=3)
+    key = legend(
+        names, width, symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=3, symbolSize=400
+    )
     turns = alt.X(
         "turn:Q",
         title="turn",

@@ -13,7 +13,7 @@ from chimeralab.report.pages import render
 from chimeralab.report.reliability_panel import reliability_table
 from chimeralab.report.study_asked import cast_table, deviations, facts
 from chimeralab.report.study_conversations import Shown, choose, show
-from chimeralab.report.study_figures import flow_figure, result_figures
+from chimeralab.report.study_figures import MOST_EFFECTS, flow_figure, result_figures
 from chimeralab.report.study_flow import flow_table, study_flow
 from chimeralab.report.study_material import Material
 from chimeralab.report.study_results import Results, measure_of
@@ -57,6 +57,7 @@ def make_report(material: Material) -> Report:
         tables=own,
         measures=MEASURES,
         measure=measure_of(material.outcomes),
+        most_effects=MOST_EFFECTS,
         unit=UNITS[measure_of(material.outcomes)],
         stability=list(stability_lines(results.analysis)) if results else [],
         few_prompts=few_prompts(results.analysis) if results else "",

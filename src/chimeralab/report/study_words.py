@@ -72,7 +72,8 @@ def _second(material: Material, results: Results) -> str:
         why = comparisons[0].reasons.get("p") or comparisons[0].reasons.get("difference", "")
         return f"How sure the differences between conditions are can't be said: {in_prompts(why)}."
     if len(comparisons) == 1:
-        return f"{_effect(known[0])} in the {name}{_found(known[0])}."
+        only = known[0]
+        return f"In the {name}, {only.a} minus {only.b} is {_numbers(only)}{_found(only)}."
     differ = [each for each in known if is_found(each)]
     largest = max(known, key=lambda each: abs(each.difference or 0.0))
     return (
@@ -90,8 +91,12 @@ def _alone(material: Material) -> str:
 
 
 def _effect(each: Comparison) -> str:
+    return f"{each.a} minus {each.b}, {_numbers(each)}"
+
+
+def _numbers(each: Comparison) -> str:
     shown = difference(each.difference, each.ci, UNITS[each.measure])
-    return f"{each.a} minus {each.b}, {shown}, {p_phrase(each.p_holm)}"
+    return f"{shown}, {p_phrase(each.p_holm)}"
 
 
 def _found(each: Comparison) -> str:
