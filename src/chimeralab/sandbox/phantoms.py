@@ -33,9 +33,9 @@ class PhantomSubjectSettings(Record):
     It recalls a fact told `n` trials ago with probability `recall` x exp(-`forgetting` x n), takes
     on a belief with probability `credulity` at every false feedback, gives it up after n of them
     with probability (1 - `rigidity`)^n x (2 x strength - 1) at every piece of evidence, and follows
-    a majority of n with probability 1 - exp(-`conformity` x n). It states its chance to be right plus
-    `overconfidence`. What it doesn't know it guesses. A measure against a stressor shields it from
-    that stressor with probability `helped`.
+    a majority of n with probability 1 - exp(-`conformity` x n). It states its chance of being right
+    plus `overconfidence`. What it doesn't know it guesses. A measure against a stressor shields it
+    from that stressor with probability `helped`.
     """
 
     recall: Share = 0.95
