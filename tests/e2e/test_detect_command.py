@@ -126,6 +126,12 @@ def test_groups_are_summarised(chimera: Chimera, tmp_path: Path) -> None:
     assert "small" in as_json.err
 
 
+def test_equal_rates_have_no_interval(chimera: Chimera, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", [A] * 10, [B] * 10, condition="same")
+    ran = chimera("detect", log, "--group-by", "condition")
+    assert ran.out.splitlines()[-1].split()[-3:] == ["60.0", "%", "–"]
+
+
 def test_fail_on_collapse_is_for_ci(chimera: Chimera, tmp_path: Path) -> None:
     assert chimera("detect", "--fail-on-collapse", write_log(tmp_path / "a", [A] * 6)).code == 1
     assert chimera("detect", "--fail-on-collapse", write_log(tmp_path / "b", UNRELATED)).code == 0

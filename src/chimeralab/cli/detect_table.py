@@ -125,7 +125,8 @@ class Tally:
         return wilson(self.collapsed, self.judged)
 
     def rate_interval(self) -> Interval | None:
-        if self.judged < 2:
+        # Equal rates say nothing about how far the next one may lie: no interval, not a point.
+        if len(set(self.rates)) < 2:
             return None
         error = float(np.std(self.rates, ddof=1)) / self.judged**0.5
         return t_interval(float(np.mean(self.rates)), error, self.judged - 1)
