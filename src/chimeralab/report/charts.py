@@ -82,8 +82,23 @@ def to_svg(chart: Chart) -> str:
     """The chart as SVG text for a page, made without a network."""
     text = io.StringIO()
     chart.save(text, format="svg")
-    # Half the size of a chart is decimals far below a pixel.
-    return re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", text.getvalue())
+    return coarse(text.getvalue())
+
+
+def coarse(svg: str) -> str:
+    """SVG text without decimals far below a pixel, which are half its size; words stay as they are.
+
+    >>> coarse('<path d="M1.23456,2"/><text>p < 0.001</text>')
+    '<path d="M1.23,2"/><text>p < 0.001</text>'
+    """
+    return re.sub(r"<[^<>]+>", lambda tag: _TINY.sub(_two_decimals, tag[0]), svg)
+
+
+_TINY = re.compile(r"\d+\.\d{3,}")
+
+
+def _two_decimals(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}"
 
 
 def to_png(chart: Chart, *, scale: float = 2) -> bytes:

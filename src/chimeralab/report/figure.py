@@ -1,6 +1,5 @@
 """A figure of a report: drawn for a wide screen, for a phone, and for print and slides."""
 
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
-from chimeralab.report.charts import Chart
+from chimeralab.report.charts import Chart, coarse
 from chimeralab.report.theme import NARROW, WIDE
 
 PNG_SCALE = 2
@@ -50,8 +49,4 @@ def svg(chart: Chart) -> str:
     """The chart as SVG text, its coordinates without decimals far below a pixel."""
     spec = chart.to_dict(validate=False)
     text: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
-    return re.sub(r"<[^<>]+>", _shortened, text)
-
-
-def _shortened(tag: re.Match[str]) -> str:
-    return re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", tag[0])
+    return coarse(text)

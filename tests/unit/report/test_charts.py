@@ -116,3 +116,8 @@ def _png_width(png: bytes) -> int:
 def _rows(chart: Any, column: str) -> list[dict[str, Any]]:
     tables = chart.to_dict()["datasets"].values()
     return next((rows for rows in tables if rows and column in rows[0]), [])
+
+
+def test_numbers_in_words_keep_their_decimals() -> None:
+    chart = timeline([LINES[0]._replace(threshold=0.925)], [], 6)
+    assert ">s1 ≥ 0.925<" in to_svg(chart)
