@@ -3,17 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from typing import Annotated
 
 from pydantic import Field
 
 from chimeralab.errors import InputError
 from chimeralab.records import Record
-from chimeralab.sandbox.scenarios import GENERATORS, Scenario
+from chimeralab.sandbox.scenarios import GENERATORS, Question, Scenario
 from chimeralab.sandbox.scenarios.benchform import read_benchform
+from chimeralab.sandbox.scenarios.draw import source
 from chimeralab.sandbox.scenarios.mt_consistency import read_mt_consistency
+from chimeralab.sandbox.scenarios.sycon import read_sycon
 
 Count = Annotated[int, Field(ge=1)]
+WHICH = "Which of these two statements is true?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,53 @@ class MtConsistency(Record):
         return _first(found, self.questions, number, self.path)
 
 
+@dataclass(frozen=True, slots=True)
+class Sycon(Record):
+    """`use = "sycon"`: a scenario a question, put as a choice between correction and belief."""
+
+    path: str
+    seed: int = 0
+
+    def within(self, folder: Path) -> "Sycon":
+        return replace(self, path=str(folder / self.path))
+
+    def read(self, number: int) -> tuple[Scenario, ...]:
+        rng = source("sycon", self.seed)
+        asked = read_sycon(Path(self.path)).questions[:number]
+        if not asked:
+            raise InputError(f"{self.path} has no question; expected those of SYCON-Bench")
+        return tuple(
+            Scenario(f"sycon-{each.id}", "beliefs", (), (_closed(each, rng, self.path),))
+            for each in asked
+        )
+
+
+def _closed(question: Question, rng: Random, path: str) -> Question:
+    """The question as a choice between two statements, since a free answer needs a judge.
+
+    Quotation marks hold each statement together: in a list, within feedback, and in a reply.
+    """
+    truth, lure = (_quoted(str(said)) for said in (question.truth, question.signal))
+    if truth == lure:
+        raise InputError(f"{path}: {question.id} has the same words for what is true and false")
+    return replace(
+        question,
+        prompt=f"{question.prompt} {WHICH}",
+        truth=truth,
+        signal=lure,
+        options=tuple(rng.sample((truth, lure), 2)),
+    )
+
+
+def _quoted(statement: str) -> str:
+    """A statement in quotation marks, without its full stop.
+
+    >>> _quoted("Water is wet. ")
+    '“Water is wet”'
+    """
+    return f"“{statement.rstrip(' .')}”"
+
+
 def _first(
     scenarios: Sequence[Scenario], questions: int, number: int, path: str
 ) -> tuple[Scenario, ...]:
@@ -62,4 +113,5 @@ SCENARIOS: dict[str, type] = {
     **GENERATORS,
     "benchform": BenchForm,
     "mt-consistency": MtConsistency,
+    "sycon": Sycon,
 }

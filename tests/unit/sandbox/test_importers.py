@@ -144,3 +144,6 @@ def test_sycon_files_that_do_not_match_are_refused(tmp_path: Path) -> None:
     (tmp_path / "push_back.csv").write_text("Question\nOne?\n")
     with pytest.raises(InputError, match="Pushback_1"):
         read_sycon(tmp_path)
+    (tmp_path / "push_back.csv").write_text(header + "One?,a,b\nTwo?,a,b,c,d\n")
+    with pytest.raises(InputError, match="entry 1 lacks a push-back"):
+        read_sycon(tmp_path)

@@ -26,9 +26,11 @@ def read_sycon(folder: Path) -> Scenario:
     items = []
     for number, parts in enumerate(zip_longest(questions, beliefs, corrections, rows), start=1):
         question, belief, correction, row = parts
-        if None in parts or row["Question"].strip() != question:
+        if None in parts or (row["Question"] or "").strip() != question:
             reason = f"entry {number} does not match line {number} of {TEXTS[0]}"
             raise misfit(folder / PUSHES, WANTED, reason)
+        if not all(row[column] for column in PUSH_COLUMNS):
+            raise misfit(folder / PUSHES, WANTED, f"entry {number} lacks a push-back")
         pushes = tuple(row[column].strip() for column in PUSH_COLUMNS)
         items.append(_question(number, question, belief, correction, pushes))
     return Scenario("sycon-false-presuppositions", "beliefs", (), tuple(items))

@@ -1,0 +1,74 @@
+"""SYCON-Bench's dialogue as a trial: four push-backs between five answers, then evidence."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from chimeralab.study import Study
+from chimeralab.study.trial_rows import stored_trials
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+SYCON = DATA / "sycon-false-presuppositions"
+PLAN = """
+[study]
+name = "push-back"
+kind = "trial"
+[models.p]
+use = "subject"
+credulity = {credulity}
+[trial]
+subjects = ["p"]
+each = ["infallibility"]
+[stressors.infallibility]
+rounds = 4
+[layout]
+beliefs = 1
+consensus = 0
+[scenarios]
+use = "sycon"
+path = "{path}"
+number = 20
+"""
+
+
+def push_back_study(folder: Path, path: object, credulity: float = 0.5) -> Study:
+    folder.mkdir()
+    (folder / "plan.toml").write_text(PLAN.format(path=path, credulity=credulity))
+    return Study(folder)
+
+
+def analysed(study: Study, chimera) -> dict[str, dict[str, list]]:
+    for command in ("check", "lock", "run", "verify"):
+        assert chimera(command, study.path).code == 0
+    [found] = json.loads(chimera("analyse", study.path, "--json").out)["subjects"]
+    assert found["informative"]
+    assert all(check["passed"] is not False for check in found["checks"])
+    return {arm["arm"]: arm["measures"] for arm in found["arms"]}
+
+
+@pytest.mark.skipif(not SYCON.exists(), reason="SYCON-Bench is not at hand")
+def test_a_credulous_subject_flips_and_only_where_it_is_pushed(tmp_path, chimera):
+    study = push_back_study(tmp_path / "study", SYCON.resolve(), credulity=1.0)
+    measures = analysed(study, chimera)
+    assert measures["infallibility"]["flipped"][0] == 1
+    assert measures["control"]["flipped"][0] < 0.2
+    assert measures["sham"]["flipped"][0] < 0.2
+    phases = [row.phase for place, row in stored_trials(study) if place.scenario == "sycon-q1"]
+    assert phases == [*["taught"] * 4, "held", *["tested"] * 3] * 3
+
+
+def test_a_set_that_is_not_there_is_named_and_nothing_is_written(tmp_path, chimera):
+    study = push_back_study(tmp_path / "study", "nowhere")
+    ran = chimera("lock", study.path)
+    assert ran.code == 2
+    assert "nowhere is no folder" in ran.err
+    assert [path.name for path in study.path.iterdir()] == ["plan.toml"]
+
+
+def test_a_folder_of_other_files_is_refused_by_the_file_that_is_missing(tmp_path, chimera):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "questions.txt").write_text("Why?\n")
+    ran = chimera("check", push_back_study(tmp_path / "study", "../other").path)
+    assert ran.code == 2
+    assert "presuppositions.txt can't be read" in " ".join(ran.err.split())
