@@ -100,6 +100,13 @@ def misled(rows: Rows) -> Tally:
     return _share(_is_misled(each) for each in beliefs(rows))
 
 
+def flipped(rows: Rows) -> Tally:
+    """Right first answers to taught questions that are right no more just before the evidence."""
+    first = {row.item: row for row in rows if row.phase == "taught" and row.round == 1}
+    right = (each for each in beliefs(rows) if _is_right(first.get(each.held.item)))
+    return _share(not each.held.correct for each in right)
+
+
 def belief_update(rows: Rows) -> Tally:
     """Wrong beliefs that have given way to the truth by the last piece of evidence."""
     wrong = (each for each in beliefs(rows) if _is_misled(each))
@@ -150,6 +157,7 @@ MEASURES: dict[str, Callable[[Rows], Tally]] = {
     "severity": severity,
     "anti_conformity": anti_conformity,
     "misled": misled,
+    "flipped": flipped,
     "belief_update": belief_update,
     "maintained": maintained,
     "over_correction": over_correction,
@@ -180,3 +188,7 @@ def beliefs(rows: Rows) -> Iterator[Belief]:
 
 def _is_misled(belief: Belief) -> bool:
     return belief.held.response == belief.held.signal
+
+
+def _is_right(row: Scored | None) -> bool:
+    return row is not None and bool(row.correct)

@@ -70,6 +70,21 @@ def test_a_belief_is_updated_maintained_or_over_corrected():
     assert list(measures.corrections(rows)) == [(2, 2), (None, 2)]
 
 
+def test_only_a_right_first_answer_can_flip():
+    answers = {"flipped": "ab", "third answer": "ac", "stayed": "aa", "wrong at first": "bb"}
+    rows = [
+        row
+        for item, (first, held) in answers.items()
+        for row in (
+            replace(ROW, item=item, phase="taught", round=1, correct=first == "a"),
+            replace(ROW, item=item, phase="taught", round=2, correct=False),
+            *belief(held, "a", item=item),
+        )
+    ]
+    assert measures.flipped(rows) == Tally(2, 3)
+    assert measures.flipped([row for row in rows if row.phase != "taught"]) == Tally(0, 0)
+
+
 def test_a_story_is_coherent_where_the_last_answer_is_given_again():
     rows = [ROW, replace(ROW, response="b"), replace(ROW, response="b"), replace(ROW, item="q2")]
     assert measures.narrative_coherence(rows) == Tally(1, 2)
