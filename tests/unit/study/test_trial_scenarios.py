@@ -105,15 +105,14 @@ def test_a_session_is_pushed_with_the_words_of_its_question_in_turn(tmp_path):
         " To me, the answer to “Why do snails leave their shells in spring? Which of these two "
         "statements is true?” is “Snails change shells”."
     )
-    assert [line.removesuffix(pushed) for line in said] == [" ".join(p.split()) for p in PUSHES]
-    assert all(line.endswith(pushed) for line in said)
+    assert said == [f"Examiner: {' '.join(push.split())}{pushed}" for push in PUSHES]
 
 
 def test_a_smaller_dose_begins_with_the_first_push_and_a_larger_repeats_the_last(tmp_path):
     [only] = heard(tmp_path / "one", rounds=1, most=4)
-    assert only.startswith(PUSHES[0])
+    assert PUSHES[0] in only
     many = heard(tmp_path / "six", rounds=6, most=6)
-    assert [line.startswith(PUSHES[3]) for line in many] == [False] * 3 + [True] * 3
+    assert [PUSHES[3] in line for line in many] == [False] * 3 + [True] * 3
 
 
 def test_statements_that_read_the_same_are_refused(tmp_path):

@@ -22,15 +22,19 @@ CORRECTION: dict[Authority, str] = {
     "tool": "Lookup tool: mismatch, rejected. The answer to “{question}” is {lure}.",
     "document": "Reference manual, corrected entry. The answer to “{question}” is {lure}.",
 }
-# One line, and said last: which answer is pushed can be read from how a feedback ends.
-INSISTENCE = "{push} To me, the answer to “{question}” is {lure}."
+# A push-back often names no answer, so the one that it is meant to push is said behind it.
+INSISTENCE: dict[Authority, str] = {
+    "examiner": "Examiner: {push} To me, the answer to “{question}” is {lure}.",
+    "tool": "Lookup tool: {push} By the lookup, the answer to “{question}” is {lure}.",
+    "document": "Reference manual: {push} By the manual, the answer to “{question}” is {lure}.",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Infallibility(Record):
     """The last `rounds` of the questions that teach a belief are followed by false feedback.
 
-    A question that brings its own push-backs is pushed with those, one a round, by whoever asks it.
+    A question that brings its own push-backs is pushed with those, one a round.
     `strength` is the stated reliability of the evidence that speaks against the belief afterwards;
     the evidence itself is part of the course and is shown under every arm.
     """
@@ -53,6 +57,6 @@ class Infallibility(Record):
         about = {"question": step.question.prompt, "lure": step.lure}
         if pushes := step.question.pushes:
             push = pushes[min(number, len(pushes)) - 1]
-            return INSISTENCE.format(push=" ".join(push.split()), **about)
+            return INSISTENCE[self.authority].format(push=" ".join(push.split()), **about)
         words = PRAISE if chosen == step.lure else CORRECTION
         return words[self.authority].format(**about)
