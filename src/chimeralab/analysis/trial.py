@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.analysis.trial_checks import Check, checks
+from chimeralab.analysis.trial_checks import Check, checks, full
 from chimeralab.analysis.trial_effects import (
     Effect,
     Question,
@@ -135,21 +135,21 @@ def _subject(
     if control in failed or sham in failed:
         return SubjectResult(name, False, reasons, found, sham, results)
 
-    def asked(questions: Sequence[Question]) -> tuple[Effect, ...]:
-        able = [each for each in questions if not failed.keys() & each.weights.keys()]
+    def asked(questions: Sequence[Question], mute: Mapping[str, str]) -> tuple[Effect, ...]:
+        able = [each for each in questions if not mute.keys() & each.weights.keys()]
         silent = [each for each in questions if each not in able]
         families = (
-            (*effects(own, able, m, rng, how.resamples), *(unasked(q, m, failed) for q in silent))
+            (*effects(own, able, m, rng, how.resamples), *(unasked(q, m, mute) for q in silent))
             for m in OUTCOMES
         )
         return tuple(effect for family in families for effect in family)
 
     return SubjectResult(
         name, True, reasons, found, sham, results,
-        contrasts=asked(against(list(arms), sham)),
-        factorial=asked(factorial(arms)),
-        doses=asked(dose_trend(arms)),
-        countermeasures=asked(measures_against(arms)),
+        contrasts=asked(against(list(arms), sham), failed),
+        factorial=asked(factorial(arms), failed),
+        doses=asked(dose_trend(arms), failed),
+        countermeasures=asked(measures_against(arms), full(found) | failed),
     )  # fmt: skip
 
 

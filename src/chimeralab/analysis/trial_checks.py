@@ -1,16 +1,21 @@
-"""Whether a trial can say anything: was it read, was there room to fall, did the stress arrive?"""
+"""Whether a trial can say anything: was it read, was there room to move, did the stress arrive?"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from chimeralab.analysis.trial_effects import measures_against
 from chimeralab.analysis.trial_measures import Tally, unread
 from chimeralab.analysis.trial_sessions import Session
 from chimeralab.records import Record
+from chimeralab.sandbox.scored import Scored
 from chimeralab.sandbox.script import Arm
 
 MOST_UNREAD = 0.2
-# Above chance by less than this, a control has nothing to lose.
+# Above chance by less than this, a control has nothing to lose, and a signal was not noticed.
 LEAST_ROOM = 0.1
+CEILING = "ceiling"
+Rows = Sequence[Scored]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,30 +32,53 @@ class Check(Record):
 def checks(sessions: Sequence[Session], arms: Mapping[str, Arm], control: str) -> tuple[Check, ...]:
     """All checks of one subject, those of the control first."""
     by_arm = {name: [s for s in sessions if s.place.arm == name] for name in arms}
+    rows = {name: [row for s in group for row in s.rows] for name, group in by_arm.items()}
+    bare = [
+        name for q in measures_against(arms) for name, weight in q.weights.items() if weight < 0
+    ]
     return (
-        _floor(by_arm[control], control),
-        *(_readable(group, name) for name, group in by_arm.items()),
+        _floor(rows[control], control),
+        *(_ceiling(rows[name], name) for name in dict.fromkeys((control, *bare))),
+        *(_readable(rows[name], name) for name in arms),
         *(
             check
             for name, arm in arms.items()
             if not arm.sham
-            for check in _arrivals(by_arm[name], by_arm[control], name, arm)
+            for check in _arrivals(rows[name], name, arm)
         ),
     )
 
 
-def _floor(sessions: Sequence[Session], control: str) -> Check:
-    rows = [row for session in sessions for row in session.rows if row.correct is not None]
-    if not rows:
+def full(found: Sequence[Check]) -> dict[str, str]:
+    """The arms that have no room for gains, with what was found."""
+    return {each.arm: each.message for each in found if each.name == CEILING and not each.passed}
+
+
+def _floor(rows: Rows, control: str) -> Check:
+    judged = [row for row in rows if row.correct is not None]
+    if not judged:
         return Check("floor", control, None, False, "the control has no answer that can be judged")
-    right = sum(bool(row.correct) for row in rows) / len(rows)
-    chance = sum(1 / row.options if row.options else 0.0 for row in rows) / len(rows)
+    right = sum(bool(row.correct) for row in judged) / len(judged)
+    chance = _chance(judged)
     said = f"the control is right in {right:.0%} of its answers; guessing would give {chance:.0%}"
     return Check("floor", control, right, right - chance >= LEAST_ROOM, said)
 
 
-def _readable(sessions: Sequence[Session], name: str) -> Check:
-    rows = [row for session in sessions for row in session.rows]
+def _ceiling(rows: Rows, name: str) -> Check:
+    """An arm at the ceiling is no failure: stress can still pull it down."""
+    answers = [flag for row in rows for flag in (row.correct, row.recall_correct)]
+    judged = [flag for flag in answers if flag is not None]
+    share, wrong = _quotient(Tally(sum(judged), len(judged))), len(judged) - sum(judged)
+    if share is None:
+        return Check(CEILING, name, None, None, "no answer can be judged")
+    if not wrong:
+        said = f"right in all of its {len(judged)} answers: harm can show there, but gains cannot"
+        return Check(CEILING, name, share, None, said)
+    said = f"wrong in {wrong} of its {len(judged)} answers: gains can show"
+    return Check(CEILING, name, share, True, said)
+
+
+def _readable(rows: Rows, name: str) -> Check:
     share = _quotient(unread(rows))
     if share is None:
         return Check("readable", name, None, False, "nothing was asked")
@@ -58,36 +86,43 @@ def _readable(sessions: Sequence[Session], name: str) -> Check:
     return Check("readable", name, share, share <= MOST_UNREAD, said)
 
 
-def _arrivals(
-    sessions: Sequence[Session], control: Sequence[Session], name: str, arm: Arm
-) -> Iterator[Check]:
-    rows = [row for session in sessions for row in session.rows]
+def _arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
+    """That a stressor did its work is a fact of the record; that it was noticed is asked."""
+
+    def fact(title: str, hits: int, said: str) -> Check:
+        share = _quotient(Tally(hits, len(rows)))
+        stated = f"{said} at {share or 0:.0%} of the trials"
+        return Check(title, name, share, bool(share) or _is_idle(arm), stated)
+
     if "amnesia" in arm.stressors:
-        share = _quotient(Tally(sum(row.disturbed for row in rows), len(rows)))
-        idle = _is_idle(arm)
-        said = f"memory is disturbed at {share or 0:.0%} of the trials"
-        yield Check("memory disturbed", name, share, bool(share) or idle, said)
+        yield fact("memory disturbed", sum(row.disturbed for row in rows), "memory is disturbed")
     if "conformity" in arm.stressors:
-        share = _quotient(Tally(sum(row.bias for row in rows), len(rows)))
-        said = f"a false signal stands at {share or 0:.0%} of the trials"
-        yield Check("signal given", name, share, bool(share) or _is_idle(arm), said)
+        critical = [row for row in rows if row.consensus == "critical"]
+        yield fact("signal given", sum(row.bias for row in critical), "a false signal stands")
+        yield _noticed("majority", critical, name)
     if "infallibility" in arm.stressors:
-        yield _noticed(sessions, control, name)
+        taught = [row for row in rows if row.phase is not None]
+        yield fact("feedback given", sum(row.bias for row in taught), "false feedback stands")
+        yield _noticed("feedback", taught, name)
 
 
-def _noticed(sessions: Sequence[Session], control: Sequence[Session], name: str) -> Check:
-    """Whether the wrong belief is stated as likelier than in the control, before the evidence."""
-    here, there = _stated(sessions), _stated(control)
-    if here is None or there is None:
-        return Check("feedback noticed", name, None, None, "no belief was stated in numbers")
-    said = f"the wrong belief is held at {here:.2f}, in the control at {there:.2f}"
-    return Check("feedback noticed", name, here - there, here > there, said)
+def _noticed(what: Literal["majority", "feedback"], rows: Rows, name: str) -> Check:
+    """Whether the subject can say what it was told. What it made of it is an outcome, no check."""
+    title, asked = f"{what} noticed", [row for row in rows if row.noticed is not None]
+    share = _quotient(Tally(sum(bool(row.noticed) for row in asked), len(asked)))
+    if share is None:
+        said = f"whether the false {what} was noticed was not asked, or no reply could be read"
+        return Check(title, name, None, None, said)
+    chance = _chance(asked)
+    said = (
+        f"the false {what} was noticed in {share:.0%} of the cases asked; "
+        f"guessing would give {chance:.0%}"
+    )
+    return Check(title, name, share, share - chance >= LEAST_ROOM, said)
 
 
-def _stated(sessions: Sequence[Session]) -> float | None:
-    rows = (row for session in sessions for row in session.rows if row.phase == "held")
-    stated = [row.belief for row in rows if row.belief is not None]
-    return _quotient(Tally(sum(stated), len(stated)))
+def _chance(rows: Rows) -> float:
+    return sum(1 / row.options if row.options else 0.0 for row in rows) / len(rows)
 
 
 def _is_idle(arm: Arm) -> bool:

@@ -186,7 +186,7 @@ def _effect(
     except InputError as error:
         return replace(nothing, reason=str(error))
     interval = None
-    if found.clusters > 1 and resamples:
+    if found.interval is not None and resamples:
         drawn = contrast_bootstrap(cells, question.weights, rng=rng, resamples=resamples)
         interval = drawn.interval
     return replace(
@@ -195,5 +195,12 @@ def _effect(
         interval=interval,
         p=found.p,
         scenarios=found.clusters,
-        reason=found.reasons.get("p"),
+        reason=_at_ceiling(cells, question, measure) or found.reasons.get("p"),
     )
+
+
+def _at_ceiling(cells: Cells, question: Question, measure: str) -> str | None:
+    """A difference of 0 between arms that can't do better says less than it seems to."""
+    if measure != "accuracy" or (cells.columns(list(question.weights)).means < 1).any():
+        return None
+    return "all arms compared are at the ceiling: right in every answer, in every scenario"
