@@ -14,6 +14,7 @@ from chimeralab.pipeline import analyse_trial, run
 from chimeralab.runner import RunStarted, TrialScored
 from chimeralab.sandbox.hooks import POINTS, Hooks
 from chimeralab.study import RunOptions, Study, run_study
+from chimeralab.study.database import StoreError
 from chimeralab.study.export import export_study
 from chimeralab.study.forecast import forecast
 from chimeralab.study.scaffold import new_study, templates
@@ -148,8 +149,38 @@ def test_the_forecast_is_what_a_trial_asks_at_the_most(tmp_path):
     with study.archive() as archive:
         calls = archive.value("SELECT count(*) FROM attempts")
         words = archive.value("SELECT sum(prompt_tokens) FROM attempts")
-    assert expected.calls == calls
+    # Nobody is asked about feedback that amnesia has taken away, and that hangs on the seed.
+    assert 0.99 * expected.calls < calls <= expected.calls
     assert words < expected.loads[0].prompt_tokens
+
+
+def test_without_amnesia_the_forecast_of_calls_is_exact(tmp_path):
+    study = make_trial(tmp_path / "trial", design='factorial = ["infallibility", "conformity"]')
+    run_study(study)
+    with study.archive() as archive:
+        assert archive.value("SELECT count(*) FROM attempts") == forecast(study.plan).calls
+        asked = archive.value("SELECT count(*) FROM probes WHERE probe = 'noticed'")
+    told = [row for _, row in rows(study) if row.noticed is not None]
+    # One belief and one first majority a scenario, in two arms each.
+    assert asked == len(told) == 3 * 2 * 2
+    assert all(row.noticed for row in told)
+
+
+def test_a_resilient_subject_is_informative_under_every_stressor(tmp_path):
+    steady = f"{PHANTOM}\nrecall = 1.0\nforgetting = 0.0\ncredulity = 0.0\nconformity = 0.0"
+    study = make_trial(tmp_path / "trial", steady, 'each = ["infallibility", "conformity"]')
+    run_study(study)
+    [found] = analyse_trial(study).subjects
+    assert found.informative
+    assert not found.reasons
+    aims = {"infallibility": "misled", "conformity": "conformity_rate"}
+    for arm, measure in aims.items():
+        [shown] = [
+            effect.estimate
+            for effect in found.contrasts
+            if (effect.name, effect.measure) == (f"{arm} − sham", measure)
+        ]
+        assert shown == 0
 
 
 def test_a_trial_that_is_tampered_with_is_found_out(tmp_path):
@@ -166,6 +197,19 @@ def test_a_trial_that_is_tampered_with_is_found_out(tmp_path):
     assert any("turn 5 lacks the reply to its probe" in line for line in found)
 
 
+def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(tmp_path):
+    study = make_trial(tmp_path / "trial", number=1)
+    run_study(study)
+    with sqlite3.connect(study.store_path) as db:
+        db.execute("ALTER TABLE trials DROP COLUMN noticed")
+        db.execute("PRAGMA user_version = 3")
+    with pytest.raises(StoreError, match="older"):
+        rows(study)
+    assert run_study(Study(study.path)).complete
+    assert rows(study)
+    assert all(row.noticed is None for _, row in rows(study))
+
+
 def test_a_trial_can_be_replayed_and_exported(tmp_path):
     study = make_trial(tmp_path / "trial", number=1)
     run_study(study)
@@ -176,6 +220,7 @@ def test_a_trial_can_be_replayed_and_exported(tmp_path):
     assert {"trials.csv", "probes.csv"} <= written
     lines = (tmp_path / "out" / "trials.csv").read_text().splitlines()
     assert len(lines) == 1 + len(rows(study))
+    assert "noticed" in lines[0].split(",")
 
 
 def test_hooks_hear_every_point_and_live_rows_are_the_stored_ones(tmp_path):

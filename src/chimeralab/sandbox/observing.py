@@ -31,7 +31,8 @@ def observations(row: Scored) -> Iterator[Observation]:
     if row.pair is not None:
         yield Observation("pair_generated", _told(row, "pair", "frame", "alone", "response"))
     if row.bias:
-        yield Observation("bias_injected", _told(row, "signal", "response", "consensus", "phase"))
+        names = ("signal", "response", "consensus", "phase", "noticed")
+        yield Observation("bias_injected", _told(row, *names))
 
 
 def _told(row: Scored, *names: str) -> dict[str, Any]:

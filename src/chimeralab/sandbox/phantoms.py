@@ -88,6 +88,8 @@ class PhantomSubject:
             return "Hello."
         if request.probe in ("confidence", "belief"):
             return f"{self._stated(request, key):.6f}"
+        if request.probe == "noticed":
+            return self._heard(request, key)
         seen = request.messages[:-2] if request.probe == "recall" else request.messages
         return self._mind(request, key, seen, request.probe).answer
 
@@ -98,6 +100,14 @@ class PhantomSubject:
             return mind.chance if mind.answer == key["lure"] else 1 - mind.chance
         right = mind.chance if said == mind.answer else 1 - mind.chance
         return min(1.0, max(0.0, right + self._settings.overconfidence))
+
+    def _heard(self, request: Request, key: Key) -> str:
+        """What it was told about a question, believed or not; a guess where it reads nothing."""
+        found = read_scene(key, request.messages[:-2])
+        if found.feedback or found.others > 0:
+            return str(key["lure"])
+        place = self._settings.seed, request.conversation, request.turn, key["item"]
+        return str(pick(key["options"], *place, "noticed"))
 
     def _mind(self, request: Request, key: Key, seen: tuple[Message, ...], probe: str) -> Mind:
         found = read_scene(key, seen)
@@ -146,12 +156,12 @@ def read_scene(key: Key, seen: tuple[Message, ...]) -> Read:
     present = asked[-1] if asked else ""
     lags = [_lag(need, asked) for need in key["needs"]]
     about = [line for text in asked for line in text.split("\n") if key["question"] in line]
-    false = f"is {key['lure']}."
+    false = f"“{key['question']}” is {key['lure']}."
     voices = _VOICE.findall(present)
     return Read(
         lag=None if None in lags else max((lag for lag in lags if lag is not None), default=0),
         swapped=_swapped(key, asked),
-        feedback=sum(line.endswith(false) and not _CHECK.match(line) for line in about),
+        feedback=sum(text.count(false) for text in asked),
         checks=tuple(float(m[1]) / 100 for line in about if (m := _CHECK.match(line))),
         others=voices.count(key["lure"]) - voices.count(key["truth"]),
         committed=_COMMITTED in present,

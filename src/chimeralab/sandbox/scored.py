@@ -19,10 +19,11 @@ class Scored(Record):
     """One trial of a session, with everything that was measured at it.
 
     `signal` is the answer that a stressor would push here, `bias` whether one did. `alone` is the
-    option chosen before the others were heard, `belief` the stated chance of the
-    lure. `recall_*` belong to the question about an earlier fact, told `recall_lag` trials before;
-    an `intrusion` answers it with what belongs to another fact. `lag` is how long ago the oldest
-    fact was told that the answer needs. `asked` replies were wanted and `unread` could not be read.
+    option chosen before the others were heard, `belief` the stated chance of the lure, `noticed`
+    whether the subject can say which answer a false signal gave. `recall_*` belong to the question
+    about an earlier fact, told `recall_lag` trials before; an `intrusion` answers it with what
+    belongs to another fact. `lag` is how long ago the oldest fact was told that the answer needs.
+    `asked` replies were wanted and `unread` could not be read.
     """
 
     trial: int
@@ -47,6 +48,7 @@ class Scored(Record):
     disturbed: bool
     alone: str | None
     belief: float | None
+    noticed: bool | None
     recall_lag: int | None
     recall_options: int | None
     recall_response: str | None
@@ -142,6 +144,7 @@ def score(
         disturbed=any(each.action != "said" for each in scene.injections),
         alone=read.choice(probed.get("alone"), question),
         belief=read.share(probed.get("belief")),
+        noticed=_noticed(read.choice(probed.get("noticed"), question), step),
         **_recalled(script.course, step, turn, probed.get("recall"), read),
         asked=read.asked,
         unread=read.unread,
@@ -158,6 +161,10 @@ def is_pushed(script: Script, turn: int, scene: Scene) -> bool:
         return False
     first = script.course.rounds - taught.rounds + 1
     return bool(taught.rounds) and (step.phase != "taught" or step.round > first)
+
+
+def _noticed(named: str | None, step: Step) -> bool | None:
+    return None if named is None else named == step.lure
 
 
 def _lag(course: Course, question: Question, turn: int) -> int | None:

@@ -12,10 +12,17 @@ from chimeralab.models.seam import Message
 from chimeralab.records import Record
 from chimeralab.sandbox.course import Course, Step
 from chimeralab.sandbox.evidence import evidence_line
-from chimeralab.sandbox.probes import Probe, probe_text, probes_of, question_text, read_choice
+from chimeralab.sandbox.probes import (
+    Misleader,
+    Probe,
+    probe_text,
+    probes_of,
+    question_text,
+    read_choice,
+)
 from chimeralab.sandbox.scenarios.items import Question
 from chimeralab.sandbox.scene import Exchange, Line, Moment, Scene, messages
-from chimeralab.sandbox.stressors import Infallibility, Sham, Stressor
+from chimeralab.sandbox.stressors import Conformity, Infallibility, Sham, Stressor
 
 Probed = Mapping[str, str]
 
@@ -38,6 +45,19 @@ class Arm(Record):
     def parts(self) -> tuple[Stressor, ...]:
         found = tuple(self.stressors.values())
         return tuple(Sham(part) for part in found) if self.sham else found
+
+    def misleader(self, course: Course, turn: int) -> Misleader | None:
+        """Who says something false about a turn's question, where the subject is asked about that:
+        just before the evidence, and the first time that the others are against the truth."""
+        step = course.step(turn)
+        if self.sham:
+            return None
+        if step.phase == "held":
+            return _false_authority(self.stressors.get("infallibility"))
+        before = any(each.consensus == "critical" for each in course.steps[: turn - 1])
+        if before or step.consensus != "critical":
+            return None
+        return _false_majority(self.stressors.get("conformity"))
 
 
 class Shown(NamedTuple):
@@ -79,13 +99,30 @@ class Script(Record):
         shown = self.asked(turn, answers, probed.get("alone"))
         more = (
             Message("assistant", answers[turn - 1]),
-            Message("user", probe_text(probe, step) or ""),
+            Message("user", probe_text(probe, step, self._misleader(turn)) or ""),
         )
         question = step.recall if probe == "recall" and step.recall else step.question
         return Shown((*shown.messages, *more), self._key(question, turn), shown.scene)
 
     def probes_at(self, turn: int) -> tuple[Probe, ...]:
-        return probes_of(self.course.step(turn), self.probes)
+        return probes_of(self.course.step(turn), self.probes, self._misleader(turn))
+
+    def _misleader(self, turn: int) -> Misleader | None:
+        """Who said something false that still stands: what amnesia took away can't be noticed."""
+        who = self.arm.misleader(self.course, turn)
+        if who is None or self.course.step(turn).phase is None:
+            return who
+        return who if self._feedback_stands(turn) else None
+
+    def _feedback_stands(self, turn: int) -> bool:
+        """Which episodes are gone does not hang on the answers, so blank ones will do."""
+        question = self.course.step(turn).question
+        scene = self.scene(turn, [""] * (turn - 1))
+        return any(
+            line.kind == "feedback" and self.course.step(exchange.turn - 1).question == question
+            for exchange in (*scene.past, scene.present)
+            for line in exchange.lines
+        )
 
     @property
     def _strength(self) -> float:
@@ -152,6 +189,17 @@ class Script(Record):
         shown = evidence_line(step, self._strength)
         question = Line("question", question_text(step.question))
         return Exchange(turn, (*told, *((shown,) if shown else ()), question))
+
+
+def _false_authority(taught: Infallibility | None) -> Misleader | None:
+    return taught.authority if taught is not None and taught.rounds else None
+
+
+def _false_majority(company: Conformity | None) -> Misleader | None:
+    """Where the others are divided in favour of the truth, no majority is there to be noticed."""
+    if company is None or 2 * round(company.unanimity * company.size) <= company.size:
+        return None
+    return company.source
 
 
 def _earlier(moment: Moment, turn: int) -> Moment:

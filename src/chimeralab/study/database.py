@@ -177,6 +177,7 @@ MIGRATIONS = (
         made TEXT NOT NULL
     ) WITHOUT ROWID;
     """,
+    "ALTER TABLE trials ADD COLUMN noticed INTEGER;",
 )
 
 

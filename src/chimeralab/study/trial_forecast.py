@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from chimeralab.sandbox.course import Course
-from chimeralab.sandbox.probes import probe_text, probes_of, question_text
+from chimeralab.sandbox.probes import Probe, probe_text, probes_of, question_text
+from chimeralab.sandbox.script import Arm
 from chimeralab.study.trial_plan import TrialPlan
 
 # What a signal adds where there can be one: at most twenty voices, or a question said again. Sham
@@ -23,19 +24,24 @@ class Asked(NamedTuple):
 
 def asked_at_most(plan: TrialPlan, model: str) -> Asked:
     """All sessions of one repeat that a model goes through."""
-    arms = sum(subject == model for subject in plan.subjects.values())
-    found = [asked for course in plan.courses for asked in _turns(course, plan)]
-    calls, text, answers = (sum(column) for column in zip(*found, strict=True))
-    return Asked(arms * calls, arms * text, arms * answers)
+    arms = [plan.arms[name] for name, subject in plan.subjects.items() if subject == model]
+    found = [
+        asked
+        for arm in arms
+        for course in plan.courses
+        for asked in _turns(course, arm, plan.probes)
+    ]
+    return Asked(*(sum(column) for column in zip(Asked(0, 0, 0), *found, strict=True)))
 
 
-def _turns(course: Course, plan: TrialPlan) -> Iterator[Asked]:
+def _turns(course: Course, arm: Arm, wanted: tuple[Probe, ...]) -> Iterator[Asked]:
     so_far = len(course.opening.encode())
     for turn, step in enumerate(course.steps, start=1):
         told = [fact.text for fact in step.told]
         so_far += sum(len(text.encode()) for text in (*told, question_text(step.question)))
-        probes = probes_of(step, plan.probes)
-        aside = sum(len((probe_text(probe, step) or "").encode()) for probe in probes)
+        misleader = arm.misleader(course, turn)
+        probes = probes_of(step, wanted, misleader)
+        aside = sum(len((probe_text(probe, step, misleader) or "").encode()) for probe in probes)
         so_far += BYTES_SAID * bool(step.consensus or step.phase)
         calls = 1 + len(probes)
         yield Asked(calls, calls * TIMES_TOLD * so_far + aside, calls * turn)

@@ -13,7 +13,7 @@ from chimeralab.study.folder import Study
 from chimeralab.study.trial_plan import TrialPlan
 
 COLUMNS = tuple(field.name for field in fields(Scored))
-FLAGS = ("correct", "novel", "bias", "disturbed", "recall_correct", "intrusion")
+FLAGS = ("correct", "novel", "bias", "disturbed", "noticed", "recall_correct", "intrusion")
 _ROWS = """
     SELECT c.condition, c.prompt, c.repeat, c.outcome, t.* FROM trials t
     JOIN trajectories c ON c.id = t.trajectory ORDER BY c.position, t.trial

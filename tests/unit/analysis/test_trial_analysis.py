@@ -20,8 +20,8 @@ ROW = Scored(
     trial=1, item="q1", kind="recall", options=4, response="a", truth="a", correct=True,
     confidence=0.9, weight=0.5, novel=False, bias=False, signal=None, pair=None, frame=None,
     phase=None, round=0, consensus=None, needs="f1", lag=2, disturbed=False, alone=None,
-    belief=None, recall_lag=None, recall_options=None, recall_response=None, recall_truth=None,
-    recall_correct=None, intrusion=None, asked=2, unread=0,
+    belief=None, noticed=None, recall_lag=None, recall_options=None, recall_response=None,
+    recall_truth=None, recall_correct=None, intrusion=None, asked=2, unread=0,
 )  # fmt: skip
 CRITICAL = replace(ROW, consensus="critical", signal="b", alone="a")
 STRESSORS = {"amnesia": Amnesia(), "infallibility": Infallibility(), "conformity": Conformity()}
