@@ -1,4 +1,4 @@
-"""The report of a study in a real browser: it renders, stays quiet, fits, prints, runs nothing."""
+"""Reports in a real browser, of self-play and of a trial: they fit, print, and run nothing."""
 
 from pathlib import Path
 from typing import Any
@@ -7,15 +7,26 @@ import pytest
 
 from chimeralab.report.study_files import write_report
 from tests.looping_study import finished_study
+from tests.stressed_study import HOSTILE, finished_trial
 
 SIZES = (320, 360, 768, 1280)
 SEEN = ".filter(e => e.getClientRects().length)"
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    study = finished_study(tmp_path_factory.mktemp("made") / "study")
-    return write_report(study).page
+def selfplay(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(finished_study(tmp_path_factory.mktemp("made") / "study")).page
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(finished_trial(tmp_path_factory.mktemp("made") / "trial")).page
+
+
+@pytest.fixture(scope="module", params=["selfplay", "trial"])
+def page(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.mark.parametrize("width", SIZES)
@@ -26,8 +37,8 @@ def test_report_fits_the_screen_and_stays_quiet(browser: Any, page: Path, width:
     assert visit.fetched() == []
 
 
-def test_planted_markup_stays_text(browser: Any, page: Path) -> None:
-    visit = browser.visit(page)
+def test_planted_markup_stays_text(browser: Any, selfplay: Path) -> None:
+    visit = browser.visit(selfplay)
     assert visit.value_of("document.title") == "Report on loops <i>and</i> others"
     planted = "script, img, iframe, object, base, i, b, u, svg[onload]"
     assert visit.value_of(f"document.querySelectorAll('{planted}').length") == 0
@@ -53,17 +64,32 @@ def test_every_figure_is_seen_once_with_its_words(browser: Any, page: Path, widt
     assert visit.value_of(f"{charts}.every(c => c.getAttribute('aria-label').length > 40)")
 
 
-def test_a_row_of_a_table_becomes_a_card_on_a_phone(browser: Any, page: Path) -> None:
+def test_planted_replies_of_a_trial_stay_text(browser: Any, trial: Path) -> None:
+    visit = browser.visit(trial)
+    assert visit.value_of("document.title") == "Report on stress <i>and</i> sham"
+    planted = "script, img, iframe, object, base, i, svg[onload]"
+    assert visit.value_of(f"document.querySelectorAll('{planted}').length") == 0
+    assert HOSTILE in visit.value_of("document.querySelector('main').textContent")
+
+
+def test_injections_of_a_session_stand_out_where_they_were_made(browser: Any, trial: Path) -> None:
+    visit = browser.visit(trial)
+    marked = "[...document.querySelectorAll('.session .injected .put')]"
+    assert visit.value_of(f"{marked}.some(e => e.textContent.includes('Participant 8'))")
+    assert visit.value_of("document.querySelectorAll('.session .disturbed li').length") > 0
+
+
+def test_a_row_of_a_table_becomes_a_card_on_a_phone(browser: Any, selfplay: Path) -> None:
     cell = "document.querySelector('#distributions ~ .scroll td:nth-child(4)')"
     heading = f"getComputedStyle({cell}, '::before').content"
-    assert "mean" in browser.visit(page, width=360).value_of(heading)
-    assert browser.visit(page, width=1280).value_of(heading) == "none"
+    assert "mean" in browser.visit(selfplay, width=360).value_of(heading)
+    assert browser.visit(selfplay, width=1280).value_of(heading) == "none"
 
 
 def test_print_unfolds_the_tables_and_leaves_the_rest_of_the_transcripts_folded(
-    browser: Any, page: Path
+    browser: Any, selfplay: Path
 ) -> None:
-    visit = browser.visit(page)
+    visit = browser.visit(selfplay)
     content = (
         "getComputedStyle(document.querySelector('details.%s'), '::details-content')"
         ".contentVisibility"

@@ -8,10 +8,12 @@ import numpy as np
 
 from chimeralab.analysis.trial_checks import Check, checks, full
 from chimeralab.analysis.trial_effects import (
+    AIMS,
     Effect,
     Question,
     against,
     dose_trend,
+    dosed_key,
     effects,
     factorial,
     measures_against,
@@ -34,7 +36,7 @@ from chimeralab.stats.survival import durations
 
 NAMES = (*METRICS, *MEASURES)
 # What each stressor is aimed at; the paired contrasts are asked of these.
-OUTCOMES = ("accuracy", *METRICS, "recall", "conformity_rate", "misled", "belief_update")
+OUTCOMES = ("accuracy", *METRICS, *(measure for aims in AIMS.values() for measure in aims))
 
 
 class Resampling(NamedTuple):
@@ -63,6 +65,7 @@ class ArmResult(Record):
     arm: str
     cell: str
     dose: float | None
+    dosed: str | None
     sessions: int
     trials: int
     measures: Mapping[str, Estimated]
@@ -163,6 +166,7 @@ def _arm(
         arm=name,
         cell=arm.cell,
         dose=arm.dose,
+        dosed=dosed_key(arm) if arm.dose is not None else None,
         sessions=len(own),
         trials=len(rows),
         measures={m: estimated(own, m, rng, resamples) for m in NAMES},

@@ -1,6 +1,6 @@
 """What the arms of a trial do: differences within scenarios, factorial effects, dose-response."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -38,7 +38,7 @@ class Effect(Record):
 # What each stressor is aimed at; accuracy concerns them all.
 AIMS = {
     "amnesia": ("recall",),
-    "infallibility": ("misled", "belief_update"),
+    "infallibility": ("misled", "flipped", "belief_update"),
     "conformity": ("conformity_rate",),
 }
 
@@ -69,22 +69,32 @@ def against(arms: Sequence[str], reference: str) -> list[Question]:
 
 
 def factorial(arms: Mapping[str, Arm]) -> list[Question]:
-    """Main effects and interactions of the stressors that are fully crossed."""
-    plain = {
-        frozenset(arm.stressors): name
-        for name, arm in arms.items()
-        if not arm.sham and arm.countermeasure is None and arm.dose is None
-    }
-    factors = sorted({name for group in plain for name in group})
-    whole = [f for f in factors if len(factors) > 1]
-    cells = [frozenset(group) for n in range(len(whole) + 1) for group in combinations(whole, n)]
-    if len(whole) < 2 or any(cell not in plain for cell in cells):
-        return []
+    """Main effects and interactions of the stressors that are fully crossed with each other."""
+    plain: dict[frozenset[str], str] = {}
+    for name, arm in arms.items():
+        if not arm.sham and arm.countermeasure is None and arm.dose is None:
+            # Of two arms under the same stressors the first is that of the design.
+            plain.setdefault(frozenset(arm.stressors), name)
+    crossed = _crossed(plain)
+    cells = list(_subsets(crossed))
     return [
         Question(" × ".join(effect), _coded(effect, cells, plain))
-        for n in range(1, len(whole) + 1)
-        for effect in combinations(whole, n)
+        for n in range(1, len(crossed) + 1)
+        for effect in combinations(crossed, n)
     ]
+
+
+def _crossed(plain: Mapping[frozenset[str], str]) -> tuple[str, ...]:
+    """The most stressors of which every combination is an arm; fewer than two are not crossed."""
+    factors = sorted({name for group in plain for name in group})
+    sizes = range(len(factors), 1, -1)
+    groups = (group for size in sizes for group in combinations(factors, size))
+    return next((g for g in groups if all(cell in plain for cell in _subsets(g))), ())
+
+
+def _subsets(factors: Sequence[str]) -> Iterator[frozenset[str]]:
+    for n in range(len(factors) + 1):
+        yield from map(frozenset, combinations(factors, n))
 
 
 def _coded(
@@ -99,16 +109,21 @@ def _coded(
 
 
 def dose_trend(arms: Mapping[str, Arm]) -> list[Question]:
-    """The slope over each dosed stressor, from all its doses (least squares within scenarios)."""
-    families: dict[tuple[str, ...], dict[str, float]] = {}
+    """The slope over each dosed key, from all its doses (least squares within scenarios)."""
+    families: dict[str, dict[str, float]] = {}
     for name, arm in arms.items():
         if arm.dose is not None:
-            families.setdefault(tuple(arm.stressors), {})[name] = arm.dose
+            families.setdefault(dosed_key(arm), {})[name] = arm.dose
     return [
-        Question(f"dose of {'+'.join(stressors)}", _slope(doses))
-        for stressors, doses in families.items()
+        Question(f"dose of {key}", _slope(doses))
+        for key, doses in families.items()
         if len(set(doses.values())) > 1
     ]
+
+
+def dosed_key(arm: Arm) -> str:
+    """What the dose of an arm is a dose of: the key of its design, or all its stressors."""
+    return arm.dosed or "+".join(arm.stressors)
 
 
 def _slope(doses: Mapping[str, float]) -> dict[str, float]:

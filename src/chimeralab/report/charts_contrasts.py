@@ -44,15 +44,11 @@ def forest(effects: Sequence[Effect], title: str, *, percent: bool, width: int =
     span = alt.Scale(domain=[min(reach), max(reach)], nice=True)
     level = alt.Y("level:Q", axis=None, scale=down(height))
     kinds = [CLUSTERED, NAIVE]
-    colour = alt.Color(
-        "kind:N",
-        scale=alt.Scale(domain=kinds, range=[BLUE, FAINT_INK]),
-        legend=legend(kinds, width),
-    )
+    # Where nothing is naive there is one kind of line, which needs no legend.
+    key = legend(kinds, width) if any(each.naive for each in effects) else None
+    colour = alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=[BLUE, FAINT_INK]), legend=key)
     shape = alt.Shape(
-        "kind:N",
-        scale=alt.Scale(domain=kinds, range=["diamond", "circle"]),
-        legend=legend(kinds, width),
+        "kind:N", scale=alt.Scale(domain=kinds, range=["diamond", "circle"]), legend=key
     )
     zero = alt.Chart(data([{"zero": 0}])).mark_rule(color=INK, strokeDash=[4, 3], aria=False)
     across = alt.X("low:Q", title=title, scale=span, axis=axis)

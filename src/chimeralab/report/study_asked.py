@@ -8,7 +8,9 @@ from chimeralab.report.numbers import counted
 from chimeralab.report.study_material import Material
 from chimeralab.report.table import Table, table
 from chimeralab.report.words import Fact
-from chimeralab.study.plan import Condition
+from chimeralab.study import Lock
+from chimeralab.study.plan import Condition, Plan
+from chimeralab.study.verify import Verification
 
 SPEAKERS_NAMED = 6
 DEVIATIONS_NAMED = 10
@@ -17,20 +19,14 @@ DEVIATIONS_NAMED = 10
 def facts(material: Material) -> Iterator[Fact]:
     """The head of the report: lock, design, detector."""
     plan = material.study.plan
-    if material.lock:
-        yield Fact("Locked", f"before the first run, SHA-256 {material.lock.sha256}")
-    else:
-        yield Fact("Locked", "no: everything here is exploratory")
+    yield locked(material.lock)
     sides = (
         counted(len(plan.conditions), "condition"),
         counted(len(plan.prompts), "prompt"),
         counted(plan.conversation.repeats, "repeat"),
     )
     yield Fact("Design", f"{' × '.join(sides)}, {counted(plan.conversation.turns, 'turn')} each")
-    order = (
-        "random, conditions interleaved" if plan.run.interleave else "one condition after another"
-    )
-    yield Fact("Order", f"{order}, seed {plan.run.seed}")
+    yield order(plan, "condition")
     settings = plan.detector.settings.as_dict()
     changed = getattr(plan.detector.settings, "changed", settings)
     point = (
@@ -41,6 +37,19 @@ def facts(material: Material) -> Iterator[Fact]:
     yield Fact("Detector", f"{plan.detector.use}, {point}")
     for estimand in material.outcomes.estimands:
         yield Fact(estimand.role.capitalize() if material.lock else "Estimated", _asked(estimand))
+
+
+def locked(lock: Lock | None) -> Fact:
+    """Whether the plan was frozen, and under which hash."""
+    if lock is None:
+        return Fact("Locked", "no: everything here is exploratory")
+    return Fact("Locked", f"before the first run, SHA-256 {lock.sha256}")
+
+
+def order(plan: Plan, group: str) -> Fact:
+    """In which order the conversations were held."""
+    mixed = f"random, {group}s interleaved" if plan.run.interleave else f"one {group} after another"
+    return Fact("Order", f"{mixed}, seed {plan.run.seed}")
 
 
 def _asked(estimand: Estimand) -> str:
@@ -57,9 +66,9 @@ class Deviations(NamedTuple):
     total: int
 
 
-def deviations(material: Material) -> Deviations:
+def deviations(verification: Verification) -> Deviations:
     """Everything that does not fit; nothing when all hashes do."""
-    found = [str(finding) for finding in material.verification.findings]
+    found = [str(finding) for finding in verification.findings]
     return Deviations(found[:DEVIATIONS_NAMED], len(found))
 
 

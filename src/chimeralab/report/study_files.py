@@ -8,8 +8,9 @@ from chimeralab.errors import InputError
 from chimeralab.files import open_table, replacing
 from chimeralab.report.study_material import gather
 from chimeralab.report.study_page import Report, make_report
-from chimeralab.report.study_words import glance
 from chimeralab.report.table import Table
+from chimeralab.report.trial_material import gather_trial
+from chimeralab.report.trial_page import make_trial_report
 from chimeralab.study import Study
 
 PAGE = "index.html"
@@ -26,14 +27,22 @@ class Written(NamedTuple):
 
 def write_report(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Written:
     """Make the report of a study and write it, the page last; the study's data stay as they are."""
-    material = gather(study, tell)
-    tell("drawing")
-    report = make_report(material)
+    report = _made(study, tell)
     folder = study.path / "report"
     files = tuple(_write(folder, report))
     for path in _stale(folder, set(files)):
         path.unlink()
-    return Written(folder / PAGE, files, glance(material))
+    return Written(folder / PAGE, files, report.glance)
+
+
+def _made(study: Study, tell: Callable[[str], None]) -> Report:
+    if study.plan.study.kind == "trial":
+        trial = gather_trial(study, tell)
+        tell("drawing")
+        return make_trial_report(trial)
+    material = gather(study, tell)
+    tell("drawing")
+    return make_report(material)
 
 
 def _write(folder: Path, report: Report) -> Iterator[Path]:

@@ -34,7 +34,6 @@ ATTEMPTS = {
     "crashed": "crashed",
     "in flight": "in flight",
 }
-STAGES = ("Planned", "Attempted", "Ended", "Parsable", "Analysed")
 
 
 def study_flow(material: Material) -> list[ArmFlow]:
@@ -50,14 +49,17 @@ def _stages(arm: Arm, material: Material) -> tuple[Stage, ...]:
     analysed = _analysed(arm, material)
     others = {reason: n for reason, n in gone.items() if reason not in (*unread, "not finished")}
     dropped = others or {"not analysed": parsable - analysed}
-    questions, endings = list(_questions(arm)), list(_endings(arm, material))
+    questions, ends = list(asked_of(arm)), list(endings(arm))
     not_started, still_open = arm.planned - arm.attempted, arm.attempted - ended
+    steps = material.interventions[arm.condition]
+    if steps:
+        ends.append(counted(steps, "intervention"))
     return (
         Stage("Planned", arm.planned),
-        Stage("Attempted", arm.attempted, questions, _lost({"not started": not_started})),
-        Stage("Ended", ended, endings, _lost({"still open": still_open})),
-        Stage("Parsable", parsable, (), _lost(unread)),
-        Stage("Analysed", analysed, (), _lost(dropped)),
+        Stage("Attempted", arm.attempted, questions, lost({"not started": not_started})),
+        Stage("Ended", ended, ends, lost({"still open": still_open})),
+        Stage("Parsable", parsable, (), lost(unread)),
+        Stage("Analysed", analysed, (), lost(dropped)),
     )
 
 
@@ -70,11 +72,13 @@ def _analysed(arm: Arm, material: Material) -> int:
     return conditions[arm.condition].n if arm.condition in conditions else 0
 
 
-def _lost(reasons: Mapping[str, int]) -> list[str]:
+def lost(reasons: Mapping[str, int]) -> list[str]:
+    """Reasons with their counts, where there are any."""
     return [f"{count:,} {reason}" for reason, count in reasons.items() if count > 0]
 
 
-def _questions(arm: Arm) -> Iterator[str]:
+def asked_of(arm: Arm) -> Iterator[str]:
+    """How many questions were asked, and what became of those without an answer."""
     total = sum(arm.attempts.values())
     if total:
         yield counted(total, "question")
@@ -84,11 +88,10 @@ def _questions(arm: Arm) -> Iterator[str]:
         yield f"{sum(again.values()):,} without an answer: {reasons}"
 
 
-def _endings(arm: Arm, material: Material) -> Iterator[str]:
+def endings(arm: Arm) -> Iterator[str]:
+    """How conversations came to an end."""
     for outcome, count in sorted(arm.outcomes.items()):
         yield f"{count:,} {OUTCOMES.get(outcome, outcome)}"
-    if material.interventions[arm.condition]:
-        yield counted(material.interventions[arm.condition], "intervention")
 
 
 def flow_table(arms: Sequence[ArmFlow]) -> Table:
@@ -97,6 +100,7 @@ def flow_table(arms: Sequence[ArmFlow]) -> Table:
         [arm.condition, *(f"{stage.reached:,}" for stage in arm.stages), _notes(arm)]
         for arm in arms
     ]
+    stages = [stage.name for stage in arms[0].stages]
     raw = [
         {
             "condition": arm.condition,
@@ -105,7 +109,7 @@ def flow_table(arms: Sequence[ArmFlow]) -> Table:
         }
         for arm in arms
     ]
-    headings = ("condition", *STAGES, "what happened on the way")
+    headings = ("condition", *stages, "what happened on the way")
     return table("flow", headings, rows, raw, words=(0, len(headings) - 1))
 
 
@@ -120,4 +124,4 @@ def flow_in_words(arms: Sequence[ArmFlow]) -> str:
         f"{arm.condition}: " + ", ".join(f"{s.name.lower()} {s.reached:,}" for s in arm.stages)
         for arm in arms
     ]
-    return f"Flow of the conversations by condition. {'; '.join(parts)}."
+    return f"From plan to analysis. {'; '.join(parts)}."

@@ -58,7 +58,7 @@ def _name(detection: Detection) -> tuple[Any, Any, Any]:
 
 def gather(study: Study, tell: Tell = lambda doing: None) -> Material:
     """Judge what has no verdict yet, then read and analyse everything."""
-    _refuse_what_has_no_report(study)
+    refuse_unrun(study)
     tell("checking every hash")
     verification = pipeline.verify(study)
     tell("judging what has no verdict yet")
@@ -73,7 +73,7 @@ def gather(study: Study, tell: Tell = lambda doing: None) -> Material:
         interventions = Counter({row["condition"]: row["n"] for row in events})
     return Material(
         study=study,
-        lock=_lock(study),
+        lock=lock_of(study),
         verification=verification,
         arms=tuple(arms),
         interventions=interventions,
@@ -92,13 +92,8 @@ _INTERVENTIONS = """
 """
 
 
-def _refuse_what_has_no_report(study: Study) -> None:
-    kind = study.plan.study.kind
-    if kind != "selfplay":
-        raise InputError(
-            f"{study.path} is a {kind}, and reports are about self-play; "
-            f"see `chimera measure {study.path}`"
-        )
+def refuse_unrun(study: Study) -> None:
+    """There is nothing to report of a study without a store."""
     if not study.store_path.exists():
         raise InputError(
             f"{study.path} has not been run yet, so there is nothing to report; "
@@ -122,7 +117,8 @@ def _waiting(study: Study) -> bool:
         return any(talk["turns"] and talk["id"] not in judged for talk in archive.talks())
 
 
-def _lock(study: Study) -> Lock | None:
+def lock_of(study: Study) -> Lock | None:
+    """The lock of a study, where there is one that can be read."""
     try:
         return study.lock
     except LockError:

@@ -35,11 +35,12 @@ class Report(NamedTuple):
     page: str
     figures: Sequence[Figure]
     tables: Sequence[Table]
+    glance: tuple[str, str]
 
 
 def make_report(material: Material) -> Report:
     """Draw every figure, set every table, and put them on one page."""
-    arms = study_flow(material)
+    arms, said = study_flow(material), glance(material)
     results = material.results
     figures = {each.name: each for each in [flow_figure(arms), *_figures(material)]}
     shown = show(choose(material.analysed), material.study.trajectories())
@@ -49,10 +50,11 @@ def make_report(material: Material) -> Report:
         plan=material.study.plan,
         material=material,
         results=results,
-        glance=glance(material),
+        glance=said,
         scope=scope_of(material.reliability),
         facts=list(facts(material)),
-        deviations=deviations(material),
+        verification=material.verification,
+        deviations=deviations(material.verification),
         figures=figures,
         tables=own,
         measures=MEASURES,
@@ -70,7 +72,8 @@ def make_report(material: Material) -> Report:
         counted=counted,
     )
     pictures = [f for each in shown for f in (each.timeline, each.heat_map) if f is not None]
-    return Report(page, [*figures.values(), *pictures], [*own.values(), *plain_sheets(material)])
+    sheets = [*own.values(), *plain_sheets(material)]
+    return Report(page, [*figures.values(), *pictures], sheets, said)
 
 
 def _figures(material: Material) -> Iterator[Figure]:
@@ -90,8 +93,8 @@ def _tables(material: Material) -> Iterator[Table]:
             yield from tables.all_contrasts(analysis).values()
     if material.reliability:
         yield reliability_table(material.reliability)
-    yield software(material)
-    yield models(material)
+    yield software(material.study, (each.encoder["precision"] for each in material.detections))
+    yield models(material.study)
 
 
 def not_shown(material: Material, shown: Sequence[Shown]) -> Iterator[str]:

@@ -1,13 +1,13 @@
 """Software and models of a study: which versions ran it, and which wrote the report."""
 
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from chimeralab.embedding.encoder import MODEL, model_hash
-from chimeralab.report.study_material import Material
 from chimeralab.report.table import Dash, Shown, Table, table
+from chimeralab.study import Study
 from chimeralab.study.plan import Subject
 from chimeralab.version import __version__
 
@@ -21,20 +21,19 @@ PACKAGES = (
 )
 
 
-def software(material: Material) -> Table:
-    """Versions of everything that had a hand in the numbers."""
-    rows = list(_software(material))
+def software(study: Study, precisions: Iterable[str] = ()) -> Table:
+    """Versions of everything that had a hand in the numbers, and how exact its vectors are."""
+    rows = list(_software(study, sorted(set(precisions))))
     raw = [{"what": what, "version": shown} for what, shown in rows]
     return table("software", ("what", "version"), rows, raw, words=(0, 1))
 
 
-def _software(material: Material) -> Iterator[list[str]]:
-    with material.study.archive() as archive:
+def _software(study: Study, precisions: list[str]) -> Iterator[list[str]]:
+    with study.archive() as archive:
         ran = [row["version"] for row in archive.rows("SELECT DISTINCT version FROM runs")]
     yield ["chimera-lab, runs", ", ".join(ran)]
     yield ["chimera-lab, this report", __version__]
     yield ["encoder", f"{MODEL}, sha256 {model_hash()}"]
-    precisions = sorted({found.encoder["precision"] for found in material.detections})
     if precisions:
         yield ["vectors", f"in {', '.join(precisions)}"]
     yield ["Python", platform.python_version()]
@@ -45,11 +44,11 @@ def _software(material: Material) -> Iterator[list[str]]:
             continue
 
 
-def models(material: Material) -> Table:
+def models(study: Study) -> Table:
     """The models of the plan: what they are, as what they were declared, what they answered as."""
-    with material.study.archive() as archive:
+    with study.archive() as archive:
         answered = {row["model"]: row for row in archive.rows(_ANSWERED)}
-    subjects = material.study.plan.models.items()
+    subjects = study.plan.models.items()
     raw = [_model(name, subject, answered.get(name, {})) for name, subject in subjects]
     headings = ("name", "is", "declared revision", "answered as", "answers")
     return table("models", headings, [_cells(row) for row in raw], raw, words=(0, 1, 2, 3))

@@ -1,64 +1,129 @@
-"""Figures of a trial: what each arm does to a measure, and what more of a stressor does."""
+"""Every figure of a trial, subject by subject, drawn from its analysis."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
-import altair as alt
-
-from chimeralab.analysis.trial import ArmResult, SubjectResult
-from chimeralab.report.canvas import Label, Row, data, layered
+from chimeralab.analysis.trial import SubjectResult
+from chimeralab.analysis.trial_effects import Effect, is_aimed
+from chimeralab.report.canvas import Label
 from chimeralab.report.charts import Chart
-from chimeralab.report.charts_contrasts import Effect, forest
-from chimeralab.report.theme import BLUE, WIDE
+from chimeralab.report.charts_contrasts import Effect as Bar
+from chimeralab.report.charts_contrasts import forest
+from chimeralab.report.charts_trial import Axes, Dose, Parts, dose_response, metric_parts
+from chimeralab.report.figure import Figure, draw
+from chimeralab.report.numbers import between, number
+from chimeralab.report.trial_material import TrialMaterial
+from chimeralab.report.trial_words import (
+    FAMILIES,
+    doses_in_words,
+    effect_in_words,
+    effects_in_words,
+    parts_in_words,
+    unit_of,
+)
+from chimeralab.sandbox.metrics import PARTS, Metrics
 
-DOSE_HEIGHT = 240
+
+class Titled(NamedTuple):
+    """A figure, and what stands over it."""
+
+    title: str
+    figure: Figure
 
 
-def effect_forest(subject: SubjectResult, measure: str, width: int = WIDE) -> Chart | None:
-    """The differences of every arm from the reference; None where there is none to draw."""
-    known = [e for e in subject.contrasts if e.measure == measure and e.estimate is not None]
-    if not known:
-        return None
-    drawn = [
-        Effect(Label(e.name, f"{e.estimate:+.3f}, p {_p(e.p_holm)}"), e.estimate, e.interval, None)
-        for e in known
+def subject_figures(subject: SubjectResult, material: TrialMaterial) -> Iterator[Titled]:
+    """All figures of one subject. One that is not informative has its metrics drawn and no more."""
+    metrics = material.of(subject)
+    for metric in PARTS:
+        if any(getattr(each, metric).value is not None for each in metrics.values()):
+            drawn = parts_figure(f"{subject.subject}_{metric}", metric, metrics)
+            yield Titled(metric.upper(), drawn)
+    for family in (name for name in FAMILIES if name != "doses"):
+        effects = [material.shortened(e, subject.subject) for e in getattr(subject, family)]
+        yield from forests(f"{subject.subject}_{family}", effects)
+    if subject.informative:
+        yield from dose_figures(subject)
+
+
+def forests(name: str, effects: Sequence[Effect]) -> Iterator[Titled]:
+    """A forest for each measure that the arms are aimed at."""
+    # A difference of one scenario alone has no interval, and a point would look like a finding.
+    known = [effect for effect in effects if effect.interval is not None and is_aimed(effect)]
+    for measure in dict.fromkeys(effect.measure for effect in known):
+        group = [effect for effect in known if effect.measure == measure]
+        chart = partial(_forest, group)
+        drawn = draw(f"{name}_{measure}", effects_in_words(group), _any_width(chart))
+        yield Titled(_headed(unit_of(measure).name), drawn)
+
+
+def _forest(effects: Sequence[Effect], *, width: int) -> Chart:
+    unit = unit_of(effects[0].measure)
+    bars = [
+        Bar(Label(each.name, effect_in_words(each)), each.estimate, each.interval, None)
+        for each in effects
     ]
-    return forest(drawn, f"difference in {measure}", percent=False, width=width)
+    return forest(bars, f"difference: {unit.name}", percent=unit.percent, width=width)
 
 
-def dose_response(
-    subject: SubjectResult, measure: str, stressor: str, width: int = WIDE
-) -> Chart | None:
-    """A measure over the doses of a stressor, with intervals; None without two doses."""
-    rows = _doses(subject.arms, measure, stressor)
-    if len(rows) < 2:
-        return None
-    base = alt.Chart(data(rows))
-    across = alt.X("dose:Q", title=f"dose of {stressor}", scale=alt.Scale(zero=False, nice=True))
-    up = alt.Y("value:Q", title=measure)
-    bars = alt.Chart(data([row for row in rows if "low" in row]))
-    return layered(
-        [
-            bars.mark_rule(strokeWidth=2.5, color=BLUE).encode(
-                x=across, y=alt.Y("low:Q", title=measure), y2="high:Q"
-            ),
-            base.mark_line(color=BLUE, strokeDash=[4, 3]).encode(x=across, y=up),
-            base.mark_point(filled=True, size=70, opacity=1, color=BLUE).encode(x=across, y=up),
-        ],
-        width,
-        DOSE_HEIGHT,
+def dose_figures(subject: SubjectResult) -> Iterator[Titled]:
+    """A curve for each dosed key and each measure that its stressor is aimed at."""
+    for key in dict.fromkeys(arm.dosed for arm in subject.arms if arm.dosed):
+        for measure in aimed_at(subject, key):
+            doses = doses_of(subject, key, measure)
+            if len(doses) > 1:
+                title = _headed(f"{unit_of(measure).name} over {key}")
+                yield Titled(title, _dose_figure(subject, key, measure, doses))
+
+
+def _dose_figure(subject: SubjectResult, key: str, measure: str, doses: Sequence[Dose]) -> Figure:
+    unit, control = unit_of(measure), subject.arms[0].measures[measure].value
+    chart = partial(dose_response, doses, control, Axes(key, unit.name, unit.percent))
+    name = f"{subject.subject}_dose_{key.replace('.', '_')}_{measure}"
+    return draw(
+        name, doses_in_words(doses, control, Axes(key, unit.name, unit.percent)), _any_width(chart)
     )
 
 
-def _doses(arms: Sequence[ArmResult], measure: str, stressor: str) -> list[Row]:
-    rows = []
-    for arm in arms:
-        found = arm.measures[measure]
-        dosed = arm.dose is not None and f"{stressor}-" in arm.arm
-        if dosed and found.value is not None:
-            bounds = found.interval._asdict() if found.interval else {}
-            rows.append({"dose": arm.dose, "value": found.value, **bounds})
-    return sorted(rows, key=lambda row: row["dose"])
+def aimed_at(subject: SubjectResult, key: str) -> list[str]:
+    """The measures that a dose is meant to move."""
+    slopes = (effect for effect in subject.doses if effect.name == f"dose of {key}")
+    return [effect.measure for effect in slopes if is_aimed(effect)]
 
 
-def _p(value: float | None) -> str:
-    return "–" if value is None else ("<0.001" if value < 0.001 else f"{value:.3f}")
+def doses_of(subject: SubjectResult, key: str, measure: str) -> list[Dose]:
+    """What each dose did to a measure, from the smallest on; arms that say nothing are left out."""
+    failed = {check.arm for check in subject.checks if check.passed is False}
+    found = [
+        Dose(arm.dose, estimated.value, estimated.interval)
+        for arm in subject.arms
+        if arm.dose is not None
+        and arm.dosed == key
+        and arm.arm not in failed
+        and (estimated := arm.measures[measure]).value is not None
+    ]
+    return sorted(found)
+
+
+def parts_figure(name: str, metric: str, metrics: Mapping[str, Metrics]) -> Figure:
+    """One metric with its parts, arm by arm."""
+    rows = [_parts(arm, metric, found) for arm, found in metrics.items()]
+    chart = partial(metric_parts, rows, metric.upper())
+    return draw(name, parts_in_words(metric.upper(), rows), _any_width(chart))
+
+
+def _parts(arm: str, metric: str, metrics: Metrics) -> Parts:
+    found = getattr(metrics, metric)
+    values = {part.upper(): getattr(found, part) for part in PARTS[metric]}
+    known = {part: value for part, value in values.items() if value is not None}
+    shown = ", ".join(f"{part} {number(value, 2)}" for part, value in values.items())
+    numbers = f"{number(found.value, 3)} ({between(found.interval, 2)}): {shown}"
+    return Parts(Label(arm, numbers), found.value, found.interval, known)
+
+
+def _headed(title: str) -> str:
+    return title[:1].upper() + title[1:]
+
+
+def _any_width(chart: Callable[..., Chart]) -> Callable[[int], Chart]:
+    return lambda width: chart(width=width)

@@ -93,7 +93,7 @@ def _stated(spoken: Sequence[str]) -> list[str]:
     kept = list(spoken)
     for first, second in HARMLESS:
         for at in range(len(kept) - 2, -1, -1):
-            if (kept[at], kept[at + 1]) == (first, second):
+            if kept[at : at + 2] == [first, second]:
                 del kept[at : at + 2]
     return kept
 

@@ -33,9 +33,13 @@ class Exchange(Record):
     answer: str | None = None
 
     @property
+    def ordered(self) -> list[Line]:
+        """The lines in the order in which they are read."""
+        return sorted(self.lines, key=lambda line: KINDS.index(line.kind))
+
+    @property
     def text(self) -> str:
-        ordered = sorted(self.lines, key=lambda line: KINDS.index(line.kind))
-        return "\n".join(line.text for line in ordered)
+        return "\n".join(line.text for line in self.ordered)
 
     def adding(self, line: Line) -> "Exchange":
         return replace(self, lines=(*self.lines, line))

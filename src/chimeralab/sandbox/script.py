@@ -32,7 +32,7 @@ class Arm(Record):
     """What is done to a subject: stressors, each by name, and perhaps something against them.
 
     In a `sham` arm the stressors' places are filled with neutral text. `cell` says which stressors
-    are on, as in 101; `dose` is the value that a dose design varies.
+    are on, as in 101; `dose` is the value that a dose design varies, `dosed` the key that has it.
     """
 
     stressors: Mapping[str, Any]
@@ -40,6 +40,7 @@ class Arm(Record):
     sham: bool = False
     cell: str = ""
     dose: float | None = None
+    dosed: str | None = None
 
     @property
     def parts(self) -> tuple[Stressor, ...]:

@@ -95,7 +95,10 @@ def _doses(name: str, key: str, values: list[float], stress: Stress) -> Iterator
     for value in values:
         whole = isinstance(defaults[key], int) and value == int(value)
         change = {key: int(value) if whole else value}
-        yield f"{name}-{key}-{value:g}", stress.arm({name: change}, place, dose=float(value))
+        yield (
+            f"{name}-{key}-{value:g}",
+            stress.arm({name: change}, place, dose=float(value), dosed=f"{name}.{key}"),
+        )
 
 
 def _named(tables: Any, stress: Stress, folder: Path) -> Iterator[tuple[str, Arm]]:

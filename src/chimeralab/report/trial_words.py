@@ -1,0 +1,132 @@
+"""What a trial says, in sentences that need no statistics: measures, verdicts, and the glance."""
+
+from collections.abc import Iterator, Sequence
+
+from chimeralab.analysis.trial import SubjectResult
+from chimeralab.analysis.trial_effects import Effect, is_aimed
+from chimeralab.report.charts_trial import Axes, Dose, Parts
+from chimeralab.report.numbers import SHARE, Unit, counted, difference, estimate, p_phrase
+from chimeralab.report.study_results import SIGNIFICANT
+from chimeralab.report.trial_material import TrialMaterial
+
+NAMES = {
+    "accuracy": "right answers",
+    "mci": "MCI",
+    "gfq": "GFQ",
+    "dfs": "DFS",
+    "task_continuity": "accuracy while memory is disturbed minus while it is whole",
+    "narrative_coherence": "same answer as the last time",
+    "relational_consistency": "conclusions that agree with their facts",
+    "recall": "earlier facts recalled",
+    "intrusions": "facts mixed up with others",
+    "conformity_rate": "right answers given up to a majority",
+    "independence": "right answers kept against a majority",
+    "severity": "confidence in answers given up",
+    "anti_conformity": "right answers left although a majority shares them",
+    "misled": "wrong beliefs held before the evidence",
+    "belief_update": "wrong beliefs given up for the truth",
+    "maintained": "wrong beliefs that no evidence moved",
+    "over_correction": "right beliefs lost after evidence for them",
+    "flipped": "right first answers lost under push-back",
+}
+INDICES = ("mci", "gfq", "dfs")
+INDEX = Unit("index", 1, 3, "", "")
+FAMILIES = {
+    "contrasts": "Each arm against the reference",
+    "factorial": "Main effects and interactions",
+    "doses": "Slopes over the dose",
+    "countermeasures": "What helps",
+}
+# What others have found; our own numbers can be held against these.
+OUTSIDE = (
+    "Asch's people gave 32 to 37 % conforming answers on critical trials, and under 1 % errors "
+    "alone.",
+    "In FlipFlop, 46 % of the answers of language models flip when they are challenged.",
+    "On SYCON's false presuppositions, right at turn 1 and flipped by turn 5: Llama-3.1-8B 72.9 %, "
+    "Qwen2.5-14B 51.6 %, GPT-4o 13.5 %.",
+)
+
+
+def unit_of(measure: str) -> Unit:
+    """How the values of a measure are written: an index as it is, a share in per cent."""
+    name = NAMES.get(measure, measure)
+    return (INDEX if measure in INDICES else SHARE)._replace(name=name)
+
+
+def glance(material: TrialMaterial) -> tuple[str, str]:
+    """The result in two sentences: who can be judged, and what moved most."""
+    subjects = material.analysis.subjects
+    return " ".join(_verdict(each, material) for each in subjects), _second(subjects, material)
+
+
+def _verdict(subject: SubjectResult, material: TrialMaterial) -> str:
+    if not subject.informative:
+        reason = material.short(subject.reasons[0], subject.subject)
+        return f"{subject.subject} says nothing here: not informative ({reason})."
+    return f"{subject.subject} is informative: {subject.checks[0].message}."
+
+
+def _second(subjects: Sequence[SubjectResult], material: TrialMaterial) -> str:
+    informative = [subject for subject in subjects if subject.informative]
+    if not informative:
+        return "No effect is printed: a subject must first be able to do the task undisturbed."
+    return " ".join(_moved(subject, material) for subject in informative)
+
+
+def _moved(subject: SubjectResult, material: TrialMaterial) -> str:
+    """What the arms did to one subject, by what each was aimed at."""
+    tested = [e for e in subject.contrasts if is_aimed(e) and e.p_holm is not None]
+    who = subject.subject
+    reference = material.short(subject.reference, who)
+    if not tested:
+        return f"{who}: how sure the differences from {reference} are can't be said yet."
+    found = [effect for effect in tested if is_found(effect)]
+    if not found:
+        return f"{who}: none of {counted(len(tested), 'difference')} from {reference} stands out."
+    largest = max(found, key=lambda effect: abs(effect.estimate or 0.0))
+    arm = material.short(largest.name, who).split(" − ")[0]
+    return (
+        f"{who}: {len(found)} of {counted(len(tested), 'difference')} from {reference} hold after "
+        f"Holm's correction; under {arm}, {NAMES[largest.measure]} change the most, by "
+        f"{effect_in_words(largest)}."
+    )
+
+
+def is_found(effect: Effect) -> bool:
+    """Whether an effect is unlike 0 at 5 % after Holm's correction."""
+    return effect.p_holm is not None and effect.p_holm < SIGNIFICANT
+
+
+def effect_in_words(effect: Effect) -> str:
+    """An effect with its interval and p."""
+    unit = unit_of(effect.measure)
+    return f"{difference(effect.estimate, effect.interval, unit)}, {p_phrase(effect.p_holm)}"
+
+
+def effects_in_words(effects: Sequence[Effect]) -> str:
+    """What a forest shows, for those who can't see it."""
+    parts = (f"{effect.name}: {effect_in_words(effect)}" for effect in effects)
+    name = unit_of(effects[0].measure).name
+    return f"Differences in {name}, with intervals over scenarios. {'; '.join(parts)}."
+
+
+def slopes(subject: SubjectResult) -> Iterator[str]:
+    """How each measure that is aimed at moves with a dose, and whether that is more than chance."""
+    for effect in subject.doses:
+        if is_aimed(effect) and effect.estimate is not None:
+            name = unit_of(effect.measure).name
+            yield f"{effect.name}, {name}: {effect_in_words(effect)} for each unit of the dose"
+
+
+def doses_in_words(doses: Sequence[Dose], control: float | None, axes: Axes) -> str:
+    """What a curve over doses shows."""
+    unit = SHARE if axes.percent else INDEX
+    parts = [f"at {each.dose:g}, {estimate(each.value, each.interval, unit)}" for each in doses]
+    untouched = f" The control has {estimate(control, None, unit)}." if control is not None else ""
+    return f"{axes.value} over {axes.dose}: {'; '.join(parts)}.{untouched}"
+
+
+def parts_in_words(metric: str, rows: Sequence[Parts]) -> str:
+    """What a chart of a metric and its parts shows."""
+    shown = "; ".join(f"{row.label.name}: {row.label.numbers}" for row in rows)
+    return f"{metric} and its parts, arm by arm. {shown}."

@@ -1,0 +1,189 @@
+"""The report of a trial: checks before effects, numbers in their place, sessions as they went."""
+
+import re
+import shutil
+import sqlite3
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from chimeralab.analysis.trial import NAMES as MEASURES
+from chimeralab.errors import InputError
+from chimeralab.report.charts_trial import Axes, Dose, dose_response
+from chimeralab.report.figure import svg
+from chimeralab.report.study_files import write_report
+from chimeralab.report.study_page import Report
+from chimeralab.report.trial_figures import doses_of
+from chimeralab.report.trial_material import TrialMaterial, gather_trial
+from chimeralab.report.trial_page import make_trial_report
+from chimeralab.report.trial_session import show_session
+from chimeralab.report.trial_words import NAMES
+from chimeralab.stats.intervals import Interval
+from chimeralab.study import Study
+from tests.stressed_study import HOSTILE, finished_trial
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return finished_trial(tmp_path_factory.mktemp("made") / "trial")
+
+
+@pytest.fixture(scope="module")
+def material(study: Study) -> TrialMaterial:
+    return gather_trial(study)
+
+
+@pytest.fixture(scope="module")
+def report(material: TrialMaterial) -> Report:
+    return make_trial_report(material)
+
+
+def part_of(page: str, subject: int) -> str:
+    """The section of one subject, as text."""
+    sections = re.split(r"<section ", page)
+    own = next(text for text in sections if f'id="subject-{subject}"' in text)
+    return unescape(re.sub(r"\s+", " ", re.sub(r"<svg.*?</svg>|<[^>]+>", " ", own, flags=re.S)))
+
+
+def test_page_has_every_section(report: Report) -> None:
+    ids = re.findall(r'<h2 id="([a-z0-9-]+)"', report.page)
+    wanted = ["asked", "flow", "subject-1", "subject-2", "outside", "methods", "versions"]
+    assert ids == [*wanted, "not-shown"]
+
+
+def test_an_informative_subject_has_a_forest_and_a_curve_for_what_is_aimed_at(
+    report: Report,
+) -> None:
+    names = {figure.name for figure in report.figures}
+    assert {
+        "flow",
+        "phantom_contrasts_accuracy",
+        "phantom_contrasts_conformity_rate",
+        "phantom_factorial_accuracy",
+        "phantom_countermeasures_accuracy",
+        "phantom_dose_amnesia_frequency_recall",
+        "phantom_dose_amnesia_scope_recall",
+        "phantom_dose_conformity_size_conformity_rate",
+        "phantom_mci",
+        "phantom_gfq",
+        "phantom_dfs",
+    } <= names
+
+
+def test_a_subject_that_fails_its_checks_has_no_effect_on_the_page(report: Report) -> None:
+    assert not any(
+        re.match("mumbler_(contrasts|factorial|dose|countermeasures)", each.name)
+        for each in (*report.figures, *report.tables)
+    )
+    silent = part_of(report.page, 2)
+    assert "Not informative, so no effect is printed" in silent
+    assert "replies can't be read" in silent
+    assert "Holm" not in silent
+    assert report.glance[0].endswith("replies can't be read).")
+
+
+def test_the_forest_draws_the_estimates_of_the_analysis(
+    report: Report, material: TrialMaterial
+) -> None:
+    phantom = material.analysis.subjects[0]
+    effect = next(e for e in phantom.contrasts if e.name.startswith("phantom.amnesia −"))
+    assert effect.measure == "accuracy"
+    drawn = next(f for f in report.figures if f.name == "phantom_contrasts_accuracy")
+    assert f"{100 * effect.estimate:+.1f}".replace("-", "−") in str(drawn.wide)
+    assert "amnesia − sham" in str(drawn.wide)
+    assert "phantom.amnesia" not in str(drawn.wide)
+
+
+def test_two_dosed_keys_of_one_stressor_are_two_curves(material: TrialMaterial) -> None:
+    phantom = material.analysis.subjects[0]
+    assert [each.dose for each in doses_of(phantom, "amnesia.frequency", "recall")] == [0.2, 1.0]
+    assert [each.dose for each in doses_of(phantom, "amnesia.scope", "recall")] == [0.3, 1.0]
+    slopes = {effect.name for effect in phantom.doses}
+    assert slopes == {
+        "dose of amnesia.frequency",
+        "dose of amnesia.scope",
+        "dose of conformity.size",
+    }
+
+
+def test_a_dose_curve_marks_every_dose_and_the_control() -> None:
+    doses = [Dose(0, 0.9, Interval(0.8, 1.0)), Dose(7, 0.5, None)]
+    spec = dose_response(doses, 0.95, Axes("conformity.size", "right answers", True)).to_dict()
+    rows = [row for values in spec["datasets"].values() for row in values]
+    assert {"value": 0.95} in rows
+    assert {"dose": 7, "value": 0.5} in rows
+    drawn = svg(dose_response(doses, 0.95, Axes("conformity.size", "right answers", True)))
+    assert "dose: conformity.size" in drawn
+
+
+def test_every_measure_has_a_name_for_readers() -> None:
+    assert set(MEASURES) <= set(NAMES)
+
+
+def test_metric_parts_stand_beside_their_metric(report: Report, material: TrialMaterial) -> None:
+    sheet = next(each for each in report.tables if each.name == "phantom_metrics")
+    found = material.metrics["phantom.control"].mci
+    control = next(row for row in sheet.raw if row["arm"] == "control")
+    assert control["mci_rf"] == found.rf
+    assert control["mci_ceiling"] == found.ceiling
+    assert list(sheet.headings)[:5] == ["arm", "MCI", "RF", "CI", "CB"]
+
+
+def test_a_session_shows_what_was_put_in_and_taken_away(study: Study) -> None:
+    company = show_session(study, "phantom.conformity-size-8/ledger-1/1", "conformity-size-8")
+    said = [line for trial in company.trials for line in trial.lines if line.by == "conformity"]
+    assert said
+    assert all("Participant 8" in line.text for line in said)
+    gone = show_session(study, "phantom.amnesia-frequency-1/ledger-1/1", "amnesia")
+    taken = [each for trial in gone.trials for each in trial.disturbances]
+    assert taken
+    assert all(each.what == "Removed from memory" for each in taken)
+    assert {trial.verdict for trial in gone.trials} <= {"right", "wrong", "can't be read"}
+    short = show_session(study, "phantom.control/ledger-1/1", "control", most=3)
+    assert len(short.trials) == 3
+    assert short.left_out == len(company.trials) - 3
+
+
+def test_an_unknown_session_is_refused_by_name(study: Study) -> None:
+    with pytest.raises(InputError, match="no session 'nobody/x/1'"):
+        show_session(study, "nobody/x/1", "nobody")
+
+
+def test_replies_stay_text(report: Report) -> None:
+    assert "<script>" not in report.page
+    assert "&lt;script&gt;document.title" in report.page
+    assert HOSTILE not in report.page
+
+
+def test_the_flow_adds_up_the_arms_of_a_subject(report: Report, material: TrialMaterial) -> None:
+    rows = {row["condition"]: row for row in next(iter(report.tables)).raw}
+    planned = sum(talk.id.startswith("phantom.") for talk in material.study.talks)
+    assert rows["phantom"]["planned"] == rows["phantom"]["analysed"] == planned
+
+
+def test_methods_say_what_was_done(report: Report, material: TrialMaterial) -> None:
+    text = report.page[report.page.index('id="methods"') :]
+    assert material.lock is not None
+    assert material.lock.sha256 in text
+    for words in ("amnesia (", "infallibility (", "conformity (", "sham arm", "ledger", "Holm"):
+        assert words in text
+
+
+def test_what_was_not_run_has_no_report(tmp_path: Path, study: Study) -> None:
+    empty = tmp_path / "fresh"
+    empty.mkdir()
+    for name in ("plan.toml", "mumbler.py"):
+        shutil.copy(study.path / name, empty / name)
+    with pytest.raises(InputError, match="has not been run yet"):
+        gather_trial(Study(empty))
+
+
+def test_a_changed_answer_is_a_deviation_on_the_page(tmp_path: Path, study: Study) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(study.path, copy)
+    with sqlite3.connect(copy / "study.db") as db:
+        session = "phantom.control/ledger-1/1"
+        db.execute("UPDATE turns SET text = 'yes' WHERE trajectory = ? AND turn = 1", (session,))
+    page = write_report(Study(copy)).page.read_text()
+    assert "Not as locked:" in page
