@@ -55,7 +55,8 @@ def audit(study: Study, only: str | None = None) -> StudyAudit:
 def analyse_trial(study: Study, resampling: Resampling | None = None) -> TrialAnalysis:
     """Say what a trial shows: whether it is informative, and what each arm does."""
     plan = trial_plan(study)
-    design = Design(plan.arms, plan.subjects, plan.weights)
+    planned = len(study.talks) * len(plan.courses[0].steps)
+    design = Design(plan.arms, plan.subjects, plan.weights, planned)
     return analysis_of_trial(stored_trials(study), design, str(study.path), resampling)
 
 

@@ -134,11 +134,11 @@ def test_a_folder_that_is_no_study_is_refused(chimera: Chimera, tmp_path: Path) 
     assert "is no study" in ran.err
 
 
-def test_a_trial_is_sent_to_the_command_that_measures_it(chimera: Chimera, tmp_path: Path) -> None:
+def test_a_trial_that_was_not_run_is_sent_to_its_run(chimera: Chimera, tmp_path: Path) -> None:
     assert chimera("new", tmp_path / "trial", "--template", "trial-amnesia").code == 0
     ran = chimera("report", tmp_path / "trial")
     assert ran.code == 2
-    assert "`chimera measure" in ran.err
+    assert "`chimera run" in ran.err
 
 
 def test_a_place_that_can_not_be_written_is_named(chimera: Chimera, study: Path) -> None:

@@ -102,6 +102,19 @@ def test_a_trial_runs_from_its_lock_to_its_analysis(tmp_path, chimera):
     assert len(mains) == 7
     assert all(mains[name] < 0 for name in ("amnesia", "infallibility", "conformity"))
     assert "against sham" in chimera("analyse", study.path).out
+    page = Path(json.loads(chimera("report", study.path, "--json").out)["page"])
+    assert "Informative" in page.read_text()
+
+
+def test_an_analysis_says_when_the_trial_is_not_at_its_end(tmp_path, chimera):
+    study = make_trial(tmp_path / "trial", design='each = ["amnesia"]', number=2)
+    chimera("run", study.path)
+    assert "planned trials" not in chimera("analyse", study.path).err
+    with sqlite3.connect(study.store_path) as db:
+        db.execute("DELETE FROM trials WHERE trajectory LIKE 'amnesia/%' AND trial > 3")
+    ran = chimera("analyse", study.path)
+    assert "planned trials" in ran.err
+    assert "`chimera run` goes on" in ran.err
 
 
 def test_a_dose_outside_its_range_is_refused_before_anything_is_asked(tmp_path, chimera):

@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from chimeralab.sandbox.contradiction import conflict, negation_differs, numbers_differ
+from chimeralab.sandbox.contradiction import HARMLESS, conflict, negation_differs, numbers_differ
 
 SUBJECTS = ["the mayor", "Anna", "the old clock", "my neighbour", "a fox", "the second team"]
 VERBS = {"likes": "like", "repairs": "repair", "sees": "see", "sells": "sell", "finds": "find"}
@@ -70,3 +70,13 @@ def spell(value: int) -> str:
         return teens.split()[value - 10]
     tens, ones = divmod(value, 10)
     return "-".join(([TENS[tens]] if tens else []) + ([ONES[ones]] if ones else []))
+
+
+phrases = st.lists(st.sampled_from([*(word for pair in HARMLESS for word in pair), "Rome"]))
+
+
+@given(phrases, phrases)
+def test_any_row_of_phrases_can_be_compared(one: list[str], other: list[str]) -> None:
+    said, again = " ".join(one), " ".join(other)
+    assert conflict(said, again) == conflict(again, said)
+    assert conflict(said, said) is None

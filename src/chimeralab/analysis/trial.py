@@ -95,20 +95,23 @@ class SubjectResult(Record):
 
 @dataclass(frozen=True, slots=True)
 class TrialAnalysis(Record):
-    """Everything that a trial shows."""
+    """Everything that a trial shows; `trials` of the `planned` ones have been scored."""
 
     source: str
     scenarios: int
     sessions: int
+    trials: int
+    planned: int
     subjects: tuple[SubjectResult, ...]
 
 
 class Design(NamedTuple):
-    """The arms of a trial, and the subject behind each."""
+    """The arms of a trial, the subject behind each, and how many trials were planned."""
 
     arms: Mapping[str, Arm]
     subjects: Mapping[str, str]
     weights: MetricWeights
+    planned: int
 
 
 def analyse_trial(
@@ -120,7 +123,8 @@ def analyse_trial(
     names = dict.fromkeys(design.subjects.values())
     results = tuple(_subject(name, sessions, design, how) for name in names)
     scenarios = len({session.place.scenario for session in sessions})
-    return TrialAnalysis(source, scenarios, len(sessions), results)
+    scored = sum(len(session.rows) for session in sessions)
+    return TrialAnalysis(source, scenarios, len(sessions), scored, design.planned, results)
 
 
 def _subject(

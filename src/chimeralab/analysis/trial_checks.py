@@ -115,7 +115,7 @@ def _noticed(what: Literal["majority", "feedback"], rows: Rows, name: str) -> Ch
         return Check(title, name, None, None, said)
     chance = _chance(asked)
     said = (
-        f"the false {what} was noticed in {share:.0%} of the cases asked; "
+        f"the false {what} was noticed in {share:.0%} of {len(asked)} cases asked; "
         f"guessing would give {chance:.0%}"
     )
     return Check(title, name, share, share - chance >= LEAST_ROOM, said)

@@ -85,11 +85,16 @@ def factorial(arms: Mapping[str, Arm]) -> list[Question]:
 
 
 def _crossed(plain: Mapping[frozenset[str], str]) -> tuple[str, ...]:
-    """The most stressors of which every combination is an arm; fewer than two are not crossed."""
+    """The most stressors of which every combination is an arm.
+
+    None where no two are crossed, and where several sets are: then it was no factorial design.
+    """
     factors = sorted({name for group in plain for name in group})
-    sizes = range(len(factors), 1, -1)
-    groups = (group for size in sizes for group in combinations(factors, size))
-    return next((g for g in groups if all(cell in plain for cell in _subsets(g))), ())
+    for size in range(len(factors), 1, -1):
+        groups = [g for g in combinations(factors, size) if plain.keys() >= set(_subsets(g))]
+        if groups:
+            return groups[0] if len(groups) == 1 else ()
+    return ()
 
 
 def _subsets(factors: Sequence[str]) -> Iterator[frozenset[str]]:

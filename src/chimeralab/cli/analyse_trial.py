@@ -15,7 +15,17 @@ from chimeralab.files import json_text
 from chimeralab.stats.intervals import Interval
 from chimeralab.study import Study
 
-SHOWN = ("accuracy", "mci", "gfq", "dfs", "recall", "conformity_rate", "misled", "belief_update")
+# What a table of arms has room for on a narrow terminal, and what it is called there.
+SHOWN = {
+    "accuracy": "accuracy",
+    "mci": "MCI",
+    "gfq": "GFQ",
+    "dfs": "DFS",
+    "recall": "recall",
+    "misled": "misled",
+    "belief_update": "updated",
+    "conformity_rate": "conformed",
+}
 FAMILIES = {
     "contrasts": "against {reference}, within scenarios (p corrected after Holm)",
     "factorial": "main effects and interactions",
@@ -45,8 +55,21 @@ def print_trial(result: TrialAnalysis) -> None:
         _print_checks(subject)
         _print_arms(subject)
         for family, title in FAMILIES.items():
-            _print_effects(title.format(reference=subject.reference), getattr(subject, family))
+            heading = title.format(reference=_short(subject.reference, subject))
+            _print_effects(heading, getattr(subject, family), subject)
+    _print_size(result)
+
+
+def _print_size(result: TrialAnalysis) -> None:
     out.print(f"{result.sessions} sessions of {result.scenarios} scenarios", style="dim")
+    if result.trials < result.planned:
+        done = f"{result.trials:,} of {result.planned:,} planned trials"
+        say(f"not all sessions are at their end yet ({done}); `chimera run` goes on")
+
+
+def _short(name: str, subject: SubjectResult) -> str:
+    """An arm under the heading of its subject; blanks around a plus let it wrap."""
+    return plain(name.replace(f"{subject.subject}.", "").replace("+", " + "))
 
 
 def _print_checks(subject: SubjectResult) -> None:
@@ -57,16 +80,16 @@ def _print_checks(subject: SubjectResult) -> None:
         what = "these arms say nothing" if subject.informative else "no effect is printed"
         out.print(f"not informative, so {what}:", style="bold")
     for reason in subject.reasons:
-        out.print(f"  {plain(reason)}", soft_wrap=True)
+        out.print(f"  {_short(reason, subject)}", soft_wrap=True)
 
 
 def _print_arms(subject: SubjectResult) -> None:
     """One row an arm; `--json` holds every measure with its interval."""
     shown = [name for name in SHOWN if any(_known(arm, name) for arm in subject.arms)]
-    table = _table("arm", "trials", *shown)
+    table = _table("arm", *(SHOWN[name] for name in shown))
     for arm in subject.arms:
         cells = (_cell(arm.measures[name]) for name in shown)
-        table.add_row(plain(arm.arm), str(arm.trials), *cells)
+        table.add_row(_short(arm.arm, subject), *cells)
     out.print(table)
 
 
@@ -74,8 +97,8 @@ def _known(arm: ArmResult, name: str) -> bool:
     return arm.measures[name].value is not None
 
 
-def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
-    """The effects on what their arms are aimed at; `--json` holds them all."""
+def _print_effects(title: str, effects: tuple[Effect, ...], subject: SubjectResult) -> None:
+    """The effects on what their arms are aimed at; `--json` holds them all, and all reasons."""
     known = [effect for effect in effects if effect.estimate is not None and is_aimed(effect)]
     if not known:
         return
@@ -84,15 +107,16 @@ def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
     for effect in known:
         ps = (_p(effect.p), _p(effect.p_holm))
         bounds = _between(effect.interval)
-        table.add_row(plain(effect.name), effect.measure, f"{effect.estimate:+.3f}", bounds, *ps)
+        name = _short(effect.name, subject)
+        table.add_row(name, effect.measure, f"{effect.estimate:+.3f}", bounds, *ps)
     out.print(table)
 
 
 def _table(first: str, *headings: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first, overflow="fold")
+    table.add_column(first, overflow="fold", min_width=13)
     for heading in headings:
-        table.add_column(heading, no_wrap=heading not in SHOWN)
+        table.add_column(heading, no_wrap=True)
     return table
 
 

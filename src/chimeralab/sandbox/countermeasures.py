@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from chimeralab.records import Record
-from chimeralab.sandbox.evidence import odds
+from chimeralab.sandbox.evidence import odds, testimony
 from chimeralab.sandbox.scene import Line, Moment, Scene
 
 
@@ -28,9 +28,10 @@ class Review(Record):
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         if moment.step.phase != "tested":
             return scene
+        stated = testimony(moment.step.question, moment.strength).strength
         text = (
             "Review the evidence before you answer. Earlier feedback gave no reasons. The odds of "
-            f"the check are {odds(moment.strength)}. Where it speaks against what you said before, "
+            f"the evidence are {odds(stated)}. Where it speaks against what you said before, "
             "change your answer."
         )
         return replace(scene, present=scene.present.adding(Line("review", text)))

@@ -20,7 +20,6 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(ge=0)]
 Key = Mapping[str, Any]
 
-_CHECK = re.compile(r"A check that is right in ([\d.]+) % of cases says")
 _VOICE = re.compile(r"^(?:Participant|Expert) \d+: (.+) \([\d.]+ % sure\)$", re.MULTILINE)
 _COMMITTED = "you committed to this answer"
 _REVIEW = "Review the evidence before you answer."
@@ -155,14 +154,14 @@ def read_scene(key: Key, seen: tuple[Message, ...]) -> Read:
     asked = [message.content for message in seen if message.role == "user"]
     present = asked[-1] if asked else ""
     lags = [_lag(need, asked) for need in key["needs"]]
-    about = [line for text in asked for line in text.split("\n") if key["question"] in line]
+    evidence = key["evidence"]
     false = f"“{key['question']}” is {key['lure']}."
     voices = _VOICE.findall(present)
     return Read(
         lag=None if None in lags else max((lag for lag in lags if lag is not None), default=0),
         swapped=_swapped(key, asked),
         feedback=sum(text.count(false) for text in asked),
-        checks=tuple(float(m[1]) / 100 for line in about if (m := _CHECK.match(line))),
+        checks=(evidence["strength"],) * sum(text.count(evidence["text"]) for text in asked),
         others=voices.count(key["lure"]) - voices.count(key["truth"]),
         committed=_COMMITTED in present,
         reviewed=_REVIEW in present,

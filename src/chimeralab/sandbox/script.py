@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from chimeralab.models.seam import Message
 from chimeralab.records import Record
 from chimeralab.sandbox.course import Course, Step
-from chimeralab.sandbox.evidence import evidence_line
+from chimeralab.sandbox.evidence import Testimony, evidence_line, testimony
 from chimeralab.sandbox.probes import (
     Misleader,
     Probe,
@@ -154,7 +154,8 @@ class Script(Record):
     def _key(self, question: Question, turn: int) -> dict[str, Any]:
         place = turn, question.id
         if place not in self._known:
-            self._known[place] = solution(question, self.course, turn)
+            shown = testimony(question, self._strength)
+            self._known[place] = solution(question, self.course, turn, shown)
         key: dict[str, Any] = self._known[place]
         return key
 
@@ -198,7 +199,7 @@ def _false_authority(taught: Infallibility | None) -> Misleader | None:
 
 def _false_majority(company: Conformity | None) -> Misleader | None:
     """Where the others are divided in favour of the truth, no majority is there to be noticed."""
-    if company is None or 2 * round(company.unanimity * company.size) <= company.size:
+    if company is None or 2 * company.majority <= company.size:
         return None
     return company.source
 
@@ -207,7 +208,7 @@ def _earlier(moment: Moment, turn: int) -> Moment:
     return moment._replace(turn=turn, chosen=moment.chosen[: turn - 1], alone=None)
 
 
-def solution(question: Question, course: Course, turn: int) -> dict[str, Any]:
+def solution(question: Question, course: Course, turn: int, shown: Testimony) -> dict[str, Any]:
     """The solution of a question, for subjects whose behaviour is set beforehand."""
     facts = {fact.id: fact for fact in course.told_before(turn + 1)}
     return {
@@ -216,6 +217,7 @@ def solution(question: Question, course: Course, turn: int) -> dict[str, Any]:
         "truth": str(question.truth),
         "options": question.options,
         "lure": None if question.signal is None else str(question.signal),
+        "evidence": shown._asdict(),
         "needs": [
             {
                 "text": facts[name].text,

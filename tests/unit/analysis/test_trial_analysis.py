@@ -118,6 +118,14 @@ def test_a_full_factorial_has_three_main_effects_and_four_interactions():
         assert sum(abs(weight) for weight in question.weights.values()) == pytest.approx(2)
 
 
+def test_two_crossed_stressors_beside_a_third_alone_are_a_factorial():
+    names = ("control", "amnesia", "conformity", "amnesia+conformity", "infallibility")
+    every = {"+".join(sorted(name.split("+"))): arm for name, arm in factorial_arms().items()}
+    questions = factorial({name: every[name] for name in names})
+    assert [each.name for each in questions] == ["amnesia", "conformity", "amnesia × conformity"]
+    assert all("infallibility" not in each.weights for each in questions)
+
+
 def test_half_a_factorial_has_no_factorial_effects():
     arms = factorial_arms()
     del arms["amnesia+conformity"]
@@ -186,7 +194,7 @@ def test_effects_are_printed_only_where_a_trial_can_tell_something(correct, unre
         for scenario in ("x", "y", "z")
         for trial in range(1, 6)
     ]
-    design = Design(arms, dict.fromkeys(arms, "s"), MetricWeights())
+    design = Design(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
     [found] = analyse_trial(trials, design, "here", Resampling(resamples=100)).subjects
     assert found.informative is informative
     assert bool(found.contrasts) is informative
@@ -208,7 +216,7 @@ def test_an_arm_that_says_nothing_silences_its_own_effects_alone():
         for scenario in ("x", "y", "z")
         for trial in range(1, 6)
     ]
-    design = Design(arms, dict.fromkeys(arms, "s"), MetricWeights())
+    design = Design(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
     [found] = analyse_trial(trials, design, "here", Resampling(resamples=100)).subjects
     known = {e.name: e for e in found.contrasts if e.measure == "accuracy"}
     assert found.informative

@@ -9,7 +9,7 @@ from chimeralab.sandbox.countermeasures import Commit, Ledger, Review
 from chimeralab.sandbox.hooks import Hooks, Observed
 from chimeralab.sandbox.layout import Layout
 from chimeralab.sandbox.observing import observations
-from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
+from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings, read_scene
 from chimeralab.sandbox.play import play
 from chimeralab.sandbox.probes import PROBES, read_choice, read_share
 from chimeralab.sandbox.scenarios import GENERATORS
@@ -88,7 +88,7 @@ def test_the_ledger_brings_back_what_amnesia_takes():
 def test_the_review_states_the_odds_of_the_evidence():
     tested = next(turn for turn in TURNS if COURSE.step(turn).phase == "tested")
     one = script(Review(), infallibility=Infallibility(strength=0.75))
-    assert "the check are 3 to 1" in one.asked(tested, TRUTHS).scene.present.text
+    assert "the evidence are 3 to 1" in one.asked(tested, TRUTHS).scene.present.text
     assert "Review" not in one.asked(1, TRUTHS).scene.present.text
 
 
@@ -144,3 +144,14 @@ def test_subscribers_hear_of_their_hook_point_alone():
 def test_an_unknown_hook_point_is_refused_with_the_known_ones():
     with pytest.raises(InputError, match="bias_injected"):
         Hooks().on("bias_ejected", print)
+
+
+def test_evidence_of_an_item_states_its_reliability_once_and_a_phantom_reads_it():
+    course = Layout(beliefs=1, consensus=0).lay_out(GENERATORS["beliefs"](items=2).make(1), 1, 0)
+    tested = next(n for n, step in enumerate(course.steps, 1) if step.phase == "tested")
+    arm = Arm({"infallibility": Infallibility(rounds=1, strength=0.9)})
+    shown = Script(course, arm, 0, ()).asked(tested, [step.truth for step in course.steps])
+    text = shown.scene.present.text
+    assert text.count(shown.key["evidence"]["text"]) == 1
+    assert "right in 90 %" not in text
+    assert read_scene(shown.key, shown.messages).checks == (pytest.approx(0.9),)

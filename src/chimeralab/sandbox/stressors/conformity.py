@@ -38,12 +38,16 @@ class Conformity(Record):
             return scene
         return scene.saying(NAME, Line("others", self._consensus(step, step.lure)))
 
+    @property
+    def majority(self) -> int:
+        """How many of them agree."""
+        return round(self.unanimity * self.size)
+
     def _consensus(self, step: Step, lure: str) -> str:
         agreed, dissent = lure, step.truth
         if step.consensus == "neutral":
             agreed, dissent = dissent, agreed
-        majority = round(self.unanimity * self.size)
-        answers = [agreed] * majority + [dissent] * (self.size - majority)
+        answers = [agreed] * self.majority + [dissent] * (self.size - self.majority)
         sure = f"{100 * self.confidence:g} % sure"
         voice = VOICES[self.source]
         lines = (f"{voice} {n}: {answer} ({sure})" for n, answer in enumerate(answers, start=1))
