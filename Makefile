@@ -10,25 +10,33 @@ CHIMERA := $(BIN)/chimera
 .PHONY: help demo test test-all lint types layers pytest bench weights browser clean
 
 help:
-	@echo "make demo      find the loops in examples, run a small study, write its report"
+	@echo "make demo      find the loops in examples, run a small study and a stress test, report both"
 	@echo "make test      lint, types, layers and all tests but the slow ones"
 	@echo "make test-all  the same with the slow ones"
 	@echo "make bench     the benchmarks (installs sentence-transformers to compare with)"
 	@echo "make clean     remove the virtual environment and caches"
 
 demo: $(READY) weights
-	@echo "== 1 of 3: which of the example conversations loop, and where?"
+	@echo "== 1 of 4: which of the example conversations loop, and where?"
 	$(CHIMERA) detect examples --group-by condition
 	@echo
-	@echo "== 2 of 3: a locked self-play study on the embedded model (minutes; what is done is kept)"
+	@echo "== 2 of 4: a locked self-play study on the embedded model (minutes; what is done is kept)"
 	@test -f demo/study/plan.toml || $(CHIMERA) new demo/study --template selfplay
 	$(CHIMERA) lock demo/study
 	$(CHIMERA) run demo/study
 	$(CHIMERA) detect demo/study --group-by condition
 	@echo
-	@echo "== 3 of 3: its report"
+	@echo "== 3 of 4: its report"
 	$(CHIMERA) report demo/study
-	@echo "open demo/study/report/index.html"
+	@echo
+	@echo "== 4 of 4: a stress test of memory, certainty and independence, on the embedded model and two"
+	@echo "   phantoms: one that resists and one that bends (minutes; what is done is kept)"
+	@mkdir -p demo && (test -f demo/stress-test/plan.toml || cp -R studies/stress-test demo/)
+	$(CHIMERA) lock demo/stress-test
+	$(CHIMERA) run demo/stress-test
+	$(CHIMERA) report demo/stress-test
+	@echo
+	@echo "open demo/study/report/index.html and demo/stress-test/report/index.html"
 
 test: lint types layers pytest
 

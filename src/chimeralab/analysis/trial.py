@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.analysis.trial_checks import Check, checks, full
+from chimeralab.analysis.trial_checks import Check, checks, first_failures, full
 from chimeralab.analysis.trial_effects import (
     AIMS,
     Effect,
@@ -135,7 +135,7 @@ def _subject(
     control = next(arm for arm, what in arms.items() if not what.stressors)
     sham = next((arm for arm, what in arms.items() if what.sham), control)
     found = checks(own, arms, control)
-    failed = {check.arm: check.message for check in found if check.passed is False}
+    failed = first_failures(found)
     reasons = tuple(f"{arm}: {message}" for arm, message in failed.items())
     rng = np.random.default_rng(how.seed)
     results = tuple(_arm(arm, what, own, rng, how.resamples) for arm, what in arms.items())

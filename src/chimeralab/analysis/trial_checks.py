@@ -54,6 +54,15 @@ def full(found: Sequence[Check]) -> dict[str, str]:
     return {each.arm: each.message for each in found if each.name == CEILING and not each.passed}
 
 
+def first_failures(found: Sequence[Check]) -> dict[str, str]:
+    """Of each arm that fails, what it fails first: what can't be read needs no further reason."""
+    failed: dict[str, str] = {}
+    for check in found:
+        if check.passed is False:
+            failed.setdefault(check.arm, check.message)
+    return failed
+
+
 def _floor(rows: Rows, control: str) -> Check:
     judged = [row for row in rows if row.correct is not None]
     if not judged:
@@ -109,13 +118,14 @@ def _arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
 def _noticed(what: Literal["majority", "feedback"], rows: Rows, name: str) -> Check:
     """Whether the subject can say what it was told. What it made of it is an outcome, no check."""
     title, asked = f"{what} noticed", [row for row in rows if row.noticed is not None]
-    share = _quotient(Tally(sum(bool(row.noticed) for row in asked), len(asked)))
+    noticed = sum(bool(row.noticed) for row in asked)
+    share = _quotient(Tally(noticed, len(asked)))
     if share is None:
         said = f"whether the false {what} was noticed was not asked, or no reply could be read"
         return Check(title, name, None, None, said)
     chance = _chance(asked)
     said = (
-        f"the false {what} was noticed in {share:.0%} of {len(asked)} cases asked; "
+        f"the false {what} was noticed in {noticed} of {len(asked)} cases asked; "
         f"guessing would give {chance:.0%}"
     )
     return Check(title, name, share, share - chance >= LEAST_ROOM, said)

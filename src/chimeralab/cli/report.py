@@ -16,8 +16,9 @@ from chimeralab.files import json_text
 def report(path: Path, open_it: bool, as_json: bool) -> None:
     """Write the report of a study: STUDY/report/index.html, one file that needs no network.
 
-    Figures stand beside it as SVG and PNG, tables as CSV. What has no verdict yet is judged first;
-    nothing else in the study changes, and the report can be made again at any time.
+    Works for self-play and for trials. Figures stand beside the page as SVG and PNG, tables as CSV.
+    Self-play that has no verdict yet is judged first; nothing else in the study changes, and the
+    report can be made again at any time.
     """
     # Drawing is slow to import, and a wrong name should be told at once.
     from chimeralab.report.study_files import write_report  # noqa: PLC0415
@@ -31,6 +32,8 @@ def report(path: Path, open_it: bool, as_json: bool) -> None:
         row = {"page": str(written.page), "glance": list(written.glance), "files": files}
         click.echo(json_text(row))
     else:
+        for sentence in written.glance:
+            say(sentence)
         click.echo(str(written.page))
     if open_it and not webbrowser.open(written.page.resolve().as_uri()):
         say(f"no browser could be started; open {written.page} yourself")

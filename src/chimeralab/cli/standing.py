@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def print_standing(path: Path) -> None:
     """What is asked, whether it was locked, and how far each condition has come."""
-    from chimeralab.cli.flow_table import flow_table  # noqa: PLC0415 - as below
+    from chimeralab.cli.flow_table import where_it_stands  # noqa: PLC0415 - as below
     from chimeralab.study import flow  # noqa: PLC0415
 
     study = _open(path)
@@ -29,7 +29,7 @@ def print_standing(path: Path) -> None:
         click.echo(f"{len(study.talks):,} conversations planned, none begun: `chimera run {path}`")
         return
     with study.archive() as archive:
-        out.print(flow_table(flow(archive)))
+        out.print(where_it_stands(flow(archive), list(study.plan.conditions)))
 
 
 def stored_talks(path: Path, asked: Locked) -> tuple[Iterator[Trajectory], Locked]:

@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 
 from chimeralab import pipeline
-from chimeralab.cli.flow_table import flow_table
+from chimeralab.cli.flow_table import where_it_stands
 from chimeralab.cli.progress import showing_progress
 from chimeralab.cli.terminal import out, plain, say
 from chimeralab.study import Arm, RunOptions, RunSummary, Study
@@ -89,7 +89,7 @@ def run(path: Path, as_json: bool, **options: Any) -> None:
     if as_json:
         _print_json({**done.as_dict(), "complete": done.complete})
     else:
-        _print_summary(done)
+        _print_summary(done, list(study.plan.conditions))
     raise click.exceptions.Exit(0 if done.complete else 1)
 
 
@@ -163,8 +163,8 @@ def _print_forecast(study: Study, expected: Forecast, greetings: tuple[Greeting,
         click.echo(f"note: {advice}")
 
 
-def _print_summary(done: RunSummary) -> None:
-    out.print(flow_table(done.arms))
+def _print_summary(done: RunSummary, order: list[str]) -> None:
+    out.print(where_it_stands(done.arms, order))
     if not done.locked:
         click.echo("exploratory: this study was not locked before it was run")
     if done.stopped:

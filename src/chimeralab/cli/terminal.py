@@ -2,6 +2,7 @@
 
 import sys
 import time
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -29,8 +30,14 @@ def plain(text: str) -> str:
 
     >>> plain("red \\x1b[31m alert")
     'red \\ufffd[31m alert'
+    >>> plain("5\\xa0%")
+    '5 %'
     """
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+    return "".join(char if char.isprintable() else _stand_in(char) for char in text)
+
+
+def _stand_in(char: str) -> str:
+    return " " if unicodedata.category(char) == "Zs" else "\ufffd"
 
 
 def shortened(text: str, width: int) -> str:

@@ -22,7 +22,7 @@ class Written(NamedTuple):
 
     page: Path
     files: tuple[Path, ...]
-    glance: tuple[str, str]
+    glance: tuple[str, ...]
 
 
 def write_report(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Written:

@@ -35,7 +35,7 @@ class Report(NamedTuple):
     page: str
     figures: Sequence[Figure]
     tables: Sequence[Table]
-    glance: tuple[str, str]
+    glance: tuple[str, ...]
 
 
 def make_report(material: Material) -> Report:

@@ -33,7 +33,9 @@ class Titled(NamedTuple):
 
 
 def subject_figures(subject: SubjectResult, material: TrialMaterial) -> Iterator[Titled]:
-    """All figures of one subject. One that is not informative has its metrics drawn and no more."""
+    """All figures of one subject; none where it is not informative, since they would impress."""
+    if not subject.informative:
+        return
     metrics = material.of(subject)
     for metric in PARTS:
         if any(getattr(each, metric).value is not None for each in metrics.values()):
@@ -42,8 +44,7 @@ def subject_figures(subject: SubjectResult, material: TrialMaterial) -> Iterator
     for family in (name for name in FAMILIES if name != "doses"):
         effects = [material.shortened(e, subject.subject) for e in getattr(subject, family)]
         yield from forests(f"{subject.subject}_{family}", effects)
-    if subject.informative:
-        yield from dose_figures(subject)
+    yield from dose_figures(subject)
 
 
 def forests(name: str, effects: Sequence[Effect]) -> Iterator[Titled]:

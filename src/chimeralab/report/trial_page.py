@@ -18,7 +18,7 @@ from chimeralab.report.trial_flow import trial_flow
 from chimeralab.report.trial_material import TrialMaterial
 from chimeralab.report.trial_methods import trial_methods
 from chimeralab.report.trial_session import ShownSession, example_sessions
-from chimeralab.report.trial_words import FAMILIES, OUTSIDE, glance, slopes
+from chimeralab.report.trial_words import FAMILIES, OUTSIDE, few_scenarios, glance, slopes
 from chimeralab.report.words import Fact
 
 # A subject that can't be read fails in every arm; a few of them make the point.
@@ -52,6 +52,7 @@ def make_trial_report(material: TrialMaterial) -> Report:
         plan=material.study.plan,
         lock=material.lock,
         glance=said,
+        few_scenarios=few_scenarios(material),
         facts=list(_facts(material)),
         verification=material.verification,
         deviations=deviations(material.verification),

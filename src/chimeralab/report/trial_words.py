@@ -37,6 +37,8 @@ FAMILIES = {
     "doses": "Slopes over the dose",
     "countermeasures": "What helps",
 }
+# Below this, percentile intervals over resampled scenarios cover clearly less than they say.
+ENOUGH_SCENARIOS = 10
 # What others have found; our own numbers can be held against these.
 OUTSIDE = (
     "Asch's people gave 32 to 37 % conforming answers on critical trials, and under 1 % errors "
@@ -53,42 +55,44 @@ def unit_of(measure: str) -> Unit:
     return (INDEX if measure in INDICES else SHARE)._replace(name=name)
 
 
-def glance(material: TrialMaterial) -> tuple[str, str]:
-    """The result in two sentences: who can be judged, and what moved most."""
-    subjects = material.analysis.subjects
-    return " ".join(_verdict(each, material) for each in subjects), _second(subjects, material)
+def glance(material: TrialMaterial) -> tuple[str, ...]:
+    """The result in a few words for each subject."""
+    return tuple(_said_of(subject, material) for subject in material.analysis.subjects)
 
 
-def _verdict(subject: SubjectResult, material: TrialMaterial) -> str:
+def _said_of(subject: SubjectResult, material: TrialMaterial) -> str:
     if not subject.informative:
         reason = material.short(subject.reasons[0], subject.subject)
-        return f"{subject.subject} says nothing here: not informative ({reason})."
-    return f"{subject.subject} is informative: {subject.checks[0].message}."
-
-
-def _second(subjects: Sequence[SubjectResult], material: TrialMaterial) -> str:
-    informative = [subject for subject in subjects if subject.informative]
-    if not informative:
-        return "No effect is printed: a subject must first be able to do the task undisturbed."
-    return " ".join(_moved(subject, material) for subject in informative)
+        return f"{subject.subject}: not informative, so no effect is printed ({reason})."
+    return f"{subject.subject}: {_moved(subject, material)}."
 
 
 def _moved(subject: SubjectResult, material: TrialMaterial) -> str:
     """What the arms did to one subject, by what each was aimed at."""
     tested = [e for e in subject.contrasts if is_aimed(e) and e.p_holm is not None]
-    who = subject.subject
+    who, differences = subject.subject, counted(len(tested), "difference")
     reference = material.short(subject.reference, who)
     if not tested:
-        return f"{who}: how sure the differences from {reference} are can't be said yet."
+        return f"informative, but how sure the differences from {reference} are can't be said yet"
     found = [effect for effect in tested if is_found(effect)]
     if not found:
-        return f"{who}: none of {counted(len(tested), 'difference')} from {reference} stands out."
+        return f"none of {differences} from {reference} stands out after Holm's correction"
     largest = max(found, key=lambda effect: abs(effect.estimate or 0.0))
     arm = material.short(largest.name, who).split(" − ")[0]
     return (
-        f"{who}: {len(found)} of {counted(len(tested), 'difference')} from {reference} hold after "
-        f"Holm's correction; under {arm}, {NAMES[largest.measure]} change the most, by "
-        f"{effect_in_words(largest)}."
+        f"{len(found)} of {differences} from {reference} stand out after Holm's correction; the "
+        f"largest: {NAMES[largest.measure]} under {arm}, {effect_in_words(largest)}"
+    )
+
+
+def few_scenarios(material: TrialMaterial) -> str:
+    """A warning where resampling has too little to draw from."""
+    count = material.analysis.scenarios
+    if count >= ENOUGH_SCENARIOS:
+        return ""
+    return (
+        f"With {counted(count, 'scenario')} the intervals are too narrow, since resampling has "
+        "little to draw from; the p-values, from t tests over scenarios, allow for that."
     )
 
 
