@@ -80,7 +80,8 @@ def test_a_subject_that_fails_its_checks_has_no_effect_on_the_page(report: Repor
     assert "Not informative, so no effect is printed" in silent
     assert "replies can't be read" in silent
     assert "Holm" not in silent
-    assert report.glance[0].endswith("replies can't be read).")
+    assert report.glance[1].startswith("mumbler: not informative, so no effect is printed")
+    assert not any(figure.name.startswith("mumbler_") for figure in report.figures)
 
 
 def test_the_forest_draws_the_estimates_of_the_analysis(
