@@ -12,7 +12,7 @@ from chimeralab.records import Record
 from chimeralab.sandbox.script import Arm
 from chimeralab.stats.cells import Cells, cells_of
 from chimeralab.stats.contrasts import contrast, contrast_bootstrap, holm
-from chimeralab.stats.intervals import Interval
+from chimeralab.stats.intervals import Interval, widened_level
 
 Weights = Mapping[str, float]
 
@@ -207,7 +207,10 @@ def _effect(
         return replace(nothing, reason=str(error))
     interval = None
     if found.interval is not None and resamples:
-        drawn = contrast_bootstrap(cells, question.weights, rng=rng, resamples=resamples)
+        level = widened_level(found.clusters)
+        drawn = contrast_bootstrap(
+            cells, question.weights, rng=rng, resamples=resamples, level=level
+        )
         interval = drawn.interval
     return replace(
         nothing,

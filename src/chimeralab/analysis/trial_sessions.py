@@ -13,7 +13,7 @@ from chimeralab.sandbox.scored import Place, Placed, Scored, trials_of
 from chimeralab.stats.arrays import Floats, optional
 from chimeralab.stats.clusters import quotient
 from chimeralab.stats.design import Units, cluster_totals
-from chimeralab.stats.intervals import Interval
+from chimeralab.stats.intervals import Interval, widened_level
 from chimeralab.stats.resample import bootstrap
 
 METRICS = ("mci", "gfq", "dfs")
@@ -58,11 +58,11 @@ def estimated(
     """A measure over several sessions: all hits among all occasions, scenarios resampled whole."""
     totals = scenario_totals(sessions, name)
     value = optional(float(quotient(totals.sum(axis=0, keepdims=True))[0]))
-    several = (totals[:, 1] > 0).sum() > 1 and resamples
+    telling = int((totals[:, 1] > 0).sum())
     interval = None
-    if several:
-        units = Units(totals, np.zeros(len(totals), np.intp))
-        interval = bootstrap(units, quotient, rng=rng, resamples=resamples).interval
+    if telling > 1 and resamples:
+        units, level = Units(totals, np.zeros(len(totals), np.intp)), widened_level(telling)
+        interval = bootstrap(units, quotient, rng=rng, resamples=resamples, level=level).interval
     return Estimated(value, interval, int(totals[:, 1].sum()))
 
 

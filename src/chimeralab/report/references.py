@@ -17,6 +17,11 @@ WORKS = {
         "Field CA, Welsh AH. Bootstrapping clustered data. Journal of the Royal Statistical "
         "Society B 69 (2007), 369–390. doi:10.1111/j.1467-9868.2007.00593.x"
     ),
+    "expanded": (
+        "Hesterberg TC. What teachers should know about the bootstrap: resampling in the "
+        "undergraduate statistics curriculum. The American Statistician 69 (2015), 371–386. "
+        "doi:10.1080/00031305.2015.1089789"
+    ),
     "holm": (
         "Holm S. A simple sequentially rejective multiple test procedure. Scandinavian Journal of "
         "Statistics 6 (1979), 65–70"

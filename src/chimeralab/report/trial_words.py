@@ -37,8 +37,8 @@ FAMILIES = {
     "doses": "Slopes over the dose",
     "countermeasures": "What helps",
 }
-# Below this, percentile intervals over resampled scenarios cover clearly less than they say.
-ENOUGH_SCENARIOS = 10
+# Fewer can't be resampled in enough ways, however wide the percentiles are taken.
+ENOUGH_SCENARIOS = 5
 # What others have found; our own numbers can be held against these.
 OUTSIDE = (
     "Asch's people gave 32 to 37 % conforming answers on critical trials, and under 1 % errors "
@@ -91,8 +91,8 @@ def few_scenarios(material: TrialMaterial) -> str:
     if count >= ENOUGH_SCENARIOS:
         return ""
     return (
-        f"With {counted(count, 'scenario')} the intervals are too narrow, since resampling has "
-        "little to draw from; the p-values, from t tests over scenarios, allow for that."
+        f"With {counted(count, 'scenario')} the intervals are too narrow: resampling has too "
+        "little to draw from. The p-values, from t tests over scenarios, allow for that."
     )
 
 

@@ -74,6 +74,20 @@ def percentile_interval(draws: Floats, level: float = 0.95) -> Interval:
     return Interval(float(low), float(high))
 
 
+def widened_level(clusters: int, level: float = 0.95) -> float:
+    """The level to ask of a percentile interval so that over few clusters it covers ``level``.
+
+    Resampled means of n clusters spread too little by (n - 1) / n, and know nothing of Student's t;
+    asking for more of them makes up for both (Hesterberg 2015, the expanded percentile interval).
+
+    >>> [round(widened_level(n), 4) for n in (6, 12, 1000)]
+    [0.9951, 0.9785, 0.9504]
+    """
+    reach = (clusters / (clusters - 1)) ** 0.5 * t_quantile(clusters - 1, level)
+    # Two clusters would ask for all draws and more: then it is the range of the draws.
+    return min(float(2 * special.ndtr(reach) - 1), 1 - 1e-9)
+
+
 def wilson(successes: float, n: float, level: float = 0.95) -> Interval:
     """Interval of a proportion by inverting the score test (Wilson 1927).
 

@@ -15,6 +15,7 @@ from chimeralab.sandbox.metrics.confidence import (
 from chimeralab.sandbox.trials import Trial
 from chimeralab.stats.calibration import calibration
 from chimeralab.stats.clusters import mean_bootstrap
+from chimeralab.stats.intervals import widened_level
 
 RNG = np.random.default_rng(7)
 SESSIONS, LENGTH = 24, 15
@@ -74,7 +75,8 @@ def test_many_levels_of_confidence_are_counted_to_two_decimals() -> None:
 def test_interval_of_recall_is_the_cluster_bootstrap_of_session_means() -> None:
     metrics = measure(columns_of(TRIALS), resamples=10_000)
     rng = np.random.default_rng(1)
-    oracle = mean_bootstrap(CORRECT.mean(axis=1), SCENARIO, rng=rng).interval
+    level = widened_level(12)
+    oracle = mean_bootstrap(CORRECT.mean(axis=1), SCENARIO, rng=rng, level=level).interval
     assert oracle is not None
     assert metrics.clusters == {"sessions": 12, "trials": 12}
     assert metrics.mci.part_intervals["rf"] == pytest.approx(oracle, abs=0.01)

@@ -14,6 +14,7 @@ from chimeralab.stats.intervals import (
     percentile_interval,
     t_interval,
     t_p_value,
+    widened_level,
     wilson,
 )
 
@@ -63,3 +64,17 @@ def test_confidence_levels_outside_zero_to_one_are_refused(level):
 def test_impossible_proportions_are_refused(hits, n):
     with pytest.raises(InputError, match="not a proportion"):
         wilson(hits, n)
+
+
+def test_a_widened_percentile_interval_covers_few_clusters_where_the_plain_one_does_not():
+    rng, clusters, simulations = np.random.default_rng(3), 6, 1_000
+    covered = {"plain": 0, "widened": 0}
+    levels = {"plain": 0.95, "widened": widened_level(clusters)}
+    for _ in range(simulations):
+        sample = rng.normal(size=clusters)
+        means = sample[rng.integers(clusters, size=(2_000, clusters))].mean(axis=1)
+        for name, level in levels.items():
+            low, high = percentile_interval(means, level)
+            covered[name] += low <= 0 <= high
+    assert covered["plain"] / simulations < 0.90
+    assert 0.92 <= covered["widened"] / simulations <= 0.98

@@ -17,7 +17,7 @@ from chimeralab.sandbox.metrics.mci import MciParts
 from chimeralab.sandbox.metrics.pressure import PressureSums, toward_signal_rate
 from chimeralab.stats.arrays import Floats, Integers, optional, ratios
 from chimeralab.stats.design import Units, cluster_totals
-from chimeralab.stats.intervals import Interval, percentile_interval
+from chimeralab.stats.intervals import Interval, percentile_interval, widened_level
 from chimeralab.stats.resample import bootstrap_draws
 
 MCI_NUMBERS = ("value", "rf", "ci", "cb", "ceiling")
@@ -56,7 +56,8 @@ def intervals(
         rng=rng,
         resamples=resamples,
     )
-    return {name: _central(column) for name, column in zip(names, draws.T, strict=True)}
+    level = widened_level(len(sample.totals))
+    return {name: _central(column, level) for name, column in zip(names, draws.T, strict=True)}
 
 
 def session_sample(mci: MciParts, gfq: GfqParts, cluster: Integers) -> Sample:
@@ -120,6 +121,6 @@ def _means(totals: Floats) -> Floats:
     return ratios(totals[:, :half], totals[:, half:])
 
 
-def _central(draws: Floats) -> Interval | None:
+def _central(draws: Floats, level: float) -> Interval | None:
     defined = draws[~np.isnan(draws)]
-    return percentile_interval(defined) if defined.size else None
+    return percentile_interval(defined, level) if defined.size else None
