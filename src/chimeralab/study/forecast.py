@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from chimeralab.records import Record
 from chimeralab.runner import Prompt, Rules, Speaker
 from chimeralab.stats.planning import VarianceComponents, detectable_difference
+from chimeralab.study.order import planned_talks
 from chimeralab.study.plan import Condition, Plan
 from chimeralab.study.subjects import Greeting
 from chimeralab.study.trial_forecast import asked_at_most
@@ -65,17 +66,13 @@ def _load(plan: Plan, model: str) -> Load:
 
 def _trial_counts(plan: Plan, model: str) -> tuple[int, int, int]:
     """Calls, prompt tokens and reply tokens of a subject's sessions, probes included."""
-    assert plan.trial is not None
-    asked = asked_at_most(plan.trial, model)
-    lengths = [
-        condition.speakers[0].sampling.max_tokens
-        for condition in plan.conditions.values()
-        if condition.speakers[0].model == model
-    ]
-    longest, repeats = max(lengths, default=0), plan.conversation.repeats
-    messages = 2 * asked.answers_shown + asked.calls
+    own = [talk for talk in planned_talks(plan) if talk.speakers[0].model == model]
+    asked = asked_at_most(talk.script for talk in own if talk.script)
+    longest = max((talk.speakers[0].sampling.max_tokens for talk in own), default=0)
+    system = max((_at_most(talk.speakers[0].system or "") for talk in own), default=0)
+    messages = 2 * asked.answers_shown + 2 * asked.calls
     prompt = asked.prompt_bytes + longest * asked.answers_shown + TOKENS_A_MESSAGE * messages
-    return repeats * asked.calls, repeats * prompt, repeats * asked.calls * longest
+    return asked.calls, prompt + system * asked.calls, asked.calls * longest
 
 
 def _selfplay_counts(plan: Plan, model: str) -> tuple[int, int, int]:
@@ -131,14 +128,15 @@ def _hours(loads: Sequence[Load], greetings: Sequence[Greeting], concurrency: in
 
 def _advice(plan: Plan, loads: Sequence[Load]) -> Iterator[str]:
     prompts, repeats = len(plan.prompts), plan.conversation.repeats
+    noun = "prompt" if plan.trial is None else "scenario"
     if repeats > 1 and prompts > 1:
         yield (
-            f"more prompts beat more repeats: at the same cost, {prompts * repeats} prompts x 1 "
+            f"more {noun}s beat more repeats: at the same cost, {prompts * repeats} {noun}s x 1 "
             f"repeat find {_found(prompts * repeats, 1)} where {prompts} x {repeats} find "
             f"{_found(prompts, repeats)} (80 % power, with the variances of a published study)"
         )
     if prompts == 1:
-        yield "with one prompt nothing can be said about any other; add prompts"
+        yield f"with one {noun} nothing can be said about any other; add {noun}s"
     if not plan.run.interleave and len(plan.conditions) > 1:
         yield "without interleaving, whatever changes over time looks like a condition"
     for load in loads:

@@ -1,17 +1,11 @@
-"""How much a trial asks of one subject at the most: its questions, its probes, and their past."""
+"""How much a trial asks of one subject: its sessions are gone through without any answers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
-from chimeralab.sandbox.course import Course
-from chimeralab.sandbox.probes import Probe, probe_text, probes_of, question_text
-from chimeralab.sandbox.script import Arm
-from chimeralab.study.trial_plan import TrialPlan
-
-# What a signal adds where there can be one: at most twenty voices, or a question said again. Sham
-# and notes never add more than all that was told.
-BYTES_SAID = 1_000
-TIMES_TOLD = 2
+from chimeralab.sandbox.probes import probe_text
+from chimeralab.sandbox.script import Script
 
 
 class Asked(NamedTuple):
@@ -22,26 +16,30 @@ class Asked(NamedTuple):
     answers_shown: int
 
 
-def asked_at_most(plan: TrialPlan, model: str) -> Asked:
-    """All sessions of one repeat that a model goes through."""
-    arms = [plan.arms[name] for name, subject in plan.subjects.items() if subject == model]
-    found = [
-        asked
-        for arm in arms
-        for course in plan.courses
-        for asked in _turns(course, arm, plan.probes)
-    ]
+def asked_at_most(scripts: Iterable[Script]) -> Asked:
+    """Everything that is put to a subject in these sessions."""
+    found = [asked for script in scripts for asked in _turns(_remembering(script))]
     return Asked(*(sum(column) for column in zip(Asked(0, 0, 0), *found, strict=True)))
 
 
-def _turns(course: Course, arm: Arm, wanted: tuple[Probe, ...]) -> Iterator[Asked]:
-    so_far = len(course.opening.encode())
-    for turn, step in enumerate(course.steps, start=1):
-        told = [fact.text for fact in step.told]
-        so_far += sum(len(text.encode()) for text in (*told, question_text(step.question)))
-        misleader = arm.misleader(course, turn)
-        probes = probes_of(step, wanted, misleader)
+def _remembering(script: Script) -> Script:
+    """The session without amnesia, which only ever takes away what would have been asked."""
+    arm = script.arm
+    if arm.sham or "amnesia" not in arm.stressors:
+        return script
+    kept = {name: part for name, part in arm.stressors.items() if name != "amnesia"}
+    course, seed, probes = script.course, script.seed, script.probes
+    return Script(course, replace(arm, stressors=kept), seed, probes, script.strength)
+
+
+def _turns(script: Script) -> Iterator[Asked]:
+    unanswered = [""] * len(script.course.steps)
+    for turn, step in enumerate(script.course.steps, start=1):
+        first = next(iter(step.question.options), None)
+        shown = script.asked(turn, unanswered, first)
+        length = sum(len(message.content.encode()) for message in shown.messages)
+        probes = script.probes_at(turn)
+        misleader = script.arm.misleader(script.course, turn)
         aside = sum(len((probe_text(probe, step, misleader) or "").encode()) for probe in probes)
-        so_far += BYTES_SAID * bool(step.consensus or step.phase)
         calls = 1 + len(probes)
-        yield Asked(calls, calls * TIMES_TOLD * so_far + aside, calls * turn)
+        yield Asked(calls, calls * length + aside, calls * turn)
