@@ -9,7 +9,7 @@ from rich.text import Text
 
 from chimeralab.cli.terminal import percent, plain
 from chimeralab.sandbox.metrics import PARTS, Dfs, Gfq, Mci, Metrics
-from chimeralab.stats.intervals import Interval
+from chimeralab.stats.intervals import FEWEST_CLUSTERS, Interval
 
 MEANINGS = {
     "mci": "memory coherence; these trials allow at most {all.mci.ceiling:.3f}",
@@ -32,10 +32,6 @@ MEANINGS = {
     "br_biased_only": "resistance without the neutral trials, which dilute it",
     "toward_signal_rate": "share of misleading signals that were followed",
 }
-
-
-# Below this many clusters a percentile interval is known to cover less than it says.
-FEW_CLUSTERS = 10
 
 
 class Line(NamedTuple):
@@ -120,7 +116,9 @@ def _interval_note(metrics: Metrics) -> str:
     if not metrics.resamples:
         return "No intervals: no resamples were asked for."
     sessions, trials = metrics.clusters["sessions"], metrics.clusters["trials"]
-    few = " With so few they come out too narrow." if min(sessions, trials) < FEW_CLUSTERS else ""
+    few = (
+        " With so few they come out too narrow." if min(sessions, trials) < FEWEST_CLUSTERS else ""
+    )
     return (
         f"Intervals of MCI and GFQ: {metrics.resamples:,} resamples of {sessions} clusters; of the"
         f" others: {trials} clusters. A cluster is a scenario, else a session.{few}"

@@ -8,6 +8,7 @@ from chimeralab.report.charts_trial import Axes, Dose, Parts
 from chimeralab.report.numbers import SHARE, Unit, counted, difference, estimate, p_phrase
 from chimeralab.report.study_results import SIGNIFICANT
 from chimeralab.report.trial_material import TrialMaterial
+from chimeralab.stats.intervals import FEWEST_CLUSTERS
 
 NAMES = {
     "accuracy": "right answers",
@@ -37,8 +38,6 @@ FAMILIES = {
     "doses": "Slopes over the dose",
     "countermeasures": "What helps",
 }
-# Fewer can't be resampled in enough ways, however wide the percentiles are taken.
-ENOUGH_SCENARIOS = 5
 # What others have found; our own numbers can be held against these.
 OUTSIDE = (
     "Asch's people gave 32 to 37 % conforming answers on critical trials, and under 1 % errors "
@@ -88,7 +87,7 @@ def _moved(subject: SubjectResult, material: TrialMaterial) -> str:
 def few_scenarios(material: TrialMaterial) -> str:
     """A warning where resampling has too little to draw from."""
     count = material.analysis.scenarios
-    if count >= ENOUGH_SCENARIOS:
+    if count >= FEWEST_CLUSTERS:
         return ""
     return (
         f"With {counted(count, 'scenario')} the intervals are too narrow: resampling has too "

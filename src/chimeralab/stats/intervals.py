@@ -74,6 +74,11 @@ def percentile_interval(draws: Floats, level: float = 0.95) -> Interval:
     return Interval(float(low), float(high))
 
 
+# Fewer clusters can't be resampled in enough ways, however wide the percentiles are taken: the
+# interval of four covers 89 % instead of 95 %.
+FEWEST_CLUSTERS = 5
+
+
 def widened_level(clusters: int, level: float = 0.95) -> float:
     """The level to ask of a percentile interval so that over few clusters it covers ``level``.
 
