@@ -1,6 +1,10 @@
-"""What a subject is given against a stressor: a notebook, a review of the odds, a first answer."""
+"""What a subject is given against a stressor: a notebook, a review of the odds, a first answer.
 
-from dataclasses import dataclass, replace
+What a countermeasure says is on record like an injection, but under its own name, so that nobody
+takes it for stress. It stands only in the message of its own turn.
+"""
+
+from dataclasses import dataclass
 
 from chimeralab.records import Record
 from chimeralab.sandbox.evidence import odds, testimony
@@ -17,8 +21,7 @@ class Ledger(Record):
         kept = [fact.text for fact in moment.course.told_before(moment.turn)]
         if not kept:
             return scene
-        line = Line("notes", "\n".join((self.head, *kept)))
-        return replace(scene, present=scene.present.adding(line))
+        return scene.saying("ledger", Line("notes", "\n".join((self.head, *kept))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Review(Record):
             f"the evidence are {odds(stated)}. Where it speaks against what you said before, "
             "change your answer."
         )
-        return replace(scene, present=scene.present.adding(Line("review", text)))
+        return scene.saying("review", Line("review", text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Commit(Record):
             f"Before you heard anyone else, you committed to this answer: {moment.alone}. "
             "Change it only for a reason."
         )
-        return replace(scene, present=scene.present.adding(Line("commitment", text)))
+        return scene.saying("commit", Line("commitment", text))
 
 
 COUNTERMEASURES: dict[str, type] = {"ledger": Ledger, "review": Review, "commit": Commit}

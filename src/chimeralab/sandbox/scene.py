@@ -1,7 +1,7 @@
 """What a subject has before it at one turn: the past as it is shown, and the present question."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from chimeralab.models.seam import Message
 from chimeralab.records import Record
@@ -47,7 +47,10 @@ class Exchange(Record):
 
 @dataclass(frozen=True, slots=True)
 class Injection(Record):
-    """What a stressor did, where: the text that it said or took away, and what stands instead."""
+    """What a stressor did, where: the text that it said or took away, and what stands instead.
+
+    A countermeasure is entered under its own name in the place of a stressor's; it only says.
+    """
 
     stressor: str
     action: Action
@@ -66,9 +69,18 @@ class Scene(Record):
     present: Exchange
     injections: tuple[Injection, ...] = ()
 
-    def saying(self, stressor: str, line: Line) -> "Scene":
-        """The scene with one more line in the present, on record."""
-        injection = Injection(stressor, "said", self.present.turn, line.kind, line.text)
+    @property
+    def record(self) -> dict[str, list[dict[str, Any]]]:
+        """What was done, under the name of who did it, in the order in which it was done."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for injection in self.injections:
+            detail = injection.as_dict()
+            found.setdefault(detail.pop("stressor"), []).append(detail)
+        return found
+
+    def saying(self, name: str, line: Line) -> "Scene":
+        """The scene with one more line in the present, on record under a name."""
+        injection = Injection(name, "said", self.present.turn, line.kind, line.text)
         return replace(
             self, present=self.present.adding(line), injections=(*self.injections, injection)
         )

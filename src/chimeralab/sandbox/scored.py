@@ -11,6 +11,7 @@ from chimeralab.sandbox.scenarios.items import Question
 from chimeralab.sandbox.scene import Scene
 from chimeralab.sandbox.scoring import Scorer
 from chimeralab.sandbox.script import Script
+from chimeralab.sandbox.stressors import Conformity
 from chimeralab.sandbox.trials import Trial
 
 
@@ -154,8 +155,9 @@ def score(
 def is_pushed(script: Script, turn: int, scene: Scene) -> bool:
     """Whether a false signal about this very question has been given, now or before."""
     step = script.course.step(turn)
-    if any(each.stressor == "conformity" for each in scene.injections):
-        return step.consensus == "critical"
+    if step.consensus and any(each.stressor == "conformity" for each in scene.injections):
+        others: Conformity = script.arm.stressors["conformity"]
+        return others.errs(step.consensus)
     taught = script.arm.stressors.get("infallibility")
     if taught is None or script.arm.sham or step.phase is None:
         return False

@@ -33,6 +33,7 @@ class Arm(Record):
 
     In a `sham` arm the stressors' places are filled with neutral text. `cell` says which stressors
     are on, as in 101; `dose` is the value that a dose design varies, `dosed` the key that has it.
+    `against` is the name of the countermeasure in the plan.
     """
 
     stressors: Mapping[str, Any]
@@ -41,6 +42,7 @@ class Arm(Record):
     cell: str = ""
     dose: float | None = None
     dosed: str | None = None
+    against: str | None = None
 
     @property
     def parts(self) -> tuple[Stressor, ...]:
@@ -141,7 +143,7 @@ class Script(Record):
         alone: str | None,
         parts: tuple[Stressor, ...],
     ) -> Shown:
-        """A turn's question under some of the stressors; the past stands as it was."""
+        """A turn's question under some of the stressors; in the past, all of them have spoken."""
         scene = self._staged(self._moment(turn, answers, alone), answers, parts)
         return Shown(messages(scene), self._key(self.course.step(turn).question, turn), scene)
 
@@ -176,7 +178,12 @@ class Script(Record):
         return scene
 
     def _heard(self, moment: Moment) -> Exchange:
-        """An earlier turn as it was put: with what was said then, whatever is forgotten since."""
+        """An earlier turn with what the stressors said then, whatever is forgotten since.
+
+        What a countermeasure said then is left out. A notebook that is read anew at every turn
+        would be repeated in each past message, and a reminder of what was answered aside would
+        carry the fork into the conversation.
+        """
         place = moment.turn, moment.chosen
         if place not in self._known:
             scene = Scene("", (), self._plain(moment.step, moment.turn))
@@ -199,9 +206,7 @@ def _false_authority(taught: Infallibility | None) -> Misleader | None:
 
 def _false_majority(company: Conformity | None) -> Misleader | None:
     """Where the others are divided in favour of the truth, no majority is there to be noticed."""
-    if company is None or 2 * company.majority <= company.size:
-        return None
-    return company.source
+    return company.source if company is not None and company.errs("critical") else None
 
 
 def _earlier(moment: Moment, turn: int) -> Moment:

@@ -155,3 +155,58 @@ def test_evidence_of_an_item_states_its_reliability_once_and_a_phantom_reads_it(
     assert text.count(shown.key["evidence"]["text"]) == 1
     assert "right in 90 %" not in text
     assert read_scene(shown.key, shown.messages).checks == (pytest.approx(0.9),)
+
+
+@pytest.mark.parametrize(
+    ("others", "pushed"),
+    [
+        (Conformity(5), "critical"),
+        (Conformity(5, unanimity=0.6), "critical"),
+        (Conformity(4, unanimity=0.5), None),
+        (Conformity(5, unanimity=0.4), "neutral"),
+        (Conformity(5, unanimity=0.0), "neutral"),
+        (Conformity(0), None),
+    ],
+    ids=repr,
+)
+def test_a_trial_is_biased_exactly_where_most_of_the_others_name_the_lure(others, pushed):
+    rows = play(script(conformity=others), lambda request: request.key["truth"], "s")
+    together = [row for row in rows if row.consensus is not None]
+    assert {row.consensus for row in together} == {"critical", "neutral"}
+    assert all(row.bias == (row.consensus == pushed) for row in together)
+    sham = Script(COURSE, Arm({"conformity": others}, sham=True), 11, PROBES)
+    assert not any(row.bias for row in play(sham, lambda request: request.key["truth"], "s"))
+
+
+MEASURES = {"ledger": Ledger(), "review": Review(), "commit": Commit()}
+STRESSED = {"infallibility": Infallibility(), "conformity": Conformity()}
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_what_a_countermeasure_says_stands_in_the_message_of_its_own_turn_alone(name):
+    bare, helped = script(**STRESSED), script(MEASURES[name], **STRESSED)
+    spoke = 0
+    for turn in TURNS:
+        plain, shown = (one.asked(turn, TRUTHS, TRUTHS[turn - 1]) for one in (bare, helped))
+        assert shown.messages[:-1] == plain.messages[:-1]
+        spoke += shown.messages[-1] != plain.messages[-1]
+    assert spoke
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_what_a_countermeasure_says_is_on_record_under_its_name(name):
+    bare, helped = script(**STRESSED), script(MEASURES[name], **STRESSED)
+    for turn in TURNS:
+        plain, shown = (one.scene(turn, TRUTHS, TRUTHS[turn - 1]) for one in (bare, helped))
+        more = [line.text for line in shown.present.lines if line not in plain.present.lines]
+        said = [each for each in shown.injections if each not in plain.injections]
+        assert [(each.stressor, each.action, each.turn) for each in said] == [
+            (name, "said", turn) for _ in more
+        ]
+        assert [each.text for each in said] == more
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_countermeasure_is_no_stress(name):
+    rows = play(script(MEASURES[name]), lambda request: request.key["truth"], "s")
+    assert not any(row.bias or row.disturbed for row in rows)

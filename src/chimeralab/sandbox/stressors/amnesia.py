@@ -1,17 +1,22 @@
 """Amnesia: now and then, part of the past is gone, or comes back with its values swapped."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from chimeralab.records import Record
+from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.draws import pick, uniform
+from chimeralab.sandbox.scenarios.items import Fact
 from chimeralab.sandbox.scene import Exchange, Injection, Line, Moment, Scene
+from chimeralab.sandbox.stressors.swapping import fits, swapped_values
 
 NAME = "amnesia"
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+Chance = tuple[int, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +24,8 @@ class Amnesia(Record):
     """An event begins at a share `frequency` of the trials, lasts `duration` trials, and hits a
     share `scope` of the episodes so far.
 
-    `deprive` takes an episode away whole. `corrupt` gives each of its facts a value that another
-    fact has, so that what is recalled is plausible and wrong.
+    `deprive` takes an episode away whole. `corrupt` swaps the values of the facts that are hit, so
+    that what is recalled is plausible and wrong.
     """
 
     mode: Literal["deprive", "corrupt"] = "deprive"
@@ -29,13 +34,15 @@ class Amnesia(Record):
     scope: Share = 0.7
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
-        hit = [episode for episode in scene.past if self._hits(episode.turn, moment)]
+        starts = self.starts(moment)
+        hit = {each.turn: each for each in scene.past if self._hits(each.turn, starts, moment)}
         if self.mode == "deprive":
-            past = tuple(episode for episode in scene.past if episode not in hit)
-            done = [_removed(episode) for episode in hit]
+            past = tuple(episode for episode in scene.past if episode.turn not in hit)
+            done = [_removed(episode) for episode in hit.values()]
         else:
-            past = tuple(_swapped(e, moment) if e in hit else e for e in scene.past)
-            done = [injection for episode in hit for injection in _altered(episode, moment)]
+            values = _new_values(hit.values(), moment)
+            past = tuple(_swapped(e, values) if e.turn in hit else e for e in scene.past)
+            done = [each for episode in hit.values() for each in _altered(episode, values)]
         return replace(scene, past=past, injections=(*scene.injections, *done))
 
     def starts(self, moment: Moment) -> list[int]:
@@ -47,9 +54,9 @@ class Amnesia(Record):
             if uniform(moment.seed, moment.course.id, NAME, turn) < self.frequency
         ]
 
-    def _hits(self, episode: int, moment: Moment) -> bool:
+    def _hits(self, episode: int, starts: Sequence[int], moment: Moment) -> bool:
         place = moment.seed, moment.course.id, NAME
-        return any(uniform(*place, turn, episode) < self.scope for turn in self.starts(moment))
+        return any(uniform(*place, turn, episode) < self.scope for turn in starts)
 
 
 def _removed(episode: Exchange) -> Injection:
@@ -57,23 +64,37 @@ def _removed(episode: Exchange) -> Injection:
     return Injection(NAME, "removed", episode.turn, "episode", said)
 
 
-def _altered(episode: Exchange, moment: Moment) -> list[Injection]:
+def _new_values(hit: Iterable[Exchange], moment: Moment) -> dict[str, str]:
+    """By fact, the value that it is told with now; facts that can't be told wrong are missing."""
+    facts = [line.fact for episode in hit for line in episode.lines if line.fact is not None]
+    chance = moment.seed, moment.course.id, NAME, "swap"
+    values: dict[str, str] = {}
+    for relation in dict.fromkeys(fact.relation for fact in facts):
+        alike = [fact for fact in facts if fact.relation == relation]
+        values |= _borrowed(alike, moment.course, chance) | swapped_values(alike, *chance)
+    return values
+
+
+def _borrowed(facts: Iterable[Fact], course: Course, chance: Chance) -> dict[str, str]:
+    """For facts that nobody can swap with: a value that any other fact of the relation has."""
+    others = {fact: [value for value in course.alike(fact) if fits(value, fact)] for fact in facts}
+    return {fact.id: pick(found, *chance, fact.id) for fact, found in others.items() if found}
+
+
+def _altered(episode: Exchange, values: Mapping[str, str]) -> list[Injection]:
     return [
-        Injection(NAME, "altered", episode.turn, "fact", line.text, _swap(line, moment).text)
+        Injection(NAME, "altered", episode.turn, "fact", line.text, _swap(line, values).text)
         for line in episode.lines
-        if line.fact is not None
+        if line.fact is not None and line.fact.id in values
     ]
 
 
-def _swapped(episode: Exchange, moment: Moment) -> Exchange:
-    return replace(episode, lines=tuple(_swap(line, moment) for line in episode.lines))
+def _swapped(episode: Exchange, values: Mapping[str, str]) -> Exchange:
+    return replace(episode, lines=tuple(_swap(line, values) for line in episode.lines))
 
 
-def _swap(line: Line, moment: Moment) -> Line:
-    """The line with a value that another fact of the same relation has."""
+def _swap(line: Line, values: Mapping[str, str]) -> Line:
     fact = line.fact
-    others = [] if fact is None else moment.course.alike(fact)
-    if fact is None or not others:
+    if fact is None or fact.id not in values:
         return line
-    value = pick(others, moment.seed, moment.course.id, NAME, "swap", fact.id)
-    return line._replace(text=fact.text.replace(fact.value, value))
+    return line._replace(text=fact.text.replace(fact.value, values[fact.id]))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from chimeralab.records import Record
-from chimeralab.sandbox.course import Step
+from chimeralab.sandbox.course import Consensus, Step
 from chimeralab.sandbox.scene import Line, Moment, Scene
 
 NAME = "conformity"
@@ -42,6 +42,11 @@ class Conformity(Record):
     def majority(self) -> int:
         """How many of them agree."""
         return round(self.unanimity * self.size)
+
+    def errs(self, consensus: Consensus) -> bool:
+        """Whether most of them name the lure; where they are evenly split, nobody is pushed."""
+        wrong = self.majority if consensus == "critical" else self.size - self.majority
+        return 2 * wrong > self.size
 
     def _consensus(self, step: Step, lure: str) -> str:
         agreed, dissent = lure, step.truth
