@@ -14,7 +14,7 @@ from chimeralab.study.detecting import detect_study
 from chimeralab.study.export import Format, export_study
 from chimeralab.study.lock import Lock
 from chimeralab.study.rating import RatingSummary, rate_study
-from chimeralab.study.trial_rows import stored_trials, trial_plan
+from chimeralab.study.trial_rows import left_out, stored_trials, trial_plan
 from chimeralab.study.verify import Verification, verify_study
 
 
@@ -53,11 +53,12 @@ def audit(study: Study, only: str | None = None) -> StudyAudit:
 
 
 def analyse_trial(study: Study, resampling: Resampling | None = None) -> TrialAnalysis:
-    """Say what a trial shows: whether it is informative, and what each arm does."""
+    """Say what the whole sessions of a trial show: can it be judged, and what does each arm do?"""
     plan = trial_plan(study)
-    planned = len(study.talks) * len(plan.courses[0].steps)
-    design = Design(plan.arms, plan.subjects, plan.weights, planned)
-    return analysis_of_trial(stored_trials(study), design, str(study.path), resampling)
+    cut = left_out(study)
+    design = Design(plan.arms, plan.subjects, plan.weights, len(study.talks), cut)
+    trials = stored_trials(study, whole=True)
+    return analysis_of_trial(trials, design, str(study.path), resampling)
 
 
 def verify(study: Study) -> Verification:

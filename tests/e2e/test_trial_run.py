@@ -2,9 +2,12 @@
 
 import json
 import multiprocessing
+import os
 import random
 import socket
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,12 +112,15 @@ def test_a_trial_runs_from_its_lock_to_its_analysis(tmp_path, chimera):
 def test_an_analysis_says_when_the_trial_is_not_at_its_end(tmp_path, chimera):
     study = make_trial(tmp_path / "trial", design='each = ["amnesia"]', number=2)
     chimera("run", study.path)
-    assert "planned trials" not in chimera("analyse", study.path).err
+    assert "left out" not in chimera("analyse", study.path).err
     with sqlite3.connect(study.store_path) as db:
-        db.execute("DELETE FROM trials WHERE trajectory LIKE 'amnesia/%' AND trial > 3")
+        db.execute("UPDATE trajectories SET outcome = 'overflow' WHERE id = 'amnesia/ledger-1/1'")
+        db.execute("UPDATE trajectories SET outcome = NULL WHERE id = 'amnesia/ledger-2/1'")
     ran = chimera("analyse", study.path)
-    assert "planned trials" in ran.err
-    assert "`chimera run` goes on" in ran.err
+    assert "left out, since cut short: amnesia, 1 (overflow)" in ran.err
+    assert "left out, since cut short: amnesia, 1 (not finished)" in ran.err
+    found = json.loads(chimera("analyse", study.path, "--json").out)["subjects"][0]
+    assert {arm["arm"]: arm["sessions"] for arm in found["arms"]}["amnesia"] == 0
 
 
 def test_a_dose_outside_its_range_is_refused_before_anything_is_asked(tmp_path, chimera):
@@ -144,6 +150,20 @@ def test_the_same_plan_gives_the_same_trials_to_the_byte(tmp_path):
     for study in (first, second):
         run_study(study)
     assert rows(first) == rows(second)
+
+
+def test_the_order_of_events_does_not_hang_on_the_order_of_hashes(tmp_path):
+    stored = []
+    for seed in ("1", "2", "3"):
+        study = make_trial(tmp_path / seed, design=f'{ALL}\nmeasures = ["ledger"]', number=1)
+        command = (sys.executable, "-m", "chimeralab", "run", study.path)
+        hashes = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run(command, env=hashes, check=True, capture_output=True)
+        with study.archive() as archive:
+            query = "SELECT trajectory, turn, kind, detail FROM events ORDER BY trajectory, id"
+            stored.append(list(archive.rows(query)))
+    assert len({(event["trajectory"], event["turn"]) for event in stored[0]}) < len(stored[0])
+    assert stored[0] == stored[1] == stored[2]
 
 
 def test_without_its_probes_a_session_says_the_same(tmp_path):
@@ -208,6 +228,41 @@ def test_a_trial_that_is_tampered_with_is_found_out(tmp_path):
     found = [str(finding) for finding in verify_study(study).findings]
     assert any("trial 4 is not what its answers make of it" in line for line in found)
     assert any("turn 5 lacks the reply to its probe" in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("tampering", "trial"),
+    [
+        ("DELETE FROM events WHERE turn = 6", 6),
+        ("DELETE FROM events WHERE kind = 'ledger' AND turn = 5", 5),
+        ("UPDATE events SET detail = replace(detail, 'is', 'was') WHERE turn = 6", 6),
+        ("UPDATE events SET kind = 'sham' WHERE turn = 6 AND kind = 'amnesia'", 6),
+        ("UPDATE events SET detail = '{}' WHERE turn = 6", 6),
+        (
+            "INSERT INTO events (trajectory, turn, kind, detail, at) SELECT id, 4, 'extra', "
+            "'{\"injections\": []}', '' FROM trajectories",
+            4,
+        ),
+        (
+            "INSERT INTO events (trajectory, turn, kind, detail, at) "
+            "SELECT trajectory, turn, kind, detail, at FROM events WHERE turn = 6",
+            6,
+        ),
+    ],
+)
+def test_an_event_that_is_tampered_with_is_found_out(tmp_path, tampering, trial):
+    design = 'each = ["amnesia"]\nmeasures = ["ledger"]'
+    always = "[stressors.amnesia]\nfrequency = 1.0\nscope = 1.0\n"
+    study = make_trial(tmp_path / "trial", design=design, number=1, more=always)
+    run_study(study)
+    assert not verify_study(study).findings
+    with sqlite3.connect(study.store_path) as db:
+        db.execute(tampering)
+    found = [str(finding) for finding in verify_study(study).findings]
+    assert found
+    said = f"trial {trial}: its events are not what was done to it"
+    assert all(finding.endswith(said) for finding in found)
+    assert any(finding.startswith("amnesia-with-ledger/") for finding in found)
 
 
 def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(tmp_path):

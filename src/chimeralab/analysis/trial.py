@@ -1,5 +1,6 @@
 """What a trial shows, subject by subject: checks first, then measures, effects and doses."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,7 +9,6 @@ import numpy as np
 
 from chimeralab.analysis.trial_checks import Check, checks, first_failures, full
 from chimeralab.analysis.trial_effects import (
-    AIMS,
     Effect,
     Question,
     against,
@@ -19,24 +19,27 @@ from chimeralab.analysis.trial_effects import (
     measures_against,
     unasked,
 )
-from chimeralab.analysis.trial_measures import MEASURES, Tally, corrections, recall_by_lag
+from chimeralab.analysis.trial_measures import MEASURES, corrections
 from chimeralab.analysis.trial_sessions import (
-    METRICS,
+    METRIC_NAMES,
     Estimated,
+    LagPoint,
     Session,
+    by_lag,
     estimated,
+    measured,
     sessions_of,
 )
 from chimeralab.records import Record
-from chimeralab.sandbox.metrics import MetricWeights
-from chimeralab.sandbox.scored import Placed
+from chimeralab.sandbox.columns import columns_of
+from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
+from chimeralab.sandbox.scored import Placed, trials_of
 from chimeralab.sandbox.script import Arm
-from chimeralab.stats.restricted_mean import restricted_mean
-from chimeralab.stats.survival import durations
 
-NAMES = (*METRICS, *MEASURES)
-# What each stressor is aimed at; the paired contrasts are asked of these.
-OUTCOMES = ("accuracy", *METRICS, *(measure for aims in AIMS.values() for measure in aims))
+NAMES = (*METRIC_NAMES, *MEASURES)
+
+
+NOTHING = Estimated(None, None, 0)
 
 
 class Resampling(NamedTuple):
@@ -46,20 +49,11 @@ class Resampling(NamedTuple):
     resamples: int = 2_000
 
 
-class LagPoint(NamedTuple):
-    """Recall of facts that were told so many trials ago."""
-
-    lag: int
-    value: float
-    occasions: int
-
-
 @dataclass(frozen=True, slots=True)
 class ArmResult(Record):
-    """One arm: every measure, recall by lag, and how many trials a correction took.
+    """One arm: its metrics with all companions, every measure, and recall by lag.
 
-    `trials_to_correction` is the restricted mean over the wrong beliefs, those never mended being
-    censored at the last piece of evidence.
+    `corrections_censored` counts the wrong beliefs that the last piece of evidence had not mended.
     """
 
     arm: str
@@ -68,9 +62,9 @@ class ArmResult(Record):
     dosed: str | None
     sessions: int
     trials: int
+    metrics: Metrics | None
     measures: Mapping[str, Estimated]
     recall_by_lag: tuple[LagPoint, ...]
-    trials_to_correction: float | None
     corrections_censored: int
 
 
@@ -93,38 +87,60 @@ class SubjectResult(Record):
     countermeasures: tuple[Effect, ...] = ()
 
 
+def without_subject(text: str, subject: str) -> str:
+    """What is said of arms, where it is clear whose they are.
+
+    >>> without_subject("y.sham − y.conformity.size", "y")
+    'sham − conformity.size'
+    """
+    return re.sub(rf"(?<![\w.+-]){re.escape(subject)}\.", "", text)
+
+
+class LeftOut(NamedTuple):
+    """Sessions that are not whole: how many of which arm, and what became of them."""
+
+    arm: str
+    reason: str
+    sessions: int
+
+
 @dataclass(frozen=True, slots=True)
 class TrialAnalysis(Record):
-    """Everything that a trial shows; `trials` of the `planned` ones have been scored."""
+    """Everything that the whole sessions of a trial show; `left_out` are the others.
+
+    A session that was cut short answers other questions than a whole one, so that comparing the two
+    would compare questions.
+    """
 
     source: str
     scenarios: int
     sessions: int
-    trials: int
     planned: int
+    left_out: tuple[LeftOut, ...]
     subjects: tuple[SubjectResult, ...]
 
 
 class Design(NamedTuple):
-    """The arms of a trial, the subject behind each, and how many trials were planned."""
+    """The arms of a trial, the subject behind each, and how many sessions were planned."""
 
     arms: Mapping[str, Arm]
     subjects: Mapping[str, str]
     weights: MetricWeights
-    planned: int
+    planned: int = 0
+    left_out: tuple[LeftOut, ...] = ()
 
 
 def analyse_trial(
     trials: Iterable[Placed], design: Design, source: str, resampling: Resampling | None = None
 ) -> TrialAnalysis:
-    """Analyse the trials of a study, in the order of their sessions."""
+    """Analyse the trials of whole sessions, in the order of their sessions."""
     sessions = sessions_of(trials, design.weights)
     how = resampling or Resampling()
     names = dict.fromkeys(design.subjects.values())
     results = tuple(_subject(name, sessions, design, how) for name in names)
     scenarios = len({session.place.scenario for session in sessions})
-    scored = sum(len(session.rows) for session in sessions)
-    return TrialAnalysis(source, scenarios, len(sessions), scored, design.planned, results)
+    left_out = design.left_out
+    return TrialAnalysis(source, scenarios, len(sessions), design.planned, left_out, results)
 
 
 def _subject(
@@ -133,12 +149,12 @@ def _subject(
     arms = {arm: design.arms[arm] for arm, who in design.subjects.items() if who == name}
     own = [session for session in sessions if session.place.arm in arms]
     control = next(arm for arm, what in arms.items() if not what.stressors)
-    sham = next((arm for arm, what in arms.items() if what.sham), control)
+    sham = _reference(arms, control)
     found = checks(own, arms, control)
     failed = first_failures(found)
     reasons = tuple(f"{arm}: {message}" for arm, message in failed.items())
     rng = np.random.default_rng(how.seed)
-    results = tuple(_arm(arm, what, own, rng, how.resamples) for arm, what in arms.items())
+    results = tuple(_arm(arm, own, design, rng, how.resamples) for arm in arms)
     if control in failed or sham in failed:
         return SubjectResult(name, False, reasons, found, sham, results)
 
@@ -147,49 +163,49 @@ def _subject(
         silent = [each for each in questions if each not in able]
         families = (
             (*effects(own, able, m, rng, how.resamples), *(unasked(q, m, mute) for q in silent))
-            for m in OUTCOMES
+            for m in NAMES
         )
         return tuple(effect for family in families for effect in family)
 
     return SubjectResult(
         name, True, reasons, found, sham, results,
-        contrasts=asked(against(list(arms), sham), failed),
+        contrasts=asked(against(arms, sham), failed),
         factorial=asked(factorial(arms), failed),
         doses=asked(dose_trend(arms), failed),
         countermeasures=asked(measures_against(arms), full(found) | failed),
     )  # fmt: skip
 
 
+def _reference(arms: Mapping[str, Arm], control: str) -> str:
+    """The sham of the whole trial; without it a sham arm of one's own, or else the control."""
+    shams = [name for name, arm in arms.items() if arm.sham]
+    whole = [name for name in shams if arms[name].cell == "sham"]
+    return next(iter(whole or shams), control)
+
+
 def _arm(
-    name: str, arm: Arm, sessions: Sequence[Session], rng: np.random.Generator, resamples: int
+    name: str,
+    sessions: Sequence[Session],
+    design: Design,
+    rng: np.random.Generator,
+    resamples: int,
 ) -> ArmResult:
-    own = [session for session in sessions if session.place.arm == name]
-    rows = [row for session in own for row in session.rows]
-    mended = [pair for session in own for pair in corrections(session.rows)]
+    arm, own = design.arms[name], [each for each in sessions if each.place.arm == name]
+    trials = columns_of(trial for each in own for trial in trials_of(each.rows, each.place))
+    metrics = measure(trials, design.weights, rng=rng, resamples=resamples) if own else None
+    measures = {each: estimated(own, each, rng, resamples) for each in MEASURES}
+    if metrics:
+        measures |= {each: measured(metrics, each) for each in METRIC_NAMES}
+    mended = [when for session in own for when, _ in corrections(session.rows)]
     return ArmResult(
         arm=name,
         cell=arm.cell,
         dose=arm.dose,
         dosed=dosed_key(arm) if arm.dose is not None else None,
         sessions=len(own),
-        trials=len(rows),
-        measures={m: estimated(own, m, rng, resamples) for m in NAMES},
-        recall_by_lag=tuple(_points(recall_by_lag(rows))),
-        trials_to_correction=_mean_time(mended),
-        corrections_censored=sum(when is None for when, _ in mended),
+        trials=sum(len(session.rows) for session in own),
+        metrics=metrics,
+        measures={each: measures.get(each, NOTHING) for each in NAMES},
+        recall_by_lag=tuple(by_lag(own, rng, resamples)),
+        corrections_censored=mended.count(None),
     )
-
-
-def _points(tallies: Mapping[int, Tally]) -> list[LagPoint]:
-    return [
-        LagPoint(lag, tally.hits / tally.among, int(tally.among))
-        for lag, tally in tallies.items()
-        if tally.among
-    ]
-
-
-def _mean_time(mended: Sequence[tuple[int | None, int]]) -> float | None:
-    if not mended:
-        return None
-    times = durations([when for when, _ in mended], [most for _, most in mended])
-    return restricted_mean(times, max(most for _, most in mended)).value

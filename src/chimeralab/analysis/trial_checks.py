@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chimeralab.analysis.trial_effects import measures_against
-from chimeralab.analysis.trial_measures import Tally, unread
+from chimeralab.analysis.trial_measures import Tally, unread, unread_aside
 from chimeralab.analysis.trial_sessions import Session
 from chimeralab.records import Record
 from chimeralab.sandbox.scored import Scored
@@ -39,7 +39,7 @@ def checks(sessions: Sequence[Session], arms: Mapping[str, Arm], control: str) -
     return (
         _floor(rows[control], control),
         *(_ceiling(rows[name], name) for name in dict.fromkeys((control, *bare))),
-        *(_readable(rows[name], name) for name in arms),
+        *(check for name in arms for check in _readable(rows[name], name)),
         *(
             check
             for name, arm in arms.items()
@@ -87,12 +87,18 @@ def _ceiling(rows: Rows, name: str) -> Check:
     return Check(CEILING, name, share, True, said)
 
 
-def _readable(rows: Rows, name: str) -> Check:
+def _readable(rows: Rows, name: str) -> Iterator[Check]:
+    """Answers decide; what was asked aside is only told, since other measures stand without it."""
     share = _quotient(unread(rows))
     if share is None:
-        return Check("readable", name, None, False, "nothing was asked")
-    said = f"{share:.0%} of the replies can't be read"
-    return Check("readable", name, share, share <= MOST_UNREAD, said)
+        yield Check("readable", name, None, False, "there is no whole session")
+        return
+    said = f"{share:.0%} of the answers can't be read"
+    yield Check("readable", name, share, share <= MOST_UNREAD, said)
+    aside = _quotient(unread_aside(rows))
+    if aside is not None:
+        said = f"{aside:.0%} of the replies to what was asked aside can't be read"
+        yield Check("readable aside", name, aside, aside <= MOST_UNREAD or None, said)
 
 
 def _arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:

@@ -11,7 +11,7 @@ from chimeralab.errors import InputError
 from chimeralab.records import Record
 from chimeralab.sandbox.script import Arm
 from chimeralab.stats.cells import Cells, cells_of
-from chimeralab.stats.contrasts import contrast, contrast_bootstrap, holm
+from chimeralab.stats.contrasts import Contrast, contrast, contrast_bootstrap, holm
 from chimeralab.stats.intervals import Interval, widened_level
 
 Weights = Mapping[str, float]
@@ -26,6 +26,7 @@ class Effect(Record):
 
     name: str
     measure: str
+    about: tuple[str, ...]
     weights: Weights
     estimate: float | None
     interval: Interval | None
@@ -37,34 +38,33 @@ class Effect(Record):
 
 # What each stressor is aimed at; accuracy concerns them all.
 AIMS = {
-    "amnesia": ("recall",),
+    "amnesia": ("recall", "narrative_coherence", "relational_consistency"),
     "infallibility": ("misled", "flipped", "belief_update"),
     "conformity": ("conformity_rate",),
 }
 
 
 def is_aimed(effect: Effect) -> bool:
-    """Whether a measure is what the arms of an effect are aimed at."""
-    if effect.measure == "accuracy":
-        return True
-    names = effect.name.split(" − ")[0]
-    return any(stressor in names and effect.measure in aims for stressor, aims in AIMS.items())
+    """Whether a measure is what the stressors of an effect are aimed at."""
+    aims = {measure for stressor in effect.about for measure in AIMS.get(stressor, ())}
+    return effect.measure == "accuracy" or effect.measure in aims
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A named weighted sum of arms."""
+    """A named weighted sum of arms, and the stressors that it is about."""
 
     name: str
     weights: Weights
+    about: tuple[str, ...] = ()
 
 
-def against(arms: Sequence[str], reference: str) -> list[Question]:
+def against(arms: Mapping[str, Arm], reference: str) -> list[Question]:
     """Every arm minus the reference."""
     return [
-        Question(f"{arm} − {reference}", {arm: 1.0, reference: -1.0})
-        for arm in arms
-        if arm != reference
+        Question(f"{name} − {reference}", {name: 1.0, reference: -1.0}, tuple(arm.stressors))
+        for name, arm in arms.items()
+        if name != reference
     ]
 
 
@@ -78,7 +78,7 @@ def factorial(arms: Mapping[str, Arm]) -> list[Question]:
     crossed = _crossed(plain)
     cells = list(_subsets(crossed))
     return [
-        Question(" × ".join(effect), _coded(effect, cells, plain))
+        Question(" × ".join(effect), _coded(effect, cells, plain), effect)
         for n in range(1, len(crossed) + 1)
         for effect in combinations(crossed, n)
     ]
@@ -120,7 +120,7 @@ def dose_trend(arms: Mapping[str, Arm]) -> list[Question]:
         if arm.dose is not None:
             families.setdefault(dosed_key(arm), {})[name] = arm.dose
     return [
-        Question(f"dose of {key}", _slope(doses))
+        Question(f"dose of {key}", _slope(doses), tuple(arms[next(iter(doses))].stressors))
         for key, doses in families.items()
         if len(set(doses.values())) > 1
     ]
@@ -150,7 +150,7 @@ def measures_against(arms: Mapping[str, Arm]) -> list[Question]:
         if arm.countermeasure is None and not arm.sham
     }
     return [
-        Question(f"{name} − {bare[key]}", {name: 1.0, bare[key]: -1.0})
+        Question(f"{name} − {bare[key]}", {name: 1.0, bare[key]: -1.0}, tuple(arm.stressors))
         for name, arm in arms.items()
         if arm.countermeasure is not None and (key := repr(dict(arm.stressors))) in bare
     ]
@@ -177,7 +177,8 @@ def unasked(question: Question, measure: str, failed: Mapping[str, str]) -> Effe
 
 
 def _nothing(question: Question, measure: str) -> Effect:
-    return Effect(question.name, measure, question.weights, None, None, None, None, 0)
+    about, weights = question.about, question.weights
+    return Effect(question.name, measure, about, weights, None, None, None, None, 0)
 
 
 def _cells(sessions: Sequence[Session], measure: str) -> Cells | None:
@@ -216,10 +217,19 @@ def _effect(
         nothing,
         estimate=found.estimate,
         interval=interval,
-        p=found.p,
+        p=found.p if found.p is not None else _p_without_spread(found),
         scenarios=found.clusters,
         reason=_at_ceiling(cells, question, measure) or found.reasons.get("p"),
     )
+
+
+def _p_without_spread(found: Contrast) -> float | None:
+    """A difference that is the same in every scenario leaves nothing to a t test.
+
+    Were there no effect, all its signs would agree as often as so many coins do.
+    """
+    same = found.estimate != 0 and found.clusters > 1
+    return 2.0 ** (1 - found.clusters) if same else None
 
 
 def _at_ceiling(cells: Cells, question: Question, measure: str) -> str | None:

@@ -28,12 +28,24 @@ def accuracy(rows: Rows) -> Tally:
 
 
 def task_continuity(rows: Rows) -> Tally:
-    """Accuracy while memory is disturbed minus accuracy while it is whole."""
-    after = _share(row.correct for row in rows if row.disturbed)
-    before = _share(row.correct for row in rows if not row.disturbed)
-    if not after.among or not before.among:
-        return Tally(0, 0)
-    return Tally(after.hits / after.among - before.hits / before.among, 1)
+    """Accuracy after minus before an event: its trials against as many just before it."""
+    changes = []
+    for start, end in _events(rows):
+        before = _share(row.correct for row in rows[max(0, 2 * start - end) : start])
+        after = _share(row.correct for row in rows[start:end])
+        if before.among and after.among:
+            changes.append(after.hits / after.among - before.hits / before.among)
+    return Tally(sum(changes), len(changes))
+
+
+def _events(rows: Rows) -> Iterator[tuple[int, int]]:
+    """Where memory is disturbed without a break: the first place and the one behind the last."""
+    place = 0
+    for disturbed, group in groupby(rows, key=lambda row: row.disturbed):
+        length = len(list(group))
+        if disturbed:
+            yield place, place + length
+        place += length
 
 
 def narrative_coherence(rows: Rows) -> Tally:
@@ -114,15 +126,30 @@ def belief_update(rows: Rows) -> Tally:
 
 
 def maintained(rows: Rows) -> Tally:
-    """Wrong beliefs that no evidence has moved."""
+    """Wrong beliefs that no evidence has moved, by the answers that can be read."""
     wrong = (each for each in beliefs(rows) if _is_misled(each))
-    return _share(all(row.response == row.signal for row in each.tested) for each in wrong)
+    return _share(_is_unmoved(each) for each in wrong)
+
+
+def _is_unmoved(belief: Belief) -> bool | None:
+    read = [row for row in belief.tested if row.response is not None]
+    return all(row.response == row.signal for row in read) if read else None
 
 
 def over_correction(rows: Rows) -> Tally:
     """Right beliefs that are gone once evidence for them was shown."""
     right = (each for each in beliefs(rows) if each.held.correct)
-    return _share(not each.tested[-1].correct for each in right)
+    ends = (each.tested[-1].correct for each in right)
+    return _share(None if end is None else not end for end in ends)
+
+
+def trials_to_correction(rows: Rows) -> Tally:
+    """Pieces of evidence until a wrong belief is mended; one that never is counts all it was shown.
+
+    All beliefs are shown equally many, so this is the restricted mean with the others censored.
+    """
+    taken = list(corrections(rows))
+    return Tally(sum(most if when is None else when for when, most in taken), len(taken))
 
 
 def corrections(rows: Rows) -> Iterator[tuple[int | None, int]]:
@@ -133,16 +160,35 @@ def corrections(rows: Rows) -> Iterator[tuple[int | None, int]]:
             yield next((row.round for row in each.tested if row.correct), None), len(each.tested)
 
 
+def conviction(rows: Rows) -> Tally:
+    """Stated chance of the wrong answer, just before the evidence."""
+    stated = [each.held.belief for each in beliefs(rows) if each.held.belief is not None]
+    return Tally(sum(stated), len(stated))
+
+
+def conviction_lost(rows: Rows) -> Tally:
+    """How far the stated chance of the wrong answer falls from before the evidence to its end."""
+    pairs = ((each.held.belief, each.tested[-1].belief) for each in beliefs(rows))
+    falls = [held - end for held, end in pairs if held is not None and end is not None]
+    return Tally(sum(falls), len(falls))
+
+
+def toward_signal(rows: Rows) -> Tally:
+    """Answers that a false signal was given for, and that say what it said."""
+    pushed = (row for row in rows if row.bias and row.signal is not None)
+    return _share(row.response == row.signal for row in pushed if row.response is not None)
+
+
 def unread(rows: Rows) -> Tally:
-    return Tally(sum(row.unread for row in rows), sum(row.asked for row in rows))
+    """Answers that can't be read."""
+    return Tally(sum(row.response is None for row in rows), len(rows))
 
 
-def recall_by_lag(rows: Rows) -> dict[int, Tally]:
-    """Recall of earlier facts by how many trials ago they were told."""
-    asked = [row for row in rows if row.recall_lag is not None]
-    asked.sort(key=lambda row: row.recall_lag or 0)
-    groups = groupby(asked, key=lambda row: row.recall_lag or 0)
-    return {lag: _share(row.recall_correct for row in group) for lag, group in groups}
+def unread_aside(rows: Rows) -> Tally:
+    """Replies to what was asked aside that can't be read."""
+    answers = unread(rows)
+    asked, lost = sum(row.asked for row in rows), sum(row.unread for row in rows)
+    return Tally(lost - answers.hits, asked - answers.among)
 
 
 MEASURES: dict[str, Callable[[Rows], Tally]] = {
@@ -161,6 +207,10 @@ MEASURES: dict[str, Callable[[Rows], Tally]] = {
     "belief_update": belief_update,
     "maintained": maintained,
     "over_correction": over_correction,
+    "trials_to_correction": trials_to_correction,
+    "conviction": conviction,
+    "conviction_lost": conviction_lost,
+    "toward_signal": toward_signal,
 }
 
 

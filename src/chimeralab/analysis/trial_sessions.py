@@ -1,6 +1,7 @@
 """Sessions of a trial as numbers: every measure in every session, ready to be compared."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -8,15 +9,19 @@ import numpy as np
 
 from chimeralab.analysis.trial_measures import MEASURES, Tally
 from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.metrics import MetricWeights, measure
+from chimeralab.sandbox.metrics import PARTS, Metrics, MetricWeights, measure
 from chimeralab.sandbox.scored import Place, Placed, Scored, trials_of
-from chimeralab.stats.arrays import Floats, optional
-from chimeralab.stats.clusters import quotient
-from chimeralab.stats.design import Units, cluster_totals
+from chimeralab.stats.arrays import Floats
+from chimeralab.stats.clusters import mean_bootstrap
 from chimeralab.stats.intervals import Interval, widened_level
-from chimeralab.stats.resample import bootstrap
 
-METRICS = ("mci", "gfq", "dfs")
+METRICS = tuple(PARTS)
+# A metric is followed by its parts, as in "mci.rf".
+METRIC_NAMES = tuple(
+    name
+    for metric, parts in PARTS.items()
+    for name in (metric, *(f"{metric}.{part}" for part in parts))
+)
 
 
 class Session(NamedTuple):
@@ -35,6 +40,15 @@ class Estimated(NamedTuple):
     occasions: int
 
 
+class LagPoint(NamedTuple):
+    """Recall of facts that were told so many trials ago."""
+
+    lag: int
+    value: float | None
+    interval: Interval | None
+    occasions: int
+
+
 def sessions_of(trials: Iterable[Placed], weights: MetricWeights) -> list[Session]:
     """Group the trials of each session and measure it."""
     return [
@@ -46,28 +60,77 @@ def sessions_of(trials: Iterable[Placed], weights: MetricWeights) -> list[Sessio
 def _session(place: Place, rows: tuple[Scored, ...], weights: MetricWeights) -> Session:
     tallies = {name: tally(rows) for name, tally in MEASURES.items()}
     metrics = measure(columns_of(trials_of(rows, place)), weights, resamples=0)
-    for name in METRICS:
-        value = getattr(metrics, name).value
+    for name in METRIC_NAMES:
+        value = value_of(metrics, name)
         tallies[name] = Tally(0, 0) if value is None else Tally(value, 1)
     return Session(place, rows, tallies)
+
+
+def value_of(metrics: Metrics, name: str) -> float | None:
+    """A metric, or a part of one, by its name."""
+    metric, _, part = name.partition(".")
+    value: float | None = getattr(getattr(metrics, metric), part or "value")
+    return value
+
+
+def measured(metrics: Metrics, name: str) -> Estimated:
+    """A metric or part with its interval, as `chimera measure` has it."""
+    metric, _, part = name.partition(".")
+    found = getattr(metrics, metric)
+    interval = found.part_intervals[part] if part else found.interval
+    return Estimated(value_of(metrics, name), _with_width(interval), metrics.trials)
 
 
 def estimated(
     sessions: Sequence[Session], name: str, rng: np.random.Generator, resamples: int
 ) -> Estimated:
-    """A measure over several sessions: all hits among all occasions, scenarios resampled whole."""
-    totals = scenario_totals(sessions, name)
-    value = optional(float(quotient(totals.sum(axis=0, keepdims=True))[0]))
-    telling = int((totals[:, 1] > 0).sum())
+    """A measure over several sessions: the mean of the scenarios that have an occasion for it.
+
+    Every scenario counts alike, as it does in the contrasts between arms.
+    """
+    known = [session.tallies[name] for session in sessions if session.tallies[name].among]
+    occasions = int(sum(tally.among for tally in known))
+    return _mean(scenario_means(sessions, name), occasions, rng, resamples)
+
+
+def _mean(means: Floats, occasions: int, rng: np.random.Generator, resamples: int) -> Estimated:
+    if not len(means):
+        return Estimated(None, None, 0)
     interval = None
-    if telling > 1 and resamples:
-        units, level = Units(totals, np.zeros(len(totals), np.intp)), widened_level(telling)
-        interval = bootstrap(units, quotient, rng=rng, resamples=resamples, level=level).interval
-    return Estimated(value, interval, int(totals[:, 1].sum()))
+    if len(means) > 1 and resamples:
+        level, clusters = widened_level(len(means)), np.arange(len(means))
+        interval = mean_bootstrap(
+            means, clusters, rng=rng, resamples=resamples, level=level
+        ).interval
+    return Estimated(float(means.mean()), _with_width(interval), occasions)
 
 
-def scenario_totals(sessions: Sequence[Session], name: str) -> Floats:
-    names = sorted({session.place.scenario for session in sessions})
-    codes = np.array([names.index(s.place.scenario) for s in sessions], dtype=np.intp)
-    rows = np.array([session.tallies[name] for session in sessions], dtype=np.float64)
-    return cluster_totals(rows.reshape(-1, 2), codes) if len(rows) else np.zeros((1, 2))
+def _with_width(interval: Interval | None) -> Interval | None:
+    """Scenarios that all say the same tell nothing of others: no width would look exact."""
+    return None if interval is None or interval.low == interval.high else interval
+
+
+def scenario_means(sessions: Sequence[Session], name: str) -> Floats:
+    """The mean of each scenario over its sessions, where any has an occasion."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for session in sessions:
+        tally = session.tallies[name]
+        if tally.among:
+            found[session.place.scenario].append(tally.hits / tally.among)
+    return np.array([np.mean(values) for _, values in sorted(found.items())], dtype=np.float64)
+
+
+def by_lag(
+    sessions: Sequence[Session], rng: np.random.Generator, resamples: int
+) -> Iterator[LagPoint]:
+    """Recall of earlier facts by how many trials ago they were told."""
+    rows = [(s.place.scenario, row) for s in sessions for row in s.rows if row.recall_lag]
+    for lag in sorted({row.recall_lag for _, row in rows if row.recall_lag}):
+        found: defaultdict[str, list[bool]] = defaultdict(list)
+        for scenario, row in rows:
+            if row.recall_lag == lag and row.recall_correct is not None:
+                found[scenario].append(row.recall_correct)
+        means = np.array([np.mean(flags) for flags in found.values()], dtype=np.float64)
+        point = _mean(means, sum(map(len, found.values())), rng, resamples)
+        if point.value is not None:
+            yield LagPoint(lag, *point)

@@ -53,7 +53,7 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
         # Imported here: a table of runs, the common case, needs no sandbox.
         from chimeralab.cli.analyse_trial import analyse_trial_study  # noqa: PLC0415
 
-        analyse_trial_study(path, options)
+        analyse_trial_study(path, {**options, "robustness": robust})
         return
     source = take_runs(path)
     outcomes = asked_for(source.outcomes, options)

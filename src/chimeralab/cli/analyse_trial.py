@@ -7,10 +7,17 @@ import click
 from rich.table import Table
 
 from chimeralab import pipeline
-from chimeralab.analysis.trial import ArmResult, Resampling, SubjectResult, TrialAnalysis
+from chimeralab.analysis.trial import (
+    ArmResult,
+    Resampling,
+    SubjectResult,
+    TrialAnalysis,
+    without_subject,
+)
 from chimeralab.analysis.trial_effects import Effect, is_aimed
 from chimeralab.analysis.trial_sessions import Estimated
 from chimeralab.cli.terminal import out, plain, say
+from chimeralab.errors import InputError
 from chimeralab.files import json_text
 from chimeralab.stats.intervals import Interval
 from chimeralab.study import Study
@@ -39,14 +46,24 @@ def analyse_trial_study(path: Path, options: dict[str, Any]) -> None:
     study = Study(path)
     if study.lock is None:
         say("this study was not locked: nothing in it was declared before the runs")
-    default = Resampling()
-    how = Resampling(options["seed"] or default.seed, options["resamples"] or default.resamples)
-    result = pipeline.analyse_trial(study, how)
+    result = pipeline.analyse_trial(study, _resampling(options))
     if options["json"]:
         lock = study.lock
         click.echo(json_text({**result.as_dict(), "lock": lock.sha256 if lock else None}))
         return
     print_trial(result)
+
+
+def _resampling(options: dict[str, Any]) -> Resampling:
+    """Seed and resamples; the other options are about self-play."""
+    own = ("seed", "resamples", "json")
+    foreign = [name for name, value in options.items() if name not in own and value]
+    if foreign:
+        raise InputError(
+            f"--{foreign[0]} is for self-play and says nothing of a trial: leave it out"
+        )
+    given = {name: options[name] for name in Resampling._fields if options[name] is not None}
+    return Resampling(**given)
 
 
 def print_trial(result: TrialAnalysis) -> None:
@@ -61,15 +78,17 @@ def print_trial(result: TrialAnalysis) -> None:
 
 
 def _print_size(result: TrialAnalysis) -> None:
-    out.print(f"{result.sessions} sessions of {result.scenarios} scenarios", style="dim")
-    if result.trials < result.planned:
-        done = f"{result.trials:,} of {result.planned:,} planned trials"
-        say(f"not all sessions are at their end yet ({done}); `chimera run` goes on")
+    out.print(f"{result.sessions} whole sessions of {result.scenarios} scenarios", style="dim")
+    for arm, reason, count in result.left_out:
+        say(f"left out, since cut short: {arm}, {count:,} ({reason})")
+    begun = result.sessions + sum(each.sessions for each in result.left_out)
+    if begun < result.planned:
+        say(f"{result.planned - begun:,} of {result.planned:,} planned sessions are not begun yet")
 
 
 def _short(name: str, subject: SubjectResult) -> str:
     """An arm under the heading of its subject; blanks around a plus let it wrap."""
-    return plain(name.replace(f"{subject.subject}.", "").replace("+", " + "))
+    return plain(without_subject(name, subject.subject).replace("+", " + "))
 
 
 def _print_checks(subject: SubjectResult) -> None:

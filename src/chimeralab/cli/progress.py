@@ -21,6 +21,7 @@ from chimeralab.runner import (
     TrialScored,
     TurnStored,
 )
+from chimeralab.sandbox.metrics import MetricWeights
 
 SECONDS_BETWEEN_LINES = 30.0
 
@@ -107,9 +108,9 @@ class Tally:
 
 
 @contextmanager
-def showing_progress() -> Iterator[Subscriber]:
-    """A subscriber that shows a run on stderr."""
-    tally = Tally()
+def showing_progress(weights: MetricWeights | None = None) -> Iterator[Subscriber]:
+    """A subscriber that shows a run on stderr; `weights` are those of a trial's metrics."""
+    tally = Tally(trials=TrialMonitor(weights))
     with _live(tally) if err.is_terminal else _lines(tally) as publish:
         yield publish
 

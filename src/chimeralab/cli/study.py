@@ -84,7 +84,8 @@ def run(path: Path, as_json: bool, **options: Any) -> None:
     is 1 when conversations are left to hold. The options are for this run and leave the plan alone.
     """
     study = Study(path)
-    with showing_progress() as publish:
+    trial = study.plan.trial
+    with showing_progress(trial.weights if trial else None) as publish:
         done = pipeline.run(study, RunOptions(**options), publish)
     if as_json:
         _print_json({**done.as_dict(), "complete": done.complete})

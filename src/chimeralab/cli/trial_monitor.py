@@ -8,7 +8,15 @@ from rich.table import Table
 
 from chimeralab.cli.terminal import plain
 from chimeralab.runner import TrialScored
-from chimeralab.sandbox.metrics import Dfs, Gfq, LiveMetrics, Mci, Metrics, measure_live
+from chimeralab.sandbox.metrics import (
+    Dfs,
+    Gfq,
+    LiveMetrics,
+    Mci,
+    Metrics,
+    MetricWeights,
+    measure_live,
+)
 from chimeralab.sandbox.scored import trials_of
 
 SECONDS_BETWEEN_TABLES = 5.0
@@ -18,7 +26,8 @@ RESAMPLES = 500
 class TrialMonitor:
     """Adds up scored trials by arm. The table is worked out anew every few seconds at most."""
 
-    def __init__(self) -> None:
+    def __init__(self, weights: MetricWeights | None = None) -> None:
+        self._weights = weights or MetricWeights()
         self.arms: defaultdict[str, LiveMetrics] = defaultdict(LiveMetrics)
         self._table = Table()
         self._drawn = -SECONDS_BETWEEN_TABLES
@@ -39,7 +48,7 @@ class TrialMonitor:
         """Everything that the trials of each arm say so far."""
         rng = np.random.default_rng(0)
         return {
-            name: measure_live(live, rng=rng, resamples=RESAMPLES)
+            name: measure_live(live, self._weights, rng=rng, resamples=RESAMPLES)
             for name, live in sorted(self.arms.items())
         }
 

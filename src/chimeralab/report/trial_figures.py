@@ -49,8 +49,8 @@ def subject_figures(subject: SubjectResult, material: TrialMaterial) -> Iterator
 
 def forests(name: str, effects: Sequence[Effect]) -> Iterator[Titled]:
     """A forest for each measure that the arms are aimed at."""
-    # A difference of one scenario alone has no interval, and a point would look like a finding.
-    known = [effect for effect in effects if effect.interval is not None and is_aimed(effect)]
+    # A difference of one scenario alone has no p, and a point would look like a finding.
+    known = [effect for effect in effects if effect.p is not None and is_aimed(effect)]
     for measure in dict.fromkeys(effect.measure for effect in known):
         group = [effect for effect in known if effect.measure == measure]
         chart = partial(_forest, group)

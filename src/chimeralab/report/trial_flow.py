@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from chimeralab.report.flow_diagram import ArmFlow, Stage
 from chimeralab.report.numbers import counted
-from chimeralab.report.study_flow import asked_of, endings, lost
+from chimeralab.report.study_flow import OUTCOMES, asked_of, lost
 from chimeralab.report.trial_material import TrialMaterial
 from chimeralab.study import Arm
 
@@ -23,18 +23,11 @@ def trial_flow(material: TrialMaterial) -> list[ArmFlow]:
 
 
 def _stages(arm: Arm, analysed: int, injected: int) -> tuple[Stage, ...]:
-    ended = sum(arm.outcomes.values())
-    still_open = {"still open": arm.attempted - ended}
     done = [counted(injected, "trial with an injection", "trials with an injection")]
     return (
         Stage("Planned", arm.planned),
         Stage("Attempted", arm.attempted, list(asked_of(arm)), _not_started(arm)),
-        Stage(
-            "Analysed",
-            analysed,
-            [*endings(arm), *lost(still_open), *done],
-            _unscored(arm, analysed),
-        ),
+        Stage("Analysed", analysed, done, _cut_short(arm)),
     )
 
 
@@ -42,8 +35,10 @@ def _not_started(arm: Arm) -> list[str]:
     return lost({"not started": arm.planned - arm.attempted})
 
 
-def _unscored(arm: Arm, analysed: int) -> list[str]:
-    return lost({"without a scored trial": arm.attempted - analysed})
+def _cut_short(arm: Arm) -> list[str]:
+    """A session that is not whole answers other questions, and is left out."""
+    ends = {OUTCOMES.get(name, name): n for name, n in arm.outcomes.items() if name != "completed"}
+    return lost({"still open": arm.attempted - sum(arm.outcomes.values()), **ends})
 
 
 def _together(subject: str, arms: Sequence[Arm]) -> Arm:

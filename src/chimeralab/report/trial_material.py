@@ -5,22 +5,20 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from chimeralab import pipeline
-from chimeralab.analysis.trial import SubjectResult, TrialAnalysis
+from chimeralab.analysis.trial import SubjectResult, TrialAnalysis, without_subject
 from chimeralab.analysis.trial_effects import Effect
 from chimeralab.errors import InputError
 from chimeralab.report.numbers import counted
 from chimeralab.report.study_material import Tell, lock_of, refuse_unrun
-from chimeralab.sandbox.answers import AnswerScale
-from chimeralab.sandbox.columns import table_of
-from chimeralab.sandbox.metrics import Metrics, measure
+from chimeralab.sandbox.metrics import Metrics
 from chimeralab.study import Arm, Lock, Study, flow
 from chimeralab.study.trial_plan import TrialPlan
-from chimeralab.study.trial_rows import StudyTrials, trial_plan
+from chimeralab.study.trial_rows import trial_plan
 from chimeralab.study.verify import Verification
 
 
 class TrialMaterial(NamedTuple):
-    """A trial as its report sees it; `metrics` go by the names of the conditions."""
+    """A trial as its report sees it."""
 
     study: Study
     plan: TrialPlan
@@ -29,7 +27,6 @@ class TrialMaterial(NamedTuple):
     arms: tuple[Arm, ...]
     injections: Mapping[str, int]
     analysis: TrialAnalysis
-    metrics: Mapping[str, Metrics]
 
     @property
     def design(self) -> str:
@@ -45,8 +42,7 @@ class TrialMaterial(NamedTuple):
 
     def short(self, name: str, subject: str) -> str:
         """An arm, or what is said of arms, without the subject that the section is about."""
-        several = len(self.analysis.subjects) > 1
-        return name.replace(f"{subject}.", "") if several else name
+        return without_subject(name, subject)
 
     def shortened(self, effect: Effect, subject: str) -> Effect:
         """An effect whose name leaves its subject out."""
@@ -54,8 +50,8 @@ class TrialMaterial(NamedTuple):
 
     def of(self, subject: SubjectResult) -> dict[str, Metrics]:
         """The metrics of one subject's arms, by their short names."""
-        found = ((arm.arm, self.metrics.get(arm.arm)) for arm in subject.arms)
-        return {self.short(name, subject.subject): one for name, one in found if one is not None}
+        found = ((self.short(arm.arm, subject.subject), arm.metrics) for arm in subject.arms)
+        return {name: metrics for name, metrics in found if metrics is not None}
 
 
 def gather_trial(study: Study, tell: Tell = lambda doing: None) -> TrialMaterial:
@@ -63,10 +59,13 @@ def gather_trial(study: Study, tell: Tell = lambda doing: None) -> TrialMaterial
     refuse_unrun(study)
     tell("checking every hash")
     verification = pipeline.verify(study)
-    tell("measuring")
-    metrics = _by_arm(study)
     tell("analysing")
     analysis = pipeline.analyse_trial(study)
+    if not analysis.sessions:
+        raise InputError(
+            f"{study.path} has no whole session yet, so there is nothing to report; "
+            f"go on with `chimera run {study.path}`"
+        )
     with study.archive() as archive:
         arms = flow(archive)
         injections = {row["condition"]: row["n"] for row in archive.rows(_INJECTIONS)}
@@ -78,7 +77,6 @@ def gather_trial(study: Study, tell: Tell = lambda doing: None) -> TrialMaterial
         arms=arms,
         injections=injections,
         analysis=analysis,
-        metrics=metrics,
     )
 
 
@@ -86,15 +84,3 @@ _INJECTIONS = """
     SELECT t.condition, count(*) AS n FROM events e JOIN trajectories t ON t.id = e.trajectory
     GROUP BY t.condition
 """
-
-
-def _by_arm(study: Study) -> dict[str, Metrics]:
-    log = StudyTrials(study)
-    rows = list(log.read())
-    if not rows:
-        raise InputError(
-            f"{study.path} holds no scored trial yet, so there is nothing to report; "
-            f"go on with `chimera run {study.path}`"
-        )
-    table = table_of(rows, AnswerScale(), source=str(study.path))
-    return {name: measure(group, log.weights) for name, group in table.groups("arm").items()}

@@ -6,7 +6,6 @@ from chimeralab.report.methods_text import Methods
 from chimeralab.report.numbers import counted
 from chimeralab.report.references import References
 from chimeralab.report.trial_material import TrialMaterial
-from chimeralab.sandbox.script import Arm
 from chimeralab.version import __version__
 
 DOES = {
@@ -64,13 +63,9 @@ def _stress(material: TrialMaterial) -> Iterator[str]:
         yield f"Stressors were {', '.join(DOES.get(name, name) for name in names)}."
     if any(arm.sham for arm in arms):
         yield "A sham arm got neutral text of equal length in the same places."
-    against = dict.fromkeys(_countermeasure(arm) for arm in arms if arm.countermeasure is not None)
+    against = dict.fromkeys(arm.against for arm in arms if arm.against)
     if against:
         yield f"Countermeasures were {', '.join(against)}, each compared with its bare arm."
-
-
-def _countermeasure(arm: Arm) -> str:
-    return type(arm.countermeasure).__name__.lower()
 
 
 def _measurement(material: TrialMaterial, references: References) -> Iterator[str]:
@@ -101,8 +96,9 @@ def _statistics(material: TrialMaterial, references: References) -> Iterator[str
     cite = references.cite
     yield (
         "Before any effect, we checked that the control is at least ten points better than "
-        "guessing, that no more than 20 % of the replies can't be read, and that each stressor "
-        "arrived; where this fails no effect is printed."
+        "guessing, that no more than 20 % of the answers can't be read, and that each stressor "
+        "arrived and was noticed; where this fails no effect is printed. Sessions that were cut "
+        "short are left out."
     )
     yield (
         "Differences are taken within scenarios; intervals resample whole scenarios "

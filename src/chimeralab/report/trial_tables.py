@@ -6,8 +6,8 @@ from typing import Any
 
 from chimeralab.analysis.trial import ArmResult, SubjectResult
 from chimeralab.analysis.trial_effects import Effect, is_aimed
-from chimeralab.analysis.trial_sessions import Estimated
-from chimeralab.report.numbers import difference, estimate, number, p_value
+from chimeralab.analysis.trial_sessions import METRIC_NAMES, Estimated, LagPoint
+from chimeralab.report.numbers import SHARE, difference, estimate, number, p_value
 from chimeralab.report.table import Dash, Shown, Table, known, table
 from chimeralab.report.trial_material import TrialMaterial
 from chimeralab.report.trial_words import FAMILIES, INDEX, unit_of
@@ -72,7 +72,7 @@ def _listed(settings: Mapping[str, Any]) -> str:
 
 
 def _measure(arm: Arm) -> str:
-    return "none" if arm.countermeasure is None else type(arm.countermeasure).__name__.lower()
+    return arm.against or "none"
 
 
 def checks_table(subject: SubjectResult, material: TrialMaterial) -> Table:
@@ -93,13 +93,14 @@ def checks_table(subject: SubjectResult, material: TrialMaterial) -> Table:
 
 def measures_table(subject: SubjectResult, material: TrialMaterial) -> Table:
     """Every measure that any arm has, arm by arm, with intervals over scenarios."""
-    names = [m for m in subject.arms[0].measures if any(_has(arm, m) for arm in subject.arms)]
+    own = (name for name in subject.arms[0].measures if name not in METRIC_NAMES)
+    names = [name for name in own if any(_has(arm, name) for arm in subject.arms)]
     rows = [
         [
             material.short(arm.arm, subject.subject),
             f"{arm.trials:,}",
             *(_value(arm.measures[name], name) for name in names),
-            _correction(arm),
+            f"{arm.corrections_censored:,}",
         ]
         for arm in subject.arms
     ]
@@ -107,7 +108,7 @@ def measures_table(subject: SubjectResult, material: TrialMaterial) -> Table:
         "arm",
         "trials",
         *(unit_of(name).name for name in names),
-        "pieces of evidence needed",
+        "beliefs never mended",
     )
     raw = [row for arm in subject.arms for row in _raw_measures(subject.subject, arm)]
     return table(f"{subject.subject}_measures", headings, rows, raw)
@@ -121,27 +122,16 @@ def _value(found: Estimated, name: str) -> Shown:
     return known(estimate(found.value, found.interval, unit_of(name)), found.value, NO_OCCASION)
 
 
-def _correction(arm: ArmResult) -> Shown:
-    """The restricted mean until a wrong belief is mended, and how many never were."""
-    if arm.trials_to_correction is None:
-        return Dash("no wrong belief was held before the evidence")
-    never = f", {arm.corrections_censored} never" if arm.corrections_censored else ""
-    return f"{number(arm.trials_to_correction, 1)}{never}"
-
-
 def _raw_measures(subject: str, arm: ArmResult) -> Iterator[dict[str, Any]]:
     about = {"subject": subject, "arm": arm.arm, "cell": arm.cell, "dose": arm.dose}
     for name, found in arm.measures.items():
-        low, high = found.interval or (None, None)
-        yield {
-            **about, "measure": name, "value": found.value, "low": low, "high": high,
-            "occasions": found.occasions,
-        }  # fmt: skip
-    for point in arm.recall_by_lag:
-        yield {
-            **about, "measure": f"recall at lag {point.lag}", "value": point.value,
-            "low": None, "high": None, "occasions": point.occasions,
-        }  # fmt: skip
+        yield {**about, "measure": name, **_bounded(found._asdict())}
+
+
+def _bounded(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose interval is two columns."""
+    low, high = row.pop("interval") or (None, None)
+    return {**row, "low": low, "high": high}
 
 
 def lag_table(subject: SubjectResult, material: TrialMaterial) -> Table | None:
@@ -154,15 +144,16 @@ def lag_table(subject: SubjectResult, material: TrialMaterial) -> Table | None:
         points = {point.lag: point for point in arm.recall_by_lag}
         cells = [_lag_cell(points.get(lag)) for lag in lags]
         rows.append([material.short(arm.arm, subject.subject), *cells])
-        raw += [{"arm": arm.arm, **point._asdict()} for point in arm.recall_by_lag]
+        raw += [{"arm": arm.arm, **_bounded(point._asdict())} for point in arm.recall_by_lag]
     headings = ("arm", *(f"{lag} ago" for lag in lags))
     return table(f"{subject.subject}_recall_by_lag", headings, rows, raw)
 
 
-def _lag_cell(point: Any) -> Shown:
+def _lag_cell(point: LagPoint | None) -> Shown:
     if point is None:
         return Dash("nothing told so long ago was asked for")
-    return f"{number(point.value, 0, 100)} % of {point.occasions}"
+    shown = estimate(point.value, point.interval, SHARE._replace(digits=0))
+    return f"{shown}, {point.occasions} asked"
 
 
 def parts_table(subject: SubjectResult, material: TrialMaterial) -> Table:
@@ -223,8 +214,6 @@ def _effect(effect: Effect) -> Sequence[Shown]:
 
 
 def _raw_effect(effect: Effect) -> dict[str, Any]:
-    low, high = effect.interval or (None, None)
-    row = effect.as_dict()
-    row.pop("interval")
     weights = " ".join(f"{arm}:{weight:g}" for arm, weight in effect.weights.items())
-    return {**row, "weights": weights, "low": low, "high": high}
+    about = " ".join(effect.about)
+    return _bounded({**effect.as_dict(), "weights": weights, "about": about})

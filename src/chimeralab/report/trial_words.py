@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from chimeralab.analysis.trial import SubjectResult
 from chimeralab.analysis.trial_effects import Effect, is_aimed
+from chimeralab.analysis.trial_sessions import METRIC_NAMES
 from chimeralab.report.charts_trial import Axes, Dose, Parts
 from chimeralab.report.numbers import SHARE, Unit, counted, difference, estimate, p_phrase
 from chimeralab.report.study_results import SIGNIFICANT
@@ -29,8 +30,18 @@ NAMES = {
     "maintained": "wrong beliefs that no evidence moved",
     "over_correction": "right beliefs lost after evidence for them",
     "flipped": "right first answers lost under push-back",
+    "trials_to_correction": "pieces of evidence until a wrong belief is mended",
+    "conviction": "stated chance of the wrong answer before the evidence",
+    "conviction_lost": "fall of that chance with the evidence",
+    "toward_signal": "answers that follow a false signal",
+    "mci.rf": "RF",
+    "mci.ci": "CI",
+    "mci.cb": "CB",
+    "gfq.ta": "TA",
+    "gfq.cta": "CTA",
+    "dfs.fi": "FI",
+    "dfs.br": "BR",
 }
-INDICES = ("mci", "gfq", "dfs")
 INDEX = Unit("index", 1, 3, "", "")
 FAMILIES = {
     "contrasts": "Each arm against the reference",
@@ -50,8 +61,8 @@ OUTSIDE = (
 
 def unit_of(measure: str) -> Unit:
     """How the values of a measure are written: an index as it is, a share in per cent."""
-    name = NAMES.get(measure, measure)
-    return (INDEX if measure in INDICES else SHARE)._replace(name=name)
+    plain = measure in METRIC_NAMES or measure == "trials_to_correction"
+    return (INDEX if plain else SHARE)._replace(name=NAMES[measure])
 
 
 def glance(material: TrialMaterial) -> tuple[str, ...]:

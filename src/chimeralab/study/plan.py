@@ -79,6 +79,7 @@ class Plan(Record):
         """The parts that are loaded from code outside this package."""
         parts = [self.detector, *(subject.part for subject in self.models.values())]
         parts += [c.countermeasure for c in self.conditions.values() if c.countermeasure]
+        parts += self.trial.parts if self.trial else []
         return {part.use: type(part.settings) for part in parts if ":" in part.use}
 
 
@@ -163,7 +164,7 @@ def _toml(path: Path) -> dict[str, Any]:
 def _check_tables(tables: Mapping[str, Any]) -> None:
     of_trial = _kind(tables) == "trial"
     required = trial_plan.REQUIRED if of_trial else REQUIRED
-    known = (*(trial_plan.TABLES if of_trial else TABLES), *EXTRA_TABLES)
+    known = trial_plan.TABLES if of_trial else (*TABLES, *EXTRA_TABLES)
     for name in tables:
         choose(name, known, f"table [{name}]")
     for name in required:

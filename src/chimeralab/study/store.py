@@ -193,7 +193,7 @@ class Store:
             db.execute(query, tuple(cells.values()))
 
     def add_event(self, talk: str, event: Event) -> None:
-        row = (talk, event.turn, event.kind, json.dumps(event.detail, sort_keys=True), _now())
+        row = (talk, event.turn, event.kind, written(event), _now())
         with transaction(self._db, self.path) as db:
             db.execute(
                 "INSERT INTO events (trajectory, turn, kind, detail, at) VALUES (?, ?, ?, ?, ?)",
@@ -227,6 +227,11 @@ class Store:
     def _row(self, query: str, *values: Any) -> Any:
         with plainly(self.path):
             return self._db.execute(query, values).fetchone()
+
+
+def written(event: Event) -> str:
+    """The detail of an event as it is stored."""
+    return json.dumps(event.detail, sort_keys=True)
 
 
 def _close_attempt(db: sqlite3.Connection, attempt: int, answer: Answer) -> None:

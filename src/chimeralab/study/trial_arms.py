@@ -110,12 +110,12 @@ def _named(tables: Any, stress: Stress, folder: Path) -> Iterator[tuple[str, Arm
         read = read_record(ArmTable, table, place)
         if name in (CONTROL, SHAM):
             raise InputError(f"{place} can't be set: every trial has this arm by itself")
-        against = None
+        arm = stress.arm(read.stressors, f"{place} stressors", dose=read.dose, sham=read.sham)
         if read.countermeasure is not None:
             where = f"{place} countermeasure"
-            against = read_part(COUNTERMEASURES, read.countermeasure, where, folder).settings
-        arm = stress.arm(read.stressors, f"{place} stressors", dose=read.dose, sham=read.sham)
-        yield name, replace(arm, countermeasure=against)
+            part = read_part(COUNTERMEASURES, read.countermeasure, where, folder)
+            arm = replace(arm, countermeasure=part.settings, against=part.use)
+        yield name, arm
 
 
 def _measured(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
@@ -125,4 +125,5 @@ def _measured(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
         bare = AGAINST[name]
         arm = stress.arm({bare: {}}, "[trial] measures")
         yield bare, arm
-        yield f"{bare}-with-{name}", replace(arm, countermeasure=COUNTERMEASURES[name]())
+        part = COUNTERMEASURES[name]()
+        yield f"{bare}-with-{name}", replace(arm, countermeasure=part, against=name)

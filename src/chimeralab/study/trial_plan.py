@@ -40,6 +40,15 @@ class TrialPlan(Record):
     weights: MetricWeights
     courses: tuple[Course, ...]
 
+    @property
+    def parts(self) -> list[Part]:
+        """The scenarios and countermeasures, which may come from outside this package."""
+        arms = self.arms.values()
+        return [
+            self.scenarios,
+            *(Part(arm.against, arm.countermeasure) for arm in arms if arm.against),
+        ]
+
     def script(self, condition: str, scenario: str, seed: int) -> Script:
         """The session of one condition and scenario; the seed decides where events fall."""
         course = next(course for course in self.courses if course.id == scenario)

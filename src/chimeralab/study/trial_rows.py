@@ -5,6 +5,7 @@ from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
 
+from chimeralab.analysis.trial import LeftOut
 from chimeralab.errors import InputError
 from chimeralab.sandbox.scored import Place, Placed, Scored, trials_of
 from chimeralab.sandbox.trial_logs import Numbered
@@ -28,14 +29,32 @@ def trial_plan(study: Study) -> TrialPlan:
     return plan
 
 
-def stored_trials(study: Study) -> Iterator[Placed]:
-    """Every scored trial of every session, finished or not, in the order of the plan."""
+def stored_trials(study: Study, *, whole: bool = False) -> Iterator[Placed]:
+    """Every scored trial in the order of the plan; of `whole` sessions only, if asked for."""
     arms = trial_plan(study).arms
     with study.archive() as archive:
         for row in archive.rows(_ROWS):
+            if whole and row["outcome"] != "completed":
+                continue
             dose = arms[row["condition"]].dose
             where = (row["trajectory"], row["condition"], row["prompt"], row["repeat"], dose)
             yield Placed(Place(*where), scored_of(row))
+
+
+def left_out(study: Study) -> tuple[LeftOut, ...]:
+    """The sessions that were begun and are not whole, by arm and by what became of them."""
+    with study.archive() as archive:
+        return tuple(
+            LeftOut(row["condition"], row["reason"], row["n"]) for row in archive.rows(_CUT)
+        )
+
+
+_CUT = """
+    SELECT condition, coalesce(outcome, 'not finished') AS reason, count(*) AS n FROM trajectories c
+    WHERE coalesce(outcome, '') != 'completed'
+    AND EXISTS (SELECT 1 FROM attempts a WHERE a.trajectory = c.id)
+    GROUP BY condition, reason ORDER BY min(c.position)
+"""
 
 
 def scored_of(row: Row) -> Scored:

@@ -1,13 +1,16 @@
-"""Are the stored trials what their answers make of them? Every row is scored anew."""
+"""Are the stored trials what their answers make of them? Rows and events are made anew."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from chimeralab.sandbox.scored import Scored, score
+from chimeralab.runner.journal import events_of
+from chimeralab.sandbox.scene import Scene
+from chimeralab.sandbox.scored import score
 from chimeralab.sandbox.scoring import Scorer
 from chimeralab.sandbox.script import Script
 from chimeralab.study.archive import Archive
 from chimeralab.study.folder import Study
+from chimeralab.study.store import written
 from chimeralab.study.trial_rows import scored_of
 
 
@@ -33,11 +36,26 @@ def _session(session: str, script: Script, archive: Archive) -> Iterator[Misscor
     if ended and len(stored) != len(answers):
         yield Misscored(session, f"has {len(answers)} answers and {len(stored)} trials")
     for trial, row in stored.items():
-        if trial > len(answers) or row != _anew(session, script, trial, answers, archive):
+        if trial > len(answers):
+            yield Misscored(session, f"trial {trial} has no answer")
+            continue
+        probed = _probed(archive, session, trial)
+        if row != score(script, trial, answers, probed, Scorer()):
             yield Misscored(session, f"trial {trial} is not what its answers make of it")
+        scene = script.scene(trial, answers, probed.get("alone"))
+        if _recorded(archive, session, trial) != _done(scene):
+            yield Misscored(session, f"trial {trial}: its events are not what was done to it")
 
 
-def _anew(session: str, script: Script, trial: int, answers: list[str], archive: Archive) -> Scored:
+def _probed(archive: Archive, session: str, trial: int) -> dict[str, str]:
     query = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
-    probed = {row["probe"]: row["text"] for row in archive.rows(query, session, trial)}
-    return score(script, trial, answers, probed, Scorer())
+    return {row["probe"]: row["text"] for row in archive.rows(query, session, trial)}
+
+
+def _recorded(archive: Archive, session: str, trial: int) -> list[tuple[str, str]]:
+    query = "SELECT kind, detail FROM events WHERE trajectory = ? AND turn = ?"
+    return sorted((row["kind"], row["detail"]) for row in archive.rows(query, session, trial))
+
+
+def _done(scene: Scene) -> list[tuple[str, str]]:
+    return sorted((event.kind, written(event)) for event in events_of(scene))

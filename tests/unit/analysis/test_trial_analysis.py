@@ -7,7 +7,14 @@ import pytest
 
 from chimeralab.analysis import trial_measures as measures
 from chimeralab.analysis.trial import Design, Resampling, analyse_trial
-from chimeralab.analysis.trial_effects import dose_trend, effects, factorial, measures_against
+from chimeralab.analysis.trial_effects import (
+    against,
+    dose_trend,
+    effects,
+    factorial,
+    is_aimed,
+    measures_against,
+)
 from chimeralab.analysis.trial_measures import Tally
 from chimeralab.analysis.trial_sessions import Session, estimated
 from chimeralab.sandbox.countermeasures import Ledger as Notebook
@@ -98,10 +105,48 @@ def test_relations_are_consistent_when_they_follow_from_what_was_said():
     assert measures.relational_consistency([derived]) == Tally(0, 0)
 
 
-def test_continuity_compares_trials_with_and_without_memory():
-    rows = [ROW, ROW, replace(ROW, disturbed=True), replace(ROW, disturbed=True, correct=False)]
-    assert measures.task_continuity(rows) == Tally(-0.5, 1)
-    assert measures.task_continuity(rows[:2]) == Tally(0, 0)
+def test_continuity_compares_an_event_with_as_many_trials_just_before_it():
+    gone, wrong = replace(ROW, disturbed=True), replace(ROW, correct=False)
+    first = [ROW, ROW, gone, replace(gone, correct=False)]
+    assert measures.task_continuity(first) == Tally(-0.5, 1)
+    assert measures.task_continuity([wrong, wrong, *first]) == Tally(-0.5, 1)
+    assert measures.task_continuity([*first, wrong, gone]) == Tally(0.5, 2)
+    assert measures.task_continuity(first[:2]) == Tally(0, 0)
+    assert measures.task_continuity([gone]) == Tally(0, 0)
+
+
+def test_a_reply_that_cannot_be_read_is_neither_a_correction_nor_its_opposite():
+    lost = {"response": None, "correct": None}
+    held, *tested = belief("a", "a", "a")
+    assert measures.over_correction([held, tested[0], replace(tested[1], **lost)]) == Tally(0, 0)
+    held, *tested = belief("b", "b", "b")
+    assert measures.maintained([held, tested[0], replace(tested[1], **lost)]) == Tally(1, 1)
+    assert measures.maintained([held, *(replace(row, **lost) for row in tested)]) == Tally(0, 0)
+
+
+def test_a_belief_never_mended_counts_all_the_evidence_it_was_shown():
+    rows = [*belief("b", "a", "a", item="soon"), *belief("b", "b", "b", item="never")]
+    assert measures.trials_to_correction(rows) == Tally(3, 2)
+
+
+def test_conviction_is_what_is_stated_of_the_wrong_answer():
+    held, first, last = belief("b", "b", "a")
+    rows = [replace(held, belief=0.9), first, replace(last, belief=0.2)]
+    assert measures.conviction(rows) == Tally(0.9, 1)
+    assert measures.conviction_lost(rows) == Tally(pytest.approx(0.7), 1)
+    assert measures.conviction_lost([held, first, last]) == Tally(0, 0)
+
+
+def test_only_answers_that_were_pushed_can_follow_a_signal():
+    pushed = replace(ROW, bias=True, signal="b")
+    rows = [replace(pushed, response="b"), pushed, replace(ROW, response="b", signal="b")]
+    assert measures.toward_signal(rows) == Tally(1, 2)
+
+
+def test_answers_and_what_is_asked_aside_are_counted_apart():
+    rows = [ROW, replace(ROW, unread=1), replace(ROW, response=None, correct=None, unread=2)]
+    assert measures.unread(rows) == Tally(1, 3)
+    assert measures.unread_aside(rows) == Tally(2, 3)
 
 
 def factorial_arms() -> dict[str, Arm]:
@@ -175,20 +220,66 @@ def test_an_effect_without_occasions_is_none_with_a_reason():
     assert "occasion" in found.reason
 
 
+def test_a_difference_without_spread_has_the_p_of_as_many_coins():
+    arms = {"control": Arm({}), "taught": Arm({"infallibility": Infallibility()})}
+    values = {"control": 0.0, "taught": 1.0}
+    places = [(arm, scenario) for arm in arms for scenario in "uvwxyz"]
+    same = [session(arm, scenario, values[arm]) for arm, scenario in places]
+    [found] = effects(same, against(arms, "control"), "accuracy", np.random.default_rng(0), 100)
+    assert (found.estimate, found.p, found.interval) == (1.0, 2 / 2**6, None)
+    null = [session(arm, scenario, 0.5) for arm, scenario in places]
+    [found] = effects(null, against(arms, "control"), "accuracy", np.random.default_rng(0), 100)
+    assert (found.estimate, found.p) == (0.0, None)
+
+
+def test_an_effect_is_aimed_at_what_its_stressors_do_whatever_its_arm_is_called():
+    arms = {"control": Arm({}), "crowd": Arm({"conformity": Conformity()})}
+    [question] = against(arms, "control")
+    assert question.about == ("conformity",)
+    aimed = effects([], [question], "conformity_rate", np.random.default_rng(0), 0)
+    other = effects([], [question], "misled", np.random.default_rng(0), 0)
+    assert (is_aimed(aimed[0]), is_aimed(other[0])) == (True, False)
+
+
+def test_an_arm_and_a_contrast_weigh_scenarios_alike():
+    control = Session(Place("c/x", "control", "x", 1), (), {"accuracy": Tally(9, 10)})
+    sessions = [
+        control,
+        control._replace(place=Place("c/y", "control", "y", 1), tallies={"accuracy": Tally(0, 2)}),
+        session("a", "x", 1.0),
+        session("a", "y", 0.5),
+    ]
+    rng = np.random.default_rng(0)
+    values = {
+        arm: estimated([s for s in sessions if s.place.arm == arm], "accuracy", rng, 0).value
+        for arm in ("control", "a")
+    }
+    arms = {"control": Arm({}), "a": Arm({"amnesia": Amnesia()})}
+    [found] = effects(sessions, against(arms, "control"), "accuracy", rng, 0)
+    assert values["control"] == pytest.approx(0.45)
+    assert found.estimate == pytest.approx(values["a"] - values["control"])
+
+
+def test_scenarios_that_all_say_the_same_have_no_interval():
+    same = [session("a", scenario, 1.0) for scenario in "xyz"]
+    assert estimated(same, "accuracy", np.random.default_rng(0), 100).interval is None
+
+
 def test_an_interval_needs_two_scenarios():
     one = estimated([session("a", "x", 0.5)], "accuracy", np.random.default_rng(0), 100)
     assert (one.value, one.interval) == (0.5, None)
 
 
 @pytest.mark.parametrize(
-    ("correct", "unread", "informative"), [(True, 0, True), (False, 0, False), (True, 1, False)]
+    ("answer", "correct", "informative"),
+    [("a", True, True), ("a", False, False), (None, None, False)],
 )
-def test_effects_are_printed_only_where_a_trial_can_tell_something(correct, unread, informative):
+def test_effects_are_printed_only_where_a_trial_can_tell_something(answer, correct, informative):
     arms = {"control": Arm({}), "amnesia": Arm({"amnesia": Amnesia()})}
     trials = [
         Placed(
             Place(f"{arm}/{scenario}", arm, scenario, 1),
-            replace(ROW, trial=trial, correct=correct, disturbed=arm == "amnesia", unread=unread),
+            replace(ROW, trial=trial, response=answer, correct=correct, disturbed=arm == "amnesia"),
         )
         for arm in arms
         for scenario in ("x", "y", "z")
@@ -223,3 +314,27 @@ def test_an_arm_that_says_nothing_silences_its_own_effects_alone():
     assert known["amnesia − control"].estimate == 0
     assert known["idle − control"].estimate is None
     assert "not informative: idle" in known["idle − control"].reason
+
+
+def test_the_sham_of_the_whole_trial_is_the_reference_before_any_other():
+    arms = {
+        "control": Arm({}),
+        "quiet": Arm({"conformity": Conformity()}, sham=True, cell="010"),
+        "sham": Arm({"conformity": Conformity()}, sham=True, cell="sham"),
+    }
+    trials = [
+        Placed(Place(f"{arm}/{scenario}", arm, scenario, 1), replace(ROW, trial=trial))
+        for arm in arms
+        for scenario in "xyz"
+        for trial in (1, 2)
+    ]
+    for names, reference in (
+        (arms, "sham"),
+        (("control", "quiet"), "quiet"),
+        (("control",), "control"),
+    ):
+        some = {name: arms[name] for name in names}
+        design = Design(some, dict.fromkeys(some, "s"), MetricWeights())
+        chosen = [trial for trial in trials if trial.place.arm in some]
+        [found] = analyse_trial(chosen, design, "here", Resampling(resamples=100)).subjects
+        assert found.reference == reference
