@@ -109,6 +109,17 @@ def test_a_trial_runs_from_its_lock_to_its_analysis(tmp_path, chimera):
     assert "Informative" in page.read_text()
 
 
+def test_an_analysis_takes_its_own_options_and_refuses_those_of_self_play(tmp_path, chimera):
+    study = make_trial(tmp_path / "trial", design='each = ["amnesia"]', number=8)
+    chimera("run", study.path)
+    by_seed = [chimera("analyse", study.path, "--json", "--seed", seed).out for seed in (0, 1, 1)]
+    assert by_seed[0] != by_seed[1] == by_seed[2]
+    for option in (("--level", "0.9"), ("--robustness",), ("--contrast", "a = b")):
+        ran = chimera("analyse", study.path, *option)
+        assert ran.code == 2
+        assert f"{option[0]} is about self-play" in ran.err
+
+
 def test_an_analysis_says_when_the_trial_is_not_at_its_end(tmp_path, chimera):
     study = make_trial(tmp_path / "trial", design='each = ["amnesia"]', number=2)
     chimera("run", study.path)

@@ -70,6 +70,7 @@ def read_trial(tables: Mapping[str, Any], folder: Path) -> Trial:
     for name in table.subjects:
         choose(name, tables["models"], f"model {name!r} in [trial] subjects")
     arms = read_arms(tables, table, folder)
+    _refuse_idle_commitment(arms, table)
     layout = read_record(Layout, tables.get("layout", {}), "[layout]")
     part, scenarios = _scenarios(tables["scenarios"], folder)
     courses = _courses(scenarios, layout, arms, tables)
@@ -137,6 +138,16 @@ def _courses(
 def _rounds(arm: Arm) -> int:
     part = arm.stressors.get("infallibility")
     return part.rounds if isinstance(part, Infallibility) else 0
+
+
+def _refuse_idle_commitment(arms: Mapping[str, Arm], table: TrialTable) -> None:
+    """Without the answer given alone there is nothing to commit to, and the arm would be bare."""
+    committed = next((name for name, arm in arms.items() if arm.against == "commit"), None)
+    if committed and "alone" not in table.probes:
+        raise InputError(
+            f'[trial] probes lack "alone", which the countermeasure of {committed!r} rests on; '
+            "add it, or leave the arm out"
+        )
 
 
 def _refuse_idle(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from chimeralab.errors import InputError
 from chimeralab.study import Study
-from chimeralab.study.lock import LockError
+from chimeralab.study.lock import LockError, make_lock
 
 PLAN = """
 [study]
@@ -147,3 +147,40 @@ def test_a_public_set_that_is_not_there_is_named(tmp_path):
     settings = ("recall = 4\ninference = 2\nnovel = 1\n", "")
     with pytest.raises(InputError, match="nowhere"):
         _ = study(tmp_path, table, settings).plan
+
+
+def with_measure(folder: Path, use: str, code: str = "") -> Study:
+    arm = "[arms.helped]\nstressors = { conformity = {} }"
+    against = f'countermeasure = {{ use = "{use}" }}'
+    made = study(folder, ("[scenarios]", f"{arm}\n{against}\n[scenarios]"))
+    (folder / "own.py").write_text(code)
+    return made
+
+
+def test_the_lock_knows_which_countermeasure_an_arm_has(tmp_path):
+    found = {use: make_lock(with_measure(tmp_path / use, use).plan) for use in ("review", "commit")}
+    assert found["review"].sha256 != found["commit"].sha256
+    assert found["review"].resolved["trial"]["arms"]["helped"]["against"] == "review"
+
+
+def test_the_lock_knows_the_code_of_an_outside_countermeasure(tmp_path):
+    code = (
+        "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Own:\n"
+        "    def apply(self, scene, moment):\n        return scene\n"
+    )
+    one = make_lock(with_measure(tmp_path / "one", "own:Own", code).plan)
+    other = make_lock(with_measure(tmp_path / "other", "own:Own", code + "# changed\n").plan)
+    assert list(one.resolved["outside_code"]) == ["own:Own"]
+    assert one.sha256 != other.sha256
+
+
+def test_a_commitment_needs_the_answer_given_alone(tmp_path):
+    with pytest.raises(InputError, match='probes lack "alone"'):
+        _ = study(
+            tmp_path, ("factorial", 'measures = ["commit"]\nprobes = ["recall"]\nfactorial')
+        ).plan
+
+
+def test_a_table_of_self_play_is_refused_in_a_trial(tmp_path):
+    with pytest.raises(InputError, match=r"unknown table \[outcomes\]"):
+        _ = study(tmp_path, ("[scenarios]", "[outcomes]\nresamples = 500\n[scenarios]")).plan
