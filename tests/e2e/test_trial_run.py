@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -241,6 +242,17 @@ def test_a_trial_that_is_tampered_with_is_found_out(tmp_path):
     assert any("turn 5 lacks the reply to its probe" in line for line in found)
 
 
+@pytest.fixture(scope="module")
+def stressed(tmp_path_factory) -> Study:
+    """A finished trial in which something is done at every turn but the first."""
+    design = 'each = ["amnesia"]\nmeasures = ["ledger"]'
+    always = "[stressors.amnesia]\nfrequency = 1.0\nscope = 1.0\n"
+    folder = tmp_path_factory.mktemp("stressed") / "trial"
+    study = make_trial(folder, design=design, number=1, more=always)
+    run_study(study)
+    return study
+
+
 @pytest.mark.parametrize(
     ("tampering", "trial"),
     [
@@ -261,11 +273,8 @@ def test_a_trial_that_is_tampered_with_is_found_out(tmp_path):
         ),
     ],
 )
-def test_an_event_that_is_tampered_with_is_found_out(tmp_path, tampering, trial):
-    design = 'each = ["amnesia"]\nmeasures = ["ledger"]'
-    always = "[stressors.amnesia]\nfrequency = 1.0\nscope = 1.0\n"
-    study = make_trial(tmp_path / "trial", design=design, number=1, more=always)
-    run_study(study)
+def test_an_event_that_is_tampered_with_is_found_out(tmp_path, stressed, tampering, trial):
+    study = Study(shutil.copytree(stressed.path, tmp_path / "copy"))
     assert not verify_study(study).findings
     with sqlite3.connect(study.store_path) as db:
         db.execute(tampering)

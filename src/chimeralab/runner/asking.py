@@ -72,17 +72,14 @@ async def _attempt(
     request = Request(messages, ask.sampling, seed, talk.id, ask.turn, probe, key)
     attempt = room.journal.open_attempt(ask.model, request)
     answer = await _answer(ask.model, request, room, attempt)
-    reply = answer.reply
-    if reply is None:
-        room.journal.close_attempt(attempt, answer)
-        return _failed(answer)
-    room.brake.spend(answer.cost)
-    lapse = _lapse(reply)
-    if lapse and not _is_recorded(talk, lapse, lapses):
-        reason = answer.reason or _REASONS[lapse]
-        room.journal.close_attempt(attempt, answer._replace(outcome=lapse, reason=reason))
-        return _Lapsed(lapse, lapse, reason)
-    turn = _turn(talk, ask, reply)
+    if answer.reply is not None:
+        room.brake.spend(answer.cost)
+    lapsed = _lapsed(answer)
+    if lapsed and not _is_recorded(talk, ask, lapsed.lapse, lapses):
+        closed = answer._replace(outcome=lapsed.kind, reason=lapsed.reason)
+        room.journal.close_attempt(attempt, closed)
+        return lapsed
+    turn = _turn(talk, ask, answer.reply)
     if ask.probe:
         room.journal.add_probe(attempt, talk.id, ask.probe, turn, answer)
     else:
@@ -124,25 +121,31 @@ _REASONS: dict[Lapse, str] = {
 }
 
 
-def _lapse(reply: Reply) -> Lapse | None:
-    if reply.finish == "refusal":
-        return "refusal"
-    return None if reply.text.strip() else "empty"
+def _lapsed(answer: Answer) -> _Lapsed | None:
+    reply = answer.reply
+    if reply is None:
+        lapse: Lapse = "overflow" if answer.outcome == "overflow" else "failure"
+        return _Lapsed(lapse, answer.outcome, answer.reason or answer.outcome)
+    if reply.finish != "refusal" and reply.text.strip():
+        return None
+    lapse = "refusal" if reply.finish == "refusal" else "empty"
+    return _Lapsed(lapse, lapse, answer.reason or _REASONS[lapse])
 
 
-def _is_recorded(talk: Talk, lapse: Lapse, lapses: Counter[str]) -> bool:
+def _is_recorded(talk: Talk, ask: Ask, lapse: Lapse, lapses: Counter[str]) -> bool:
+    """Measuring must change nothing: a probe without a reply is kept as unread, and ends nothing.
+
+    A model that fails is another matter, since it would not answer the next question either.
+    """
     rule = talk.rules.rule(lapse)
-    return rule.then == "record" and lapses[lapse] >= rule.retries
+    kept = rule.then == "record" or (ask.probe is not None and lapse != "failure")
+    return kept and lapses[lapse] >= rule.retries
 
 
-def _failed(answer: Answer) -> _Lapsed:
-    lapse: Lapse = "overflow" if answer.outcome == "overflow" else "failure"
-    return _Lapsed(lapse, answer.outcome, answer.reason or answer.outcome)
-
-
-def _turn(talk: Talk, ask: Ask, reply: Reply) -> Said:
+def _turn(talk: Talk, ask: Ask, reply: Reply | None) -> Said:
     speaker = talk.speakers[ask.slot].name
-    return Said(ask.turn, speaker, ask.model, reply.text, reply.finish)
+    text, finish = (reply.text, reply.finish) if reply else ("", "other")
+    return Said(ask.turn, speaker, ask.model, text, finish)
 
 
 async def _pause_before_retry(result: _Lapsed, lapses: Counter[str], room: Room) -> None:

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from chimeralab.runner.asking import Ended, Stored, ask_turn
 from chimeralab.runner.countermeasures import Ask
-from chimeralab.runner.journal import Event, Intervened, TrialScored
+from chimeralab.runner.journal import Intervened, TrialScored, events_of
 from chimeralab.runner.room import Room
 from chimeralab.runner.talk import Said, Talk
 from chimeralab.sandbox.hooks import Observed
@@ -24,6 +23,9 @@ class Examination:
         self._talk = talk
         self._room = room
         self._scorer = Scorer()
+        # An earlier run may have broken off between an event and its question.
+        earlier = room.journal.events(talk.id) if talk.script else ()
+        self._recorded = {(event.turn, event.kind) for event in earlier}
 
     async def ask(self, ask: Ask, said: Sequence[Said]) -> Stored | Ended:
         """Ask for the next turn, after what has to be asked aside before it."""
@@ -59,18 +61,12 @@ class Examination:
         return result if isinstance(result, Ended) else None
 
     def _step_in(self, script: Script, ask: Ask, said: Sequence[Said]) -> None:
-        """Put on record what the subject is about to be shown, once for each stressor."""
-        journal, talk = self._room.journal, self._talk.id
-        known = {event.kind for event in journal.events(talk) if event.turn == ask.turn}
+        """Put on record what the subject is about to be shown, once for whoever did it."""
         scene = script.scene(ask.turn, [turn.text for turn in said], ask.aside.get("alone"))
-        by_stressor: dict[str, list[dict[str, Any]]] = {}
-        for injection in scene.injections:
-            detail = injection.as_dict()
-            by_stressor.setdefault(detail.pop("stressor"), []).append(detail)
-        for stressor in by_stressor.keys() - known:
-            event = Event(ask.turn, stressor, {"injections": by_stressor[stressor]})
-            journal.add_event(talk, event)
-            self._room.publish(Intervened(talk, event))
+        for event in events_of(scene):
+            if (event.turn, event.kind) not in self._recorded:
+                self._room.journal.add_event(self._talk.id, event)
+                self._room.publish(Intervened(self._talk.id, event))
 
     def _score(self, script: Script, turn: int, said: Sequence[Said]) -> None:
         talk, journal = self._talk, self._room.journal

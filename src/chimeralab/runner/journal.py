@@ -8,6 +8,7 @@ from chimeralab.models.seam import Reply, Request
 from chimeralab.records import Record
 from chimeralab.runner.talk import Said, Talk
 from chimeralab.sandbox.hooks import Observed
+from chimeralab.sandbox.scene import Scene
 from chimeralab.sandbox.scored import Place, Scored
 
 
@@ -18,6 +19,19 @@ class Event(Record):
     turn: int
     kind: str
     detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+def events_of(scene: Scene) -> list[Event]:
+    """What was done to a scene, one event for each stressor or countermeasure that did something.
+
+    Verification makes them anew: whatever is put on record hangs on the scene alone.
+    """
+    done: dict[str, list[dict[str, Any]]] = {}
+    for injection in scene.injections:
+        detail = injection.as_dict()
+        done.setdefault(detail.pop("stressor"), []).append(detail)
+    turn = scene.present.turn
+    return [Event(turn, name, {"injections": details}) for name, details in done.items()]
 
 
 class Answer(NamedTuple):

@@ -40,7 +40,9 @@ class Lookout:
         slot = self._talk.slot(turn)
         speaker = self._talk.speakers[slot]
         ask = Ask(turn, slot, len(self._talk.speakers), speaker.model, speaker.sampling)
-        for event in self._room.journal.events(self._talk.id):
+        # A script has its own say in what is shown, and its many events change nothing here.
+        events = () if self._talk.script else self._room.journal.events(self._talk.id)
+        for event in events:
             ask = self._after(event, ask)
         return ask
 

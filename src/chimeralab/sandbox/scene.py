@@ -1,7 +1,7 @@
 """What a subject has before it at one turn: the past as it is shown, and the present question."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from chimeralab.models.seam import Message
 from chimeralab.records import Record
@@ -68,15 +68,6 @@ class Scene(Record):
     past: tuple[Exchange, ...]
     present: Exchange
     injections: tuple[Injection, ...] = ()
-
-    @property
-    def record(self) -> dict[str, list[dict[str, Any]]]:
-        """What was done, under the name of who did it, in the order in which it was done."""
-        found: dict[str, list[dict[str, Any]]] = {}
-        for injection in self.injections:
-            detail = injection.as_dict()
-            found.setdefault(detail.pop("stressor"), []).append(detail)
-        return found
 
     def saying(self, name: str, line: Line) -> "Scene":
         """The scene with one more line in the present, on record under a name."""

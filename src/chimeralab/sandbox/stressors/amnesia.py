@@ -71,7 +71,9 @@ def _new_values(hit: Iterable[Exchange], moment: Moment) -> dict[str, str]:
     values: dict[str, str] = {}
     for relation in dict.fromkeys(fact.relation for fact in facts):
         alike = [fact for fact in facts if fact.relation == relation]
-        values |= _borrowed(alike, moment.course, chance) | swapped_values(alike, *chance)
+        swapped = swapped_values(alike, *chance)
+        left = [fact for fact in alike if fact.id not in swapped]
+        values |= swapped | _borrowed(left, moment.course, chance)
     return values
 
 

@@ -1,0 +1,110 @@
+"""One subject under a script: measuring ends nothing, and what was done is read once."""
+
+import asyncio
+
+import pytest
+
+from chimeralab.models.seam import ModelFailure, Reply, Sampling
+from chimeralab.runner import Prompt, Rules, Speaker, Talk
+from chimeralab.runner.converse import converse
+from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.probes import PROBES
+from chimeralab.sandbox.scenarios import Ledger
+from chimeralab.sandbox.script import Arm, Script
+from chimeralab.sandbox.stressors import Amnesia, Conformity
+
+COURSE = Layout(beliefs=0).lay_out(Ledger(recall=4, inference=0, novel=0).make(3), 0, seed=2)
+TURNS = len(COURSE.steps)
+NO_REPLY = {
+    "empty": "",
+    "refusal": Reply("I won't say.", "refusal"),
+    "refused": ModelFailure("refused", "blocked"),
+    "overflow": ModelFailure("overflow", "too long"),
+}
+RULES = ("stop", "retry 2 then stop")
+
+
+def examined(stressors=None, **rules) -> Talk:
+    script = Script(COURSE, Arm(stressors or {"conformity": Conformity()}), 11, PROBES)
+    speaker = Speaker("s", "m", Sampling(max_tokens=20))
+    rule = Rules(turns=TURNS, **rules)
+    return Talk("arm", Prompt(COURSE.id, ""), 1, (speaker,), rule, 7, script=script)
+
+
+def silent_about(probe, answer):
+    def reply(request):
+        if request.probe == probe:
+            return answer
+        return "0.5" if request.probe == "confidence" else request.key["truth"]
+
+    return reply
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("probe", ["alone", "confidence", "noticed"])
+@pytest.mark.parametrize("answer", NO_REPLY)
+def test_a_probe_without_a_reply_is_unread_and_the_session_goes_on(stage, rule, probe, answer):
+    talk = examined(on_empty=rule, on_refusal=rule, on_overflow=rule)
+    held = stage(talk, silent_about(probe, NO_REPLY[answer]))
+    assert asyncio.run(converse(talk, held.room)).outcome == "completed"
+    asked = held.counts(f"SELECT turn FROM probes WHERE probe = '{probe}'")
+    assert asked
+    unread = held.counts("SELECT trial, unread FROM trials WHERE unread")
+    assert unread == [(turn, 1) for (turn,) in asked]
+
+
+def test_a_probe_is_asked_again_as_often_as_the_rule_says(stage):
+    talk = examined(on_overflow="retry 2 then stop")
+    held = stage(talk, silent_about("noticed", NO_REPLY["overflow"]))
+    asyncio.run(converse(talk, held.room))
+    tries = held.counts("SELECT outcome FROM attempts WHERE probe = 'noticed'")
+    assert tries == [("overflow",)] * 3
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_an_answer_that_is_empty_ends_the_session_as_the_rule_says(stage, rule):
+    talk = examined(on_empty=rule)
+    held = stage(talk, silent_about("", ""))
+    assert asyncio.run(converse(talk, held.room)).outcome == "empty"
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule", "outcome"),
+    [
+        ("connection", "stop", "failed"),
+        ("connection", "pause", "paused"),
+        ("auth", "stop", "paused"),
+    ],
+)
+def test_a_model_that_fails_ends_the_session_at_a_probe_too(stage, kind, rule, outcome):
+    talk = examined(on_failure=rule)
+    held = stage(talk, silent_about("confidence", ModelFailure(kind, "no")))
+    assert asyncio.run(converse(talk, held.room)).outcome == outcome
+
+
+def test_the_events_of_a_session_are_read_once(stage, monkeypatch):
+    talk = examined({"amnesia": Amnesia(frequency=1), "conformity": Conformity()})
+    held = stage(talk, lambda request: request.key["truth"])
+    reads = []
+    read = held.store.events
+    monkeypatch.setattr(held.store, "events", lambda talk: reads.append(talk) or read(talk))
+    asyncio.run(converse(talk, held.room))
+    assert len(read(talk.id)) > TURNS
+    assert len(reads) <= 1
+
+
+def test_a_session_taken_up_again_does_not_repeat_its_events(stage):
+    talk = examined(
+        {"amnesia": Amnesia(frequency=1), "conformity": Conformity()}, on_failure="pause"
+    )
+    cut = iter([*range(9)])
+
+    def falls_silent(request):
+        done = next(cut, None) is None
+        return ModelFailure("connection", "cut") if done else request.key["truth"]
+
+    asyncio.run(converse(talk, stage(talk, falls_silent).room))
+    held = stage(talk, lambda request: request.key["truth"])
+    assert asyncio.run(converse(talk, held.room)).outcome == "completed"
+    places = held.counts("SELECT turn, kind FROM events")
+    assert len(places) == len(set(places)) > TURNS
