@@ -43,10 +43,10 @@ FAMILIES = {
 
 def analyse_trial_study(path: Path, options: dict[str, Any]) -> None:
     """Analyse a trial and print it."""
-    study = Study(path)
+    study, how = Study(path), _resampling(options)
     if study.lock is None:
         say("this study was not locked: nothing in it was declared before the runs")
-    result = pipeline.analyse_trial(study, _resampling(options))
+    result = pipeline.analyse_trial(study, how)
     if options["json"]:
         lock = study.lock
         click.echo(json_text({**result.as_dict(), "lock": lock.sha256 if lock else None}))
@@ -59,9 +59,7 @@ def _resampling(options: dict[str, Any]) -> Resampling:
     own = ("seed", "resamples", "json")
     foreign = [name for name, value in options.items() if name not in own and value]
     if foreign:
-        raise InputError(
-            f"--{foreign[0]} is for self-play and says nothing of a trial: leave it out"
-        )
+        raise InputError(f"--{foreign[0]} is about self-play, not about a trial; leave it out")
     given = {name: options[name] for name in Resampling._fields if options[name] is not None}
     return Resampling(**given)
 
