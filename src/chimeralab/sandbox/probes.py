@@ -1,14 +1,25 @@
 """Questions asked aside, in a fork of the conversation, so that measuring changes nothing."""
 
-import re
-from functools import lru_cache
 from typing import Literal
 
 from chimeralab.sandbox.course import Step
+from chimeralab.sandbox.reading import read_choice
 from chimeralab.sandbox.scenarios.items import Question
-from chimeralab.sandbox.scoring import chosen_option
+from chimeralab.sandbox.shares import read_share
 from chimeralab.sandbox.stressors.conformity import Source
 from chimeralab.sandbox.stressors.infallibility import Authority
+
+__all__ = [
+    "PROBES",
+    "WHO",
+    "Misleader",
+    "Probe",
+    "probe_text",
+    "probes_of",
+    "question_text",
+    "read_choice",
+    "read_share",
+]
 
 Probe = Literal["alone", "confidence", "belief", "recall", "noticed"]
 PROBES: tuple[Probe, ...] = ("alone", "confidence", "belief", "recall", "noticed")
@@ -28,10 +39,6 @@ WHO: dict[Misleader, str] = {
     "peers": "most of the other participants",
     "authority": "most of the experts of the panel",
 }
-_ANSWER = re.compile(r"answer\s*(?:is|:)\s*(.+)", re.IGNORECASE)
-_NUMBER = re.compile(
-    r"(?<![\w.])(\d+(?:\.\d+)?|\.\d+)\s*(%|percent\b|/\s*10{1,2}\b)?", re.IGNORECASE
-)
 
 
 def probes_of(
@@ -71,30 +78,3 @@ def question_text(question: Question) -> str:
 
 def _choice(asked: str, options: tuple[str, ...]) -> str:
     return f"{asked}\nOptions: {', '.join(options)}\nReply with one of the options only."
-
-
-@lru_cache(4_096)
-def read_choice(text: str, options: tuple[str, ...]) -> str | None:
-    """The option that a reply names, looking first behind a word such as "answer:".
-
-    >>> read_choice("Rome or Paris? My answer: Rome.", ("Paris", "Rome"))
-    'Rome'
-    """
-    stated = _ANSWER.findall(text)
-    chosen = chosen_option(stated[-1], options) if stated else None
-    return chosen_option(text, options) if chosen is None else chosen
-
-
-def read_share(text: str) -> float | None:
-    """A number from 0 to 1 in a reply, also as a percentage; None when it can't be told.
-
-    >>> read_share("About 85 %."), read_share("0.7"), read_share("I am sure"), read_share("7")
-    (0.85, 0.7, None, None)
-    """
-    found = _NUMBER.search(text)
-    if found is None:
-        return None
-    unit = (found[2] or "").replace(" ", "")
-    scale = {"": 1, "/10": 10}.get(unit, 100)
-    share = float(found[1]) / scale
-    return share if 0 <= share <= 1 else None

@@ -1,8 +1,6 @@
 """Is an answer right? By its letters, by its number, and last by its meaning, under guard."""
 
 import math
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -12,18 +10,19 @@ from numpy.typing import NDArray
 
 from chimeralab.records import Record
 from chimeralab.sandbox.contradiction import Conflict, conflict, negation_differs
+from chimeralab.sandbox.mentions import EDGES, normalised
 from chimeralab.sandbox.quantities import quantities
+from chimeralab.sandbox.reading import chosen_option
 from chimeralab.sandbox.trials import Answer, number_in
 
 if TYPE_CHECKING:
     from chimeralab.embedding.tokens import TokenEncoder
 
+__all__ = ["SAME_ABOVE", "Scorer", "Verdict", "chosen_option", "statement_similarity"]
+
 SAME_ABOVE = 0.9
 
 How = Literal["exact", "number", "meaning", "conflict", "different"]
-_EDGES = " \t\r\n.,;:!?\"'“”‘’()[]*`"
-_ARTICLE = re.compile(r"^(?:the|an?)\s+")
-_LETTER = re.compile(r"^\(?([A-Z])\)?(?:[.:)]|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class Scorer:
 
     def similarity(self, one: str, other: str) -> float:
         """How alike two statements are, piece by piece, from 0 to 1; blind to a "not"."""
-        return statement_similarity(*(self._tokens.encode(t.strip(_EDGES)) for t in (one, other)))
+        return statement_similarity(*(self._tokens.encode(t.strip(EDGES)) for t in (one, other)))
 
     @cached_property
     def _tokens(self) -> "TokenEncoder":
@@ -82,32 +81,6 @@ def statement_similarity(one: NDArray[np.float32], other: NDArray[np.float32]) -
     return float(2 * precision * recall / (precision + recall))
 
 
-def chosen_option(answer: str, options: Sequence[str]) -> str | None:
-    """The option that an answer names, by its letter or in words; None when it names not just one.
-
-    >>> chosen_option("Surely Rome!", ["Paris", "Rome"])
-    'Rome'
-    >>> chosen_option("Paris or Rome", ["Paris", "Rome"])
-    """
-    plain = normalised(answer)
-    named = [option for option in options if _names(plain, normalised(option))]
-    longest = [option for option in named if not _inside_another(option, named)]
-    if len(longest) == 1:
-        return None if negation_differs(answer, longest[0]) else longest[0]
-    letter = _LETTER.match(answer.strip())
-    place = ord(letter[1]) - ord("A") if letter and not longest else len(options)
-    return options[place] if place < len(options) else None
-
-
-def normalised(text: str) -> str:
-    """A statement without case, spare blanks, a leading article, and signs around it.
-
-    >>> normalised(' The  Louvre. ')
-    'louvre'
-    """
-    return _ARTICLE.sub("", " ".join(text.casefold().split()).strip(_EDGES))
-
-
 def _by_number(answer: str, truth: str, number: float) -> Verdict:
     """An answer to a question for a number: right when that is the one number it names."""
     if negation_differs(answer, truth):
@@ -116,11 +89,3 @@ def _by_number(answer: str, truth: str, number: float) -> Verdict:
     named = {quantity.value for quantity in quantities(answer)} if stated is None else {stated}
     same = len(named) == 1 and math.isclose(named.pop(), number, rel_tol=1e-9, abs_tol=1e-12)
     return Verdict(same, "number") if same else Verdict(False, "conflict", conflict="number")
-
-
-def _names(plain: str, option: str) -> bool:
-    return bool(option) and re.search(rf"(?<!\w){re.escape(option)}(?!\w)", plain) is not None
-
-
-def _inside_another(option: str, named: Sequence[str]) -> bool:
-    return any(option != other and _names(normalised(other), normalised(option)) for other in named)
