@@ -1,15 +1,18 @@
-"""How much a trial asks of one subject: its sessions are gone through without any answers."""
+"""How much a trial asks of one subject: its sessions are gone through without asking anybody."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from chimeralab.sandbox.probes import probe_text
-from chimeralab.sandbox.script import Script
+from chimeralab.sandbox.scene import Scene
+from chimeralab.sandbox.script import Script, Shown
 
 
 class Asked(NamedTuple):
-    """Calls, and the bytes of all their prompts apart from the subject's own answers."""
+    """Calls, and the bytes of all their prompts apart from the subject's own answers.
+
+    `answers_shown` is how often an answer stands in a prompt, or neutral text of its length.
+    """
 
     calls: int
     prompt_bytes: int
@@ -18,28 +21,34 @@ class Asked(NamedTuple):
 
 def asked_at_most(scripts: Iterable[Script]) -> Asked:
     """Everything that is put to a subject in these sessions."""
-    found = [asked for script in scripts for asked in _turns(_remembering(script))]
+    found = [asked for script in scripts for asked in _turns(script)]
     return Asked(*(sum(column) for column in zip(Asked(0, 0, 0), *found, strict=True)))
 
 
-def _remembering(script: Script) -> Script:
-    """The session without amnesia, which only ever takes away what would have been asked."""
-    arm = script.arm
-    if arm.sham or "amnesia" not in arm.stressors:
-        return script
-    kept = {name: part for name, part in arm.stressors.items() if name != "amnesia"}
-    course, seed, probes = script.course, script.seed, script.probes
-    return Script(course, replace(arm, stressors=kept), seed, probes, script.strength)
-
-
 def _turns(script: Script) -> Iterator[Asked]:
-    unanswered = [""] * len(script.course.steps)
+    # What is said hangs on the answers in one way only: feedback praises the lure and corrects all
+    # else. One of the two is the longer, whoever gives it.
+    silent = [""] * len(script.course.steps)
+    misled = [step.lure or "" for step in script.course.steps]
     for turn, step in enumerate(script.course.steps, start=1):
-        first = next(iter(step.question.options), None)
-        shown = script.asked(turn, unanswered, first)
-        length = sum(len(message.content.encode()) for message in shown.messages)
+        alone = max(step.question.options, key=_size, default=None)
+        shown = [script.asked(turn, answers, alone) for answers in (silent, misled)]
         probes = script.probes_at(turn)
         misleader = script.arm.misleader(script.course, turn)
-        aside = sum(len((probe_text(probe, step, misleader) or "").encode()) for probe in probes)
+        aside = sum(_size(probe_text(probe, step, misleader) or "") for probe in probes)
         calls = 1 + len(probes)
-        yield Asked(calls, calls * length + aside, calls * turn)
+        answers = 1 + len(shown[0].scene.past) + _echoed(script, shown[0].scene)
+        yield Asked(calls, calls * max(map(_put, shown)) + aside, calls * answers)
+
+
+def _echoed(script: Script, scene: Scene) -> int:
+    """The answers whose length the sham of amnesia repeats, with that of their episode."""
+    return sum(each.turn < scene.present.turn for each in scene.injections if script.arm.sham)
+
+
+def _put(shown: Shown) -> int:
+    return sum(_size(message.content) for message in shown.messages if message.role == "user")
+
+
+def _size(text: str) -> int:
+    return len(text.encode())
