@@ -288,7 +288,8 @@ def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(tmp_path
     study = make_trial(tmp_path / "trial", number=1)
     run_study(study)
     with sqlite3.connect(study.store_path) as db:
-        db.execute("ALTER TABLE trials DROP COLUMN noticed")
+        for column in ("noticed", "states", "recall_states", "claim"):
+            db.execute(f"ALTER TABLE trials DROP COLUMN {column}")
         db.execute("PRAGMA user_version = 3")
     with pytest.raises(StoreError, match="older"):
         rows(study)

@@ -96,7 +96,8 @@ def without_subject(text: str, subject: str) -> str:
     return re.sub(rf"(?<![\w.+-]){re.escape(subject)}\.", "", text)
 
 
-class LeftOut(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LeftOut(Record):
     """Sessions that are not whole: how many of which arm, and what became of them."""
 
     arm: str
@@ -191,8 +192,9 @@ def _arm(
     resamples: int,
 ) -> ArmResult:
     arm, own = design.arms[name], [each for each in sessions if each.place.arm == name]
-    trials = columns_of(trial for each in own for trial in trials_of(each.rows, each.place))
-    metrics = measure(trials, design.weights, rng=rng, resamples=resamples) if own else None
+    trials = [trial for each in own for trial in trials_of(each.rows, each.place)]
+    weights = design.weights
+    metrics = measure(columns_of(trials), weights, rng=rng, resamples=resamples) if own else None
     measures = {each: estimated(own, each, rng, resamples) for each in MEASURES}
     if metrics:
         measures |= {each: measured(metrics, each) for each in METRIC_NAMES}

@@ -1,6 +1,6 @@
 """What one session shows of each weakness: hits among the occasions on which there could be one."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -49,30 +49,63 @@ def _events(rows: Rows) -> Iterator[tuple[int, int]]:
 
 
 def narrative_coherence(rows: Rows) -> Tally:
-    """Answers to a question asked before that say the same as the last time."""
-    last: dict[str, str] = {}
+    """Answers about something asked before that say the same as the last time.
+
+    What is asked aside is held against the conversation; it leaves no trace there itself. Answers
+    under evidence may change, and are not held against anything.
+    """
+    said: dict[str, str] = {}
     same = []
     for row in rows:
-        if row.response is None or row.phase == "tested":
-            continue
-        if row.item in last:
-            same.append(row.response == last[row.item])
-        last[row.item] = row.response
+        if row.response is not None and row.phase != "tested":
+            topic, answer = _topic(row.states) or (row.item, row.response)
+            if topic in said:
+                same.append(said[topic] == answer)
+            said[topic] = answer
+        aside = _topic(row.recall_states)
+        if aside and aside[0] in said:
+            same.append(said[aside[0]] == aside[1])
     return _share(same)
 
 
+def _topic(states: str | None) -> tuple[str, str] | None:
+    """What a statement is about, and what it says."""
+    if states is None:
+        return None
+    topic, _, answer = states.rpartition("|")
+    return topic, answer
+
+
 def relational_consistency(rows: Rows) -> Tally:
-    """Converse, transitive and combined questions that are right exactly when their facts were."""
-    known: dict[str, bool] = {}
+    """Converse and transitive questions that are answered as the subject's own answers imply."""
+    superior: dict[str, str] = {}
     agreed = []
     for row in rows:
-        needs = row.needs.split()
-        parts = [known[need] for need in needs if need in known]
-        if row.correct is not None and row.kind != "recall" and len(parts) == len(needs) > 0:
-            agreed.append(row.correct == all(parts))
-        if row.correct is not None and row.kind == "recall" and len(needs) == 1:
-            known[needs[0]] = row.correct
+        if row.claim and row.response is not None:
+            person, above = row.claim.split("|")
+            implied = _implied(person, above, superior, direct=row.kind == "converse")
+            agreed.append(None if implied is None else (row.response == "yes") == implied)
+        for states in (row.states, row.recall_states):
+            person, relation, value = states.split("|") if states else ("", "", "")
+            if relation == "reports to":
+                superior[person] = value
     return _share(agreed)
+
+
+def _implied(person: str, above: str, superior: Mapping[str, str], *, direct: bool) -> bool | None:
+    """Whether somebody reports to somebody by what was said of all links; None where one is open.
+
+    >>> chain = {"Ada": "Bo", "Bo": "Cy"}
+    >>> _implied("Ada", "Cy", chain, direct=False), _implied("Cy", "Ada", chain, direct=False)
+    (True, None)
+    """
+    seen: set[str] = set()
+    while person in superior and person not in seen:
+        seen.add(person)
+        person = superior[person]
+        if direct or person == above:
+            return person == above
+    return False if person in seen else None
 
 
 def recall(rows: Rows) -> Tally:

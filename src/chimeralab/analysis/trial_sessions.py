@@ -2,12 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from chimeralab.analysis.trial_measures import MEASURES, Tally
+from chimeralab.records import Record
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import PARTS, Metrics, MetricWeights, measure
 from chimeralab.sandbox.scored import Place, Placed, Scored, trials_of
@@ -32,7 +34,8 @@ class Session(NamedTuple):
     tallies: dict[str, Tally]
 
 
-class Estimated(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Estimated(Record):
     """A value with an interval from resampled scenarios; None where nothing can be said."""
 
     value: float | None
@@ -40,13 +43,12 @@ class Estimated(NamedTuple):
     occasions: int
 
 
-class LagPoint(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LagPoint(Record):
     """Recall of facts that were told so many trials ago."""
 
     lag: int
-    value: float | None
-    interval: Interval | None
-    occasions: int
+    recall: Estimated
 
 
 def sessions_of(trials: Iterable[Placed], weights: MetricWeights) -> list[Session]:
@@ -133,4 +135,4 @@ def by_lag(
         means = np.array([np.mean(flags) for flags in found.values()], dtype=np.float64)
         point = _mean(means, sum(map(len, found.values())), rng, resamples)
         if point.value is not None:
-            yield LagPoint(lag, *point)
+            yield LagPoint(lag, point)

@@ -22,7 +22,7 @@ from chimeralab.files import json_text
 from chimeralab.stats.intervals import Interval
 from chimeralab.study import Study
 
-# What a table of arms has room for on a narrow terminal, and what it is called there.
+# What measures are called on a narrow terminal, and those that a table of arms has room for.
 SHOWN = {
     "accuracy": "accuracy",
     "mci": "MCI",
@@ -32,7 +32,10 @@ SHOWN = {
     "misled": "misled",
     "belief_update": "updated",
     "conformity_rate": "conformed",
+    "narrative_coherence": "coherence",
+    "relational_consistency": "relations",
 }
+IN_ARMS = tuple(SHOWN)[:8]
 FAMILIES = {
     "contrasts": "against {reference}, within scenarios (p corrected after Holm)",
     "factorial": "main effects and interactions",
@@ -77,8 +80,8 @@ def print_trial(result: TrialAnalysis) -> None:
 
 def _print_size(result: TrialAnalysis) -> None:
     out.print(f"{result.sessions} whole sessions of {result.scenarios} scenarios", style="dim")
-    for arm, reason, count in result.left_out:
-        say(f"left out, since cut short: {arm}, {count:,} ({reason})")
+    for each in result.left_out:
+        say(f"left out, since cut short: {each.arm}, {each.sessions:,} ({each.reason})")
     begun = result.sessions + sum(each.sessions for each in result.left_out)
     if begun < result.planned:
         say(f"{result.planned - begun:,} of {result.planned:,} planned sessions are not begun yet")
@@ -102,7 +105,7 @@ def _print_checks(subject: SubjectResult) -> None:
 
 def _print_arms(subject: SubjectResult) -> None:
     """One row an arm; `--json` holds every measure with its interval."""
-    shown = [name for name in SHOWN if any(_known(arm, name) for arm in subject.arms)]
+    shown = [name for name in IN_ARMS if any(_known(arm, name) for arm in subject.arms)]
     table = _table("arm", *(SHOWN[name] for name in shown))
     for arm in subject.arms:
         cells = (_cell(arm.measures[name]) for name in shown)
@@ -125,7 +128,8 @@ def _print_effects(title: str, effects: tuple[Effect, ...], subject: SubjectResu
         ps = (_p(effect.p), _p(effect.p_holm))
         bounds = _between(effect.interval)
         name = _short(effect.name, subject)
-        table.add_row(name, effect.measure, f"{effect.estimate:+.3f}", bounds, *ps)
+        measure = SHOWN.get(effect.measure, effect.measure)
+        table.add_row(name, measure, f"{effect.estimate:+.3f}", bounds, *ps)
     out.print(table)
 
 

@@ -1,5 +1,6 @@
 """All that the report of a trial is made from, read once."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,6 +12,8 @@ from chimeralab.errors import InputError
 from chimeralab.report.numbers import counted
 from chimeralab.report.study_material import Tell, lock_of, refuse_unrun
 from chimeralab.sandbox.metrics import Metrics
+from chimeralab.sandbox.stressors import STRESSORS
+from chimeralab.sandbox.stressors.sham import NAME as SHAM
 from chimeralab.study import Arm, Lock, Study, flow
 from chimeralab.study.trial_plan import TrialPlan
 from chimeralab.study.trial_rows import trial_plan
@@ -68,7 +71,8 @@ def gather_trial(study: Study, tell: Tell = lambda doing: None) -> TrialMaterial
         )
     with study.archive() as archive:
         arms = flow(archive)
-        injections = {row["condition"]: row["n"] for row in archive.rows(_INJECTIONS)}
+        rows = archive.rows(_INJECTIONS, json.dumps([*STRESSORS, SHAM]))
+        injections = {row["condition"]: row["n"] for row in rows}
     return TrialMaterial(
         study=study,
         plan=trial_plan(study),
@@ -81,6 +85,7 @@ def gather_trial(study: Study, tell: Tell = lambda doing: None) -> TrialMaterial
 
 
 _INJECTIONS = """
-    SELECT t.condition, count(*) AS n FROM events e JOIN trajectories t ON t.id = e.trajectory
-    GROUP BY t.condition
+    SELECT t.condition, count(DISTINCT t.id || ' ' || e.turn) AS n
+    FROM events e JOIN trajectories t ON t.id = e.trajectory
+    WHERE e.kind IN (SELECT value FROM json_each(?)) GROUP BY t.condition
 """

@@ -125,7 +125,7 @@ def _value(found: Estimated, name: str) -> Shown:
 def _raw_measures(subject: str, arm: ArmResult) -> Iterator[dict[str, Any]]:
     about = {"subject": subject, "arm": arm.arm, "cell": arm.cell, "dose": arm.dose}
     for name, found in arm.measures.items():
-        yield {**about, "measure": name, **_bounded(found._asdict())}
+        yield {**about, "measure": name, **_bounded(found.as_dict())}
 
 
 def _bounded(row: dict[str, Any]) -> dict[str, Any]:
@@ -144,7 +144,10 @@ def lag_table(subject: SubjectResult, material: TrialMaterial) -> Table | None:
         points = {point.lag: point for point in arm.recall_by_lag}
         cells = [_lag_cell(points.get(lag)) for lag in lags]
         rows.append([material.short(arm.arm, subject.subject), *cells])
-        raw += [{"arm": arm.arm, **_bounded(point._asdict())} for point in arm.recall_by_lag]
+        raw += [
+            {"arm": arm.arm, "lag": point.lag, **_bounded(point.recall.as_dict())}
+            for point in arm.recall_by_lag
+        ]
     headings = ("arm", *(f"{lag} ago" for lag in lags))
     return table(f"{subject.subject}_recall_by_lag", headings, rows, raw)
 
@@ -152,8 +155,9 @@ def lag_table(subject: SubjectResult, material: TrialMaterial) -> Table | None:
 def _lag_cell(point: LagPoint | None) -> Shown:
     if point is None:
         return Dash("nothing told so long ago was asked for")
-    shown = estimate(point.value, point.interval, SHARE._replace(digits=0))
-    return f"{shown}, {point.occasions} asked"
+    found = point.recall
+    shown = estimate(found.value, found.interval, SHARE._replace(digits=0))
+    return f"{shown}, {found.occasions} asked"
 
 
 def parts_table(subject: SubjectResult, material: TrialMaterial) -> Table:

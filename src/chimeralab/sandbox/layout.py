@@ -21,6 +21,8 @@ RECALL: dict[Relation, str] = {
     "joined in": "In which year did {} join?",
     "reports to": "To whom does {} report directly?",
 }
+# The share of asides that go back to what was asked before, where nothing else is due.
+ASKED_AGAIN = 0.5
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 
@@ -48,7 +50,8 @@ class Layout(Record):
         chance = seed, scenario.id
         steps = self._ordered(scenario, rounds, chance)
         steps = _telling(steps, scenario.facts, self.lag)
-        steps = [self._asked_aside(steps, place, chance) for place in range(len(steps))]
+        for place in range(len(steps)):
+            steps[place] = self._asked_aside(steps, place, chance)
         return Course(scenario.id, scenario.kind, self.opening, tuple(steps), rounds)
 
     def _ordered(self, scenario: Scenario, rounds: int, chance: tuple[int, str]) -> list[Step]:
@@ -77,8 +80,28 @@ class Layout(Record):
         if (place + 1) % self.recall_every or not earlier:
             return steps[place]
         everything = [fact for step in steps for fact in step.told]
-        fact = pick(earlier, *chance, "recall", place)
+        due = _links_due(steps, place)
+        if not due and uniform(*chance, "asked again", place) < ASKED_AGAIN:
+            due = _asked_before(steps, place)
+        preferred = [fact for fact in earlier if fact.id in due]
+        fact = pick(preferred or earlier, *chance, "recall", place)
         return replace(steps[place], recall=recall_question(fact, everything))
+
+
+def _links_due(steps: Sequence[Step], place: int) -> set[str]:
+    """Facts behind later questions about who reports to whom that nobody has asked for yet.
+
+    Whether such an answer agrees with its facts can be told only where these were asked for.
+    """
+    asked = {need for step in steps[:place] if step.recall for need in step.recall.needs}
+    later = (step.question for step in steps[place:] if step.question.claim)
+    return {need for question in later for need in question.needs} - asked
+
+
+def _asked_before(steps: Sequence[Step], place: int) -> set[str]:
+    """Facts that the conversation has asked for: a second answer shows whether a story holds."""
+    asked = (step.question for step in steps[:place] if step.question.kind == "recall")
+    return {need for question in asked for need in question.needs}
 
 
 def recall_question(fact: Fact, facts: Sequence[Fact]) -> Question:

@@ -23,7 +23,7 @@ def observations(row: Scored) -> Iterator[Observation]:
         names = ("recall_response", "recall_truth", "recall_correct", "recall_lag", "intrusion")
         yield Observation("memory_recall_validated", _told(row, *names))
     if row.kind in RELATIONAL:
-        yield Observation("relation_checked", _told(row, "item", "kind", "correct"))
+        yield Observation("relation_checked", _told(row, "item", "kind", "claim", "correct"))
     if row.novel:
         yield Observation("novel_task_flagged", _told(row, "item", "kind", "correct"))
     if row.confidence is not None:

@@ -22,9 +22,10 @@ class Scored(Record):
     `signal` is the answer that a stressor would push here, `bias` whether one did. `alone` is the
     option chosen before the others were heard, `belief` the stated chance of the lure, `noticed`
     whether the subject can say which answer a false signal gave. `recall_*` belong to the question
-    about an earlier fact, told `recall_lag` trials before; an `intrusion` answers it with what
-    belongs to another fact. `lag` is how long ago the oldest fact was told that the answer needs.
-    `asked` replies were wanted and `unread` could not be read.
+    about an earlier fact, told `recall_lag` trials before; an `intrusion` answers it with what was
+    told of another. `states` is what an answer says of one fact, as person|relation|value, and
+    `claim` the two people of a question about who reports to whom. `lag` is how long ago the oldest
+    fact was told that the answer needs. `asked` replies were wanted and `unread` could not be read.
     """
 
     trial: int
@@ -56,6 +57,9 @@ class Scored(Record):
     recall_truth: str | None
     recall_correct: bool | None
     intrusion: bool | None
+    states: str | None
+    recall_states: str | None
+    claim: str | None
     asked: int
     unread: int
 
@@ -147,6 +151,8 @@ def score(
         belief=read.share(probed.get("belief")),
         noticed=_noticed(read.choice(probed.get("noticed"), question), step),
         **_recalled(script.course, step, turn, probed.get("recall"), read),
+        states=_stated(script.course, question, turn, response),
+        claim="|".join(question.claim) if question.claim else None,
         asked=read.asked,
         unread=read.unread,
     )
@@ -184,7 +190,7 @@ def _recalled(
 ) -> dict[str, Any]:
     question = step.recall if reply is not None else None
     if question is None:
-        names = ("lag", "options", "response", "truth", "correct")
+        names = ("lag", "options", "response", "truth", "correct", "states")
         return {**{f"recall_{name}": None for name in names}, "intrusion": None}
     response = read.choice(reply, question)
     right = read.right(response, question)
@@ -194,8 +200,24 @@ def _recalled(
         "recall_response": response,
         "recall_truth": str(question.truth),
         "recall_correct": right,
-        "intrusion": None if right is None else not right,
+        "recall_states": _stated(course, question, turn, response),
+        "intrusion": None if right is None else _is_of_another(course, question, turn, response),
     }
+
+
+def _is_of_another(course: Course, question: Question, turn: int, response: str | None) -> bool:
+    """Whether an answer is what was told of another fact; one that was never told is a guess."""
+    others = [fact for fact in course.told_before(turn + 1) if fact.id not in question.needs]
+    return response != str(question.truth) and any(fact.value == response for fact in others)
+
+
+def _stated(course: Course, question: Question, turn: int, response: str | None) -> str | None:
+    """What an answer says of the one fact that it is about; None where it is about none or more."""
+    facts = [fact for fact in course.told_before(turn + 1) if fact.id in question.needs]
+    about_one = len(facts) == 1 and question.truth == facts[0].value
+    if response is None or not about_one:
+        return None
+    return f"{facts[0].subject}|{facts[0].relation}|{response}"
 
 
 def trials_of(rows: Sequence[Scored], place: Place) -> Iterator[Trial]:

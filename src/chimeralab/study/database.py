@@ -177,7 +177,12 @@ MIGRATIONS = (
         made TEXT NOT NULL
     ) WITHOUT ROWID;
     """,
-    "ALTER TABLE trials ADD COLUMN noticed INTEGER;",
+    """
+    ALTER TABLE trials ADD COLUMN noticed INTEGER;
+    ALTER TABLE trials ADD COLUMN states TEXT;
+    ALTER TABLE trials ADD COLUMN recall_states TEXT;
+    ALTER TABLE trials ADD COLUMN claim TEXT;
+    """,
 )
 
 

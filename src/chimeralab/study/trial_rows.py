@@ -45,15 +45,15 @@ def left_out(study: Study) -> tuple[LeftOut, ...]:
     """The sessions that were begun and are not whole, by arm and by what became of them."""
     with study.archive() as archive:
         return tuple(
-            LeftOut(row["condition"], row["reason"], row["n"]) for row in archive.rows(_CUT)
+            LeftOut(row["condition"], row["became"], row["n"]) for row in archive.rows(_CUT)
         )
 
 
 _CUT = """
-    SELECT condition, coalesce(outcome, 'not finished') AS reason, count(*) AS n FROM trajectories c
+    SELECT condition, coalesce(outcome, 'not finished') AS became, count(*) AS n FROM trajectories c
     WHERE coalesce(outcome, '') != 'completed'
     AND EXISTS (SELECT 1 FROM attempts a WHERE a.trajectory = c.id)
-    GROUP BY condition, reason ORDER BY min(c.position)
+    GROUP BY condition, became ORDER BY min(c.position)
 """
 
 

@@ -38,7 +38,7 @@ class Question(Record):
     needs, ``difficulty`` runs from 0 to 1; both are set by the design, and None where there was
     none. ``needs`` names the facts that the answer rests on. ``signal`` is the wrong answer that
     a stressor would push, ``pushes`` the words that push it, ``evidence`` what speaks against it,
-    weakest first.
+    weakest first. ``claim`` names the two people of a yes-or-no question about who reports to whom.
     """
 
     id: str
@@ -56,6 +56,7 @@ class Question(Record):
     frame: Frame | None = None
     evidence: tuple[Evidence, ...] = ()
     pushes: tuple[str, ...] = ()
+    claim: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

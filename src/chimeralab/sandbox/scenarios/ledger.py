@@ -73,6 +73,7 @@ def _question(rng: Random, world: World, number: int, draft: Draft) -> Question:
         novel=draft.kind == "novel",
         needs=tuple(fact.id for fact in draft.needs),
         signal=wrong_one(rng, draft.options, draft.truth),
+        claim=draft.claim,
     )
 
 

@@ -22,6 +22,7 @@ class Draft(NamedTuple):
     truth: str
     options: tuple[str, ...]
     needs: tuple[Fact, ...]
+    claim: tuple[str, str] | None = None
 
 
 Asker = Callable[[World, Random], Draft]
@@ -55,7 +56,7 @@ def converse(world: World, rng: Random) -> Draft:
     asked = fact.value if rng.random() < 0.5 else rng.choice(_others(world, fact.value))
     truth = "yes" if asked == fact.value else "no"
     prompt = f"Is {asked} the direct manager of {fact.subject}?"
-    return Draft("converse", prompt, truth, YES_NO, (fact,))
+    return Draft("converse", prompt, truth, YES_NO, (fact,), (fact.subject, asked))
 
 
 def transitive(world: World, rng: Random) -> Draft:
@@ -69,7 +70,8 @@ def transitive(world: World, rng: Random) -> Draft:
     links = (person, *chain)[:steps]
     prompt = f"Does {person} report to {asked}, directly or through others?"
     needs = tuple(world.fact(link, "reports to") for link in links)
-    return Draft("transitive", prompt, "yes" if above else "no", YES_NO, needs)
+    truth = "yes" if above else "no"
+    return Draft("transitive", prompt, truth, YES_NO, needs, (person, asked))
 
 
 def owner_home(world: World, rng: Random) -> Draft:
