@@ -1,9 +1,11 @@
 """Does the lab find what is there? Subjects with known parameters, put through simulated trials.
 
-Coverage: how often the interval of a parameter holds its true value. Null: how often the sham arm
-differs from the control. Dose: whether more of a stressor moves what it is aimed at.
+Coverage: how often the interval of a parameter holds its true value, and that of a difference which
+`chimera analyse` prints. Null: how often the sham arm differs from the control. Dose: whether more
+of a stressor moves what it is aimed at.
 """
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -94,11 +96,23 @@ CASES = {
 }
 
 
+# Differences between an arm and the control, by what the subject's parameters make of them.
+CONTRASTS = {
+    "misled": (1 - (1 - 0.4) ** ROUNDS, CASES["credulity"].exposure),
+    "conformity_rate": (1 - math.exp(-0.15 * SIZE), CASES["conformity"].exposure),
+}
+RESAMPLES = 1_000
+
+
 def main() -> None:
     with ProcessPoolExecutor(2) as pool:
         for name in CASES:
             covers = list(pool.map(partial(covered, name), range(SIMULATIONS), chunksize=50))
             keep(coverage_result(name, covers))
+        for name in CONTRASTS:
+            tried = partial(contrast_covered, name)
+            covers = list(pool.map(tried, range(SIMULATIONS), chunksize=50))
+            keep(coverage_result(f"the difference in {name}", covers))
         significant = list(pool.map(sham_differs, range(SIMULATIONS), chunksize=50))
     keep(null_result(significant))
     for result in dose_results():
@@ -113,6 +127,21 @@ def covered(name: str, number: int) -> bool:
     return found.interval.low <= case.truth <= found.interval.high
 
 
+def contrast_covered(measure: str, number: int) -> bool:
+    """One simulated trial: whether the interval of a printed difference holds the truth."""
+    truth, exposure = CONTRASTS[measure]
+    arms = {"control": CONTROL, "stressed": exposure.arm}
+    trials = [
+        each
+        for name, arm in arms.items()
+        for each in _trials(exposure._replace(arm=arm), number, name)
+    ]
+    sessions, rng = sessions_of(trials, MetricWeights()), np.random.default_rng(number)
+    [found] = effects(sessions, against(arms, "control"), measure, rng, RESAMPLES)
+    low, high = found.interval or (found.estimate, found.estimate)
+    return low is not None and high is not None and low <= truth <= high
+
+
 def sham_differs(number: int) -> bool:
     """One simulated trial of a subject with every weakness: whether sham and control differ."""
     arms = {"control": CONTROL, "sham": Arm(_all_stressors(), sham=True)}
@@ -125,7 +154,7 @@ def sham_differs(number: int) -> bool:
     ]
     sessions = sessions_of(trials, MetricWeights())
     rng = np.random.default_rng(0)
-    [effect] = effects(sessions, against(list(arms), "control"), "accuracy", rng, 0)
+    [effect] = effects(sessions, against(arms, "control"), "accuracy", rng, 0)
     return effect.p is not None and effect.p < 0.05
 
 
