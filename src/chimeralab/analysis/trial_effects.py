@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -70,11 +71,7 @@ def against(arms: Mapping[str, Arm], reference: str) -> list[Question]:
 
 def factorial(arms: Mapping[str, Arm]) -> list[Question]:
     """Main effects and interactions of the stressors that are fully crossed with each other."""
-    plain: dict[frozenset[str], str] = {}
-    for name, arm in arms.items():
-        if not arm.sham and arm.countermeasure is None and arm.dose is None:
-            # Of two arms under the same stressors the first is that of the design.
-            plain.setdefault(frozenset(arm.stressors), name)
+    plain = _cells_of_design(arms)
     crossed = _crossed(plain)
     cells = list(_subsets(crossed))
     return [
@@ -82,6 +79,27 @@ def factorial(arms: Mapping[str, Arm]) -> list[Question]:
         for n in range(1, len(crossed) + 1)
         for effect in combinations(crossed, n)
     ]
+
+
+def _cells_of_design(arms: Mapping[str, Arm]) -> dict[frozenset[str], str]:
+    """Bare arms by their stressors; a stressor has the same settings in all of them.
+
+    These are the settings that it has alone: an arm at another dose is not a cell of the design.
+    """
+    bare = {
+        name: arm
+        for name, arm in arms.items()
+        if not arm.sham and arm.countermeasure is None and arm.dose is None
+    }
+    alone: dict[str, Any] = {}
+    for arm in bare.values():
+        if len(arm.stressors) == 1:
+            alone = {**arm.stressors, **alone}
+    plain: dict[frozenset[str], str] = {}
+    for name, arm in bare.items():
+        if all(alone.get(stressor) == part for stressor, part in arm.stressors.items()):
+            plain.setdefault(frozenset(arm.stressors), name)
+    return plain
 
 
 def _crossed(plain: Mapping[frozenset[str], str]) -> tuple[str, ...]:
@@ -105,8 +123,12 @@ def _subsets(factors: Sequence[str]) -> Iterator[frozenset[str]]:
 def _coded(
     effect: Sequence[str], cells: Sequence[frozenset[str]], names: Mapping[frozenset[str], str]
 ) -> dict[str, float]:
-    """Mean of the cells where the effect's product is +1 minus that where it is -1."""
-    half = len(cells) / 2
+    """A main effect is the mean of the cells with it minus that of the cells without.
+
+    An interaction is how much more two do together than they add up to (a difference of
+    differences), and one of three how much more this is under the third.
+    """
+    half = len(cells) / 2 ** len(effect)
     return {
         names[cell]: float(np.prod([1 if name in cell else -1 for name in effect])) / half
         for cell in cells
@@ -205,7 +227,7 @@ def _effect(
     try:
         found = contrast(cells, question.weights)
     except InputError as error:
-        return replace(nothing, reason=str(error))
+        return replace(nothing, reason=_in_scenarios(str(error)))
     interval = None
     if found.interval is not None and resamples:
         level = widened_level(found.clusters)
@@ -219,7 +241,7 @@ def _effect(
         interval=interval,
         p=found.p if found.p is not None else _p_without_spread(found),
         scenarios=found.clusters,
-        reason=_at_ceiling(cells, question, measure) or found.reasons.get("p"),
+        reason=_at_ceiling(cells, question, measure) or _in_scenarios(found.reasons.get("p")),
     )
 
 
@@ -230,6 +252,11 @@ def _p_without_spread(found: Contrast) -> float | None:
     """
     same = found.estimate != 0 and found.clusters > 1
     return 2.0 ** (1 - found.clusters) if same else None
+
+
+def _in_scenarios(reason: str | None) -> str | None:
+    """A reason in the words of a trial, whose clusters are scenarios."""
+    return reason and reason.replace("cluster", "scenario").replace("condition", "arm")
 
 
 def _at_ceiling(cells: Cells, question: Question, measure: str) -> str | None:

@@ -47,7 +47,7 @@ FAMILIES = {
 def analyse_trial_study(path: Path, options: dict[str, Any]) -> None:
     """Analyse a trial and print it."""
     study, how = Study(path), _resampling(options)
-    if study.lock is None:
+    if study.checked_lock() is None:
         say("this study was not locked: nothing in it was declared before the runs")
     result = pipeline.analyse_trial(study, how)
     if options["json"]:
@@ -71,6 +71,8 @@ def print_trial(result: TrialAnalysis) -> None:
     for subject in result.subjects:
         out.print(f"\n[bold]{plain(subject.subject)}[/bold]", highlight=False)
         _print_checks(subject)
+        if not subject.informative:
+            continue  # numbers of the little that could be judged would only impress
         _print_arms(subject)
         for family, title in FAMILIES.items():
             heading = title.format(reference=_short(subject.reference, subject))
@@ -131,6 +133,8 @@ def _print_effects(title: str, effects: tuple[Effect, ...], subject: SubjectResu
         measure = SHOWN.get(effect.measure, effect.measure)
         table.add_row(name, measure, f"{effect.estimate:+.3f}", bounds, *ps)
     out.print(table)
+    for reason in dict.fromkeys(each.reason for each in known if each.p is None and each.reason):
+        out.print(f"–: {plain(reason)}", style="dim", soft_wrap=True)
 
 
 def _table(first: str, *headings: str) -> Table:

@@ -96,7 +96,9 @@ def _log(path: Path) -> "TrialLog | StudyTrials":
     from chimeralab.study import Study  # noqa: PLC0415
     from chimeralab.study.trial_rows import StudyTrials  # noqa: PLC0415
 
-    return StudyTrials(Study(path))
+    study = Study(path)
+    study.checked_lock()
+    return StudyTrials(study)
 
 
 def _weights(declared: MetricWeights, options: dict[str, Any]) -> MetricWeights:

@@ -61,10 +61,15 @@ def forests(name: str, effects: Sequence[Effect]) -> Iterator[Titled]:
 def _forest(effects: Sequence[Effect], *, width: int) -> Chart:
     unit = unit_of(effects[0].measure)
     bars = [
-        Bar(Label(each.name, effect_in_words(each)), each.estimate, each.interval, None)
+        Bar(Label(each.name, _numbers(each)), each.estimate, each.interval, None)
         for each in effects
     ]
     return forest(bars, f"difference: {unit.name}", percent=unit.percent, width=width)
+
+
+def _numbers(effect: Effect) -> str:
+    """The numbers without their unit, which the axis has: a phone has room for no more."""
+    return effect_in_words(effect).replace(unit_of(effect.measure).difference, "")
 
 
 def dose_figures(subject: SubjectResult) -> Iterator[Titled]:

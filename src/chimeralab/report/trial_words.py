@@ -83,7 +83,7 @@ def _moved(subject: SubjectResult, material: TrialMaterial) -> str:
     who, differences = subject.subject, counted(len(tested), "difference")
     reference = material.short(subject.reference, who)
     if not tested:
-        return f"informative, but how sure the differences from {reference} are can't be said yet"
+        return f"informative, but no difference from {reference} can be tested{_why(subject)}"
     found = [effect for effect in tested if is_found(effect)]
     if not found:
         return f"none of {differences} from {reference} stands out after Holm's correction"
@@ -93,6 +93,11 @@ def _moved(subject: SubjectResult, material: TrialMaterial) -> str:
         f"{len(found)} of {differences} from {reference} stand out after Holm's correction; the "
         f"largest: {NAMES[largest.measure]} under {arm}, {effect_in_words(largest)}"
     )
+
+
+def _why(subject: SubjectResult) -> str:
+    reasons = [each.reason for each in subject.contrasts if is_aimed(each) and each.reason]
+    return f" ({reasons[0]})" if reasons else ""
 
 
 def few_scenarios(material: TrialMaterial) -> str:

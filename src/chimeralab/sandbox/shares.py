@@ -17,6 +17,8 @@ _NUMBER = re.compile(
     rf"(?:\s*(%|per\s?cent\b)|\s*(?:/|out\s+of)\s*({_DIGITS})(?!\w))?",
     re.IGNORECASE,
 )
+# Words that make a number mean something else than how sure the reply is of its answer.
+_TURNED = re.compile(r"\bnot\b|n[’']t\b|\bwrong\b|\bincorrect\b|\boptions?\b", re.IGNORECASE)
 _STOP = re.compile(r"[*\"”)\]]*(?:\s*$|\s*\n|[.;:!](?!\s*\d)|\s*\(|,?\s+(?:because|since)\b)", re.I)
 
 
@@ -32,6 +34,8 @@ def read_share(text: str) -> float | None:
     found = list(_NUMBER.finditer(said))
     if found and _opens(found[0], said):
         found = found[:1]
+    elif _TURNED.search(said):
+        return None
     shares = {_share(number) for number in found}
     return shares.pop() if len(shares) == 1 else None
 

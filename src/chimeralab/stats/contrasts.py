@@ -16,6 +16,9 @@ from chimeralab.stats.resample import Bootstrap
 Weights = Mapping[Any, float]
 
 
+DIGITS = 12
+
+
 @dataclass(frozen=True, slots=True)
 class Contrast:
     """A weighted sum of condition means, taken within each cluster and then averaged.
@@ -71,12 +74,13 @@ def contrast(cells: Cells, weights: Weights, level: float = 0.95) -> Contrast:
     """
     change = differences(cells, weights)
     paired = cluster_mean(change, np.arange(len(change)), level)
-    error, naive = paired.standard_error, naive_contrast(cells, weights)
+    varies, naive = bool(np.ptp(change)), naive_contrast(cells, weights)
+    error = paired.standard_error if varies or len(change) == 1 else 0.0
     return Contrast(
         weights=dict(weights),
         estimate=paired.mean,
         standard_error=error,
-        interval=paired.interval,
+        interval=paired.interval if varies else None,
         p=t_p_value(paired.mean, error, paired.clusters - 1) if error else None,
         naive_p=naive.p if naive else None,
         se_ratio=naive.standard_error / error if naive and error else None,
@@ -97,7 +101,9 @@ def differences(cells: Cells, weights: Weights) -> Floats:
     if not used.clusters:
         names = ", ".join(map(str, weights))
         raise InputError(f"conditions {names}: no cluster has a run under all of them")
-    return used.means @ finite(list(weights.values()), "weights")
+    change = used.means @ finite(list(weights.values()), "weights")
+    # Without the last digits, which are noise: nothing must not look like a steady little.
+    return np.round(change, DIGITS) + 0.0
 
 
 def contrast_bootstrap(

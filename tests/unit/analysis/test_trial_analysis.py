@@ -186,7 +186,29 @@ def test_a_full_factorial_has_three_main_effects_and_four_interactions():
     assert len(questions) == 7
     for question in questions:
         assert sum(question.weights.values()) == pytest.approx(0)
-        assert sum(abs(weight) for weight in question.weights.values()) == pytest.approx(2)
+        order = question.name.count("×") + 1
+        assert sum(abs(weight) for weight in question.weights.values()) == pytest.approx(2**order)
+
+
+def test_an_interaction_is_what_two_do_beyond_what_they_add_up_to():
+    effect = {"amnesia": -0.2, "conformity": -0.1}
+    arms = {name: arm for name, arm in factorial_arms().items() if "infallibility" not in name}
+    [*_, both] = factorial(arms)
+    value = {name: sum(v for key, v in effect.items() if key in name) for name in arms}
+    assert both.name == "amnesia × conformity"
+    assert sum(value[arm] * weight for arm, weight in both.weights.items()) == pytest.approx(0)
+    together = next(name for name in arms if "+" in name)
+    value[together] -= 0.15
+    extra = sum(value[arm] * weight for arm, weight in both.weights.items())
+    assert extra == pytest.approx(-0.15)
+
+
+def test_an_arm_at_another_dose_is_no_cell_of_a_factorial():
+    arms = {name: arm for name, arm in factorial_arms().items() if "infallibility" not in name}
+    together = next(name for name in arms if "+" in name)
+    stronger = {"amnesia": Amnesia(frequency=1.0), "conformity": Conformity(size=9)}
+    assert factorial({**arms, together: Arm(stronger)}) == []
+    assert len(factorial({**arms, "stronger": Arm(stronger)})) == 3
 
 
 def test_two_crossed_stressors_beside_a_third_alone_are_a_factorial():
@@ -256,6 +278,18 @@ def test_a_difference_without_spread_has_the_p_of_as_many_coins():
     null = [session(arm, scenario, 0.5) for arm, scenario in places]
     [found] = effects(null, against(arms, "control"), "accuracy", np.random.default_rng(0), 100)
     assert (found.estimate, found.p) == (0.0, None)
+
+
+def test_rounding_noise_is_no_effect():
+    arms = {
+        "control": Arm({}),
+        **{f"d{dose}": Arm({"amnesia": Amnesia()}, dose=dose) for dose in (0.2, 0.4, 0.8)},
+    }
+    values = {scenario: n / 7 for n, scenario in enumerate("uvwxyz")}
+    same = [session(arm, scenario, values[scenario]) for arm in arms for scenario in values]
+    [slope] = effects(same, dose_trend(arms), "accuracy", np.random.default_rng(0), 100)
+    assert (slope.estimate, slope.p, slope.interval) == (0, None, None)
+    assert slope.reason == "the difference is the same in every scenario"
 
 
 def test_an_effect_is_aimed_at_what_its_stressors_do_whatever_its_arm_is_called():
