@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.terminal import percent, plain
-from chimeralab.sandbox.metrics import PARTS, Dfs, Gfq, Mci, Metrics
+from chimeralab.cli.groups_table import groups_table
+from chimeralab.cli.terminal import percent
+from chimeralab.sandbox.metrics import PARTS, Metrics
 from chimeralab.stats.intervals import FEWEST_CLUSTERS, Interval
 
 MEANINGS = {
@@ -32,6 +33,7 @@ MEANINGS = {
     "br_biased_only": "resistance without the neutral trials, which dilute it",
     "toward_signal_rate": "share of misleading signals that were followed",
 }
+A_CLUSTER = "A cluster is a scenario, else a session."
 
 
 class Line(NamedTuple):
@@ -46,7 +48,7 @@ class Line(NamedTuple):
 def print_metrics(console: Console, metrics: Metrics) -> None:
     """All numbers of one set of trials, then what to know about them."""
     console.print(f"{_count(metrics.sessions, 'session')}, {_count(metrics.trials, 'trial')}\n")
-    table = _table("", "value", "95 % interval", "what it says")
+    table = _table()
     for line in _lines(metrics):
         table.add_row(
             line.label, _number(line.value), _between(line.interval), _meaning(line, metrics)
@@ -59,12 +61,8 @@ def print_metrics(console: Console, metrics: Metrics) -> None:
 
 def print_groups(console: Console, by: str, groups: Mapping[str, Metrics]) -> None:
     """The three metrics of each group."""
-    table = _table(by, "sessions", "trials", *(name.upper() for name in PARTS))
-    for name, metrics in groups.items():
-        values = (_brief(getattr(metrics, metric)) for metric in PARTS)
-        table.add_row(Text(plain(name)), f"{metrics.sessions:,}", f"{metrics.trials:,}", *values)
     console.print()
-    console.print(table)
+    console.print(groups_table(by, groups, console.width))
 
 
 def _lines(metrics: Metrics) -> Iterator[Line]:
@@ -116,21 +114,24 @@ def _interval_note(metrics: Metrics) -> str:
     if not metrics.resamples:
         return "No intervals: no resamples were asked for."
     sessions, trials = metrics.clusters["sessions"], metrics.clusters["trials"]
-    few = (
-        " With so few they come out too narrow." if min(sessions, trials) < FEWEST_CLUSTERS else ""
-    )
+    fewest = min(sessions, trials)
+    few = " With so few they come out too narrow." if fewest < FEWEST_CLUSTERS else ""
+    if max(sessions, trials) <= 1:
+        return f"No intervals: one cluster has none. {A_CLUSTER}"
+    alone = " One cluster has no interval." if fewest == 1 else ""
     return (
-        f"Intervals of MCI and GFQ: {metrics.resamples:,} resamples of {sessions} clusters; of the"
-        f" others: {trials} clusters. A cluster is a scenario, else a session.{few}"
+        f"Intervals of MCI and GFQ: {metrics.resamples:,} resamples of"
+        f" {_count(sessions, 'cluster')}; of the others: {_count(trials, 'cluster')}."
+        f" {A_CLUSTER}{alone}{few}"
     )
 
 
-def _table(first: str, *headings: str) -> Table:
+def _table() -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first, no_wrap=True)
-    for heading in headings:
-        wide = heading == "what it says"
-        table.add_column(heading, justify="left" if wide else "right", no_wrap=not wide)
+    table.add_column("", no_wrap=True)
+    for heading in ("value", "95 % interval"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("what it says")
     return table
 
 
@@ -140,15 +141,6 @@ def _number(value: float | None) -> str:
 
 def _between(interval: Interval | None) -> str:
     return "" if interval is None else f"{interval.low:.3f} to {interval.high:.3f}"
-
-
-def _brief(metric: Mci | Gfq | Dfs) -> str:
-    if metric.value is None:
-        return "–"
-    low_high = metric.interval
-    return f"{metric.value:.2f}" + (
-        "" if low_high is None else f" ({low_high.low:.2f}–{low_high.high:.2f})"
-    )
 
 
 def _count(number: int, noun: str) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from rich.console import Group
@@ -99,9 +99,9 @@ class Tally:
             f"{self.tokens / seconds:,.0f} tokens/s",
             f"cost {cost}",
             *([f"{len(self.collapsed):,} collapsed"] if self.watched else []),
-            *_counted(self.interventions, "interventions"),
-            *_counted(self.failed_attempts, "failed attempts"),
-            *_counted(self.paused, "paused"),
+            *_counted(self.interventions, "intervention"),
+            *_counted(self.failed_attempts, "failed attempt"),
+            *([f"{self.paused:,} paused"] if self.paused else []),
         ]
         left = self.seconds_left
         return " · ".join(parts + ([f"{_clock(left)} left"] if left is not None else []))
@@ -110,9 +110,13 @@ class Tally:
 @contextmanager
 def showing_progress(weights: MetricWeights | None = None) -> Iterator[Subscriber]:
     """A subscriber that shows a run on stderr; `weights` are those of a trial's metrics."""
-    tally = Tally(trials=TrialMonitor(weights))
-    with _live(tally) if err.is_terminal else _lines(tally) as publish:
+    with showing(Tally(trials=TrialMonitor(weights))) as publish:
         yield publish
+
+
+def showing(tally: Tally) -> AbstractContextManager[Subscriber]:
+    """Take in news as they come, and show what they add up to."""
+    return _live(tally) if err.is_terminal else _lines(tally)
 
 
 @contextmanager
@@ -120,11 +124,14 @@ def _live(tally: Tally) -> Iterator[Subscriber]:
     def picture() -> Group:
         bar = ProgressBar(max(tally.turns_done + tally.turns_left, 1), tally.turns_done, width=60)
         failure = [f"last failure: {tally.last_failure}"] if tally.last_failure else []
-        arms = [tally.trials.table()] if tally.trials.arms else []
+        arms = [tally.trials.table(err.width)] if tally.trials.arms else []
         return Group(bar, str(tally), *arms, *failure)
 
     with Live(get_renderable=picture, console=err, refresh_per_second=4):
-        yield tally.take
+        try:
+            yield tally.take
+        finally:
+            tally.trials.outdate()  # the last picture stays, and must show all that was done
 
 
 @contextmanager
@@ -146,7 +153,7 @@ def _lines(tally: Tally) -> Iterator[Subscriber]:
 
 
 def _counted(number: int, noun: str) -> list[str]:
-    return [f"{number:,} {noun}"] if number else []
+    return [f"{number:,} {noun}{'' if number == 1 else 's'}"] if number else []
 
 
 def _clock(seconds: float) -> str:

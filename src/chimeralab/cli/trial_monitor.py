@@ -6,17 +6,9 @@ from collections import defaultdict
 import numpy as np
 from rich.table import Table
 
-from chimeralab.cli.terminal import plain
+from chimeralab.cli.groups_table import groups_table
 from chimeralab.runner import TrialScored
-from chimeralab.sandbox.metrics import (
-    Dfs,
-    Gfq,
-    LiveMetrics,
-    Mci,
-    Metrics,
-    MetricWeights,
-    measure_live,
-)
+from chimeralab.sandbox.metrics import LiveMetrics, Metrics, MetricWeights, measure_live
 from chimeralab.sandbox.scored import trials_of
 
 SECONDS_BETWEEN_TABLES = 5.0
@@ -37,12 +29,16 @@ class TrialMonitor:
         for trial in trials_of([news.row], news.place):
             self.arms[news.place.arm].update(trial)
 
-    def table(self) -> Table:
+    def table(self, width: int) -> Table:
         """The three metrics of each arm, with intervals over the scenarios so far."""
         if time.monotonic() - self._drawn >= SECONDS_BETWEEN_TABLES:
             self._drawn = time.monotonic()
-            self._table = _drawn(self.measured())
+            self._table = groups_table("arm", self.measured(), width)
         return self._table
+
+    def outdate(self) -> None:
+        """Have the next table worked out anew, as at the end of a run."""
+        self._drawn = -SECONDS_BETWEEN_TABLES
 
     def measured(self) -> dict[str, Metrics]:
         """Everything that the trials of each arm say so far."""
@@ -51,19 +47,3 @@ class TrialMonitor:
             name: measure_live(live, self._weights, rng=rng, resamples=RESAMPLES)
             for name, live in sorted(self.arms.items())
         }
-
-
-def _drawn(measured: dict[str, Metrics]) -> Table:
-    table = Table("arm", "trials", "MCI", "GFQ", "DFS", box=None, pad_edge=False)
-    for name, metrics in measured.items():
-        cells = (_cell(metrics.mci), _cell(metrics.gfq), _cell(metrics.dfs))
-        table.add_row(plain(name), f"{metrics.trials:,}", *cells)
-    return table
-
-
-def _cell(metric: Mci | Gfq | Dfs) -> str:
-    if metric.value is None:
-        return "–"
-    between = metric.interval
-    more = "" if between is None else f" ({between.low:.2f}–{between.high:.2f})"
-    return f"{metric.value:.2f}{more}"

@@ -51,7 +51,7 @@ def test_failures_and_interventions_are_counted():
     failed = AttemptFailed("t", 1, "m", "server", "out of \x1b[31morder")
     shown = tally(STARTED, failed, failed, Intervened("t", Event(3, "intervention")))
     assert "2 failed attempts" in str(shown)
-    assert "1 interventions" in str(shown)
+    assert "1 intervention" in str(shown)
     assert "\x1b" not in shown.last_failure
 
 

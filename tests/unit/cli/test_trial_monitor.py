@@ -1,7 +1,10 @@
 """The live display of a trial: what it shows is what is measured afterwards."""
 
+import io
+
 from rich.console import Console
 
+from chimeralab.cli import progress
 from chimeralab.cli.trial_monitor import TrialMonitor
 from chimeralab.runner import TrialScored
 from chimeralab.sandbox.columns import columns_of
@@ -35,5 +38,40 @@ def test_live_metrics_by_arm_are_those_of_the_whole_log():
             live, after = getattr(found, metric).value, getattr(whole, metric).value
             assert abs(live - after) < 1e-12
     console = Console(width=80, record=True)
-    console.print(monitor.table())
+    console.print(monitor.table(80))
     assert "crowd" in console.export_text()
+
+
+def scored(arm):
+    """News of one session under an arm."""
+    course = Layout().lay_out(Ledger().make(1), 1, seed=0)
+    place = Place(f"{arm}/{course.id}", arm, course.id, 1)
+    answer = PhantomSubject(PhantomSubjectSettings()).answer
+    rows = play(Script(course, ARMS["control"], 3, PROBES), answer, place.session)
+    return [TrialScored(place, row) for row in rows]
+
+
+def test_the_last_picture_shows_what_came_after_the_table_before_it(monkeypatch):
+    screen = Console(file=io.StringIO(), force_terminal=True, width=80)
+    monkeypatch.setattr(progress, "err", screen)
+    tally = progress.Tally()
+    with progress.showing(tally) as publish:
+        for news in scored("early"):
+            publish(news)
+        tally.trials.table(80)
+        for news in scored("late"):
+            publish(news)
+    assert "late" in screen.file.getvalue()
+
+
+def test_arms_of_long_names_are_told_apart_on_a_narrow_terminal():
+    monitor = TrialMonitor()
+    for last in ("conformity", "corrupted-memory"):
+        for news in scored(f"amnesia+infallibility+{last}"):
+            monitor.take(news)
+    console = Console(width=80, record=True)
+    console.print(monitor.table(80))
+    shown = console.export_text()
+    assert "conformity" in shown
+    assert "corrupted-memory" in shown
+    assert "…" not in shown

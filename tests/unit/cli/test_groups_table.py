@@ -1,0 +1,62 @@
+"""The table of arms that `chimera measure --by arm` prints: no number is ever cut."""
+
+import re
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from chimeralab.cli.groups_table import groups_table
+from chimeralab.cli.measure_table import print_metrics
+from chimeralab.sandbox.columns import columns_of
+from chimeralab.sandbox.metrics import Metrics, measure
+from chimeralab.sandbox.trials import Trial
+
+NUMBERS = re.compile(r"\d\.\d\d\s+\(\d\.\d\d–\d\.\d\d\)")
+
+
+def measured(scenarios: int) -> Metrics:
+    rng = np.random.default_rng(1)
+    trials = [
+        Trial(f"s{n}", turn, bool(rng.integers(2)), rng.random(), 0.5, scenario=f"c{n}", novel=True)
+        for n in range(scenarios)
+        for turn in range(6)
+    ]
+    return measure(columns_of(trials), rng=rng, resamples=50)
+
+
+@pytest.mark.parametrize("width", [66, 80, 95, 96, 100, 140])
+def test_no_number_is_cut_at_any_width(width: int) -> None:
+    groups = {"amnesia+infallibility+conformity": measured(8), "x" * 60: measured(1)}
+    console = Console(width=width, record=True)
+    console.print(groups_table("arm", groups, width))
+    shown = console.export_text()
+    assert "…" not in shown
+    found = groups["amnesia+infallibility+conformity"]
+    for metric in (found.mci, found.gfq):
+        assert metric.interval is not None
+        assert f"{metric.value:.2f}" in shown
+        assert f"({metric.interval.low:.2f}–{metric.interval.high:.2f})" in shown
+
+
+def test_a_wide_terminal_has_each_interval_beside_its_value() -> None:
+    console = Console(width=100, record=True)
+    console.print(groups_table("arm", {"control": measured(8)}, 100))
+    [row] = [line for line in console.export_text().splitlines() if "control" in line]
+    assert len(NUMBERS.findall(row)) == 2
+
+
+@pytest.mark.parametrize(
+    ("scenarios", "said", "unsaid"),
+    [
+        (1, "one cluster has none", "too narrow"),
+        (3, "too narrow", "none"),
+        (8, "8 clusters", "few"),
+    ],
+)
+def test_what_intervals_rest_on_is_said(scenarios: int, said: str, unsaid: str) -> None:
+    console = Console(width=200, record=True)
+    print_metrics(console, measured(scenarios))
+    note = console.export_text().splitlines()[-1]
+    assert said in note
+    assert unsaid not in note
