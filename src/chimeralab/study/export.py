@@ -8,7 +8,7 @@ from chimeralab.errors import InputError
 from chimeralab.files import Columns, open_table, replacing
 from chimeralab.readers.plain import dumps
 from chimeralab.sandbox.scored import Scored
-from chimeralab.study.archive import Archive
+from chimeralab.study.archive import Archive, Row
 from chimeralab.study.folder import Study
 
 Format = Literal["parquet", "csv", "jsonl"]
@@ -159,10 +159,22 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
 
 def _write_table(archive: Archive, study: Study, columns: Columns, path: Path) -> Path:
     revisions = {model: subject.revision for model, subject in study.plan.models.items()}
+    flag = _in_json if path.suffix == ".csv" else bool
     with open_table(path, columns) as write:
-        for row in archive.rows(_QUERIES[path.stem]):
-            write({**row, **_revision(revisions.get(row.get("model", "")))})
+        for stored in archive.rows(_QUERIES[path.stem]):
+            row = stored | _revision(revisions.get(stored.get("model", "")))
+            write(row | {name: flag(row[name]) for name in _flags(row, columns)})
     return path
+
+
+def _flags(row: Row, columns: Columns) -> Iterator[str]:
+    """The cells that say yes or no; SQLite keeps them as 1 and 0."""
+    named = (name for name, kind in columns.items() if kind is bool)
+    return (name for name in named if row.get(name) is not None)
+
+
+def _in_json(flag: object) -> str:
+    return "true" if flag else "false"
 
 
 def _revision(declared: str | None) -> dict[str, Any]:
