@@ -1,6 +1,6 @@
 """The arms of a trial: the control, and whatever the one-line designs and named arms ask for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
@@ -10,7 +10,7 @@ from chimeralab.errors import InputError
 from chimeralab.sandbox.countermeasures import AGAINST, COUNTERMEASURES
 from chimeralab.sandbox.script import Arm
 from chimeralab.sandbox.stressors import STRESSORS
-from chimeralab.study.reading import choose, read_part, read_record, read_value
+from chimeralab.study.reading import choose, read_part, read_record, read_value, shown
 from chimeralab.study.sections import Name
 from chimeralab.study.trial_sections import ArmTable, TrialTable
 
@@ -47,10 +47,10 @@ class Stress:
 def read_arms(tables: Tables, trial: TrialTable, folder: Path) -> dict[str, Arm]:
     """Every arm by its name; the untouched control always comes first."""
     stress = Stress(_stressor_tables(tables))
-    arms = {CONTROL: stress.arm({}, "[trial]")}
-    arms |= dict(_designed(trial, stress))
-    arms |= dict(_named(tables.get("arms", {}), stress, folder))
-    arms |= dict(_measured(trial, stress))
+    _refuse_repeats(trial)
+    designed, measured = dict(_designed(trial, stress)), dict(_measured(trial, stress))
+    named = dict(_named(tables.get("arms", {}), designed | measured, stress, folder))
+    arms = {CONTROL: stress.arm({}, "[trial]"), **designed, **named, **measured}
     used = {name for arm in arms.values() for name in arm.stressors}
     if trial.sham and used:
         all_of_them = stress.arm({name: {} for name in used}, "[trial] sham")
@@ -71,6 +71,26 @@ def _stressor_tables(tables: Tables) -> Mapping[str, Tables]:
         choose(name, STRESSORS, f"stressor {name!r}")
         read_record(STRESSORS[name], table, f"[stressors.{name}]")
     return found
+
+
+def _refuse_repeats(trial: TrialTable) -> None:
+    """Whoever names something twice, or doses nothing, meant another plan."""
+    for place, named in _lists(trial):
+        if not named:
+            raise InputError(f"[trial] {place} has no doses; list some, or leave it out")
+        twice = next((value for value in named if named.count(value) > 1), None)
+        if twice is not None:
+            raise InputError(f"[trial] {place} has {shown(twice)} twice; once is enough")
+
+
+def _lists(trial: TrialTable) -> Iterator[tuple[str, Sequence[object]]]:
+    for key in ("subjects", "factorial", "each", "measures", "probes"):
+        if getattr(trial, key):
+            yield key, getattr(trial, key)
+    for name, keys in trial.dose.items():
+        yield from ((f"dose {name}.{key}", values) for key, values in keys.items())
+        if not keys:
+            yield f"dose {name}", ()
 
 
 def _designed(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
@@ -101,7 +121,9 @@ def _doses(name: str, key: str, values: list[float], stress: Stress) -> Iterator
         )
 
 
-def _named(tables: Any, stress: Stress, folder: Path) -> Iterator[tuple[str, Arm]]:
+def _named(
+    tables: Any, designed: Mapping[str, Arm], stress: Stress, folder: Path
+) -> Iterator[tuple[str, Arm]]:
     if not isinstance(tables, Mapping):
         raise InputError("[arms] takes tables [arms.NAME]")
     for name, table in tables.items():
@@ -110,12 +132,33 @@ def _named(tables: Any, stress: Stress, folder: Path) -> Iterator[tuple[str, Arm
         read = read_record(ArmTable, table, place)
         if name in (CONTROL, SHAM):
             raise InputError(f"{place} can't be set: every trial has this arm by itself")
-        arm = stress.arm(read.stressors, f"{place} stressors", dose=read.dose, sham=read.sham)
-        if read.countermeasure is not None:
-            where = f"{place} countermeasure"
-            part = read_part(COUNTERMEASURES, read.countermeasure, where, folder)
-            arm = replace(arm, countermeasure=part.settings, against=part.use)
-        yield name, arm
+        if name in designed:
+            raise InputError(f"{place} is an arm that [trial] makes already; give it another name")
+        yield name, _own(read, place, stress, folder)
+
+
+def _own(read: ArmTable, place: str, stress: Stress, folder: Path) -> Arm:
+    if not read.stressors and read.countermeasure is None:
+        raise InputError(
+            f"{place} has neither stressors nor a countermeasure, which makes it the control "
+            "again; name a stressor, as in stressors = { amnesia = {} }"
+        )
+    arm = stress.arm(read.stressors, f"{place} stressors", dose=read.dose, sham=read.sham)
+    if read.countermeasure is None:
+        return arm
+    part = read_part(COUNTERMEASURES, read.countermeasure, f"{place} countermeasure", folder)
+    _refuse_misaimed(part.use, arm, place)
+    return replace(arm, countermeasure=part.settings, against=part.use)
+
+
+def _refuse_misaimed(use: str, arm: Arm, place: str) -> None:
+    """What helps against a stressor does nothing without it; one from outside may do anything."""
+    aim = AGAINST.get(use)
+    if aim is not None and aim not in arm.stressors:
+        raise InputError(
+            f"{place} countermeasure {use!r} is against {aim}, which is not among the stressors "
+            "of this arm; add it there, or choose another countermeasure"
+        )
 
 
 def _measured(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:

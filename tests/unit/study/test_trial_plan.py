@@ -104,6 +104,57 @@ def test_what_is_wrong_with_a_trial_is_said_in_one_sentence(tmp_path, change, sa
         _ = study(tmp_path, change).plan
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('each = ["amnesia", "amnesia"]', r'\[trial\] each has "amnesia" twice'),
+        ('measures = ["ledger", "ledger"]', r'\[trial\] measures has "ledger" twice'),
+        ('probes = ["recall", "recall"]', r'\[trial\] probes has "recall" twice'),
+        ("dose = { amnesia.scope = [0.4, 0.4] }", r"dose amnesia.scope has 0.4 twice"),
+        ("dose = { conformity.size = [1, 1.0] }", r"dose conformity.size has 1.0 twice"),
+        ("dose = { amnesia.scope = [] }", r"dose amnesia.scope has no doses"),
+        ("dose = { amnesia = {} }", r"dose amnesia has no doses"),
+    ],
+)
+def test_nothing_is_named_twice_or_dosed_with_nothing(tmp_path, line, said):
+    with pytest.raises(InputError, match=said):
+        _ = study(tmp_path, ("factorial =", f"{line}\nfactorial =")).plan
+
+
+@pytest.mark.parametrize("key", ["factorial", "subjects"])
+def test_a_factor_or_a_subject_is_named_once(tmp_path, key):
+    twice = (f"{key} = [", f'{key} = ["amnesia", "amnesia", ')
+    more = ("[models.p]", '[models.amnesia]\nuse = "subject"\n[models.p]')
+    with pytest.raises(InputError, match=rf'\[trial\] {key} has "amnesia" twice'):
+        _ = study(tmp_path, twice, more).plan
+
+
+@pytest.mark.parametrize(
+    ("arm", "said"),
+    [
+        ("[arms.amnesia]\nstressors = { amnesia = {} }", r"\[arms.amnesia\] is an arm that"),
+        ("[arms.x]", r"\[arms.x\] has neither stressors nor a countermeasure"),
+        ("[arms.x]\nsham = true", r"\[arms.x\] has neither stressors nor a countermeasure"),
+        ('[arms.x]\ncountermeasure = { use = "ledger" }', "'ledger' is against amnesia"),
+        (
+            '[arms.x]\nstressors = { conformity = {} }\ncountermeasure = { use = "review" }',
+            r"\[arms.x\] countermeasure 'review' is against infallibility",
+        ),
+    ],
+)
+def test_an_arm_of_ones_own_differs_from_the_others(tmp_path, arm, said):
+    with pytest.raises(InputError, match=said):
+        _ = study(tmp_path, ("[scenarios]", f"{arm}\n[scenarios]")).plan
+
+
+def test_an_arm_may_not_replace_one_that_a_countermeasure_brings(tmp_path):
+    arm = "[arms.amnesia-with-ledger]\nstressors = { conformity = {} }\n[scenarios]"
+    with pytest.raises(InputError, match="makes already"):
+        _ = study(
+            tmp_path, ("factorial =", 'measures = ["ledger"]\nfactorial ='), ("[scenarios]", arm)
+        ).plan
+
+
 def test_the_lock_holds_the_scenarios_as_they_will_be_put(tmp_path):
     lock = study(tmp_path).freeze()
     courses = lock.resolved["trial"]["courses"]
@@ -150,7 +201,7 @@ def test_a_public_set_that_is_not_there_is_named(tmp_path):
 
 
 def with_measure(folder: Path, use: str, code: str = "") -> Study:
-    arm = "[arms.helped]\nstressors = { conformity = {} }"
+    arm = "[arms.helped]\nstressors = { conformity = {}, infallibility = {} }"
     against = f'countermeasure = {{ use = "{use}" }}'
     made = study(folder, ("[scenarios]", f"{arm}\n{against}\n[scenarios]"))
     (folder / "own.py").write_text(code)
