@@ -17,6 +17,30 @@ _FILLER = (
     "The chairs stand in a row along the wall.",
     "Somebody walks down the corridor and back.",
 )
+# One of every length from 1 to 20 characters: what is left at the end is never cut.
+_ENDINGS = (
+    ".",
+    "Hm",
+    "Hm.",
+    "Now.",
+    "Well.",
+    "Quiet.",
+    "By now.",
+    "By noon.",
+    "All calm.",
+    "All quiet.",
+    "It is calm.",
+    "It is quiet.",
+    "It is silent.",
+    "It is evening.",
+    "A door is shut.",
+    "The lamp is lit.",
+    "The door is shut.",
+    "The floor is flat.",
+    "The walls are bare.",
+    "The window is clean.",
+)
+_SHORTEST_REST = 10  # so many characters always make whole sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +60,21 @@ class Sham(Record):
 
 
 def neutral(length: int) -> str:
-    """Neutral text of a length in characters.
+    """Neutral text of exactly a length in characters, in whole sentences unless it is very short.
 
-    >>> neutral(20)
-    'The room is quiet a.'
+    >>> neutral(40)
+    'The window is clean. The walls are bare.'
     """
-    text = ""
-    for sentence in cycle(_FILLER):
-        if len(text) >= length:
-            return text[: length - 1] + "."
-        text += f"{sentence} "
-    raise AssertionError
+    said: list[str] = []
+    left, fillers = length, cycle(_FILLER)
+    while left > len(_ENDINGS):
+        sentence = next(fillers)
+        most = left - 1 - _SHORTEST_REST
+        if len(sentence) > most:
+            sentence = _ENDINGS[min(most, len(_ENDINGS)) - 1]
+        said.append(sentence)
+        left -= len(sentence) + 1
+    return " ".join([*said, *_ENDINGS[left - 1 : left]])
 
 
 def _soothed(scene: Scene, injection: Injection) -> Scene:
