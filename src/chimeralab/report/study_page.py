@@ -53,6 +53,7 @@ def make_report(material: Material) -> Report:
         glance=said,
         scope=scope_of(material.reliability),
         facts=list(facts(material)),
+        lock=material.lock,
         verification=material.verification,
         deviations=deviations(material.verification),
         figures=figures,

@@ -27,7 +27,7 @@ def design_table(material: TrialMaterial) -> Table:
     keys = ("arm", "cell", "stressors", "countermeasure")
     raw = [dict(zip(keys, row, strict=True)) for row in rows]
     headings = ("arm", "cell", "stressors", "countermeasure")
-    return table("arms", headings, rows, raw, words=(0, 1, 2, 3))
+    return table("design", headings, rows, raw, words=(0, 1, 2, 3))
 
 
 def _cell(arm: Arm) -> str:
