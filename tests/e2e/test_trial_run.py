@@ -290,6 +290,7 @@ def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(tmp_path
     with sqlite3.connect(study.store_path) as db:
         for column in ("noticed", "states", "recall_states", "claim"):
             db.execute(f"ALTER TABLE trials DROP COLUMN {column}")
+        db.execute("ALTER TABLE probes DROP COLUMN hash")
         db.execute("PRAGMA user_version = 3")
     with pytest.raises(StoreError, match="older"):
         rows(study)

@@ -1,6 +1,8 @@
 """What a trial has stored: exported with its types, and found out when it is changed."""
 
 import csv
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,6 +12,7 @@ from chimeralab.sandbox.trial_logs import TrialLog
 from chimeralab.study import Study, run_study
 from chimeralab.study.export import TABLES, TRIAL_TABLES
 from chimeralab.study.trial_rows import FLAGS, stored_trials
+from chimeralab.study.verify import verify_study
 
 PLAN = """
 [study]
@@ -68,3 +71,36 @@ def test_a_trial_in_csv_says_true_and_false_as_a_trial_log_does(done, tmp_path, 
     path.write_text(path.read_text().replace("trajectory", "session", 1))
     log = [(t.correct, t.novel, t.bias) for _, t in TrialLog(path).read()]
     assert log == [(row.correct, row.novel, row.bias) for _, row in stored_trials(done)]
+
+
+AT = "WHERE trajectory = 'amnesia/ledger-1/1'"
+REPLY = f"UPDATE probes SET text = '0.1' {AT} AND probe = 'confidence' AND turn = 2"
+ROW = f"UPDATE trials SET confidence = 0.1 {AT} AND trial = 2"
+CHANGED = (
+    "amnesia/ledger-1/1: trial 2: the reply to its probe confidence is not the one that was stored"
+)
+
+
+def findings_after(study: Study, *tampering: str) -> list[str]:
+    with closing(sqlite3.connect(study.store_path)) as db, db:
+        for statement in tampering:
+            db.execute(statement)
+    return [str(finding) for finding in verify_study(study).findings]
+
+
+def test_a_changed_reply_is_found_even_where_its_trial_was_changed_to_fit(done):
+    assert findings_after(done) == []
+    assert findings_after(done, REPLY, ROW) == [CHANGED]
+
+
+def test_replies_exchanged_between_sessions_are_found(done):
+    other = "(SELECT {} FROM probes o WHERE o.trajectory = 'sham/ledger-2/1' AND o.turn = 2)"
+    both = f"text = {other.format('text')}, hash = {other.format('hash')}"
+    found = findings_after(
+        done, f"UPDATE probes SET {both} {AT} AND probe = 'confidence' AND turn = 2"
+    )
+    assert CHANGED in found
+
+
+def test_a_reply_stored_before_replies_had_hashes_is_not_held_against_one(done):
+    assert findings_after(done, "UPDATE probes SET hash = NULL", REPLY, ROW) == []

@@ -183,6 +183,9 @@ MIGRATIONS = (
     ALTER TABLE trials ADD COLUMN recall_states TEXT;
     ALTER TABLE trials ADD COLUMN claim TEXT;
     """,
+    """
+    ALTER TABLE probes ADD COLUMN hash TEXT;
+    """,
 )
 
 

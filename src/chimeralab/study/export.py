@@ -106,7 +106,7 @@ TABLES: dict[str, Columns] = {
 }
 TRIAL_TABLES: dict[str, Columns] = {
     "trials": {**_TALK, **TRIAL_COLUMNS},
-    "probes": {**_TALK, "turn": int, "probe": str, "text": str},
+    "probes": {**_TALK, "turn": int, "probe": str, "text": str, "hash": str},
 }
 _QUERIES = {
     "trajectories": "SELECT *, id AS trajectory FROM trajectories ORDER BY position",

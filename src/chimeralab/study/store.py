@@ -15,7 +15,7 @@ from chimeralab.models.seam import Request
 from chimeralab.records import Record
 from chimeralab.runner import Answer, Event, Said, Talk
 from chimeralab.sandbox.scored import Scored
-from chimeralab.study.chain import link, opening
+from chimeralab.study.chain import aside, link, opening
 from chimeralab.study.database import StoreError, open_to_write, plainly, transaction
 
 
@@ -174,8 +174,9 @@ class Store:
     def add_probe(self, attempt: int, talk: str, probe: str, said: Said, answer: Answer) -> None:
         with transaction(self._db, self.path) as db:
             _close_attempt(db, attempt, answer)
-            row = (talk, said.turn, probe, said.text, attempt)
-            db.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?)", row)
+            hung = aside(self._last_hash(talk, said.turn), said.turn, probe, said.text)
+            row = (talk, said.turn, probe, said.text, attempt, hung)
+            db.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def probed(self, talk: str, turn: int) -> dict[str, str]:
         query = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"

@@ -1,4 +1,4 @@
-"""Are the stored trials what their answers make of them? Rows and events are made anew."""
+"""Are the stored trials what their answers make of them? Rows, events and hashes are made anew."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,7 +8,8 @@ from chimeralab.sandbox.scene import Scene
 from chimeralab.sandbox.scored import score
 from chimeralab.sandbox.scoring import Scorer
 from chimeralab.sandbox.script import Script
-from chimeralab.study.archive import Archive
+from chimeralab.study.archive import Archive, Row
+from chimeralab.study.chain import aside
 from chimeralab.study.folder import Study
 from chimeralab.study.store import written
 from chimeralab.study.trial_rows import scored_of
@@ -29,7 +30,9 @@ def misscored(study: Study, archive: Archive) -> Iterator[Misscored]:
 
 
 def _session(session: str, script: Script, archive: Archive) -> Iterator[Misscored]:
-    answers = [turn["text"] for turn in archive.turns(session)]
+    turns = list(archive.turns(session))
+    yield from _changed_replies(session, turns, archive)
+    answers = [turn["text"] for turn in turns]
     query = "SELECT * FROM trials WHERE trajectory = ? ORDER BY trial"
     stored = {row["trial"]: scored_of(row) for row in archive.rows(query, session)}
     ended = archive.value("SELECT outcome FROM trajectories WHERE id = ?", session) == "completed"
@@ -45,6 +48,18 @@ def _session(session: str, script: Script, archive: Archive) -> Iterator[Misscor
         scene = script.scene(trial, answers, probed.get("alone"))
         if _recorded(archive, session, trial) != _done(scene):
             yield Misscored(session, f"trial {trial}: its events are not what was done to it")
+
+
+def _changed_replies(session: str, turns: list[Row], archive: Archive) -> Iterator[Misscored]:
+    """The probes whose reply does not give its hash; early versions stored replies without one."""
+    opening = archive.value("SELECT opening FROM trajectories WHERE id = ?", session)
+    before = {1: opening} | {turn["turn"] + 1: turn["hash"] for turn in turns}
+    query = "SELECT * FROM probes WHERE trajectory = ? AND hash IS NOT NULL ORDER BY turn, probe"
+    for row in archive.rows(query, session):
+        trial, probe = row["turn"], row["probe"]
+        if row["hash"] != aside(before.get(trial, ""), trial, probe, row["text"]):
+            said = f"trial {trial}: the reply to its probe {probe}"
+            yield Misscored(session, f"{said} is not the one that was stored")
 
 
 def _probed(archive: Archive, session: str, trial: int) -> dict[str, str]:
