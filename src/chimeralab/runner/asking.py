@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from chimeralab.errors import ChimeraError
 from chimeralab.models.seam import ModelFailure, Reply, Request
+from chimeralab.runner.breakdown import breakdown
 from chimeralab.runner.countermeasures import Ask, Trim
 from chimeralab.runner.history import put
 from chimeralab.runner.journal import Answer, AttemptFailed, Event, Intervened
@@ -103,13 +105,17 @@ async def _answer(model: str, request: Request, room: Room, attempt: int) -> Ans
         seconds = time.perf_counter() - started
         answer = Answer(kind, redact(repr(broken)), None, None, seconds)
         room.journal.close_attempt(attempt, answer)
-        raise
+        if isinstance(broken, ChimeraError | asyncio.CancelledError):
+            raise
+        raise breakdown(model, broken) from broken
     cost = room.cost(model, reply) if reply else None
     return Answer(outcome, reason, reply, cost, time.perf_counter() - started)
 
 
 def _storable(reply: Reply) -> Reply:
     """Half characters, which some servers send, can be neither stored nor sent on."""
+    if not isinstance(reply, Reply):
+        raise TypeError(f"reply() gave a {type(reply).__name__}, and a Reply is due")
     return replace(
         reply, text=reply.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     )

@@ -10,6 +10,7 @@ from typing import Any
 from chimeralab.errors import ChimeraError, InputError
 from chimeralab.models.seam import Message, Model, Request, Sampling
 from chimeralab.records import Record
+from chimeralab.runner.breakdown import breakdown
 from chimeralab.runner.secrets import redact
 from chimeralab.study.plan import Plan
 
@@ -59,8 +60,8 @@ async def _greet(name: str, model: Model) -> Greeting:
     started = time.perf_counter()
     with saying(name):
         reply = await model.reply(HELLO)
-    seconds = time.perf_counter() - started
-    return Greeting(name, reply.reported_model, reply.completion_tokens, seconds)
+        seconds = time.perf_counter() - started
+        return Greeting(name, reply.reported_model, reply.completion_tokens, seconds)
 
 
 @contextmanager
@@ -70,3 +71,5 @@ def saying(name: str) -> Iterator[None]:
         yield
     except ChimeraError as error:
         raise InputError(f"[models.{name}] can't be used: {redact(str(error))}") from error
+    except Exception as error:  # whatever the code of others lets through
+        raise breakdown(name, error) from error

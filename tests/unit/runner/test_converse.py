@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from chimeralab.errors import InputError
 from chimeralab.models.seam import ModelFailure, Reply
 from chimeralab.runner import AttemptFailed, Brake, Limits, Price, TalkEnded, converse, converse_all
 
@@ -159,11 +160,17 @@ def test_a_crash_inside_a_model_is_recorded_and_not_hidden(stage, make_talk):
         raise ZeroDivisionError("oops")
 
     stage = stage(make_talk(), crash)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(InputError, match=r"broke down with ZeroDivisionError\('oops'\) \(.*, line"):
         run(stage)
     assert stage.counts("SELECT outcome, reason FROM attempts") == [
         ("crashed", "ZeroDivisionError('oops')")
     ]
+
+
+def test_a_model_that_gives_something_else_than_a_reply_is_told_so(stage, make_talk):
+    stage = stage(make_talk(), lambda r: {"text": "hello"})
+    with pytest.raises(InputError, match=r"reply\(\) gave a dict, and a Reply is due"):
+        run(stage)
 
 
 def test_keys_are_blotted_out_of_reasons(stage, make_talk, monkeypatch):

@@ -1,0 +1,68 @@
+"""A subject of the user's own whose code fails: one sentence, and what was done is on record."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+PLAN = """
+[study]
+name = "broken"
+kind = "trial"
+[models.own]
+use = "own:Own"
+[trial]
+subjects = ["own"]
+each = ["conformity"]
+[layout]
+beliefs = 0
+consensus = 1.0
+[scenarios]
+use = "consensus"
+number = 1
+items = 4
+"""
+OWN = """
+from dataclasses import dataclass
+
+from chimeralab.models.seam import Reply
+
+
+@dataclass(frozen=True)
+class Own:
+    def open(self):
+        return self
+
+    async def reply(self, request):
+        if request.turn >= {first}:
+            raise KeyError("boom")
+        return Reply("A", "stop", 1, 1, "own", 0.0)
+"""
+SAID = "chimera: [models.own] broke down with KeyError('boom') (own.py, line 14); mend its code"
+
+
+def broken_from(turn: int, folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "plan.toml").write_text(PLAN)
+    (folder / "own.py").write_text(OWN.format(first=turn))
+    return folder
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_subject_that_fails_at_once_is_named_in_one_sentence(chimera, tmp_path, command):
+    ran = chimera(command, broken_from(0, tmp_path / "study"))
+    assert ran.code == 2
+    assert SAID in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_subject_that_fails_during_a_run_leaves_a_crashed_attempt(chimera, tmp_path):
+    study = broken_from(2, tmp_path / "study")
+    ran = chimera("run", study)
+    assert ran.code == 2
+    assert SAID in ran.err
+    with closing(sqlite3.connect(study / "study.db")) as store:
+        reasons = store.execute("SELECT DISTINCT reason FROM attempts WHERE outcome = 'crashed'")
+        assert reasons.fetchall() == [("KeyError('boom')",)]
+    assert chimera("verify", study).code == 0
