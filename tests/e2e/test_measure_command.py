@@ -172,9 +172,12 @@ BAD_ROWS: dict[str, tuple[Rows, list[str]]] = {
     "unknown frame": (changed(FRAMED, 6, frame="slanted"), ["line 7", "'slanted'", "neutral"]),
     "third member": (
         [*FRAMED, FRAMED[0] | {"trial": 9}],
-        ["line 11", "third member", "see line 1 and 6", "scenario"],
+        ["line 11", "third member of pair 'p1'", "see line 1 and 6", "scenario"],
     ),
-    "twins": (changed(FRAMED, 5, frame="neutral"), ["line 6", "second neutral half", "see line 1"]),
+    "twins": (
+        changed(FRAMED, 5, frame="neutral"),
+        ["line 6", "neutral half of pair 'p1'", "see line 1"],
+    ),
     "mixed answers": (changed(FRAMED, 3, response="yes"), ["line 4", "'yes'", "numbers"]),
     "mixed truth": (
         [row | {"response": "yes"} for row in FRAMED],
@@ -210,6 +213,33 @@ def test_category_among_numbers_is_named_in_csv_too(measure: Callable[..., Any])
     assert "line 5" in ran.err
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_mixture_of_numbers_and_words_is_the_first_thing_said(
+    measure: Callable[..., Any], ending: str
+) -> None:
+    rows = changed(changed(FRAMED, 0, response=0.7), 3, response="yes")
+    ran = measure(rows, ending=ending)
+    assert ran.code == 2
+    assert "'yes' stands among answers that are numbers" in ran.err
+    assert "--range" not in ran.err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_column_that_is_not_there_is_named_beside_those_that_are(
+    measure: Callable[..., Any], ending: str
+) -> None:
+    ran = measure([{"sessionid": "s", "trial": 1, "correct": 1}], ending=ending)
+    assert ran.code == 2
+    assert "no column 'session' among 'sessionid', 'trial', 'correct'" in ran.err
+    assert "rename or add a column" in ran.err
+
+
+def test_one_cluster_is_said_to_have_no_interval(measure: Callable[..., Any]) -> None:
+    shown = measure(RECALL).out
+    assert "one cluster has none" in shown
+    assert "too narrow" not in shown
+
+
 BAD_FILES = {
     "trials.jsonl": (b'{"session": "s", "trial": 1}\n{broken\n', "line 2"),
     "list.jsonl": (b"[1, 2]\n", "one JSON object"),
@@ -217,6 +247,7 @@ BAD_FILES = {
     "latin.jsonl": (b'{"session": "caf\xe9"}\n', "UTF-8"),
     "latin.csv": (b"session,trial\ncaf\xe9,1\n", "UTF-8"),
     "wide.csv": (b"session,trial\ns,1,2\n", "line 2"),
+    "twice.csv": (b"session,trial,correct,correct\ns,1,0,1\n", "two columns are called 'correct'"),
     "header.csv": (b"session,trial\n", "no trial"),
     "text.parquet": (b"session,trial\n", "Parquet"),
     "trials.xlsx": (b"", "known: .jsonl, .csv, .parquet"),
@@ -242,6 +273,7 @@ def test_unreadable_files_are_named_with_the_reason(
         (["--gfq-weights", 1.5, -0.5], "gfq weights 1.5 -0.5: each must lie between 0 and 1"),
         (["--range", 3, 3], "--range 3 3"),
         (["--range", "nan", 3], "--range nan 3"),
+        (["--range", 0, "inf"], "--range 0 inf: both limits must be finite"),
         (["--by", "colour"], "colour"),
     ],
 )

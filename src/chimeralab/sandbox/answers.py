@@ -1,5 +1,6 @@
 """How far apart two answers are: categories match or not, numbers lie on a scale from 0 to 1."""
 
+import math
 from typing import NamedTuple
 
 from chimeralab.errors import InputError
@@ -19,7 +20,9 @@ def answer_range(low: float, high: float) -> AnswerRange:
     >>> answer_range(0, 10)
     AnswerRange(low=0, high=10)
     """
-    if not -float("inf") < low < high < float("inf"):
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InputError(f"--range {low:g} {high:g}: both limits must be finite numbers")
+    if not low < high:
         raise InputError(f"--range {low:g} {high:g}: the first number must lie below the second")
     return AnswerRange(low, high)
 
@@ -41,12 +44,9 @@ class AnswerScale:
         >>> AnswerScale(AnswerRange(0, 10)).place(4), AnswerScale().place(True)
         (0.4, True)
         """
+        self.settle(answer)
         if isinstance(answer, str):
-            if not self.categories:
-                self._begin(answer, categories=True)
             return answer
-        if self.categories is not False:
-            self._begin(answer, categories=False)
         if self._range is None:
             place: float = answer
             fits = answer in (0, 1)
@@ -57,7 +57,11 @@ class AnswerScale:
             raise InputError(self._misplaced(answer))
         return place
 
-    def _begin(self, answer: Answer, *, categories: bool) -> None:
+    def settle(self, answer: Answer) -> None:
+        """Let the first answer decide between categories and numbers, and refuse a mixture."""
+        categories = isinstance(answer, str)
+        if categories is self.categories:
+            return
         if self.categories is not None:
             before = "categories" if self.categories else "numbers"
             raise InputError(

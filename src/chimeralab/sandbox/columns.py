@@ -1,6 +1,6 @@
 """Trials as arrays, the rows of one session together and in order."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from chimeralab.errors import InputError, LogError
 from chimeralab.sandbox.answers import AnswerScale
 from chimeralab.sandbox.trial_logs import Numbered
-from chimeralab.sandbox.trials import Trial
+from chimeralab.sandbox.trials import Answer, Trial
 from chimeralab.stats.arrays import Floats, Integers
 
 NUMBERS = ("trial", "correct", "confidence", "weight", "novel", "bias")
@@ -26,7 +26,7 @@ class TrialColumns:
 
     ``session`` never falls. Answers are numbers from 0 to 1, or codes where ``categories`` is
     set. ``frame`` is 0 for neutral and 1 for biased. ``scenario`` and ``pair`` are codes, and a
-    pair code is met at most twice.
+    pair code is met at most twice; ``pair_names`` has the name behind each, where it is known.
     """
 
     session: Integers
@@ -44,6 +44,7 @@ class TrialColumns:
     scenario: Integers | None = None
     lines: Integers | None = None
     categories: bool = False
+    pair_names: Sequence[str] = ()
     source: str | None = None
 
     def __len__(self) -> int:
@@ -100,12 +101,14 @@ def table_of(rows: Iterable[Numbered], scale: AnswerScale, source: str | None = 
     """Gather trials, in whatever order they come."""
     numbered = list(rows)
     lines, trials = [row.line for row in numbered], [row.trial for row in numbered]
+    pairs = [_pair(trial) for trial in trials]
     numbers: dict[str, Any] = {
         name: _floats([getattr(trial, name) for trial in trials]) for name in NUMBERS
     }
     columns = TrialColumns(
         session=_codes([(trial.arm, trial.session) for trial in trials]),
-        pair=_pair_codes(trials),
+        pair=_codes_if_any(pairs),
+        pair_names=tuple(pair[-1] for pair in _distinct([pairs])),
         scenario=_codes_if_any([trial.scenario for trial in trials]),
         frame=_floats([_FRAME_CODES[trial.frame] for trial in trials]),
         lines=np.array(lines, dtype=np.intp),
@@ -131,7 +134,10 @@ def _with_answers(
     framed = columns.pair is not None and columns.frame is not None
     if not framed and columns.bias is None:
         return columns
-    placed = {name: _placed(columns, trials, name, scale) for name in ANSWERS}
+    # All are looked at before any is placed: a mixture would be blamed on the lack of a range.
+    for name in ANSWERS:
+        _each(columns, trials, name, scale.settle)
+    placed = {name: _each(columns, trials, name, scale.place) for name in ANSWERS}
     if scale.categories:
         names = {name: code for code, name in enumerate(_distinct(placed.values()))}
         placed = {key: [names.get(cell) for cell in cells] for key, cells in placed.items()}
@@ -139,14 +145,15 @@ def _with_answers(
     return replace(columns, categories=bool(scale.categories), **arrays)
 
 
-def _placed(
-    columns: TrialColumns, trials: Sequence[Trial], name: str, scale: AnswerScale
+def _each(
+    columns: TrialColumns, trials: Sequence[Trial], name: str, do: Callable[[Answer], Any]
 ) -> list[Any]:
+    """What something makes of each answer of a column, None where there is none."""
     cells: list[Any] = []
     for row, trial in enumerate(trials):
         answer = getattr(trial, name)
         try:
-            cells.append(None if answer is None else scale.place(answer))
+            cells.append(None if answer is None else do(answer))
         except InputError as error:
             raise columns.error(row, f"{name}: {error}") from None
     return cells
@@ -172,11 +179,8 @@ def _codes_if_any(labels: Sequence[Hashable]) -> Integers | None:
     return None if all(label is None for label in labels) else _codes(labels)
 
 
-def _pair_codes(trials: Sequence[Trial]) -> Integers | None:
+def _pair(trial: Trial) -> Hashable:
     """A pair is known by its name within arm, scenario and repeat."""
-    return _codes_if_any(
-        [
-            None if trial.pair is None else (trial.arm, trial.scenario, trial.repeat, trial.pair)
-            for trial in trials
-        ]
-    )
+    if trial.pair is None:
+        return None
+    return trial.arm, trial.scenario, trial.repeat, trial.pair

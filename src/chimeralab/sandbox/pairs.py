@@ -54,7 +54,7 @@ def _refuse_thirds(columns: TrialColumns, halves: Integers, joined: NDArray[np.b
         raise _misfit(
             columns,
             members,
-            "is the third member of a pair that is whole without it (pairs that recur need a"
+            "is the third member of {pair}, which is whole without it (pairs that recur need a"
             " column `scenario`, `repeat` or `arm` that tells them apart)",
         )
 
@@ -65,7 +65,7 @@ def _refuse_twins(columns: TrialColumns, one: Integers, other: Integers) -> None
     if twins.size:
         members = np.array([one[twins[0]], other[twins[0]]])
         frame = "biased" if columns.frame[members[0]] else "neutral"
-        raise _misfit(columns, members, f"is the second {frame} half of its pair")
+        raise _misfit(columns, members, f"is the second {frame} half of {{pair}}")
 
 
 def _misfit(columns: TrialColumns, members: Integers, what: str) -> InputError:
@@ -73,5 +73,13 @@ def _misfit(columns: TrialColumns, members: Integers, what: str) -> InputError:
     lines = members + 1 if columns.lines is None else columns.lines[members]
     order = np.argsort(lines)
     before = " and ".join(str(line) for line in lines[order[:-1]])
-    reason = f"the row {what}; see line {before}. A pair is one neutral and one biased row"
+    said = what.format(pair=_named(columns, members[0]))
+    reason = f"the row {said}; see line {before}. A pair is one neutral and one biased row"
     return columns.error(int(members[order[-1]]), reason)
+
+
+def _named(columns: TrialColumns, row: int) -> str:
+    if not columns.pair_names:
+        return "its pair"
+    assert columns.pair is not None
+    return f"pair {columns.pair_names[columns.pair[row]]!r}"

@@ -2,13 +2,14 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from chimeralab.errors import InputError, LogError
 from chimeralab.sandbox.trials import (
     COLUMNS,
+    REQUIRED,
     WORDS_FOR_FLAGS,
     Answer,
     Trial,
@@ -81,8 +82,10 @@ def _json_object(path: Path, line: int, raw: bytes) -> Mapping[str, Any]:
 def _csv(path: Path) -> Iterator[Row]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file, strict=True)
-        line = 1
+        line = 0
         try:
+            _check_header(path, rows.fieldnames or COLUMNS)
+            line = 1
             for cells in rows:
                 if None in cells:
                     reason = "the row has more cells than the header has names"
@@ -93,6 +96,20 @@ def _csv(path: Path) -> Iterator[Row]:
             raise LogError(str(path), "not UTF-8 text", line + 1) from None
         except csv.Error as error:
             raise LogError(str(path), f"not valid CSV ({error})", rows.line_num) from None
+
+
+def _check_header(path: Path, names: Sequence[str]) -> None:
+    """Refuse a table whose columns can't be told apart, or that lacks one which every row needs."""
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None:
+        raise LogError(str(path), f"two columns are called {twice!r}; rename or drop one of them")
+    lacking = next((name for name in REQUIRED if name not in names), None)
+    if lacking is not None:
+        raise LogError(
+            str(path),
+            f"there is no column {lacking!r} among {', '.join(map(repr, names))}; every row needs "
+            "a session and a trial, so rename or add a column",
+        )
 
 
 def _typed(cells: dict[str, Any]) -> dict[str, Any]:
@@ -111,6 +128,7 @@ def _parquet(path: Path) -> Iterator[Row]:
 
     try:
         with pq.ParquetFile(path) as file:
+            _check_header(path, file.schema_arrow.names)
             line = 0
             for batch in file.iter_batches(PARQUET_ROWS_AT_ONCE):
                 for cells in batch.to_pylist():

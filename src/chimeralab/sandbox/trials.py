@@ -48,6 +48,7 @@ class Trial(Record):
 
 
 COLUMNS = tuple(field.name for field in fields(Trial))
+REQUIRED = ("session", "trial")
 
 
 def trial_of(row: Mapping[str, Any]) -> Trial:
@@ -60,7 +61,7 @@ def trial_of(row: Mapping[str, Any]) -> Trial:
     for name, check in _CHECKS.items():
         value = row.get(name)
         cells[name] = None if is_absent(value) else check(name, value)
-    for name in ("session", "trial"):
+    for name in REQUIRED:
         if cells[name] is None:
             raise InputError(f"{name} is missing; every row needs a session and a trial")
     return Trial(**cells)
