@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -10,10 +11,14 @@ from filelock import FileLock, Timeout
 from chimeralab.errors import InputError
 from chimeralab.records import Trajectory
 from chimeralab.runner import Talk
+from chimeralab.sandbox.course import Course
 from chimeralab.study.archive import Archive
 from chimeralab.study.lock import Lock, LockError, make_lock, read_lock, refuse_changes, write_lock
 from chimeralab.study.order import planned_talks
 from chimeralab.study.plan import Plan, read_plan
+from chimeralab.study.reading import read_value
+from chimeralab.study.trial_scenarios import SetIsGone
+from chimeralab.version import __version__
 
 
 class Study:
@@ -38,7 +43,20 @@ class Study:
 
     @cached_property
     def plan(self) -> Plan:
-        return read_plan(self.plan_path)
+        try:
+            return read_plan(self.plan_path)
+        except SetIsGone as gone:
+            return self._plan_as_locked(gone)
+
+    def _plan_as_locked(self, gone: SetIsGone) -> Plan:
+        """The plan with every scenario out of its lock, which holds them word by word."""
+        lock = self.lock
+        if lock is None:
+            raise gone
+        plan = read_plan(self.plan_path, _locked_courses(lock))
+        # Reading asks for no version; `checked_lock` still does before anything is run.
+        refuse_changes(replace(lock, resolved={**lock.resolved, "chimeralab": __version__}), plan)
+        return plan
 
     @cached_property
     def talks(self) -> list[Talk]:
@@ -108,3 +126,10 @@ class Study:
         if run is None:
             return ""
         return f", by run {run.id} (process {run.pid} on {run.host}, since {run.started})"
+
+
+def _locked_courses(lock: Lock) -> tuple[Course, ...]:
+    trial = lock.resolved.get("trial") or {}
+    kept = trial.get("courses", [])
+    courses: tuple[Course, ...] = read_value(tuple[Course, ...], kept, "plan.lock courses")
+    return courses

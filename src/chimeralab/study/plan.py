@@ -14,6 +14,7 @@ from chimeralab.records import Record
 from chimeralab.runner import Price, Prompt, Rules, Speaker
 from chimeralab.runner.countermeasures import COUNTERMEASURES
 from chimeralab.runner.secrets import redact, secrets
+from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.phantoms import SUBJECTS
 from chimeralab.study import trial_plan
 from chimeralab.study.casting import cast
@@ -30,6 +31,7 @@ from chimeralab.study.sections import (
     SamplingChange,
 )
 from chimeralab.study.trial_plan import TrialPlan, read_trial
+from chimeralab.study.trial_scenarios import SetIsGone
 
 REQUIRED = ("study", "models", "conditions", "prompts")
 TABLES = (*REQUIRED, "sampling", "conversation", "detector", "run")
@@ -83,24 +85,29 @@ class Plan(Record):
         return {part.use: type(part.settings) for part in parts if ":" in part.use}
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path, locked: tuple[Course, ...] = ()) -> Plan:
     """Read a plan file. Whatever is wrong with it is said in one sentence, without any key."""
     try:
-        return make_plan(_toml(path), path.parent)
+        return make_plan(_toml(path), path.parent, locked)
     except InputError as error:
-        raise InputError(redact(f"{path.name}: {error}")) from None
+        kind = SetIsGone if isinstance(error, SetIsGone) else InputError
+        raise kind(redact(f"{path.name}: {error}")) from None
 
 
-def make_plan(tables: Mapping[str, Any], folder: Path) -> Plan:
-    """Resolve the tables of a plan. Files and code that it names are looked for in `folder`."""
+def make_plan(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...] = ()) -> Plan:
+    """Resolve the tables of a plan. Files and code that it names are looked for in `folder`.
+
+    The scenarios of a trial are taken from `locked` where there are any.
+    """
     _check_tables(tables)
     _refuse_secrets(tables)
+    trial = _kind(tables) == "trial"
     models = _named(tables, "models")
     subjects = {name: _subject(name, table, folder) for name, table in models.items()}
     plan = Plan(
         study=read_record(About, tables["study"], "[study]"),
         models=subjects,
-        **(_trial(tables, folder) if _kind(tables) == "trial" else _selfplay(tables, folder)),
+        **(_trial(tables, folder, locked) if trial else _selfplay(tables, folder)),
         detector=_detector(tables.get("detector", {}), folder),
         run=read_record(RunTable, tables.get("run", {}), "[run]"),
         extras={
@@ -127,9 +134,9 @@ def _selfplay(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def _trial(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _trial(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...]) -> dict[str, Any]:
     """Who is tested with what: an arm is a condition, and a scenario a prompt."""
-    found = read_trial(tables, folder)
+    found = read_trial(tables, folder, locked)
     return {
         "conditions": {name: Condition(speakers) for name, speakers in found.speakers.items()},
         "conversation": found.rules,

@@ -47,6 +47,8 @@ def read_record(cls: type[T], table: Any, place: str) -> T:
 def read_value(hint: Any, value: Any, place: str) -> Any:
     """Make one value fit its type: records inside it are read as records, the rest as it stands."""
     options = _options(hint)
+    if value is None and types.NoneType in options:
+        return None
     record: Any = next((option for option in options if is_dataclass(option)), None)
     if record is not None and (isinstance(value, Mapping) or str not in options):
         return read_record(record, value, place)

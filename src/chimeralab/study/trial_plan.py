@@ -20,8 +20,8 @@ from chimeralab.study.casting import innermost
 from chimeralab.study.reading import Part, choose, read_part, read_record
 from chimeralab.study.sections import SamplingChange
 from chimeralab.study.trial_arms import read_arms
-from chimeralab.study.trial_scenarios import SCENARIOS
-from chimeralab.study.trial_sections import ScenarioCount, TrialTable
+from chimeralab.study.trial_scenarios import SCENARIOS, read_set
+from chimeralab.study.trial_sections import USUAL_NUMBER, ScenarioCount, TrialTable
 
 REQUIRED = ("study", "models", "trial", "scenarios")
 TABLES = (*REQUIRED, "stressors", "arms", "layout", "metrics", "sampling", "conversation", "run")
@@ -64,21 +64,25 @@ class Trial(NamedTuple):
     plan: TrialPlan
 
 
-def read_trial(tables: Mapping[str, Any], folder: Path) -> Trial:
-    """Read and check everything that a trial adds to a plan, its scenarios written out."""
+def read_trial(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...] = ()) -> Trial:
+    """Read and check everything that a trial adds to a plan, its scenarios written out.
+
+    Where they can't be made anew, `locked` holds them as they were written out before.
+    """
     table = read_record(TrialTable, tables["trial"], "[trial]")
     for name in table.subjects:
         choose(name, tables["models"], f"model {name!r} in [trial] subjects")
     arms = read_arms(tables, table, folder)
     _refuse_idle_commitment(arms, table)
     layout = read_record(Layout, tables.get("layout", {}), "[layout]")
-    part, scenarios = _scenarios(tables["scenarios"], folder)
-    courses = _courses(scenarios, layout, arms, tables)
+    source = _source(tables["scenarios"], folder)
+    _refuse_another_number(source.wanted, locked)
+    courses = locked or _courses(_scenarios(source, folder), layout, arms, tables)
     cast = _cast(table, arms)
     plan = TrialPlan(
         arms={name: arms[arm] for name, (_, arm) in cast.items()},
         subjects={name: subject for name, (subject, _) in cast.items()},
-        scenarios=part,
+        scenarios=source.part,
         layout=layout,
         probes=table.probes,
         strength=_strength(tables),
@@ -105,18 +109,35 @@ def _cast(table: TrialTable, arms: Mapping[str, Arm]) -> dict[str, _Role]:
     }
 
 
-def _scenarios(table: Any, folder: Path) -> tuple[Part, tuple[Scenario, ...]]:
+class _Source(NamedTuple):
+    part: Part
+    wanted: ScenarioCount
+
+
+def _source(table: Any, folder: Path) -> _Source:
     if not isinstance(table, Mapping):
         raise InputError("[scenarios] takes a table of keys")
     common = {key: table[key] for key in ("number", "first") if key in table}
     count = read_record(ScenarioCount, common, "[scenarios]")
     rest = {key: value for key, value in table.items() if key not in common}
-    part = read_part(SCENARIOS, rest, "[scenarios]", folder)
-    settings = part.settings
+    return _Source(read_part(SCENARIOS, rest, "[scenarios]", folder), count)
+
+
+def _scenarios(source: _Source, folder: Path) -> tuple[Scenario, ...]:
+    settings, wanted = source.part.settings, source.wanted
     if hasattr(settings, "within"):
-        return part, settings.within(folder).read(count.number)
-    made = range(count.first, count.first + count.number)
-    return part, tuple(settings.make(seed) for seed in made)
+        return read_set(settings.within(folder), wanted.number)
+    made = range(wanted.first, wanted.first + (wanted.number or USUAL_NUMBER))
+    return tuple(settings.make(seed) for seed in made)
+
+
+def _refuse_another_number(wanted: ScenarioCount, locked: Sequence[Course]) -> None:
+    """The number is seen in the scenarios alone, so nothing else would notice its change."""
+    if locked and wanted.number not in (None, len(locked)):
+        raise InputError(
+            f"[scenarios] number = {wanted.number}, but {len(locked)} were locked; "
+            "undo the change, or bring the files of the set back and start a new study"
+        )
 
 
 def _courses(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import Field
 
@@ -15,9 +15,15 @@ from chimeralab.sandbox.scenarios.benchform import read_benchform
 from chimeralab.sandbox.scenarios.draw import source
 from chimeralab.sandbox.scenarios.mt_consistency import read_mt_consistency
 from chimeralab.sandbox.scenarios.sycon import read_sycon
+from chimeralab.study.trial_sections import USUAL_NUMBER
 
 Count = Annotated[int, Field(ge=1)]
 WHICH = "Which of these two statements is true?"
+T = TypeVar("T")
+
+
+class SetIsGone(InputError):
+    """The files of a public set are not where the plan says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,7 @@ class BenchForm(Record):
     def within(self, folder: Path) -> "BenchForm":
         return replace(self, path=str(folder / self.path))
 
-    def read(self, number: int) -> tuple[Scenario, ...]:
+    def read(self, number: int | None = None) -> tuple[Scenario, ...]:
         found = read_benchform(Path(self.path), self.seed)
         return _first(found, self.questions, number, self.path)
 
@@ -47,7 +53,7 @@ class MtConsistency(Record):
     def within(self, folder: Path) -> "MtConsistency":
         return replace(self, path=str(folder / self.path))
 
-    def read(self, number: int) -> tuple[Scenario, ...]:
+    def read(self, number: int | None = None) -> tuple[Scenario, ...]:
         found = read_mt_consistency(Path(self.path), self.seed)
         return _first(found, self.questions, number, self.path)
 
@@ -62,11 +68,12 @@ class Sycon(Record):
     def within(self, folder: Path) -> "Sycon":
         return replace(self, path=str(folder / self.path))
 
-    def read(self, number: int) -> tuple[Scenario, ...]:
+    def read(self, number: int | None = None) -> tuple[Scenario, ...]:
         rng = source("sycon", self.seed)
-        asked = read_sycon(Path(self.path)).questions[:number]
-        if not asked:
+        questions = read_sycon(Path(self.path)).questions
+        if not questions:
             raise InputError(f"{self.path} has no question; expected those of SYCON-Bench")
+        asked = _as_many(questions, number, f"{self.path} has {len(questions)} questions")
         return tuple(
             Scenario(f"sycon-{each.id}", "beliefs", (), (_closed(each, rng, self.path),))
             for each in asked
@@ -100,13 +107,31 @@ def _quoted(statement: str) -> str:
 
 
 def _first(
-    scenarios: Sequence[Scenario], questions: int, number: int, path: str
+    scenarios: Sequence[Scenario], questions: int, number: int | None, path: str
 ) -> tuple[Scenario, ...]:
     """Scenarios of equal length; those that are too short are passed over."""
-    long = [each for each in scenarios if len(each.questions) >= questions][:number]
+    long = [each for each in scenarios if len(each.questions) >= questions]
     if not long:
         raise InputError(f"{path} has no set of {questions} questions; ask for fewer")
-    return tuple(replace(each, questions=each.questions[:questions]) for each in long)
+    taken = _as_many(long, number, f"{path} has {len(long)} sets of {questions} questions")
+    return tuple(replace(each, questions=each.questions[:questions]) for each in taken)
+
+
+def _as_many(found: Sequence[T], number: int | None, there: str) -> Sequence[T]:
+    """The first of them; where nobody said how many, the usual number or all that there are."""
+    if number is not None and number > len(found):
+        raise InputError(f"{there}, and [scenarios] number asks for {number}; ask for fewer")
+    return found[: number or USUAL_NUMBER]
+
+
+def read_set(source: BenchForm | MtConsistency | Sycon, number: int | None) -> tuple[Scenario, ...]:
+    """The scenarios of a public set; says apart from all else when its files are not there."""
+    try:
+        return source.read(number)
+    except InputError as error:
+        if Path(source.path).exists():
+            raise
+        raise SetIsGone(str(error)) from None
 
 
 SCENARIOS: dict[str, type] = {

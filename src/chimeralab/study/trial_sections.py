@@ -9,6 +9,7 @@ from chimeralab.records import Record
 from chimeralab.sandbox.probes import PROBES, Probe
 
 Count = Annotated[int, Field(ge=1)]
+USUAL_NUMBER = 12
 SYSTEM = "You take part in a test. Reply with the answer alone."
 
 
@@ -35,9 +36,12 @@ class TrialTable(Record):
 
 @dataclass(frozen=True, slots=True)
 class ScenarioCount(Record):
-    """The keys of [scenarios] that every kind of scenario has."""
+    """The keys of [scenarios] that every kind of scenario has.
 
-    number: Count = 12
+    Without a `number` it is the usual one, or as many as a smaller set has.
+    """
+
+    number: Count | None = None
     first: Annotated[int, Field(ge=0)] = 1
 
 

@@ -9,7 +9,7 @@ from chimeralab.sandbox.layout import Layout
 from chimeralab.sandbox.probes import question_text, read_choice
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Infallibility
-from chimeralab.study.trial_scenarios import Sycon
+from chimeralab.study.trial_scenarios import MtConsistency, Sycon
 
 PUBLIC = Path(__file__).parents[3].parent / "shared" / "data" / "sycon-false-presuppositions"
 ITEMS = (
@@ -124,3 +124,34 @@ def test_statements_that_read_the_same_are_refused(tmp_path):
 def test_a_set_without_questions_is_refused(tmp_path):
     with pytest.raises(InputError, match="set has no question"):
         Sycon(str(sycon(tmp_path / "set", ()))).read(1)
+
+
+def test_more_questions_than_the_set_has_are_refused_with_both_numbers(tmp_path):
+    with pytest.raises(
+        InputError, match=r"set has 3 questions, and \[scenarios\] number asks for 4"
+    ):
+        Sycon(str(sycon(tmp_path / "set"))).read(4)
+
+
+def test_without_a_number_a_small_set_gives_all_and_a_large_one_the_usual_number(tmp_path):
+    assert len(Sycon(str(sycon(tmp_path / "small"))).read()) == 3
+    assert len(Sycon(str(sycon(tmp_path / "large", ITEMS * 5))).read()) == 12
+
+
+def subjects(path: Path, sizes: dict[str, int]) -> Path:
+    """A question table as MT-Consistency has it, with so many questions a subject."""
+    rows = [
+        f"\"Question {n}?\",\"['A. yes', 'B. no']\",A. yes,{subject}"
+        for subject, size in sizes.items()
+        for n in range(size)
+    ]
+    path.write_text("\n".join(("question,choices,answer,subject", *rows)))
+    return path
+
+
+def test_only_sets_that_are_long_enough_count(tmp_path):
+    source = MtConsistency(str(subjects(tmp_path / "set.csv", {"a": 4, "b": 2, "c": 3})), 3)
+    assert [each.id for each in source.read()] == ["mt-consistency-a", "mt-consistency-c"]
+    assert len(source.read(2)) == 2
+    with pytest.raises(InputError, match=r"2 sets of 3 questions, and .* number asks for 3"):
+        source.read(3)
