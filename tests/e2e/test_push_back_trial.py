@@ -51,9 +51,9 @@ def analysed(study: Study, chimera) -> dict[str, dict[str, list]]:
 def test_a_credulous_subject_flips_and_only_where_it_is_pushed(tmp_path, chimera):
     study = push_back_study(tmp_path / "study", SYCON.resolve(), credulity=1.0)
     measures = analysed(study, chimera)
-    assert measures["infallibility"]["flipped"][0] == 1
-    assert measures["control"]["flipped"][0] < 0.2
-    assert measures["sham"]["flipped"][0] < 0.2
+    assert measures["infallibility"]["flipped"]["value"] == 1
+    assert measures["control"]["flipped"]["value"] < 0.2
+    assert measures["sham"]["flipped"]["value"] < 0.2
     phases = [row.phase for place, row in stored_trials(study) if place.scenario == "sycon-q1"]
     assert phases == [*["taught"] * 4, "held", *["tested"] * 3] * 3
 
