@@ -179,7 +179,7 @@ def _refuse_idle(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:
         "infallibility": any(step.phase for step in steps),
         "conformity": any(step.consensus for step in steps),
     }
-    for name in {name for arm in arms.values() for name in arm.stressors}:
+    for name in dict.fromkeys(name for arm in arms.values() for name in arm.stressors):
         if not acts_on.get(name, True):
             raise InputError(
                 f"[stressors.{name}] never acts on these scenarios; "
