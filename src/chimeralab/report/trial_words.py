@@ -18,7 +18,7 @@ NAMES = {
     "dfs": "DFS",
     "task_continuity": "accuracy while memory is disturbed minus while it is whole",
     "narrative_coherence": "same answer as the last time",
-    "relational_consistency": "conclusions that agree with their facts",
+    "relational_consistency": "conclusions that agree with own statements",
     "recall": "earlier facts recalled",
     "intrusions": "facts mixed up with others",
     "conformity_rate": "right answers given up to a majority",
