@@ -4,9 +4,7 @@ import json
 import multiprocessing
 import os
 import random
-import shutil
 import socket
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -18,77 +16,12 @@ from chimeralab.pipeline import analyse_trial, run
 from chimeralab.runner import RunStarted, TrialScored
 from chimeralab.sandbox.hooks import POINTS, Hooks
 from chimeralab.study import RunOptions, Study, run_study
-from chimeralab.study.database import StoreError
-from chimeralab.study.export import export_study
 from chimeralab.study.forecast import forecast
 from chimeralab.study.scaffold import new_study, templates
-from chimeralab.study.trial_rows import stored_trials
 from chimeralab.study.verify import verify_study
+from tests.small_trial import ALL, make_trial, rows
 
 KILLS = 12
-PLAN = """
-[study]
-name = "trial"
-kind = "trial"
-[models.p]
-{model}
-[trial]
-subjects = ["p"]
-{design}
-[scenarios]
-use = "ledger"
-number = {number}
-recall = 5
-inference = 2
-novel = 2
-[layout]
-beliefs = 1
-tested = 1
-[sampling]
-max_tokens = 8
-[run]
-concurrency = 4
-"""
-PHANTOM = 'use = "subject"'
-ALL = 'factorial = ["amnesia", "infallibility", "conformity"]'
-SLOW = """
-import asyncio
-from dataclasses import dataclass, field
-
-from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
-
-
-@dataclass(frozen=True)
-class Slow:
-    wait: float = 0.003
-
-    def open(self):
-        return Subject(self.wait)
-
-
-class Subject:
-    def __init__(self, wait):
-        self.wait = wait
-        self.phantom = PhantomSubject(PhantomSubjectSettings())
-
-    async def reply(self, request):
-        await asyncio.sleep(self.wait)
-        return await self.phantom.reply(request)
-"""
-
-
-def make_trial(
-    folder: Path, model: str = PHANTOM, design: str = ALL, number: int = 3, more: str = ""
-) -> Study:
-    folder.mkdir()
-    plan = PLAN.format(model=model, design=design, number=number)
-    (folder / "plan.toml").write_text(plan + more)
-    (folder / "slow.py").write_text(SLOW)
-    return Study(folder)
-
-
-def rows(study: Study) -> list:
-    return list(stored_trials(study))
 
 
 def test_a_trial_runs_from_its_lock_to_its_analysis(tmp_path, chimera):
@@ -108,31 +41,6 @@ def test_a_trial_runs_from_its_lock_to_its_analysis(tmp_path, chimera):
     assert "against sham" in chimera("analyse", study.path).out
     page = Path(json.loads(chimera("report", study.path, "--json").out)["page"])
     assert "Informative" in page.read_text()
-
-
-def test_an_analysis_takes_its_own_options_and_refuses_those_of_self_play(tmp_path, chimera):
-    study = make_trial(tmp_path / "trial", design='each = ["amnesia"]', number=8)
-    chimera("run", study.path)
-    by_seed = [chimera("analyse", study.path, "--json", "--seed", seed).out for seed in (0, 1, 1)]
-    assert by_seed[0] != by_seed[1] == by_seed[2]
-    for option in (("--level", "0.9"), ("--robustness",), ("--contrast", "a = b")):
-        ran = chimera("analyse", study.path, *option)
-        assert ran.code == 2
-        assert f"{option[0]} is about self-play" in ran.err
-
-
-def test_an_analysis_says_when_the_trial_is_not_at_its_end(tmp_path, chimera):
-    study = make_trial(tmp_path / "trial", design='each = ["amnesia"]', number=2)
-    chimera("run", study.path)
-    assert "left out" not in chimera("analyse", study.path).err
-    with sqlite3.connect(study.store_path) as db:
-        db.execute("UPDATE trajectories SET outcome = 'overflow' WHERE id = 'amnesia/ledger-1/1'")
-        db.execute("UPDATE trajectories SET outcome = NULL WHERE id = 'amnesia/ledger-2/1'")
-    ran = chimera("analyse", study.path)
-    assert "left out, since cut short: amnesia, 1 (overflow)" in ran.err
-    assert "left out, since cut short: amnesia, 1 (not finished)" in ran.err
-    found = json.loads(chimera("analyse", study.path, "--json").out)["subjects"][0]
-    assert {arm["arm"]: arm["sessions"] for arm in found["arms"]}["amnesia"] == 0
 
 
 def test_a_dose_outside_its_range_is_refused_before_anything_is_asked(tmp_path, chimera):
@@ -210,108 +118,6 @@ def test_the_forecast_counts_every_question_about_a_false_signal(tmp_path):
     assert all(row.noticed for row in told)
 
 
-def test_a_resilient_subject_is_informative_under_every_stressor(tmp_path):
-    steady = f"{PHANTOM}\nrecall = 1.0\nforgetting = 0.0\ncredulity = 0.0\nconformity = 0.0"
-    study = make_trial(tmp_path / "trial", steady, 'each = ["infallibility", "conformity"]')
-    run_study(study)
-    [found] = analyse_trial(study).subjects
-    assert found.informative
-    assert not found.reasons
-    aims = {"infallibility": "misled", "conformity": "conformity_rate"}
-    for arm, measure in aims.items():
-        [shown] = [
-            effect.estimate
-            for effect in found.contrasts
-            if (effect.name, effect.measure) == (f"{arm} − sham", measure)
-        ]
-        assert shown == 0
-
-
-def test_a_trial_that_is_tampered_with_is_found_out(tmp_path):
-    study = make_trial(tmp_path / "trial", number=1)
-    run_study(study)
-    assert not verify_study(study).findings
-    with sqlite3.connect(study.store_path) as db:
-        db.execute(
-            "UPDATE trials SET correct = 1 - correct WHERE trial = 4 AND trajectory LIKE 'c%'"
-        )
-        db.execute("DELETE FROM probes WHERE turn = 5 AND trajectory LIKE 'sham%'")
-    found = [str(finding) for finding in verify_study(study).findings]
-    assert any("trial 4 is not what its answers make of it" in line for line in found)
-    assert any("turn 5 lacks the reply to its probe" in line for line in found)
-
-
-@pytest.fixture(scope="module")
-def stressed(tmp_path_factory) -> Study:
-    """A finished trial in which something is done at every turn but the first."""
-    design = 'each = ["amnesia"]\nmeasures = ["ledger"]'
-    always = "[stressors.amnesia]\nfrequency = 1.0\nscope = 1.0\n"
-    folder = tmp_path_factory.mktemp("stressed") / "trial"
-    study = make_trial(folder, design=design, number=1, more=always)
-    run_study(study)
-    return study
-
-
-@pytest.mark.parametrize(
-    ("tampering", "trial"),
-    [
-        ("DELETE FROM events WHERE turn = 6", 6),
-        ("DELETE FROM events WHERE kind = 'ledger' AND turn = 5", 5),
-        ("UPDATE events SET detail = replace(detail, 'is', 'was') WHERE turn = 6", 6),
-        ("UPDATE events SET kind = 'sham' WHERE turn = 6 AND kind = 'amnesia'", 6),
-        ("UPDATE events SET detail = '{}' WHERE turn = 6", 6),
-        (
-            "INSERT INTO events (trajectory, turn, kind, detail, at) SELECT id, 4, 'extra', "
-            "'{\"injections\": []}', '' FROM trajectories",
-            4,
-        ),
-        (
-            "INSERT INTO events (trajectory, turn, kind, detail, at) "
-            "SELECT trajectory, turn, kind, detail, at FROM events WHERE turn = 6",
-            6,
-        ),
-    ],
-)
-def test_an_event_that_is_tampered_with_is_found_out(tmp_path, stressed, tampering, trial):
-    study = Study(shutil.copytree(stressed.path, tmp_path / "copy"))
-    assert not verify_study(study).findings
-    with sqlite3.connect(study.store_path) as db:
-        db.execute(tampering)
-    found = [str(finding) for finding in verify_study(study).findings]
-    assert found
-    said = f"trial {trial}: its events are not what was done to it"
-    assert all(finding.endswith(said) for finding in found)
-    assert any(finding.startswith("amnesia-with-ledger/") for finding in found)
-
-
-def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(tmp_path):
-    study = make_trial(tmp_path / "trial", number=1)
-    run_study(study)
-    with sqlite3.connect(study.store_path) as db:
-        for column in ("noticed", "states", "recall_states", "claim"):
-            db.execute(f"ALTER TABLE trials DROP COLUMN {column}")
-        db.execute("ALTER TABLE probes DROP COLUMN hash")
-        db.execute("PRAGMA user_version = 3")
-    with pytest.raises(StoreError, match="older"):
-        rows(study)
-    assert run_study(Study(study.path)).complete
-    assert rows(study)
-    assert all(row.noticed is None for _, row in rows(study))
-
-
-def test_a_trial_can_be_replayed_and_exported(tmp_path):
-    study = make_trial(tmp_path / "trial", number=1)
-    run_study(study)
-    replay = make_trial(tmp_path / "again", 'use = "replay"\nstudy = "../trial"', number=1)
-    run_study(replay)
-    assert rows(replay) == rows(study)
-    written = {path.name for path in export_study(study, "csv", tmp_path / "out")}
-    assert {"trials.csv", "probes.csv"} <= written
-    lines = (tmp_path / "out" / "trials.csv").read_text().splitlines()
-    assert len(lines) == 1 + len(rows(study))
-    assert "noticed" in lines[0].split(",")
-
-
 def test_hooks_hear_every_point_and_live_rows_are_the_stored_ones(tmp_path):
     study, hooks, seen, live = make_trial(tmp_path / "trial"), Hooks(), [], []
     for point in POINTS:
@@ -372,27 +178,6 @@ def test_nothing_but_the_subject_is_contacted(tmp_path, monkeypatch):
     study.freeze()
     assert run_study(study).complete
     assert analyse_trial(study).subjects[0].informative
-
-
-def test_a_subject_that_guesses_is_not_informative(tmp_path, chimera):
-    guesser = f"{PHANTOM}\nrecall = 0.0"
-    study = make_trial(tmp_path / "trial", guesser)
-    chimera("run", study.path)
-    found = json.loads(chimera("analyse", study.path, "--json").out)["subjects"][0]
-    assert not found["informative"]
-    assert "guessing would give" in found["reasons"][0]
-    assert not found["contrasts"]
-    assert not found["factorial"]
-    assert "not informative" in chimera("analyse", study.path).out
-
-
-def test_a_subject_that_cannot_be_read_is_not_informative(tmp_path):
-    mumbler = 'use = "phantom"\ncourse = "novel"'
-    study = make_trial(tmp_path / "trial", mumbler, 'each = ["amnesia"]', number=2)
-    run_study(study)
-    [found] = analyse_trial(study).subjects
-    assert not found.informative
-    assert any("can't be read" in reason for reason in found.reasons)
 
 
 @pytest.mark.parametrize("name", [name for name in templates() if name.startswith("trial-")])

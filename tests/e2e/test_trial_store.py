@@ -1,6 +1,7 @@
 """What a trial has stored: exported with its types, and found out when it is changed."""
 
 import csv
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,37 +11,17 @@ import pytest
 
 from chimeralab.sandbox.trial_logs import TrialLog
 from chimeralab.study import Study, run_study
-from chimeralab.study.export import TABLES, TRIAL_TABLES
+from chimeralab.study.database import StoreError
+from chimeralab.study.export import TABLES, TRIAL_TABLES, export_study
 from chimeralab.study.trial_rows import FLAGS, stored_trials
 from chimeralab.study.verify import verify_study
-
-PLAN = """
-[study]
-name = "stored"
-kind = "trial"
-[models.p]
-use = "subject"
-[trial]
-subjects = ["p"]
-factorial = ["amnesia", "infallibility"]
-[scenarios]
-use = "ledger"
-number = 2
-recall = 5
-inference = 2
-novel = 2
-[layout]
-beliefs = 1
-tested = 1
-"""
+from tests.small_trial import make_trial, rows
 
 
 @pytest.fixture
 def done(tmp_path) -> Study:
-    folder = tmp_path / "trial"
-    folder.mkdir()
-    (folder / "plan.toml").write_text(PLAN)
-    study = Study(folder)
+    design = 'factorial = ["amnesia", "infallibility"]'
+    study = make_trial(tmp_path / "trial", design=design, number=2)
     study.freeze()
     run_study(study)
     return study
@@ -104,3 +85,88 @@ def test_replies_exchanged_between_sessions_are_found(done):
 
 def test_a_reply_stored_before_replies_had_hashes_is_not_held_against_one(done):
     assert findings_after(done, "UPDATE probes SET hash = NULL", REPLY, ROW) == []
+
+
+def test_a_trial_that_is_tampered_with_is_found_out(tmp_path):
+    study = make_trial(tmp_path / "trial", number=1)
+    run_study(study)
+    assert not verify_study(study).findings
+    with sqlite3.connect(study.store_path) as db:
+        db.execute(
+            "UPDATE trials SET correct = 1 - correct WHERE trial = 4 AND trajectory LIKE 'c%'"
+        )
+        db.execute("DELETE FROM probes WHERE turn = 5 AND trajectory LIKE 'sham%'")
+    found = [str(finding) for finding in verify_study(study).findings]
+    assert any("trial 4 is not what its answers make of it" in line for line in found)
+    assert any("turn 5 lacks the reply to its probe" in line for line in found)
+
+
+@pytest.fixture(scope="module")
+def stressed(tmp_path_factory) -> Study:
+    """A finished trial in which something is done at every turn but the first."""
+    design = 'each = ["amnesia"]\nmeasures = ["ledger"]'
+    always = "[stressors.amnesia]\nfrequency = 1.0\nscope = 1.0\n"
+    folder = tmp_path_factory.mktemp("stressed") / "trial"
+    study = make_trial(folder, design=design, number=1, more=always)
+    run_study(study)
+    return study
+
+
+@pytest.mark.parametrize(
+    ("tampering", "trial"),
+    [
+        ("DELETE FROM events WHERE turn = 6", 6),
+        ("DELETE FROM events WHERE kind = 'ledger' AND turn = 5", 5),
+        ("UPDATE events SET detail = replace(detail, 'is', 'was') WHERE turn = 6", 6),
+        ("UPDATE events SET kind = 'sham' WHERE turn = 6 AND kind = 'amnesia'", 6),
+        ("UPDATE events SET detail = '{}' WHERE turn = 6", 6),
+        (
+            "INSERT INTO events (trajectory, turn, kind, detail, at) SELECT id, 4, 'extra', "
+            "'{\"injections\": []}', '' FROM trajectories",
+            4,
+        ),
+        (
+            "INSERT INTO events (trajectory, turn, kind, detail, at) "
+            "SELECT trajectory, turn, kind, detail, at FROM events WHERE turn = 6",
+            6,
+        ),
+    ],
+)
+def test_an_event_that_is_tampered_with_is_found_out(tmp_path, stressed, tampering, trial):
+    study = Study(shutil.copytree(stressed.path, tmp_path / "copy"))
+    assert not verify_study(study).findings
+    with sqlite3.connect(study.store_path) as db:
+        db.execute(tampering)
+    found = [str(finding) for finding in verify_study(study).findings]
+    assert found
+    said = f"trial {trial}: its events are not what was done to it"
+    assert all(finding.endswith(said) for finding in found)
+    assert any(finding.startswith("amnesia-with-ledger/") for finding in found)
+
+
+def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(tmp_path):
+    study = make_trial(tmp_path / "trial", number=1)
+    run_study(study)
+    with sqlite3.connect(study.store_path) as db:
+        for column in ("noticed", "states", "recall_states", "claim"):
+            db.execute(f"ALTER TABLE trials DROP COLUMN {column}")
+        db.execute("ALTER TABLE probes DROP COLUMN hash")
+        db.execute("PRAGMA user_version = 3")
+    with pytest.raises(StoreError, match="older"):
+        rows(study)
+    assert run_study(Study(study.path)).complete
+    assert rows(study)
+    assert all(row.noticed is None for _, row in rows(study))
+
+
+def test_a_trial_can_be_replayed_and_exported(tmp_path):
+    study = make_trial(tmp_path / "trial", number=1)
+    run_study(study)
+    replay = make_trial(tmp_path / "again", 'use = "replay"\nstudy = "../trial"', number=1)
+    run_study(replay)
+    assert rows(replay) == rows(study)
+    written = {path.name for path in export_study(study, "csv", tmp_path / "out")}
+    assert {"trials.csv", "probes.csv"} <= written
+    lines = (tmp_path / "out" / "trials.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(rows(study))
+    assert "noticed" in lines[0].split(",")

@@ -100,7 +100,7 @@ def measures_table(subject: SubjectResult, material: TrialMaterial) -> Table:
             material.short(arm.arm, subject.subject),
             f"{arm.trials:,}",
             *(_value(arm.measures[name], name) for name in names),
-            f"{arm.corrections_censored:,}",
+            _never_mended(arm),
         ]
         for arm in subject.arms
     ]
@@ -120,6 +120,11 @@ def _has(arm: ArmResult, name: str) -> bool:
 
 def _value(found: Estimated, name: str) -> Shown:
     return known(estimate(found.value, found.interval, unit_of(name)), found.value, NO_OCCASION)
+
+
+def _never_mended(arm: ArmResult) -> Shown:
+    held = arm.measures["trials_to_correction"].value
+    return known(f"{arm.corrections_censored:,}", held, "no wrong belief was held")
 
 
 def _raw_measures(subject: str, arm: ArmResult) -> Iterator[dict[str, Any]]:
