@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from chimeralab.embedding import weights
+from chimeralab import weights
 
 BERT = {
     "architectures": ["BertModel"],

@@ -10,10 +10,10 @@ import numpy as np
 from benchmarks import reference, transcripts
 from benchmarks.table import Result, keep
 from chimeralab import LOCKED, detect_all
-from chimeralab.detectors import Lags
+from chimeralab.detection.detectors import Lags
+from chimeralab.detection.series import judged
+from chimeralab.detection.similarity import lag_similarities
 from chimeralab.embedding.encoder import Encoder
-from chimeralab.embedding.similarity import lag_similarities
-from chimeralab.series import judged
 
 COMMAND = "python -m benchmarks.speed.detect"
 

@@ -6,8 +6,7 @@ import time
 
 from benchmarks.table import Result, keep
 from benchmarks.transcripts import WORDS
-from chimeralab import Guard
-from chimeralab.embedding import weights
+from chimeralab import Guard, weights
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.embedding.pieces import WordPieces
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import Result, keep
+from chimeralab.core.records import Detection, Trajectory, Turn
 from chimeralab.detection import verdict
+from chimeralab.detection.detectors import LOCKED
 from chimeralab.detection.measure import Measured
-from chimeralab.detectors import LOCKED
+from chimeralab.detection.series import judged
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.models.phantom_lines import line
-from chimeralab.records import Detection, Trajectory, Turn
 from chimeralab.runner import Said, Talk
-from chimeralab.series import judged
 from chimeralab.study import Store, Study
 from chimeralab.study.chain import link, opening
 from chimeralab.study.database import open_to_write, transaction

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+from chimeralab.core.errors import ChimeraError, InputError
+from chimeralab.core.records import Detection, Trajectory, Turn
 from chimeralab.detection import Guard, detect, detect_all, detect_file
-from chimeralab.detectors import LOCKED, Locked, Signal
-from chimeralab.errors import ChimeraError, InputError
-from chimeralab.records import Detection, Trajectory, Turn
+from chimeralab.detection.detectors import LOCKED, Locked, Signal
 from chimeralab.version import __version__
 
 if TYPE_CHECKING:

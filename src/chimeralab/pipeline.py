@@ -5,8 +5,8 @@ from pathlib import Path
 
 from chimeralab.analysis.trial import Design, Resampling, TrialAnalysis
 from chimeralab.analysis.trial import analyse_trial as analysis_of_trial
+from chimeralab.core.records import Detection
 from chimeralab.rating.ratings import Rating
-from chimeralab.records import Detection
 from chimeralab.runner import Subscriber
 from chimeralab.study import RunOptions, RunSummary, Study, run_study
 from chimeralab.study.auditing import StudyAudit, audit_study

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.embedding import weights
+from chimeralab import weights
 
 # The parts in `servers` are shared by several tests, and tests are no package.
 sys.path.insert(0, str(Path(__file__).parent))

@@ -11,15 +11,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chimeralab.cli.models import models
-from chimeralab.embedding.weights import locate
-from chimeralab.embedding.weights.catalogue import (
+from chimeralab.core.errors import InputError, WeightsError
+from chimeralab.weights import locate
+from chimeralab.weights.catalogue import (
     MODELS,
     CarrierWheel,
     HubRevision,
     ModelFile,
     ModelSpec,
 )
-from chimeralab.errors import InputError, WeightsError
 
 BODY = b"as good as weights"
 REVISION = "89abcdef0123456789abcdef0123456789abcdef"

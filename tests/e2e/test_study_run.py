@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from chimeralab import detect_all, readers
+from chimeralab import detect_all, readers, weights
 from chimeralab.cli.main import cli
-from chimeralab.embedding import weights
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.verify import verify_study
 

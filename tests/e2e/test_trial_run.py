@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.embedding import weights
+from chimeralab import weights
 from chimeralab.pipeline import analyse_trial, run
 from chimeralab.runner import RunStarted, TrialScored
 from chimeralab.sandbox.hooks import POINTS, Hooks

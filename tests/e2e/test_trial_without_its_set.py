@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.lock import LockError, make_lock
 from chimeralab.study.trial_rows import stored_trials

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chimeralab.detection.similarity import cosines
 from chimeralab.embedding.encoder import Encoder
-from chimeralab.embedding.similarity import cosines
 
 HERE = Path(__file__).parent
 TEXTS = json.loads((HERE / "minilm_texts.json").read_text(encoding="utf-8"))

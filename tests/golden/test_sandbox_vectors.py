@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import (
     LiveMetrics,

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks import reference
 from chimeralab import LOCKED, Trajectory, detect_all, readers
-from chimeralab.detectors import Lags
+from chimeralab.detection.detectors import Lags
+from chimeralab.detection.series import judged
+from chimeralab.detection.similarity import lag_similarities
 from chimeralab.embedding.encoder import Encoder
-from chimeralab.embedding.similarity import lag_similarities
-from chimeralab.series import judged
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

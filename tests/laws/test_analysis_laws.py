@@ -11,11 +11,11 @@ from chimeralab.analysis.estimands import Outcomes
 from chimeralab.analysis.every_detector import bench, judge_with_all
 from chimeralab.analysis.judged_by_all import Series, every_detector, tally
 from chimeralab.analysis.runs import Run, table_of
+from chimeralab.core.records import Trajectory, Turn
+from chimeralab.detection.detectors import READINGS, Locked
 from chimeralab.detection.measure import Measured
+from chimeralab.detection.series import Series as Judged
 from chimeralab.detection.verdict import judge
-from chimeralab.detectors import READINGS, Locked
-from chimeralab.records import Trajectory, Turn
-from chimeralab.series import Series as Judged
 
 # Values on both sides of every cutoff of the grid, and on them.
 SIMILARITIES = [0.5, 0.86, 0.88, 0.89, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 1.0]

@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chimeralab.core.records import Trajectory, Turn
 from chimeralab.detection import Measurer, judge
+from chimeralab.detection.detectors import LOCKED
+from chimeralab.detection.similarity import GuardBand, cosines, lag_similarities
 from chimeralab.detection.sweep import STUDY_GRID, all_cutoffs, grid_of
-from chimeralab.detectors import LOCKED
 from chimeralab.embedding.encoder import Encoded
-from chimeralab.embedding.similarity import GuardBand, cosines, lag_similarities
-from chimeralab.records import Trajectory, Turn
 
 
 class NoisyEncoder:

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chimeralab import readers
-from chimeralab.errors import LogError
+from chimeralab.core.errors import LogError
+from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers import plain
-from chimeralab.records import Trajectory, Turn
 
 quiet = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import Part
 from chimeralab.models.seam import Sampling
 from chimeralab.runner import Prompt, Rules, Said, Speaker
 from chimeralab.study.chain import link, opening
 from chimeralab.study.lock import differences, digest
 from chimeralab.study.order import planned_talks
 from chimeralab.study.plan import Condition, Plan, make_plan
-from chimeralab.study.reading import Part
 from chimeralab.study.sections import About, RunTable
 
 names = st.text("abcxyz", min_size=1, max_size=4)

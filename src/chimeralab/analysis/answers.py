@@ -11,7 +11,7 @@ from chimeralab.analysis.measures import per_run
 from chimeralab.analysis.ranks import order_of
 from chimeralab.analysis.runs import LeftOut, Run, Runs
 from chimeralab.analysis.settings import Settings
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 
 # How a conversation ends that is neither complete nor stopped for having collapsed.
 CUT_SHORT = ("failed", "overflow", "refusal", "empty")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chimeralab.analysis.lexical import Lexical
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats
 
 # Which way each number points: compression falls as collapse rises.

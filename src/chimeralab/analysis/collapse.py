@@ -17,8 +17,8 @@ from chimeralab.analysis.planning import Outlook, outlooks
 from chimeralab.analysis.ranks import OrderStability, order_of, order_stability
 from chimeralab.analysis.runs import LeftOut, Runs
 from chimeralab.analysis.settings import Settings, settings_for
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 
 
 @dataclass(frozen=True, slots=True)

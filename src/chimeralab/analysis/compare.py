@@ -12,8 +12,8 @@ from chimeralab.analysis.ranks import order_of
 from chimeralab.analysis.runs import Run, Runs, table_of
 from chimeralab.analysis.separate import Halves, separate_family
 from chimeralab.analysis.settings import Settings, settings_for
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from chimeralab.analysis.estimands import Measure, WeightedContrast
 from chimeralab.analysis.measures import per_run
 from chimeralab.analysis.runs import Runs
 from chimeralab.analysis.settings import Settings
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats, ratios
 from chimeralab.stats.cells import Cells, cells_of
 from chimeralab.stats.contrasts import Contrast, contrast, differences, holm

@@ -9,7 +9,7 @@ import numpy as np
 from chimeralab.analysis.measures import per_run
 from chimeralab.analysis.runs import Runs
 from chimeralab.analysis.settings import Settings
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.clusters import ClusterMean, cluster_mean, mean_bootstrap, mean_bootstrap_t
 from chimeralab.stats.design import Design

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chimeralab.analysis.runs import Run, Runs
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.design import Design
 from chimeralab.stats.intervals import Interval

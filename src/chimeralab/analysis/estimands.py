@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 
 Measure = Literal["share", "at_risk_share", "incidence", "restricted_mean"]
 Role = Literal["primary", "exploratory"]

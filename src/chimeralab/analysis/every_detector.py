@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from chimeralab.detection.detectors import Locked
+from chimeralab.detection.locked import FIRST_FLAGGED_TURN, TOLERANCE
 from chimeralab.detection.measure import Measured
-from chimeralab.detectors import Locked
-from chimeralab.detectors.locked import FIRST_FLAGGED_TURN, TOLERANCE
 from chimeralab.stats.arrays import Floats
 
 Marks = NDArray[np.bool_]

@@ -8,7 +8,7 @@ import numpy as np
 
 from chimeralab.analysis.runs import Runs
 from chimeralab.analysis.settings import Settings
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.stats.logrank import LogRank, logrank, logrank_permutation
 from chimeralab.stats.survival import kaplan_meier, survival_band
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from chimeralab.analysis.every_detector import Marks, bench, judge_with_all
 from chimeralab.analysis.runs import Run, Runs, named_run, table_of
+from chimeralab.core.records import Trajectory
+from chimeralab.detection.detectors import LOCKED, READINGS, Locked
 from chimeralab.detection.measure import Measured, Measurer
 from chimeralab.detection.sweep import STUDY_GRID, all_cutoffs, distinct, grid_of
-from chimeralab.detectors import LOCKED, READINGS, Locked
 from chimeralab.embedding.encoder import Encoder
-from chimeralab.records import Trajectory
 
 Counts = NDArray[np.int32]
 

@@ -6,9 +6,9 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from chimeralab.detectors import Lags, Locked
-from chimeralab.records import Record, Trajectory
-from chimeralab.series import judged
+from chimeralab.core.records import Record, Trajectory
+from chimeralab.detection.detectors import Lags, Locked
+from chimeralab.detection.series import judged
 
 GRAM = 3
 # The rule of the locked detector, three turns in a row, on two other measures of likeness.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from chimeralab.analysis.runs import Runs, at_risk_turns
-from chimeralab.detectors import LOCKED
+from chimeralab.detection.detectors import LOCKED
 
 UNDECLARED = "no outcome was declared before the runs: everything here is exploratory"
 

@@ -8,7 +8,7 @@ from statistics import median_low
 from chimeralab.analysis.estimands import Measure
 from chimeralab.analysis.measures import per_run
 from chimeralab.analysis.runs import Runs
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.stats.cells import cells_of
 from chimeralab.stats.planning import (
     VarianceComponents,

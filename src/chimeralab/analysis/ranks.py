@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chimeralab.analysis.runs import Labels, Runs
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.cells import cells_of
 from chimeralab.stats.ranks import rank_stability

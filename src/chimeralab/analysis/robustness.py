@@ -9,9 +9,9 @@ from chimeralab.analysis.estimands import PAIRS, Outcomes
 from chimeralab.analysis.judged_by_all import judge_by_all
 from chimeralab.analysis.lexical import Lexical, lexical
 from chimeralab.analysis.specifications import Question, SpecificationCurve, specification_curve
-from chimeralab.detectors import Locked
+from chimeralab.core.records import Record, Trajectory
+from chimeralab.detection.detectors import Locked
 from chimeralab.embedding.encoder import Encoder
-from chimeralab.records import Record, Trajectory
 
 
 @dataclass(frozen=True, slots=True)

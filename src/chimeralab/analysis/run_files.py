@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chimeralab.analysis.runs import Run, Runs, table_of
-from chimeralab.errors import InputError, LogError
+from chimeralab.core.errors import InputError, LogError
 
 COLUMNS = (
     "condition",

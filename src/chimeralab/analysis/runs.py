@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chimeralab.detectors import LOCKED
-from chimeralab.errors import InputError
-from chimeralab.records import Detection, Episode, Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Detection, Episode, Record
+from chimeralab.detection.detectors import LOCKED
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.survival import Durations, durations
 

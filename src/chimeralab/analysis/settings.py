@@ -7,7 +7,7 @@ import numpy as np
 
 from chimeralab.analysis.estimands import Outcomes
 from chimeralab.analysis.runs import Runs
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 
 
 @dataclass(frozen=True, slots=True)

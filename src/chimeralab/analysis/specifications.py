@@ -16,9 +16,9 @@ from chimeralab.analysis.judged_by_all import (
 from chimeralab.analysis.measures import per_run
 from chimeralab.analysis.runs import Runs
 from chimeralab.analysis.settings import horizon
-from chimeralab.detectors import LOCKED, Locked
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
+from chimeralab.detection.detectors import LOCKED, Locked
 from chimeralab.stats.arrays import Integers
 from chimeralab.stats.cells import cells_of
 from chimeralab.stats.contrasts import contrast

@@ -30,7 +30,7 @@ from chimeralab.analysis.trial_sessions import (
     measured,
     sessions_of,
 )
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
 from chimeralab.sandbox.scored import Placed, trials_of

@@ -7,7 +7,7 @@ from typing import Literal
 from chimeralab.analysis.trial_effects import measures_against
 from chimeralab.analysis.trial_measures import Tally, unread, unread_aside
 from chimeralab.analysis.trial_sessions import Session
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.scored import Scored
 from chimeralab.sandbox.script import Arm
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from chimeralab.analysis.trial_sessions import Session
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.sandbox.script import Arm
 from chimeralab.stats.cells import Cells, cells_of
 from chimeralab.stats.contrasts import Contrast, contrast, contrast_bootstrap, holm

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chimeralab.analysis.trial_measures import MEASURES, Tally
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import PARTS, Metrics, MetricWeights, measure
 from chimeralab.sandbox.scored import Place, Placed, Scored, trials_of

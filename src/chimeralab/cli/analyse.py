@@ -11,10 +11,10 @@ from chimeralab.analysis.robustness import Robustness, primary_questions, robust
 from chimeralab.cli.analyse_print import print_analysis, print_robustness
 from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.run_sources import Source, asked_for, finished, is_trial, take_runs
-from chimeralab.detectors import Locked
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import json_text
+from chimeralab.detection.detectors import Locked
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.errors import InputError
-from chimeralab.files import json_text
 
 LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 NUMBER_OPTIONS: tuple[Decorator, ...] = (

@@ -17,8 +17,8 @@ from chimeralab.analysis.trial import (
 from chimeralab.analysis.trial_effects import Effect, is_aimed
 from chimeralab.analysis.trial_sessions import Estimated
 from chimeralab.cli.terminal import out, plain, say
-from chimeralab.errors import InputError
-from chimeralab.files import json_text
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import json_text
 from chimeralab.stats.intervals import Interval
 from chimeralab.study import Study
 

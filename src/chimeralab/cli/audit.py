@@ -9,8 +9,8 @@ from rich.text import Text
 
 from chimeralab.cli.options import is_study, with_options
 from chimeralab.cli.terminal import out, percent, plain, say
-from chimeralab.errors import InputError
-from chimeralab.files import json_text
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import json_text
 from chimeralab.rating.audit import Audit, audit_json, panel_json
 from chimeralab.rating.audit import audit as compare
 from chimeralab.rating.explain import explain

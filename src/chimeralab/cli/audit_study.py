@@ -7,7 +7,7 @@ from rich.text import Text
 
 from chimeralab import pipeline
 from chimeralab.cli.terminal import out, percent, plain, say
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.rating.audit import audit_json
 from chimeralab.stats.shares import Share
 from chimeralab.study import Study

@@ -8,8 +8,8 @@ import click
 from rich.text import Text
 
 from chimeralab.cli.terminal import out, plain, say
-from chimeralab.errors import InputError
-from chimeralab.files import json_text
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import json_text
 from chimeralab.rating.claims import Claim, ClaimsReport, Counts, check_claims
 from chimeralab.rating.label_files import read_labels
 from chimeralab.rating.label_table import LabelTable

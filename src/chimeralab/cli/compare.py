@@ -11,8 +11,8 @@ from chimeralab.cli.analyse import NUMBER_OPTIONS
 from chimeralab.cli.analyse_print import print_replication
 from chimeralab.cli.options import with_options
 from chimeralab.cli.run_sources import asked_for, take_runs
-from chimeralab.errors import InputError
-from chimeralab.files import json_text
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import json_text
 
 runs_path = click.Path(exists=True, path_type=Path)
 

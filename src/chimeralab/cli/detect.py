@@ -17,10 +17,11 @@ from chimeralab.cli.options import (
     with_options,
 )
 from chimeralab.cli.terminal import err, out, say
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import json_text
+from chimeralab.core.records import Detection
+from chimeralab.core.tables import check_table_name, open_table
 from chimeralab.detection.columns import CONVERSATION_COLUMNS, TURN_COLUMNS, as_json, flat_rows
-from chimeralab.errors import InputError
-from chimeralab.files import check_table_name, json_text, open_table
-from chimeralab.records import Detection
 
 
 @click.command()

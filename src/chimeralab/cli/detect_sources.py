@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 from chimeralab.cli.detect_table import group_name, nearest
 from chimeralab.cli.options import Logs
 from chimeralab.cli.terminal import with_progress
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Detection
 from chimeralab.detection import Measurer, verdict
 from chimeralab.detection.columns import from_json
-from chimeralab.detectors import Locked
+from chimeralab.detection.detectors import Locked
 from chimeralab.embedding.encoder import Encoder
-from chimeralab.errors import InputError
-from chimeralab.records import Detection
 
 
 class Judged(NamedTuple):

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from chimeralab.cli.terminal import percent, plain, shortened, spans, sparkline
+from chimeralab.core.records import Detection
 from chimeralab.detection import Measured
 from chimeralab.detection.verdict import CAVEATS
-from chimeralab.records import Detection
 from chimeralab.stats.intervals import Interval, t_interval, wilson
 
 MOST_ROWS = 40

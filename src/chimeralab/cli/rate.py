@@ -12,8 +12,9 @@ from rich.text import Text
 from chimeralab.cli.options import LOG_OPTIONS, Logs, is_study, with_options
 from chimeralab.cli.rate_study import STUDY_OPTIONS, rate_study, refuse_study_options
 from chimeralab.cli.terminal import out, plain, say, shortened, with_progress
-from chimeralab.errors import InputError
-from chimeralab.files import Columns, check_table_name, json_text, open_table
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import json_text
+from chimeralab.core.tables import Columns, check_table_name, open_table
 from chimeralab.rating.ratings import Rating, item_of
 from chimeralab.rating.rubric import BUILT_IN, load_rubric
 from chimeralab.rating.rules import rate_by_rules

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from chimeralab.cli.terminal import err, plain, say
-from chimeralab.errors import InputError
-from chimeralab.files import json_text
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import json_text
 
 STUDY_OPTIONS = (
     click.option(

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from chimeralab.cli.terminal import err, plain, say
-from chimeralab.files import json_text
+from chimeralab.core.files import json_text
 
 
 @click.command()

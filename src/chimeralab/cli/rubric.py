@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from chimeralab.cli.terminal import say
-from chimeralab.files import json_text
+from chimeralab.core.files import json_text
 from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric, lock_rubric
 from chimeralab.rating.rubric_text import history_lines, rubric_text
 

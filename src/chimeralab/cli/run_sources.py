@@ -10,7 +10,7 @@ from chimeralab.analysis.estimands import EXPLORATORY, Outcomes, parse_contrast
 from chimeralab.analysis.run_files import read_runs
 from chimeralab.analysis.runs import LeftOut, Runs, runs_of
 from chimeralab.cli.terminal import say, with_progress
-from chimeralab.records import Trajectory
+from chimeralab.core.records import Trajectory
 
 if TYPE_CHECKING:
     from chimeralab.study import Study

@@ -20,10 +20,10 @@ from chimeralab.cli.options import (
 )
 from chimeralab.cli.standing import print_standing, stored_talks
 from chimeralab.cli.terminal import plain, say, with_progress
-from chimeralab.detectors import Locked
-from chimeralab.errors import InputError
-from chimeralab.files import replacing
-from chimeralab.records import Trajectory
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import replacing
+from chimeralab.core.records import Trajectory
+from chimeralab.detection.detectors import Locked
 
 IDS_NAMED = 5
 # Enough to find a misspelt name; comparing with millions would take minutes.

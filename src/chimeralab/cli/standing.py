@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from chimeralab.cli.terminal import out, plain
-from chimeralab.detectors import Locked
-from chimeralab.errors import InputError
-from chimeralab.records import Trajectory
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Trajectory
+from chimeralab.detection.detectors import Locked
 
 if TYPE_CHECKING:
     from chimeralab.study import Study

@@ -14,12 +14,12 @@ from chimeralab.cli.options import (
     with_options,
 )
 from chimeralab.cli.terminal import out, percent, plain, with_progress
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import json_text
 from chimeralab.detection import Measurer
+from chimeralab.detection.detectors import LOCKED, READINGS, Locked
 from chimeralab.detection.sweep import STUDY_GRID, Sweep, Sweeper, all_cutoffs, grid_of
-from chimeralab.detectors import LOCKED, READINGS, Locked
 from chimeralab.embedding.encoder import Encoder
-from chimeralab.errors import InputError
-from chimeralab.files import json_text
 
 
 def _values(_context: click.Context, _option: click.Parameter, text: str) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from chimeralab.records import Episode
+from chimeralab.core.records import Episode
 
 BARS = "▁▂▃▄▅▆▇█"
 QUIET_SECONDS = 2.0

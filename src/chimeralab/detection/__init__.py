@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from chimeralab import readers
+from chimeralab.core.records import Detection, Trajectory, Turn
+from chimeralab.detection.detectors import LOCKED, Locked
 from chimeralab.detection.guard import Guard
 from chimeralab.detection.measure import Measured, Measurer
 from chimeralab.detection.verdict import judge, verdict
-from chimeralab.detectors import LOCKED, Locked
 from chimeralab.embedding.encoder import Encoder, default_encoder
-from chimeralab.records import Detection, Trajectory, Turn
 
 __all__ = [
     "Guard",

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from chimeralab.files import Columns, Row
-from chimeralab.records import Caveat, Detection, Episode, Evidence, TurnTrace
+from chimeralab.core.records import Caveat, Detection, Episode, Evidence, TurnTrace
+from chimeralab.core.tables import Columns
 
 CONVERSATION_COLUMNS: Columns = {
     "id": str,
@@ -69,7 +69,7 @@ def from_json(row: Mapping[str, Any]) -> Detection:
     return Detection(**values)
 
 
-def flat_rows(detection: Detection) -> Iterator[Row]:
+def flat_rows(detection: Detection) -> Iterator[Mapping[str, Any]]:
     """The verdict as table rows."""
     if detection.trace is None:
         yield _conversation(detection)
@@ -77,7 +77,7 @@ def flat_rows(detection: Detection) -> Iterator[Row]:
         yield from (_turn(detection, turn) for turn in detection.trace)
 
 
-def _conversation(detection: Detection) -> Row:
+def _conversation(detection: Detection) -> Mapping[str, Any]:
     return {
         **detection.as_dict(),
         "episodes": "; ".join(_span(episode) for episode in detection.episodes),
@@ -87,7 +87,7 @@ def _conversation(detection: Detection) -> Row:
     }
 
 
-def _turn(detection: Detection, turn: TurnTrace) -> Row:
+def _turn(detection: Detection, turn: TurnTrace) -> Mapping[str, Any]:
     return {"id": detection.id, **turn.as_dict()}
 
 

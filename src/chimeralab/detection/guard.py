@@ -4,11 +4,11 @@ from collections import deque
 
 import numpy as np
 
+from chimeralab.core.errors import InputError
+from chimeralab.detection.detectors import LOCKED, Lags, Locked, Signal
 from chimeralab.detection.measure import is_blank
-from chimeralab.detectors import LOCKED, Lags, Locked, Signal
+from chimeralab.detection.similarity import GuardBand, lag_similarities
 from chimeralab.embedding.encoder import Encoder, default_encoder
-from chimeralab.embedding.similarity import GuardBand, lag_similarities
-from chimeralab.errors import InputError
 
 
 class Guard:

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chimeralab.detectors import Cutoff
+from chimeralab.core.records import Trajectory
+from chimeralab.detection.detectors import Cutoff
+from chimeralab.detection.series import Series, judged
+from chimeralab.detection.similarity import Floats, GuardBand, lag_similarities
 from chimeralab.embedding.encoder import Encoder
 from chimeralab.embedding.pieces import readable
-from chimeralab.embedding.similarity import Floats, GuardBand, lag_similarities
-from chimeralab.records import Trajectory
-from chimeralab.series import Series, judged
 
 MIN_LAGS = 5
 # A rotation over more speakers than this is measured at the first lags only.

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chimeralab.core.records import Record
+from chimeralab.detection.detectors import Cutoff, Locked
 from chimeralab.detection.measure import Measured
 from chimeralab.detection.verdict import judge
-from chimeralab.detectors import Cutoff, Locked
-from chimeralab.records import Record
 
 Floats = NDArray[np.float64]
 

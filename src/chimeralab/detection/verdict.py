@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from chimeralab.core.records import Caveat, Detection, Episode, Evidence, TurnTrace
+from chimeralab.detection.detectors import Lags, Locked, Signal
 from chimeralab.detection.measure import Measured
-from chimeralab.detectors import Lags, Locked, Signal
 from chimeralab.embedding.encoder import MODEL, Encoder, model_hash
-from chimeralab.records import Caveat, Detection, Episode, Evidence, TurnTrace
 
 EXCERPT = 80
 

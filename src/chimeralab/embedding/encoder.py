@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chimeralab.embedding import weights
+from chimeralab import weights
 from chimeralab.embedding.memory import FileMemory, Memory, RecentMemory, Vector, text_key
 from chimeralab.embedding.pieces import Pieces, WordPieces, readable
 

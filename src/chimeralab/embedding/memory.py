@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 
 Vector = NDArray[np.float32]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from chimeralab.embedding import weights
+from chimeralab import weights
 from chimeralab.embedding.minilm import compile_minilm
 from chimeralab.embedding.pieces import WordPieces, readable
 

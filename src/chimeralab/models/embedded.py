@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from chimeralab.embedding import weights
+from chimeralab import weights
+from chimeralab.core.records import Record
 from chimeralab.models.engine_process import EngineProcess
 from chimeralab.models.seam import ModelFailure, Reply, Request
-from chimeralab.records import Record
 
 
 @dataclass(frozen=True, slots=True)

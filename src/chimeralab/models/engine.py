@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TextIO
 
 import openvino_genai as genai  # type: ignore[import-untyped, unused-ignore]
 
-from chimeralab.errors import WeightsError
+from chimeralab.core.errors import WeightsError
 from chimeralab.models.gguf import read_gguf
 from chimeralab.models.prompt_tokens import PromptTokens
 

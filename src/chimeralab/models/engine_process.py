@@ -11,7 +11,7 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any
 
-from chimeralab.errors import ChimeraError, WeightsError
+from chimeralab.core.errors import ChimeraError, WeightsError
 from chimeralab.models.seam import ModelFailure
 
 Answer = dict[str, Any]

@@ -4,7 +4,7 @@ import struct
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from chimeralab.errors import WeightsError
+from chimeralab.core.errors import WeightsError
 
 _STRING, _ARRAY = 8, 9
 _NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.models.failures import failure, kind_of, without_keys
 from chimeralab.models.seam import FailureKind, Finish, ModelFailure, Reply, Request
-from chimeralab.records import Record
 
 _FINISH: dict[str, Finish] = {
     "stop": "stop",

@@ -7,7 +7,7 @@ from typing import Any
 
 import openai
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.models.completion import read_completion
 from chimeralab.models.failures import failure, kind_of, without_keys
 from chimeralab.models.openai import OpenAISettings

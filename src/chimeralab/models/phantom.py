@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.models.phantom_lines import line, template
 from chimeralab.models.seam import FailureKind, ModelFailure, Reply, Request
-from chimeralab.records import Record
 
 Count = Annotated[int, Field(ge=1)]
 Turns = tuple[Count, ...]

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.models.seam import FailureKind, Finish, ModelFailure, Reply, Request
-from chimeralab.records import Record
 
 # The last thing that happened at a turn: the reply that became it, else how it failed.
 _LAST = """

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from chimeralab.errors import ChimeraError
-from chimeralab.records import Record
+from chimeralab.core.errors import ChimeraError
+from chimeralab.core.records import Record
 
 Role = Literal["system", "user", "assistant"]
 Finish = Literal["stop", "length", "refusal", "other"]

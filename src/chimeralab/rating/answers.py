@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple, get_args
 
-from chimeralab.errors import ChimeraError
+from chimeralab.core.errors import ChimeraError
 from chimeralab.rating.ratings import Item
 from chimeralab.rating.rubric import Label, Rubric, StepName
 

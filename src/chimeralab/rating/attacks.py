@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from chimeralab.core.records import Record
 from chimeralab.rating.llm import rate_all
 from chimeralab.rating.ratings import Item, Rater, Rating
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.rating.rules import rate_by_rules
-from chimeralab.records import Record
 
 
 @dataclass(frozen=True, slots=True)

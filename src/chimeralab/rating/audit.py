@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.rating.gate import Gate, GateOutcome, judge_gate
 from chimeralab.rating.label_table import LabelTable
 from chimeralab.rating.rubric import Label
-from chimeralab.records import Record
 from chimeralab.stats.panel import Panel, panel
 from chimeralab.stats.raters_panel import RaterPair, RatersPanel, raters_panel
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from chimeralab.errors import InputError
-from chimeralab.files import replacing
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import replacing
+from chimeralab.core.records import Record
 from chimeralab.rating.packet_page import packet_page
 from chimeralab.rating.packet_rows import check_of, write_sheet
 from chimeralab.rating.ratings import Item
 from chimeralab.rating.rubric import Rubric
-from chimeralab.records import Record
 
 PAGE, SHEET = "packet.html", "ratings.csv"
 FEWEST_DUPLICATES, MOST_DUPLICATES = 0.05, 0.10

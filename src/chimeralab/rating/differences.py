@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from chimeralab.core.records import Detection, Record
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.spans import alternations
 from chimeralab.rating.template import share_template
 from chimeralab.rating.wording import Wording, wording
-from chimeralab.records import Detection, Record
 
 # The detector marks no turn before the third, and needs a run of such turns.
 FIRST_FLAGGED_TURN = 3

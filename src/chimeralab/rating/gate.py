@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.stats.intervals import Interval
 from chimeralab.stats.panel import Panel
 from chimeralab.stats.raters_panel import RatersPanel

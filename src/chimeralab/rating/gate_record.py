@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chimeralab.errors import InputError
-from chimeralab.files import json_text, replacing
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import json_text, replacing
+from chimeralab.core.records import Record
 from chimeralab.rating.audit import Audit, audit_json, panel_json
 from chimeralab.rating.explain import explain
 from chimeralab.rating.gate import claim_scope
 from chimeralab.rating.rubric import Rubric
 from chimeralab.rating.rubric_text import history_lines
-from chimeralab.records import Record
 
 MARKDOWN, JSON = "gate-record.md", "gate-record.json"
 FIGURES = (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chimeralab.errors import InputError, LogError
+from chimeralab.core.errors import InputError, LogError
 from chimeralab.rating.label_table import LabelTable
 from chimeralab.rating.rubric import Label
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.rating.ratings import Rating
 from chimeralab.rating.rubric import Label
-from chimeralab.records import Record
 from chimeralab.stats.agreement import Table2x2
 from chimeralab.stats.design import Design
 

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from chimeralab.core.records import Record
 from chimeralab.models.seam import Model, ModelFailure, Reply, Request, Sampling
 from chimeralab.rating.answers import Unreadable, read_answer
 from chimeralab.rating.prompt import NewMark, build_prompt, new_mark
 from chimeralab.rating.ratings import Attempt, Item, Outcome, Rater, Rating
 from chimeralab.rating.rubric import KindName, Label, Rubric
-from chimeralab.records import Record
 
 DECISIVE: dict[str, KindName] = {"verbatim": "A", "template": "B", "short_form": "C"}
 

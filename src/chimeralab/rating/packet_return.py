@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from chimeralab.errors import InputError, LogError
+from chimeralab.core.errors import InputError, LogError
+from chimeralab.core.records import Record
 from chimeralab.rating.blind import PAGE, KeyEntry, PacketKey
 from chimeralab.rating.packet_rows import FilledRow, read_sheet
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Rubric
-from chimeralab.records import Record
 from chimeralab.stats.panel import Panel, panel
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from chimeralab.errors import InputError, LogError
-from chimeralab.files import open_table
+from chimeralab.core.errors import InputError, LogError
+from chimeralab.core.tables import open_table
 from chimeralab.rating.ratings import Item
 from chimeralab.rating.rubric import Label
 

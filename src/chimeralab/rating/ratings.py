@@ -5,9 +5,9 @@ import json
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from chimeralab.core.records import Record, Trajectory
+from chimeralab.detection.series import judged
 from chimeralab.rating.rubric import KindName, Label, StepName
-from chimeralab.records import Record, Trajectory
-from chimeralab.series import judged
 
 Outcome = Literal["clean", "repaired", "unreadable", "failed"]
 

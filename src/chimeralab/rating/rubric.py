@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from chimeralab.errors import InputError
-from chimeralab.files import replacing
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import replacing
+from chimeralab.core.records import Record
 
 BUILT_IN = Path(__file__).with_name("rubric.toml")
 

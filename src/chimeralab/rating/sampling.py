@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 
 Method = Literal["proportional", "balanced"]
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Detection, Record
 from chimeralab.rating.differences import Difference, difference_of
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
-from chimeralab.records import Detection, Record
 from chimeralab.stats.design import Design
 from chimeralab.stats.diagnostics import Diagnosis, diagnose
 from chimeralab.stats.intervals import mcnemar_exact

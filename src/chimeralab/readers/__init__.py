@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from chimeralab.errors import InputError, LogError
+from chimeralab.core.errors import InputError, LogError
+from chimeralab.core.records import Trajectory
 from chimeralab.readers.conversations import from_archive, from_items
 from chimeralab.readers.expect import Unreadable
 from chimeralab.readers.find import OnSkip, find_logs
@@ -11,7 +12,6 @@ from chimeralab.readers.items import items_of
 from chimeralab.readers.opening import Opened, opened
 from chimeralab.readers.places import Place, Report, place_of
 from chimeralab.readers.sniff import FORMATS
-from chimeralab.records import Trajectory
 
 __all__ = ["FORMATS", "find_logs", "read", "read_all"]
 

@@ -5,11 +5,11 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers.expect import mapping, text_or_none
 from chimeralab.readers.messages import Content, content_of, role_of, spoken_turn
 from chimeralab.readers.places import Place
 from chimeralab.readers.threads import threads
-from chimeralab.records import Trajectory, Turn
 
 TALK = ("user", "assistant")
 NOTES = ("summary", "file-history-snapshot", "queue-operation")

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
+from chimeralab.core.records import Trajectory
 from chimeralab.readers import claude_code, inspect, openai, plain, sharegpt
 from chimeralab.readers.archive import open_archive
 from chimeralab.readers.expect import Unreadable
 from chimeralab.readers.json_text import Item
 from chimeralab.readers.places import Place, Report
 from chimeralab.readers.sniff import format_of, is_one_talk
-from chimeralab.records import Trajectory
 
 READERS: Mapping[str, Callable[[Any, Place], Trajectory | claude_code.Entry | None]] = {
     "plain": plain.read,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from chimeralab.errors import InputError, LogError
+from chimeralab.core.errors import InputError, LogError
 from chimeralab.readers import claude_code, inspect
 from chimeralab.readers.archive import open_archive
 from chimeralab.readers.conversations import pieces

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 from zipfile import ZipFile
 
+from chimeralab.core.records import Trajectory
 from chimeralab.readers.archive import read_member
 from chimeralab.readers.expect import Unreadable, listing, mapping
 from chimeralab.readers.extras import identity
 from chimeralab.readers.json_text import value_of
 from chimeralab.readers.messages import turn_of
 from chimeralab.readers.places import Place
-from chimeralab.records import Trajectory
 
 HEADERS = ("header.json", "_journal/start.json")  # an unfinished log has only the second
 RUN_FIELDS = {"samples", "plan", "status"}

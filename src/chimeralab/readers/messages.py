@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from chimeralab.core.records import Turn
 from chimeralab.readers.expect import Unreadable, kind, mapping, text, text_or_none
-from chimeralab.records import Turn
 
 ROLES = {
     "human": "user",

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers.expect import listing, mapping
 from chimeralab.readers.extras import identity, scalars
 from chimeralab.readers.messages import turn_of
 from chimeralab.readers.places import Place
-from chimeralab.records import Trajectory, Turn
 
 KEYS = ("messages", "traj")
 ENVELOPES = ("request", "response", "body", "choices")

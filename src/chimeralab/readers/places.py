@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from chimeralab.errors import LogError
+from chimeralab.core.errors import LogError
 
 STANDARD_INPUT = "-"
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers.expect import Unreadable, kind, listing, mapping, text, text_or_none
 from chimeralab.readers.extras import everything, identity
 from chimeralab.readers.places import Place
-from chimeralab.records import Trajectory, Turn
 
 RESERVED = {"id", "turns", "metadata"}
 SEEDS = {"seed", "prompt"}

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers.expect import Unreadable, listing, mapping, text
 from chimeralab.readers.extras import identity, scalars
 from chimeralab.readers.messages import Content, role_of, spoken_turn, turn_of
 from chimeralab.readers.places import Place
-from chimeralab.records import Trajectory, Turn
 
 KEYS = ("conversations", "conversation")
 PAIR_SIDES = ("system", "human", "user", "gpt", "bot", "assistant")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.rating.gate import ClaimScope
 from chimeralab.rating.gate_record import JSON as RECORD
 

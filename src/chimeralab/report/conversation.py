@@ -8,10 +8,10 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from chimeralab.core.records import Detection, Trajectory, TurnTrace
 from chimeralab.detection import Measurer, verdict
-from chimeralab.detectors import LOCKED, Locked
+from chimeralab.detection.detectors import LOCKED, Locked
 from chimeralab.embedding.encoder import Encoder, default_encoder
-from chimeralab.records import Detection, Trajectory, TurnTrace
 from chimeralab.report import charts
 from chimeralab.report.charts import Line, Span
 from chimeralab.report.messages import Gap, Message, list_messages

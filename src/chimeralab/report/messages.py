@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from chimeralab.records import Detection, Trajectory, Turn, TurnTrace
+from chimeralab.core.records import Detection, Trajectory, Turn, TurnTrace
 
 # A conversation with more messages than this is shown in parts.
 MOST_MESSAGES = 2_000

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from chimeralab.analysis import Analysis
 from chimeralab.analysis.estimands import MEASURES
-from chimeralab.detectors import Locked
+from chimeralab.core.numbers import counted
+from chimeralab.detection.detectors import Locked
 from chimeralab.rating.gate import check_wording
 from chimeralab.report.charts import cutoff
 from chimeralab.report.claims import scope_of
-from chimeralab.report.numbers import counted
 from chimeralab.report.references import References
 from chimeralab.report.study_material import Material
 from chimeralab.report.study_results import Results, primary_of

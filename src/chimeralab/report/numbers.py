@@ -3,11 +3,8 @@
 from typing import NamedTuple
 
 from chimeralab.analysis.estimands import Measure
+from chimeralab.core.numbers import NO_BREAK, NONE, between, number
 from chimeralab.stats.intervals import Interval
-
-NONE = "–"
-THIN = "\N{NO-BREAK SPACE}"
-MINUS = "\N{MINUS SIGN}"
 
 
 class Unit(NamedTuple):
@@ -21,42 +18,18 @@ class Unit(NamedTuple):
 
     @property
     def percent(self) -> bool:
-        return self.value == f"{THIN}%"
+        return self.value == f"{NO_BREAK}%"
 
 
-SHARE = Unit("share of collapsed turns", 100, 1, f"{THIN}%", f"{THIN}points")
+SHARE = Unit("share of collapsed turns", 100, 1, f"{NO_BREAK}%", f"{NO_BREAK}points")
 UNITS: dict[Measure, Unit] = {
     "share": SHARE,
     "at_risk_share": SHARE._replace(name="share of collapsed turns at risk"),
     "incidence": SHARE._replace(name="share of runs with any collapse"),
     "restricted_mean": Unit(
-        "mean turns to the first collapse", 1, 1, f"{THIN}turns", f"{THIN}turns"
+        "mean turns to the first collapse", 1, 1, f"{NO_BREAK}turns", f"{NO_BREAK}turns"
     ),
 }
-
-
-def number(value: float | None, digits: int, scale: float = 1, *, sign: bool = False) -> str:
-    """A rounded number with a real minus sign.
-
-    >>> number(-0.0312, 1, 100), number(0.2, 1, 100, sign=True), number(None, 1)
-    ('−3.1', '+20.0', '–')
-    """
-    if value is None:
-        return NONE
-    rounded = round(scale * value, digits) + 0.0
-    plus = "+" if sign and rounded else ""
-    return f"{rounded:{plus},.{digits}f}".replace("-", MINUS)
-
-
-def between(interval: Interval | None, digits: int, scale: float = 1, *, sign: bool = False) -> str:
-    """Both bounds of an interval.
-
-    >>> between(Interval(0.242, 0.331), 1, 100)
-    '24.2 to 33.1'
-    """
-    if interval is None:
-        return NONE
-    return " to ".join(number(bound, digits, scale, sign=sign) for bound in interval)
 
 
 def estimate(value: float | None, interval: Interval | None, unit: Unit) -> str:
@@ -87,35 +60,3 @@ def difference(value: float | None, interval: Interval | None, unit: Unit) -> st
 
 def _interval(interval: Interval | None, unit: Unit, *, sign: bool) -> str:
     return between(interval, unit.digits, unit.scale, sign=sign)
-
-
-def p_value(p: float | None) -> str:
-    """A p-value as papers print it.
-
-    >>> p_value(0.01634), p_value(2.8e-22), p_value(None)
-    ('0.016', '< 0.001', '–')
-    """
-    if p is None:
-        return NONE
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def p_phrase(p: float | None) -> str:
-    """The same after its letter.
-
-    >>> p_phrase(0.2), p_phrase(1e-9)
-    ('p = 0.200', 'p < 0.001')
-    """
-    if p is None:
-        return "no p"
-    shown = p_value(p)
-    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """A count and its noun.
-
-    >>> counted(1, "run"), counted(2_000, "run"), counted(2, "bucket of prompts", "buckets")
-    ('1 run', '2,000 runs', '2 buckets')
-    """
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

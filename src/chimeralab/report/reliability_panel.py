@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from chimeralab.core.numbers import between, number
 from chimeralab.report.claims import Reliability
-from chimeralab.report.numbers import between, number
 from chimeralab.report.table import Dash, Shown, Table, known, table
 from chimeralab.stats.intervals import Interval
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from chimeralab.analysis.judged_by_all import Series, every_detector, measure_for_all
+from chimeralab.core.records import Detection, Trajectory, TurnTrace
+from chimeralab.detection.detectors import Locked
 from chimeralab.detection.measure import Measured, is_blank
-from chimeralab.detectors import Locked
+from chimeralab.detection.series import judged
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.records import Detection, Trajectory, TurnTrace
-from chimeralab.series import judged
 
 NOTHING = float("nan")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from chimeralab.analysis.estimands import MEASURES, PAIRS, Estimand
-from chimeralab.report.numbers import counted
+from chimeralab.core.numbers import counted
 from chimeralab.report.study_material import Material
 from chimeralab.report.table import Table, table
 from chimeralab.report.words import Fact

@@ -5,9 +5,9 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
-from chimeralab.embedding import weights
+from chimeralab import weights
+from chimeralab.core.records import Detection, Trajectory, TurnTrace
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.records import Detection, Trajectory, TurnTrace
 from chimeralab.report import charts
 from chimeralab.report.charts import Line, Span
 from chimeralab.report.figure import Figure, draw, draw_square

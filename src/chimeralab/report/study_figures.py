@@ -7,6 +7,7 @@ from chimeralab.analysis import Analysis, Runs
 from chimeralab.analysis.comparisons import Comparison
 from chimeralab.analysis.measures import per_run
 from chimeralab.analysis.specifications import SpecificationCurve
+from chimeralab.core.numbers import counted, p_phrase
 from chimeralab.report import charts_contrasts, charts_specification
 from chimeralab.report.canvas import Label
 from chimeralab.report.charts import cutoff
@@ -16,7 +17,7 @@ from chimeralab.report.charts_specification import specification
 from chimeralab.report.charts_survival import Survivors, survival
 from chimeralab.report.figure import Figure, draw
 from chimeralab.report.flow_diagram import ArmFlow, flow_diagram
-from chimeralab.report.numbers import SHARE, UNITS, counted, difference, estimate, p_phrase
+from chimeralab.report.numbers import SHARE, UNITS, difference, estimate
 from chimeralab.report.study_flow import flow_in_words
 from chimeralab.report.study_material import Material
 from chimeralab.report.study_results import Results, measure_of

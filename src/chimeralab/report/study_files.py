@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from chimeralab.errors import InputError
-from chimeralab.files import open_table, replacing
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import replacing
+from chimeralab.core.tables import open_table
 from chimeralab.report.study_material import gather
 from chimeralab.report.study_page import Report, make_report
 from chimeralab.report.table import Table

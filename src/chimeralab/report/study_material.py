@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from chimeralab import pipeline
 from chimeralab.analysis import Outcomes
 from chimeralab.analysis.runs import TOO_SHORT, LeftOut
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Detection
 from chimeralab.detection.columns import from_json
-from chimeralab.errors import InputError
-from chimeralab.records import Detection
 from chimeralab.report.claims import Reliability, read_reliability
 from chimeralab.report.study_results import Results, outcomes_of, place_of, results_of
 from chimeralab.study import Arm, Lock, LockError, Study, flow

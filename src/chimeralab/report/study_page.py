@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from chimeralab.analysis.estimands import MEASURES
+from chimeralab.core.numbers import counted
 from chimeralab.report import study_tables as tables
 from chimeralab.report.claims import scope_of
 from chimeralab.report.figure import Figure
 from chimeralab.report.methods_text import methods
-from chimeralab.report.numbers import UNITS, counted
+from chimeralab.report.numbers import UNITS
 from chimeralab.report.pages import render
 from chimeralab.report.reliability_panel import reliability_table
 from chimeralab.report.study_asked import cast_table, deviations, facts

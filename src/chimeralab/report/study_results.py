@@ -12,9 +12,9 @@ from chimeralab.analysis.judged_by_all import every_detector, tally
 from chimeralab.analysis.robustness import primary_questions
 from chimeralab.analysis.runs import LeftOut
 from chimeralab.analysis.specifications import SpecificationCurve, specification_curve
-from chimeralab.detectors import Locked
-from chimeralab.errors import InputError
-from chimeralab.records import Detection
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Detection
+from chimeralab.detection.detectors import Locked
 from chimeralab.report.stored_similarities import stored_series
 from chimeralab.study import Study
 

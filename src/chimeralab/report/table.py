@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
-from chimeralab.report.numbers import NONE
+from chimeralab.core.numbers import NONE
 
 
 class Cell(NamedTuple):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from chimeralab import pipeline
 from chimeralab.analysis.trial import SubjectResult, TrialAnalysis, without_subject
 from chimeralab.analysis.trial_effects import Effect
-from chimeralab.errors import InputError
-from chimeralab.report.numbers import counted
+from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import counted
 from chimeralab.report.study_material import Tell, lock_of, refuse_unrun
 from chimeralab.sandbox.metrics import Metrics
 from chimeralab.sandbox.stressors import STRESSORS

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from chimeralab.core.numbers import counted
 from chimeralab.report.methods_text import Methods
-from chimeralab.report.numbers import counted
 from chimeralab.report.references import References
 from chimeralab.report.trial_material import TrialMaterial
 from chimeralab.version import __version__

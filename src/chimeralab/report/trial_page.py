@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from chimeralab.analysis.trial import SubjectResult
+from chimeralab.core.numbers import counted
 from chimeralab.report import trial_tables as tables
-from chimeralab.report.numbers import counted
 from chimeralab.report.pages import render
 from chimeralab.report.study_asked import deviations, locked, order
 from chimeralab.report.study_figures import flow_figure

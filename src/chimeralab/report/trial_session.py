@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.report.trial_material import TrialMaterial
 from chimeralab.sandbox.scene import Injection
 from chimeralab.sandbox.script import Script

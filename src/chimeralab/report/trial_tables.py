@@ -7,7 +7,8 @@ from typing import Any
 from chimeralab.analysis.trial import ArmResult, SubjectResult
 from chimeralab.analysis.trial_effects import Effect, is_aimed
 from chimeralab.analysis.trial_sessions import METRIC_NAMES, Estimated, LagPoint
-from chimeralab.report.numbers import SHARE, difference, estimate, number, p_value
+from chimeralab.core.numbers import number, p_value
+from chimeralab.report.numbers import SHARE, difference, estimate
 from chimeralab.report.table import Dash, Shown, Table, known, table
 from chimeralab.report.trial_material import TrialMaterial
 from chimeralab.report.trial_words import FAMILIES, INDEX, unit_of

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from chimeralab.detectors import LOCKED
-from chimeralab.records import Detection, Episode, Trajectory, TurnTrace
+from chimeralab.core.records import Detection, Episode, Trajectory, TurnTrace
+from chimeralab.detection.detectors import LOCKED
 from chimeralab.report.charts import cutoff
 from chimeralab.report.similarities import Pairs
 

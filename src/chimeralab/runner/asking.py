@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from chimeralab.errors import ChimeraError
+from chimeralab.core.errors import ChimeraError
+from chimeralab.core.secrets import redact
 from chimeralab.models.seam import ModelFailure, Reply, Request
 from chimeralab.runner.breakdown import breakdown
 from chimeralab.runner.countermeasures import Ask, Trim
@@ -15,7 +16,6 @@ from chimeralab.runner.history import put
 from chimeralab.runner.journal import Answer, AttemptFailed, Event, Intervened
 from chimeralab.runner.room import Room
 from chimeralab.runner.rules import Lapse
-from chimeralab.runner.secrets import redact
 from chimeralab.runner.talk import Said, Talk
 
 LONGEST_WAIT = 60.0

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 
 
 @dataclass(frozen=True, slots=True)

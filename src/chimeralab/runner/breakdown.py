@@ -3,8 +3,8 @@
 import traceback
 from pathlib import Path
 
-from chimeralab.errors import InputError
-from chimeralab.runner.secrets import redact
+from chimeralab.core.errors import InputError
+from chimeralab.core.secrets import redact
 
 
 def breakdown(model: str, error: Exception) -> InputError:

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
+from chimeralab.core.records import Record
 from chimeralab.models.seam import Sampling
-from chimeralab.records import Record
 from chimeralab.sandbox.probes import Probe
 
 Count = Annotated[int, Field(ge=1)]

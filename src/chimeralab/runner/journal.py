@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from chimeralab.core.records import Record
 from chimeralab.models.seam import Reply, Request
-from chimeralab.records import Record
 from chimeralab.runner.talk import Said, Talk
 from chimeralab.sandbox.hooks import Observed
 from chimeralab.sandbox.scene import Scene

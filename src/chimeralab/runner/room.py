@@ -8,8 +8,8 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
+from chimeralab.core.records import Record
 from chimeralab.models.seam import Model, Reply
-from chimeralab.records import Record
 from chimeralab.runner.brake import Brake
 from chimeralab.runner.journal import Journal, Subscriber
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 
 SeedVisible = Literal["all", "first"]
 Lapse = Literal["empty", "refusal", "overflow", "failure"]

@@ -3,8 +3,8 @@
 import hashlib
 from dataclasses import dataclass
 
+from chimeralab.core.records import Record
 from chimeralab.models.seam import Finish, Sampling
-from chimeralab.records import Record
 from chimeralab.runner.countermeasures import Countermeasure
 from chimeralab.runner.rules import Rules
 from chimeralab.sandbox.script import Script

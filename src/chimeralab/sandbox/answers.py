@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.sandbox.trials import Answer
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chimeralab.errors import InputError, LogError
+from chimeralab.core.errors import InputError, LogError
 from chimeralab.sandbox.answers import AnswerScale
 from chimeralab.sandbox.trial_logs import Numbered
 from chimeralab.sandbox.trials import Answer, Trial

@@ -6,7 +6,7 @@ takes it for stress. It stands only in the message of its own turn.
 
 from dataclasses import dataclass
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.evidence import odds, testimony
 from chimeralab.sandbox.scene import Line, Moment, Scene
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.scenarios.items import Fact, Question
 
 Phase = Literal["taught", "held", "tested"]

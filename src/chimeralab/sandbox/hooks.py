@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 
 Point = Literal[
     "memory_recall_validated",

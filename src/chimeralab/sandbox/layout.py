@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.course import Course, Phase, Step
 from chimeralab.sandbox.draws import pick, shuffled, uniform
 from chimeralab.sandbox.scenarios.items import Fact, Question, Relation, Scenario

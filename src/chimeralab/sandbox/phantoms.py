@@ -12,8 +12,8 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
+from chimeralab.core.records import Record
 from chimeralab.models.seam import Message, Reply, Request
-from chimeralab.records import Record
 from chimeralab.sandbox.draws import pick, uniform
 
 Share = Annotated[float, Field(ge=0, le=1)]

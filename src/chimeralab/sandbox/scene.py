@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from chimeralab.core.records import Record
 from chimeralab.models.seam import Message
-from chimeralab.records import Record
 from chimeralab.sandbox.course import Course, Step
 from chimeralab.sandbox.scenarios.items import Fact
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.course import Course, Step
 from chimeralab.sandbox.probes import read_choice, read_share
 from chimeralab.sandbox.scenarios.items import Question

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.contradiction import Conflict, conflict, negation_differs
 from chimeralab.sandbox.mentions import EDGES, normalised
 from chimeralab.sandbox.quantities import quantities

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from chimeralab.core.records import Record
 from chimeralab.models.seam import Message
-from chimeralab.records import Record
 from chimeralab.sandbox.course import Course, Step
 from chimeralab.sandbox.evidence import Testimony, evidence_line, testimony
 from chimeralab.sandbox.probes import (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chimeralab.errors import InputError, LogError
+from chimeralab.core.errors import InputError, LogError
 from chimeralab.sandbox.trials import (
     COLUMNS,
     REQUIRED,

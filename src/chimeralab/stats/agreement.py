@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats, optional, ratios, same_length
 
 Labels = Sequence[float | None] | Floats

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]

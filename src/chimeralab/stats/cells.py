@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats, Integers, encode, finite, ratios, same_length
 from chimeralab.stats.design import Column
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats, finite
 from chimeralab.stats.cells import Cells
 from chimeralab.stats.clusters import ClusterMean, cluster_mean, mean_bootstrap

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats
 
 

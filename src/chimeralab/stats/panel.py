@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats import agreement as pair
 from chimeralab.stats.agreement import Labels, Table2x2, cell_rows
 from chimeralab.stats.agreement_intervals import is_perfect

@@ -6,7 +6,7 @@ from math import ceil
 import numpy as np
 from scipy import special
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats.agreement_intervals import kappa_variance
 from chimeralab.stats.arrays import finite
 from chimeralab.stats.cells import Cells

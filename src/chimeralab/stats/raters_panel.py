@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats.agreement import Labels, label_column
 from chimeralab.stats.arrays import Floats, same_length
 from chimeralab.stats.design import Design

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats, optional
 from chimeralab.stats.design import Units
 from chimeralab.stats.intervals import Interval, percentile_interval, t_interval

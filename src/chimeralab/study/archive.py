@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from chimeralab.records import Trajectory, Turn
+from chimeralab.core.records import Trajectory, Turn
 from chimeralab.study.database import open_to_read, plainly
 from chimeralab.study.store import RunEntry
 

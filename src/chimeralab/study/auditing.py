@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chimeralab.errors import InputError
-from chimeralab.files import json_text, replacing
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import json_text, replacing
+from chimeralab.core.records import Record
 from chimeralab.rating.audit import Audit, audit
 from chimeralab.rating.gate_record import JSON, MARKDOWN, write_record
 from chimeralab.rating.label_table import LabelTable, from_ratings
 from chimeralab.rating.ratings import Rating
-from chimeralab.records import Record
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
 from chimeralab.study.rater_identity import identity_of, rubric_of

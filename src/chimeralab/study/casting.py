@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import choose
 from chimeralab.models.seam import Sampling
 from chimeralab.runner import Speaker
-from chimeralab.study.reading import choose
 from chimeralab.study.sections import ConditionTable, SamplingChange, SpeakerTable
 
 # A log whose speakers are called so is read as a chat, where only the assistant is judged.

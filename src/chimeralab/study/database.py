@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 
 # Marks the file as ours, for anyone who looks at it from outside: "chim" in ASCII.
 APPLICATION_ID = 0x6368696D

@@ -6,9 +6,9 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
+from chimeralab.core.records import Detection, Trajectory
 from chimeralab.detection import Measurer, verdict
 from chimeralab.embedding.encoder import Encoder, default_encoder, model_hash
-from chimeralab.records import Detection, Trajectory
 from chimeralab.study.archive import Archive
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study

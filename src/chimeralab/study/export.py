@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
-from chimeralab.errors import InputError
-from chimeralab.files import Columns, open_table, replacing
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import replacing
+from chimeralab.core.tables import Columns, open_table
 from chimeralab.readers.plain import dumps
 from chimeralab.sandbox.scored import Scored
 from chimeralab.study.archive import Archive, Row

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.study.archive import Archive
 
 

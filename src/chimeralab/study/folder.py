@@ -8,15 +8,15 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from chimeralab.errors import InputError
-from chimeralab.records import Trajectory
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import read_value
+from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
 from chimeralab.sandbox.course import Course
 from chimeralab.study.archive import Archive
 from chimeralab.study.lock import Lock, LockError, make_lock, read_lock, refuse_changes, write_lock
 from chimeralab.study.order import planned_talks
 from chimeralab.study.plan import Plan, read_plan
-from chimeralab.study.reading import read_value
 from chimeralab.study.trial_scenarios import SetIsGone
 from chimeralab.version import __version__
 

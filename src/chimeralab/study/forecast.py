@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.runner import Prompt, Rules, Speaker
 from chimeralab.stats.planning import VarianceComponents, detectable_difference
 from chimeralab.study.order import planned_talks

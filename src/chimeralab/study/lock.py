@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chimeralab import version
-from chimeralab.embedding.weights.catalogue import MODELS as FILES
-from chimeralab.errors import InputError
-from chimeralab.files import replacing
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import replacing
+from chimeralab.core.parts import shown
+from chimeralab.core.records import Record
 from chimeralab.study.plan import Plan, Subject
-from chimeralab.study.reading import shown
+from chimeralab.weights.catalogue import MODELS as FILES
 
 DIFFERENCES_SHOWN = 12
 

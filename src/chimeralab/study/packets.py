@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.rating.blind import KeyEntry, PacketKey, PacketPlan, export_packet
 from chimeralab.rating.packet_return import PacketResult, import_packet
 from chimeralab.rating.packet_rows import read_sheet

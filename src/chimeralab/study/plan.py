@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chimeralab.detectors import DETECTORS
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import Part, choose, read_part, read_record, read_value
+from chimeralab.core.records import Record
+from chimeralab.core.secrets import redact, secrets
+from chimeralab.detection.detectors import DETECTORS
 from chimeralab.models.catalogue import MODELS
-from chimeralab.records import Record
 from chimeralab.runner import Price, Prompt, Rules, Speaker
 from chimeralab.runner.countermeasures import COUNTERMEASURES
-from chimeralab.runner.secrets import redact, secrets
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.phantoms import SUBJECTS
 from chimeralab.study import trial_plan
 from chimeralab.study.casting import cast
 from chimeralab.study.prompts import read_prompts
-from chimeralab.study.reading import Part, choose, read_part, read_record, read_value
 from chimeralab.study.sections import (
     EXTRA_TABLES,
     About,

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import read_record, read_value
 from chimeralab.runner import Prompt
-from chimeralab.study.reading import read_record, read_value
 from chimeralab.study.sections import Name, PromptTable
 
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from chimeralab import version
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.rating.gate_record import RaterIdentity
 from chimeralab.rating.prompt import prompt_hash
 from chimeralab.rating.rubric import Rubric
 from chimeralab.rating.rules import NAME as RULES
-from chimeralab.records import Record
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest, resolve
 from chimeralab.study.rating_sections import HUMAN

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.rating.llm import LlmRater, Tally, rate_all, tally
 from chimeralab.rating.ratings import Item, Rater, Rating
 from chimeralab.rating.rules import NAME as RULES
 from chimeralab.rating.rules import RulesRater
-from chimeralab.records import Record
 from chimeralab.study.folder import Study
 from chimeralab.study.rater_identity import Identity, identity_of, rubric_of
 from chimeralab.study.rating_sections import HUMAN

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.models.seam import Sampling
 from chimeralab.rating.gate import Gate, RuleName, StatisticName
 from chimeralab.rating.llm import RaterSettings
 from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric
 from chimeralab.rating.rules import NAME as RULES
-from chimeralab.records import Record
 
 HUMAN = "human:"
 RaterName = Annotated[str, Field(pattern=rf"^({HUMAN})?[A-Za-z0-9][A-Za-z0-9_.-]*$")]

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.detection.columns import from_json
-from chimeralab.errors import InputError
 from chimeralab.rating.sampling import Sample, SampledItem, draw_sample
 from chimeralab.rating.validity import verdict_of
-from chimeralab.records import Record
 from chimeralab.study.database import transaction
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study

@@ -5,9 +5,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from chimeralab.errors import InputError
-from chimeralab.files import replacing
-from chimeralab.study.reading import choose
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import replacing
+from chimeralab.core.parts import choose
 
 _NAME = "@NAME@"
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from chimeralab.analysis.estimands import Outcomes
+from chimeralab.core.records import Record
 from chimeralab.models.seam import Sampling
-from chimeralab.records import Record
 from chimeralab.runner import Price
 from chimeralab.study.rating_sections import GateTable, RatersTable, RubricTable
 

@@ -9,12 +9,12 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
+from chimeralab import weights
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.detection import Guard
-from chimeralab.embedding import weights
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.errors import InputError
 from chimeralab.models.seam import Model
-from chimeralab.records import Record
 from chimeralab.runner import (
     Brake,
     Limits,

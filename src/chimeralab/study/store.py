@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from chimeralab import version
+from chimeralab.core.records import Record
 from chimeralab.models.seam import Request
-from chimeralab.records import Record
 from chimeralab.runner import Answer, Event, Said, Talk
 from chimeralab.sandbox.scored import Scored
 from chimeralab.study.chain import aside, link, opening

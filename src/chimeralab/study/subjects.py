@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chimeralab.errors import ChimeraError, InputError
+from chimeralab.core.errors import ChimeraError, InputError
+from chimeralab.core.records import Record
+from chimeralab.core.secrets import redact
 from chimeralab.models.seam import Message, Model, Request, Sampling
-from chimeralab.records import Record
 from chimeralab.runner.breakdown import breakdown
-from chimeralab.runner.secrets import redact
 from chimeralab.study.plan import Plan
 
 HELLO = Request(

@@ -6,11 +6,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import choose, read_part, read_record, read_value, shown
 from chimeralab.sandbox.countermeasures import AGAINST, COUNTERMEASURES
 from chimeralab.sandbox.script import Arm
 from chimeralab.sandbox.stressors import STRESSORS
-from chimeralab.study.reading import choose, read_part, read_record, read_value, shown
 from chimeralab.study.sections import Name
 from chimeralab.study.trial_sections import ArmTable, TrialTable
 

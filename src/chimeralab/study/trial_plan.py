@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import Part, choose, read_part, read_record
+from chimeralab.core.records import Record
 from chimeralab.models.seam import Sampling
-from chimeralab.records import Record
 from chimeralab.runner import Prompt, Rules, Speaker
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.layout import Layout
@@ -17,7 +18,6 @@ from chimeralab.sandbox.scenarios import Scenario
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Infallibility
 from chimeralab.study.casting import innermost
-from chimeralab.study.reading import Part, choose, read_part, read_record
 from chimeralab.study.sections import SamplingChange
 from chimeralab.study.trial_arms import read_arms
 from chimeralab.study.trial_scenarios import SCENARIOS, read_set

@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 from chimeralab.analysis.trial import LeftOut
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.sandbox.scored import Place, Placed, Scored, trials_of
 from chimeralab.sandbox.trial_logs import Numbered
 from chimeralab.study.archive import Row

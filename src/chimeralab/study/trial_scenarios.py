@@ -8,8 +8,8 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field
 
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.sandbox.scenarios import GENERATORS, Question, Scenario
 from chimeralab.sandbox.scenarios.benchform import read_benchform
 from chimeralab.sandbox.scenarios.draw import source

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.probes import PROBES, Probe
 
 Count = Annotated[int, Field(ge=1)]

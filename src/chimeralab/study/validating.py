@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chimeralab.core.records import Detection, Record
 from chimeralab.detection.columns import from_json
 from chimeralab.rating.label_table import LabelTable
 from chimeralab.rating.ratings import Rating
 from chimeralab.rating.validity import Validity, validity
-from chimeralab.records import Detection, Record
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
 from chimeralab.study.ratings import Candidate

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.runner import Prompt, Said, Talk
 from chimeralab.study.archive import Archive, Row
 from chimeralab.study.chain import link, opening

@@ -4,7 +4,7 @@ import pytest
 
 from chimeralab.analysis.episodes import after_onset
 from chimeralab.analysis.runs import Run, table_of
-from chimeralab.records import Episode
+from chimeralab.core.records import Episode
 
 
 def run(seed: str, *episodes: Episode, turns: int = 10) -> Run:

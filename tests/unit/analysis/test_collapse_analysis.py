@@ -9,7 +9,7 @@ import pytest
 from chimeralab.analysis import Outcomes, WeightedContrast, analyse
 from chimeralab.analysis.collapse import as_json
 from chimeralab.analysis.estimands import EXPLORATORY
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 
 QUICK = replace(EXPLORATORY, resamples=200, permutations=200)
 SEEDS = ("s1", "s2", "s3")

@@ -8,7 +8,7 @@ from scipy import stats as scipy_stats
 
 from chimeralab.analysis import compare
 from chimeralab.analysis.estimands import EXPLORATORY
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 
 QUICK = replace(EXPLORATORY, resamples=200, permutations=200)
 LEVELS = {"A": (4, 9, 2, 7, 8), "B": (14, 22, 15, 13, 30)}

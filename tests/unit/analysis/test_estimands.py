@@ -7,8 +7,8 @@ import pytest
 from chimeralab.analysis.answers import answer, select
 from chimeralab.analysis.estimands import Estimand, Outcomes, WeightedContrast, parse_contrast
 from chimeralab.analysis.settings import Settings
-from chimeralab.errors import InputError
-from chimeralab.study.reading import read_record
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import read_record
 
 ROTATION = {"name": "rotation", "whole": "ROT", "parts": ["A", "B"]}
 

@@ -8,7 +8,7 @@ from scipy import stats as scipy_stats
 
 from chimeralab.analysis.co_detectors import Pair, co_detectors, spearman
 from chimeralab.analysis.lexical import Lexical, lexical, shared_grams, words
-from chimeralab.records import Trajectory, Turn
+from chimeralab.core.records import Trajectory, Turn
 
 WORDS = ["anchor", "bread", "cello", "desert", "engine", "forest", "garden", "harbour"]
 FRESH = [f"Let us now talk about the {word} in my town number {n}." for n, word in enumerate(WORDS)]

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chimeralab.analysis.run_files import read_runs
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 
 WriteCsv = Callable[..., Path]
 GOOD = ("A,s1,0,40,6,12", "A,s2,0,40,0,", "B,s1,0,40,36,5", "B,s2,0,40,1,40")

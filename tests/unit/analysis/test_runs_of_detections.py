@@ -3,8 +3,8 @@
 import pytest
 
 from chimeralab.analysis.runs import LeftOut, at_risk_turns, runs_of
-from chimeralab.errors import InputError
-from chimeralab.records import Caveat, Detection, Episode
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Caveat, Detection, Episode
 
 HERE = {"condition": "calm", "prompt": "p1", "repeat": 2, "bucket": "x", "outcome": "completed"}
 

@@ -7,11 +7,11 @@ from chimeralab.analysis.estimands import EXPLORATORY, Estimand, Outcomes, Weigh
 from chimeralab.analysis.judged_by_all import Series, every_detector, plainest, tally
 from chimeralab.analysis.robustness import primary_questions
 from chimeralab.analysis.specifications import Question, specification_curve
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Trajectory, Turn
+from chimeralab.detection.detectors import LOCKED, Locked
 from chimeralab.detection.measure import Measured
-from chimeralab.detectors import LOCKED, Locked
-from chimeralab.errors import InputError
-from chimeralab.records import Trajectory, Turn
-from chimeralab.series import Series as Judged
+from chimeralab.detection.series import Series as Judged
 
 QUESTION = Question({"stuck": 1.0, "calm": -1.0})
 TURNS = 12

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chimeralab.core.errors import InputError
 from chimeralab.embedding.memory import FileMemory, RecentMemory, text_key
-from chimeralab.errors import InputError
 
 ONE = np.ones(384, dtype=np.float32)
 

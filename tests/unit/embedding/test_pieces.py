@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimeralab.embedding import weights
+from chimeralab import weights
 from chimeralab.embedding.pieces import MAX_PIECES, WordPieces, readable
 
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.errors import WeightsError
+from chimeralab.core.errors import WeightsError
 from chimeralab.models.embedded import EmbeddedModel, EmbeddedSettings
 from chimeralab.models.seam import Message, ModelFailure, Reply, Request, Sampling
 

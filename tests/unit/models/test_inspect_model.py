@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.models.inspect import InspectSettings
 from chimeralab.models.seam import Message, ModelFailure, Reply, Request, Sampling
 

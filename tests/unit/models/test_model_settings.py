@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import read_part
 from chimeralab.models.catalogue import MODELS
 from chimeralab.models.openai import OpenAISettings
-from chimeralab.study.reading import read_part
 
 SERVER = {"use": "openai", "model": "m", "base_url": "http://localhost:8000/v1"}
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chimeralab.core.errors import InputError
 from chimeralab.detection import detect
-from chimeralab.errors import InputError
 from chimeralab.models.phantom import COURSES, PhantomSettings
 from chimeralab.models.phantom_lines import line
 from chimeralab.models.seam import Message, ModelFailure, Reply, Request

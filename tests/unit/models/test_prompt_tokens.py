@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimeralab.embedding import weights
+from chimeralab import weights
 from chimeralab.models.gguf import read_gguf
 from chimeralab.models.prompt_tokens import PromptTokens
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.models.embedded import EmbeddedSettings
 from chimeralab.models.seam import Sampling
 from chimeralab.rating.audit import audit, audit_json

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.rating.blind import (
     PAGE,
     SHEET,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.rating.gate import Gate, check_wording, claim_scope, judge_gate
 from chimeralab.rating.label_table import from_counts
 from chimeralab.stats.agreement import Table2x2

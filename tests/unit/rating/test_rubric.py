@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric, lock_of, lock_rubric
 from chimeralab.rating.rubric_text import history_lines, rubric_text
 

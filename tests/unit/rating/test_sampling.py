@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.rating.sampling import Sample, draw_sample, draw_split
 
 RUNS = {f"{name}-{n}": name for name in ("A", "B", "C", "R") for n in range(180)}

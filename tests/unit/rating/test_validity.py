@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Detection
+from chimeralab.detection.detectors import LOCKED
 from chimeralab.detection.verdict import describe_detector
-from chimeralab.detectors import LOCKED
-from chimeralab.errors import InputError
 from chimeralab.rating.differences import MEANING
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.validity import Validity, consensus, robustness, validity
-from chimeralab.records import Detection
 
 UNRELATED = [
     "The ferry sails at noon.", "Bees dance.", "Iron rusts in salt.", "A comet passed.",

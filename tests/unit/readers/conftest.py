@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from chimeralab import readers
-from chimeralab.errors import LogError
-from chimeralab.records import Trajectory
+from chimeralab.core.errors import LogError
+from chimeralab.core.records import Trajectory
 
 Write = Callable[..., Path]
 

@@ -7,8 +7,8 @@ import pytest
 
 import chimeralab
 from chimeralab import readers
-from chimeralab.records import Trajectory
-from chimeralab.series import judged
+from chimeralab.core.records import Trajectory
+from chimeralab.detection.series import judged
 
 
 @pytest.fixture

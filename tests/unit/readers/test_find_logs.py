@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chimeralab import readers
-from chimeralab.errors import InputError, LogError
+from chimeralab.core.errors import InputError, LogError
 
 TALK = {"turns": ["Hi.", "Hello."]}
 

@@ -13,9 +13,9 @@ import pytest
 import zstandard
 
 from chimeralab import readers
-from chimeralab.errors import InputError, LogError
+from chimeralab.core.errors import InputError, LogError
+from chimeralab.core.records import Trajectory
 from chimeralab.readers import items, opening
-from chimeralab.records import Trajectory
 
 TALKS = [{"id": f"t{n}", "turns": ["Hi.", "Hello."]} for n in range(3)]
 LINES = "".join(json.dumps(talk) + "\n" for talk in TALKS).encode()

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from chimeralab import readers
+from chimeralab.detection.series import judged
 from chimeralab.readers.threads import threads
-from chimeralab.series import judged
 
 
 def line(kind: str, uuid: str, parent: str | None, content: Any, **more: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from chimeralab import readers
-from chimeralab.errors import LogError
+from chimeralab.core.errors import LogError
 from chimeralab.readers import archive
 
 RUN = {"version": 2, "eval": {"task": "sums", "model": "mock/one", "created": "now"}, "plan": {}}

@@ -3,8 +3,8 @@
 import pytest
 
 from chimeralab import readers
+from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers import plain
-from chimeralab.records import Trajectory, Turn
 
 
 def test_turns_have_speakers_and_texts(talk):

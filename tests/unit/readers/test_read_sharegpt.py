@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.series import judged
+from chimeralab.detection.series import judged
 
 TALK = [{"from": "human", "value": "Hi."}, {"from": "gpt", "value": "Hello!"}]
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from chimeralab import Locked, Trajectory, Turn
-from chimeralab.records import Episode
+from chimeralab.core.records import Episode
 from chimeralab.report.conversation import draw_conversation
 from chimeralab.report.words import spans_in_words
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimeralab import LOCKED, Detection, Locked, Trajectory, Turn, detect
-from chimeralab.records import Episode
+from chimeralab.core.records import Episode
 from chimeralab.report.messages import (
     MOST_MESSAGES,
     Gap,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.rating.audit import audit
 from chimeralab.rating.gate import Gate, check_wording
 from chimeralab.rating.gate_record import JSON, write_record

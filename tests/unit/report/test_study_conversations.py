@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chimeralab.core.records import Detection, Episode
+from chimeralab.detection.detectors import LOCKED
 from chimeralab.detection.verdict import describe_detector
-from chimeralab.detectors import LOCKED
-from chimeralab.records import Detection, Episode
 from chimeralab.report.messages import Message, Text
 from chimeralab.report.study_conversations import choose, parts
 

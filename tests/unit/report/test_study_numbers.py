@@ -5,7 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.report.numbers import NONE, SHARE, UNITS, difference, estimate, number, p_value
+from chimeralab.core.numbers import NONE, number, p_value
+from chimeralab.report.numbers import SHARE, UNITS, difference, estimate
 from chimeralab.report.table import Dash, flat, table
 from chimeralab.stats.intervals import Interval
 

@@ -8,7 +8,7 @@ import pytest
 
 from chimeralab.analysis.judged_by_all import every_detector, judge_by_all, tally
 from chimeralab.analysis.runs import LeftOut
-from chimeralab.detectors import LOCKED
+from chimeralab.detection.detectors import LOCKED
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.report.claims import NO_AUDIT
 from chimeralab.report.methods_text import methods

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chimeralab.analysis.trial import NAMES as MEASURES
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.report.charts_trial import Axes, Dose, dose_response
 from chimeralab.report.figure import svg
 from chimeralab.report.study_files import write_report

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.models.seam import ModelFailure, Reply
 from chimeralab.runner import AttemptFailed, Brake, Limits, Price, TalkEnded, converse, converse_all
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.runner import Rules
 from chimeralab.runner.rules import Rule
 

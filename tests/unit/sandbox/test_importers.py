@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.sandbox.scenarios.benchform import read_benchform
 from chimeralab.sandbox.scenarios.mt_consistency import read_mt_consistency
 from chimeralab.sandbox.scenarios.sycon import read_sycon

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.sandbox.scenarios import GENERATORS, Beliefs, Consensus, Framing, Ledger
 
 PRINT_HASHES = """

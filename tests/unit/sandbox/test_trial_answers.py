@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.sandbox.answers import AnswerRange, AnswerScale, distance
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from chimeralab.errors import InputError, LogError
+from chimeralab.core.errors import InputError, LogError
 from chimeralab.sandbox.answers import AnswerScale
 from chimeralab.sandbox.columns import TrialColumns, columns_of, table_of
 from chimeralab.sandbox.pairs import matched_pairs

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.sandbox.countermeasures import Commit, Ledger, Review
 from chimeralab.sandbox.hooks import Hooks, Observed
 from chimeralab.sandbox.layout import Layout

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats.calibration import (
     auroc,
     brier_score,

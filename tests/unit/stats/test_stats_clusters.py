@@ -5,7 +5,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats.clusters import (
     cluster_mean,
     intraclass_correlation,

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats.cells import cells_of
 from chimeralab.stats.clusters import cluster_mean
 from chimeralab.stats.contrasts import (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats.agreement import Table2x2, cell_rows
 from chimeralab.stats.design import Design
 from chimeralab.stats.panel import panel, table_panel

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.inter_rater import fleiss_kappa as oracle_fleiss
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats.agreement import pair_alpha, tabulate
 from chimeralab.stats.design import Design
 from chimeralab.stats.raters import (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats import resample
 from chimeralab.stats.arrays import encode, finite, same_length
 from chimeralab.stats.clusters import quotient

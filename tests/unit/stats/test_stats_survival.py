@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.stats.clusters import cluster_mean
 from chimeralab.stats.logrank import logrank, logrank_permutation
 from chimeralab.stats.restricted_mean import (

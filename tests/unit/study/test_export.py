@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chimeralab import readers
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.study import run_study
 from chimeralab.study.export import TABLES, export_study
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.models.seam import Sampling
 from chimeralab.study import Study
 from chimeralab.study.plan import make_plan, read_plan

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.rating.rubric import BUILT_IN
 from chimeralab.study import LockError, Study, run_study
 from chimeralab.study.auditing import audit_study

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.study import Study, run_study
 from chimeralab.study.export import export_study
 

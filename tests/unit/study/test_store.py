@@ -9,7 +9,7 @@ from collections import namedtuple
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.study import Archive, Store, Study, run_study
 from chimeralab.study import database as database_module
 from chimeralab.study.database import StoreError, transaction

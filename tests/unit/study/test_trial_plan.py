@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.study import Study
 from chimeralab.study.lock import LockError, make_lock
 

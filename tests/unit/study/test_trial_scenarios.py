@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.sandbox.layout import Layout
 from chimeralab.sandbox.probes import question_text, read_choice
 from chimeralab.sandbox.script import Arm, Script

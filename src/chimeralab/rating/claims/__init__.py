@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from chimeralab.core.records import Record
 from chimeralab.rating.claims.attach import attach, clause_of
 from chimeralab.rating.claims.cues import cues
 from chimeralab.rating.claims.mentions import Mention, mentions
 from chimeralab.rating.claims.passages import Passage, passages
 from chimeralab.rating.claims.verdicts import Outcome, judge
-from chimeralab.records import Record
 from chimeralab.stats.agreement import Table2x2
 
 __all__ = ["Claim", "ClaimsReport", "Counts", "check_claims"]

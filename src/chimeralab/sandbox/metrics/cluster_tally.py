@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.sandbox.answers import distance
 from chimeralab.sandbox.trials import Trial
 

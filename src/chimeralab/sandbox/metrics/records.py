@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.metrics.weights import MetricWeights
 from chimeralab.stats.intervals import Interval
 

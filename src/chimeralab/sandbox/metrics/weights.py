@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats
 
 

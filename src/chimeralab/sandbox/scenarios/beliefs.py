@@ -6,7 +6,7 @@ Odds are stated in the text, so that what a careful reader should believe is kno
 from dataclasses import dataclass
 from random import Random
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.scenarios.draw import check_counts, source
 from chimeralab.sandbox.scenarios.items import Evidence, Question, Scenario
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.sandbox.scenarios.draw import source, wrong_one
 from chimeralab.sandbox.scenarios.importing import json_of, misfit
 from chimeralab.sandbox.scenarios.items import Question, Scenario

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TypeVar
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 
 T = TypeVar("T")
 

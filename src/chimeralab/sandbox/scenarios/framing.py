@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.scenarios.draw import check_counts, source
 from chimeralab.sandbox.scenarios.items import Question, Scenario
 from chimeralab.sandbox.trials import Frame

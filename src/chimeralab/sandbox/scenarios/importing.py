@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from chimeralab.errors import InputError, LogError
+from chimeralab.core.errors import InputError, LogError
 
 
 def text_of(path: Path, wanted: str) -> str:

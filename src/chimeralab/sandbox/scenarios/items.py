@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.trials import Answer, Frame
 
 Relation = Literal["lives in", "owns", "joined in", "reports to"]

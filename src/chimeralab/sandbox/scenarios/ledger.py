@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.scenarios.draw import check_counts, source, wrong_one
 from chimeralab.sandbox.scenarios.items import Question, Scenario
 from chimeralab.sandbox.scenarios.ledger_questions import INFERENCE, NOVEL, RECALL, Asker, Draft

@@ -7,7 +7,7 @@ insist, one after another.
 from itertools import zip_longest
 from pathlib import Path
 
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
 from chimeralab.sandbox.scenarios.importing import misfit, rows_of, text_of
 from chimeralab.sandbox.scenarios.items import Question, Scenario
 

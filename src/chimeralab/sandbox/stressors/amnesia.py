@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.draws import pick, uniform
 from chimeralab.sandbox.scenarios.items import Fact

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.course import Consensus, Step
 from chimeralab.sandbox.scene import Line, Moment, Scene
 

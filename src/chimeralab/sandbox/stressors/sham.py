@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import cast
 
-from chimeralab.records import Record
+from chimeralab.core.records import Record
 from chimeralab.sandbox.scene import Exchange, Injection, Kind, Line, Moment, Scene
 from chimeralab.sandbox.stressors.seam import Stressor
 

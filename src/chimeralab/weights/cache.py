@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from platformdirs import user_cache_dir
 
-from chimeralab.embedding.weights.catalogue import ModelFile, known_model
+from chimeralab.weights.catalogue import ModelFile, known_model
 
 FileState = Literal["present", "missing", "damaged"]
 

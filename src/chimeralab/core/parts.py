@@ -16,8 +16,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 
 T = TypeVar("T")
 

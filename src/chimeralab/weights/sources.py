@@ -22,9 +22,9 @@ from zipfile import BadZipFile, ZipFile
 
 from huggingface_hub import hf_hub_url
 
-from chimeralab.embedding.weights.catalogue import CarrierWheel, HubRevision, ModelFile, ModelSpec
-from chimeralab.embedding.weights.progress import progress
-from chimeralab.errors import WeightsError
+from chimeralab.core.errors import WeightsError
+from chimeralab.weights.catalogue import CarrierWheel, HubRevision, ModelFile, ModelSpec
+from chimeralab.weights.progress import progress
 
 ANSWER_WITHIN = 4.0  # seconds for name look-up, connection and first answer of the hub
 STALLED_AFTER = 10.0  # seconds without a single byte in the middle of a file

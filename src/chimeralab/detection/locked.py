@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Literal, NamedTuple, get_args
 
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 
 # 1 - 0.90 <= 0.10 is false in binary arithmetic: all tests are written on s, with this slack.
 TOLERANCE = 1e-9

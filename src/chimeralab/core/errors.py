@@ -22,7 +22,3 @@ class LogError(InputError):
 
 class WeightsError(ChimeraError):
     """Model files are missing, damaged or out of reach."""
-
-
-class ChimeraWarning(UserWarning):
-    """Something a user should know that does not stop the work."""

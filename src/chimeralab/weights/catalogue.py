@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from chimeralab.errors import InputError
-from chimeralab.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 
 
 class ModelFile(NamedTuple):

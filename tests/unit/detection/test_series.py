@@ -2,9 +2,9 @@
 
 import pytest
 
-from chimeralab.errors import InputError
-from chimeralab.records import Trajectory, Turn
-from chimeralab.series import judged
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Trajectory, Turn
+from chimeralab.detection.series import judged
 
 
 def talk(*turns: Turn) -> Trajectory:

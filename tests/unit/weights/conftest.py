@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from chimeralab.embedding.weights.catalogue import (
+from chimeralab.weights.catalogue import (
     MODELS,
     CarrierWheel,
     HubRevision,

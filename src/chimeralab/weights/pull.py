@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 
 from filelock import FileLock, Timeout
 
-from chimeralab.embedding.weights.cache import model_folder, stamp, verify
-from chimeralab.embedding.weights.catalogue import ModelFile, ModelSpec, known_model
-from chimeralab.embedding.weights.sources import SOURCES, Source, SourceError
-from chimeralab.errors import WeightsError
+from chimeralab.core.errors import WeightsError
+from chimeralab.weights.cache import model_folder, stamp, verify
+from chimeralab.weights.catalogue import ModelFile, ModelSpec, known_model
+from chimeralab.weights.sources import SOURCES, Source, SourceError
 
 Say = Callable[[str], None]
 

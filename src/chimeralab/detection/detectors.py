@@ -1,6 +1,6 @@
 """Detectors: from similarities to verdicts. `DETECTORS` names our own."""
 
-from chimeralab.detectors.locked import (
+from chimeralab.detection.locked import (
     LOCKED,
     READINGS,
     Cutoff,

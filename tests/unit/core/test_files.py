@@ -7,8 +7,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from chimeralab.errors import InputError
-from chimeralab.files import open_table, replacing
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import replacing
+from chimeralab.core.tables import open_table
 
 COLUMNS = {"name": str, "count": int, "share": float, "parts": str}
 ROWS = [

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from chimeralab.detectors import LOCKED, Lags, Locked
-from chimeralab.embedding.similarity import lag_similarities
-from chimeralab.errors import InputError
+from chimeralab.core.errors import InputError
+from chimeralab.detection.detectors import LOCKED, Lags, Locked
+from chimeralab.detection.similarity import lag_similarities
 
 UNRELATED = list(range(40))
 

@@ -1,0 +1,1 @@
+"""What everything stands on: records, errors, files, tables, numbers, parts, secrets."""

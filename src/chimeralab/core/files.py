@@ -1,0 +1,61 @@
+"""Reading and writing files: text or one clear refusal, whole or not at all."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from chimeralab.core.errors import InputError
+
+
+def read_text(path: Path, expected: str = "", *, most_bytes: int | None = None) -> str:
+    """The text of a UTF-8 file, with or without a byte order mark; ``-`` is standard input.
+
+    ``expected`` says what should be there, for the error. A file of more than ``most_bytes`` was
+    picked by mistake.
+    """
+    hint = f"; expected {expected}" if expected else ""
+    try:
+        if str(path) == "-":
+            return sys.stdin.read()
+        if most_bytes is not None and path.stat().st_size > most_bytes:
+            raise InputError(f"{path} is larger than {most_bytes / 1e6:g} MB{hint}")
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path} can't be read ({error.strerror or error}){hint}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8 text{hint or '; save it as UTF-8'}") from None
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its name only when the block succeeds."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("xb"):
+            pass
+        yield part
+        with part.open("rb") as done:
+            os.fsync(done.fileno())
+        part.replace(path)
+    except OSError as error:
+        why = error.strerror or error
+        raise InputError(
+            f"{path} can't be written ({why}); what stood there is unchanged"
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all; half characters of a log become U+FFFD."""
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+
+
+def json_text(value: Any) -> str:
+    """One line of JSON, in ASCII so that even broken characters of a log pass through."""
+    return json.dumps(value, allow_nan=False)

@@ -1,0 +1,74 @@
+"""Numbers as a reader meets them, in pages, tables and terminals alike. Absent is a dash."""
+
+from collections.abc import Sequence
+
+NONE = "–"
+NO_BREAK = "\N{NO-BREAK SPACE}"
+MINUS = "\N{MINUS SIGN}"
+
+
+def number(value: float | None, digits: int, scale: float = 1, *, sign: bool = False) -> str:
+    """A rounded number with a real minus sign.
+
+    >>> number(-0.0312, 1, 100), number(0.2, 1, 100, sign=True), number(None, 1)
+    ('−3.1', '+20.0', '–')
+    """
+    if value is None:
+        return NONE
+    rounded = round(scale * value, digits) + 0.0
+    plus = "+" if sign and rounded else ""
+    return f"{rounded:{plus},.{digits}f}".replace("-", MINUS)
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share of 1 as a percentage.
+
+    >>> percent(0.4286), percent(None)
+    ('42.9\\xa0%', '–')
+    """
+    return NONE if share is None else number(share, digits, 100) + f"{NO_BREAK}%"
+
+
+def between(
+    interval: Sequence[float] | None, digits: int, scale: float = 1, *, sign: bool = False
+) -> str:
+    """Both bounds of an interval.
+
+    >>> between((0.242, 0.331), 1, 100)
+    '24.2 to 33.1'
+    """
+    if interval is None:
+        return NONE
+    return " to ".join(number(bound, digits, scale, sign=sign) for bound in interval)
+
+
+def p_value(p: float | None) -> str:
+    """A p-value as papers print it.
+
+    >>> p_value(0.01634), p_value(2.8e-22), p_value(None)
+    ('0.016', '< 0.001', '–')
+    """
+    if p is None:
+        return NONE
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def p_phrase(p: float | None) -> str:
+    """The same after its letter.
+
+    >>> p_phrase(0.2), p_phrase(1e-9)
+    ('p = 0.200', 'p < 0.001')
+    """
+    if p is None:
+        return "no p"
+    shown = p_value(p)
+    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A count and its noun.
+
+    >>> counted(1, "run"), counted(2_000, "run"), counted(2, "bucket of prompts", "buckets")
+    ('1 run', '2,000 runs', '2 buckets')
+    """
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

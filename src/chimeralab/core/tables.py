@@ -1,0 +1,204 @@
+"""Tables as JSON lines, CSV or Parquet: one way to read rows, and one way to write them."""
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from chimeralab.core.errors import InputError, LogError
+from chimeralab.core.files import json_text, replacing
+
+Write = Callable[[Mapping[str, Any]], None]
+Columns = Mapping[str, type]
+
+# A spreadsheet takes a cell that starts like this for a formula and runs it.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+ROWS_AT_ONCE = 4_096
+
+
+class TableRow(NamedTuple):
+    """The cells of one row by column, and its line in the file (its number, in Parquet)."""
+
+    line: int
+    cells: Mapping[str, Any]
+
+
+def read_rows(
+    path: Path, needed: Sequence[str] = (), *, kind: str | None = None
+) -> Iterator[TableRow]:
+    """The rows of a table that has at least the ``needed`` columns.
+
+    The ending of the file says what kind of table it is (``.csv``, ``.tsv``, ``.jsonl``,
+    ``.parquet``) unless ``kind`` does. CSV may be separated by commas, semicolons or tabs; a JSON
+    object may leave out a column that is not needed.
+    """
+    kind = kind or path.suffix.lower()
+    if kind not in _READERS:
+        raise InputError(f"{path}: unknown kind of table {kind!r}; known: {', '.join(_READERS)}")
+    try:
+        yield from _READERS[kind](path, needed)
+    except OSError as error:
+        raise InputError(f"{path} can't be read ({error.strerror or error})") from None
+
+
+def _read_csv(path: Path, needed: Sequence[str]) -> Iterator[TableRow]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            # Spreadsheets of many countries write semicolons.
+            separator = max(",;\t", key=file.readline().count)
+            file.seek(0)
+            reader = csv.reader(file, strict=True, delimiter=separator)
+            header = [name.strip() for name in next(reader, [])]
+            _check_columns(header, needed, path)
+            for cells in reader:
+                if not cells:
+                    continue
+                if len(cells) > len(header):
+                    reason = f"{len(cells)} cells under {len(header)} column names"
+                    raise LogError(str(path), reason, reader.line_num)
+                padded = cells + [""] * (len(header) - len(cells))
+                yield TableRow(reader.line_num, dict(zip(header, padded, strict=True)))
+        except csv.Error as error:
+            raise LogError(str(path), f"not valid CSV ({error})", reader.line_num) from None
+        except UnicodeDecodeError:
+            raise InputError(f"{path} is not UTF-8 text; save it as UTF-8") from None
+
+
+def _read_json_lines(path: Path, needed: Sequence[str]) -> Iterator[TableRow]:
+    with path.open("rb") as file:
+        for line, raw in enumerate(file, start=1):
+            if not raw.strip():
+                continue
+            try:
+                cells = json.loads(raw.decode("utf-8-sig"))
+            except UnicodeDecodeError:
+                raise LogError(str(path), "not UTF-8 text", line) from None
+            except (ValueError, RecursionError) as error:
+                raise LogError(str(path), f"not valid JSON ({error})", line) from None
+            if not isinstance(cells, dict):
+                raise LogError(str(path), "not a JSON object, such as {...}", line)
+            _check_columns(list(cells), needed, path, line)
+            yield TableRow(line, cells)
+
+
+def _read_parquet(path: Path, needed: Sequence[str]) -> Iterator[TableRow]:
+    import pyarrow as pa  # noqa: PLC0415 - large, and only Parquet needs it
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    number = 0
+    try:
+        with path.open("rb") as file, pq.ParquetFile(file) as table:
+            _check_columns(table.schema_arrow.names, needed, path)
+            for batch in table.iter_batches(ROWS_AT_ONCE):
+                for cells in batch.to_pylist():
+                    number += 1
+                    yield TableRow(number, cells)
+    except pa.ArrowException as error:
+        raise LogError(str(path), f"can't be read as Parquet ({error})") from None
+
+
+_READERS: dict[str, Callable[[Path, Sequence[str]], Iterator[TableRow]]] = {
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".jsonl": _read_json_lines,
+    ".parquet": _read_parquet,
+}
+
+
+def _check_columns(
+    names: Sequence[str], needed: Iterable[str], path: Path, line: int | None = None
+) -> None:
+    """Refuse columns that can't be told apart, and the lack of one that every row needs."""
+    doubled = next((name for name in names if name and names.count(name) > 1), None)
+    if doubled is not None:
+        raise LogError(
+            str(path), f"two columns are called {doubled!r}; rename or drop one of them", line
+        )
+    missing = next((name for name in needed if name not in names), None)
+    if missing is not None:
+        near = get_close_matches(missing, [name for name in names if name not in needed], n=1)
+        hint = f" (is it {near[0]!r}?)" if near else ""
+        raise LogError(
+            str(path), f"there is no column {missing!r}{hint}; needed: {', '.join(needed)}", line
+        )
+
+
+def check_table_name(path: Path) -> None:
+    """Refuse a file ending we can't write, before any work is done."""
+    if path.suffix not in _WRITERS:
+        known = ", ".join(_WRITERS)
+        raise InputError(f"{path}: unknown kind of table {path.suffix!r}; known: {known}")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}; make it first")
+
+
+@contextmanager
+def open_table(path: Path, columns: Columns) -> Iterator[Write]:
+    """A function that writes one row; the ending of `path` chooses the format.
+
+    CSV and Parquet hold the named columns; JSON lines hold each row as it is.
+    """
+    check_table_name(path)
+    with replacing(path) as part, _WRITERS[path.suffix](part, columns) as write:
+        yield write
+
+
+@contextmanager
+def _write_json_lines(path: Path, _columns: Columns) -> Iterator[Write]:
+    with path.open("w", encoding="utf-8") as file:
+        yield lambda row: print(json_text(row), file=file)
+
+
+@contextmanager
+def _write_csv(path: Path, columns: Columns) -> Iterator[Write]:
+    def cell(value: Any) -> Any:
+        value = _flat(value)
+        guarded = isinstance(value, str) and value.startswith(FORMULA_STARTS)
+        return "'" + value if guarded else value
+
+    with path.open("w", encoding="utf-8", newline="", errors="replace") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        yield lambda row: writer.writerow([cell(row.get(name)) for name in columns])
+
+
+@contextmanager
+def _write_parquet(path: Path, columns: Columns) -> Iterator[Write]:
+    import pyarrow as pa  # noqa: PLC0415 - large, and only Parquet needs it
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
+    waiting: list[dict[str, Any]] = []
+    with pq.ParquetWriter(path, schema) as writer:
+
+        def flush() -> None:
+            writer.write_table(pa.Table.from_pylist(waiting, schema))
+            waiting.clear()
+
+        def write(row: Mapping[str, Any]) -> None:
+            waiting.append({name: _flat(row.get(name)) for name in columns})
+            if len(waiting) >= ROWS_AT_ONCE:
+                flush()
+
+        yield write
+        flush()
+
+
+_WRITERS: dict[str, Callable[[Path, Columns], AbstractContextManager[Write]]] = {
+    ".jsonl": _write_json_lines,
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+}
+
+
+def _flat(value: Any) -> Any:
+    """A value as one cell holds it: lists and objects as JSON, no half characters."""
+    if isinstance(value, list | tuple | dict):
+        return json_text(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return value

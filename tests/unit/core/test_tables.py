@@ -1,0 +1,73 @@
+"""Tables are read in one way, whatever separates their cells and whoever asks."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.tables import TableRow, open_table, read_rows
+
+ROWS = [{"item": "a", "label": "1"}, {"item": "b; c", "label": "0"}]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_commas_semicolons_and_tabs_separate_alike(tmp_path: Path, separator: str) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text(f'item{separator}label\na{separator}1\n"b; c"{separator}0\n')
+    assert [row.cells for row in read_rows(path)] == ROWS
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_what_is_written_is_read_again(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"table{ending}"
+    with open_table(path, {"item": str, "label": str}) as write:
+        for row in ROWS:
+            write(row)
+    assert [row.cells for row in read_rows(path, ("item", "label"))] == ROWS
+
+
+def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text('item,label\n"two\nlines",1\n\nb,0\n')
+    assert list(read_rows(path)) == [
+        TableRow(3, {"item": "two\nlines", "label": "1"}),
+        TableRow(5, {"item": "b", "label": "0"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("t.csv", b"item,item\n1,2\n", "two columns are called 'item'"),
+        ("t.csv", b"items,label\n1,2\n", "no column 'item' (is it 'items'?)"),
+        ("t.csv", b"item,label\n1,2,3\n", "line 2: 3 cells under 2 column names"),
+        ("t.csv", b"item,label\n\xff,2\n", "is not UTF-8 text"),
+        ("t.csv", b'item,label\n"a,2\n', "not valid CSV"),
+        ("t.jsonl", b'{"item": 1}\n', "line 1: there is no column 'label'"),
+        ("t.jsonl", b"[1]\n", "line 1: not a JSON object"),
+        ("t.jsonl", b"{\n", "line 1: not valid JSON"),
+        ("t.parquet", b"no parquet", "can't be read as Parquet"),
+        ("t.xlsx", b"", "unknown kind of table '.xlsx'"),
+    ],
+)
+def test_a_bad_table_is_refused_in_one_sentence(
+    tmp_path: Path, name: str, content: bytes, reason: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError) as refused:
+        list(read_rows(path, ("item", "label")))
+    assert reason in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_missing_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="can't be read"):
+        list(read_rows(tmp_path / "none.csv"))
+
+
+def test_a_json_object_may_leave_out_what_is_not_needed(tmp_path: Path) -> None:
+    path = tmp_path / "table.jsonl"
+    path.write_text(json.dumps({"item": "a"}) + "\n\n")
+    assert [row.cells for row in read_rows(path, ("item",))] == [{"item": "a"}]
