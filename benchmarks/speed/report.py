@@ -40,7 +40,7 @@ HABITS = {
 
 
 def main() -> None:
-    from chimeralab.report.study_files import write_report  # noqa: PLC0415
+    from chimeralab.report.files import write_report  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         study = made_study(Path(folder) / "study")

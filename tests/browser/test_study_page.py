@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from chimeralab.report.study_files import write_report
+from chimeralab.report.files import write_report
 from tests.looping_study import finished_study
 from tests.stressed_study import HOSTILE, finished_trial
 

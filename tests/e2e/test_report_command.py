@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from chimeralab.report import study_page
-from chimeralab.report.study_files import write_report
+from chimeralab.report.files import write_report
+from chimeralab.report.selfplay import page as study_page
 from tests.looping_study import finished_study, write_study
 
 Chimera = Callable[..., Any]

@@ -21,7 +21,7 @@ def report(path: Path, open_it: bool, as_json: bool) -> None:
     report can be made again at any time.
     """
     # Drawing is slow to import, and a wrong name should be told at once.
-    from chimeralab.report.study_files import write_report  # noqa: PLC0415
+    from chimeralab.report.files import write_report  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
 
     study = Study(path)

@@ -12,8 +12,8 @@ from chimeralab.core.records import Detection, Trajectory, TurnTrace
 from chimeralab.detection import Measurer, verdict
 from chimeralab.detection.detectors import LOCKED, Locked
 from chimeralab.embedding.encoder import Encoder, default_encoder
-from chimeralab.report import charts
-from chimeralab.report.charts import Line, Span
+from chimeralab.report.charts import timeline as charts
+from chimeralab.report.charts.timeline import Line, Span
 from chimeralab.report.messages import Gap, Message, list_messages
 from chimeralab.report.pages import render
 from chimeralab.report.similarities import Pairs, compare, peaks

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.detection.similarity import Floats
-from chimeralab.report.charts import Span
+from chimeralab.report.charts.timeline import Span
 
 # A heat map with more rows than this has squares of two pixels, and a page of megabytes.
 MOST_BLOCKS = 120

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from chimeralab.core.records import Detection, Episode, Trajectory, TurnTrace
 from chimeralab.detection.detectors import LOCKED
-from chimeralab.report.charts import cutoff
+from chimeralab.report.charts.timeline import cutoff
 from chimeralab.report.similarities import Pairs
 
 MOST_SPANS_NAMED = 6

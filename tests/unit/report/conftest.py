@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.report.study_material import Material, gather
+from chimeralab.report.selfplay.material import Material, gather
 from tests.looping_study import finished_study
 
 

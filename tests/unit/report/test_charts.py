@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from chimeralab.report.charts import (
+from chimeralab.report.charts.timeline import (
     Line,
     Span,
     heat_map,

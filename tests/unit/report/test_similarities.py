@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity
 
-from chimeralab.report.charts import Span
+from chimeralab.report.charts.timeline import Span
 from chimeralab.report.similarities import Pair, blocks, compare, peaks
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.report.canvas import Label, fitted, look
-from chimeralab.report.charts import Chart
-from chimeralab.report.charts_conditions import Bucket, Distribution, buckets, distributions
-from chimeralab.report.charts_contrasts import Effect, Stability, forest, stability
-from chimeralab.report.charts_specification import Specification, all_choices, specification
-from chimeralab.report.charts_survival import Survivors, survival
-from chimeralab.report.figure import draw, svg
-from chimeralab.report.flow_diagram import ArmFlow, Stage, flow_diagram
+from chimeralab.report.charts.canvas import Label, fitted, look
+from chimeralab.report.charts.conditions import Bucket, Distribution, buckets, distributions
+from chimeralab.report.charts.contrasts import Effect, Stability, forest, stability
+from chimeralab.report.charts.figure import draw, svg
+from chimeralab.report.charts.flow import ArmFlow, Stage, flow_diagram
+from chimeralab.report.charts.specification import Specification, all_choices, specification
+from chimeralab.report.charts.survival import Survivors, survival
+from chimeralab.report.charts.timeline import Chart
 from chimeralab.report.theme import NARROW, WIDE
 from chimeralab.stats.intervals import Interval
 

@@ -7,7 +7,7 @@ from chimeralab.core.records import Detection, Episode
 from chimeralab.detection.detectors import LOCKED
 from chimeralab.detection.verdict import describe_detector
 from chimeralab.report.messages import Message, Text
-from chimeralab.report.study_conversations import choose, parts
+from chimeralab.report.selfplay.conversations import choose, parts
 
 
 def detection(name: str, turns: int, collapsed: tuple[int, ...]) -> Detection:

@@ -11,14 +11,14 @@ from chimeralab.analysis.runs import LeftOut
 from chimeralab.detection.detectors import LOCKED
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.report.claims import NO_AUDIT
-from chimeralab.report.methods_text import methods
-from chimeralab.report.stored_similarities import stored_series
-from chimeralab.report.study_figures import naive_interval
-from chimeralab.report.study_flow import study_flow
-from chimeralab.report.study_material import Material
-from chimeralab.report.study_page import Report, make_report
-from chimeralab.report.study_results import Results, least_certain
-from chimeralab.report.study_words import few_prompts, glance
+from chimeralab.report.selfplay.figures import naive_interval
+from chimeralab.report.selfplay.flow import study_flow
+from chimeralab.report.selfplay.material import Material
+from chimeralab.report.selfplay.methods import methods
+from chimeralab.report.selfplay.page import Report, make_report
+from chimeralab.report.selfplay.results import Results, least_certain
+from chimeralab.report.selfplay.stored_similarities import stored_series
+from chimeralab.report.selfplay.words import few_prompts, glance
 
 
 @pytest.fixture(scope="module")

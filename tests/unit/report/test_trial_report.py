@@ -10,15 +10,15 @@ import pytest
 
 from chimeralab.analysis.trial import NAMES as MEASURES
 from chimeralab.core.errors import InputError
-from chimeralab.report.charts_trial import Axes, Dose, dose_response
-from chimeralab.report.figure import svg
-from chimeralab.report.study_files import write_report
-from chimeralab.report.study_page import Report
-from chimeralab.report.trial_figures import doses_of
-from chimeralab.report.trial_material import TrialMaterial, gather_trial
-from chimeralab.report.trial_page import make_trial_report
-from chimeralab.report.trial_session import show_session
-from chimeralab.report.trial_words import NAMES
+from chimeralab.report.charts.figure import svg
+from chimeralab.report.charts.trial import Axes, Dose, dose_response
+from chimeralab.report.files import write_report
+from chimeralab.report.selfplay.page import Report
+from chimeralab.report.trial.figures import doses_of
+from chimeralab.report.trial.material import TrialMaterial, gather_trial
+from chimeralab.report.trial.page import make_trial_report
+from chimeralab.report.trial.session import show_session
+from chimeralab.report.trial.words import NAMES
 from chimeralab.stats.intervals import Interval
 from chimeralab.study import Study
 from tests.stressed_study import HOSTILE, finished_trial

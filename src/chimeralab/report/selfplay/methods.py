@@ -8,11 +8,11 @@ from chimeralab.analysis.estimands import MEASURES
 from chimeralab.core.numbers import counted
 from chimeralab.detection.detectors import Locked
 from chimeralab.rating.gate import check_wording
-from chimeralab.report.charts import cutoff
+from chimeralab.report.charts.timeline import cutoff
 from chimeralab.report.claims import scope_of
 from chimeralab.report.references import References
-from chimeralab.report.study_material import Material
-from chimeralab.report.study_results import Results, primary_of
+from chimeralab.report.selfplay.material import Material
+from chimeralab.report.selfplay.results import Results, primary_of
 from chimeralab.study.plan import Condition
 from chimeralab.version import __version__
 

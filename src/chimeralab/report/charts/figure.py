@@ -8,7 +8,7 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
-from chimeralab.report.charts import Chart, coarse
+from chimeralab.report.charts.timeline import Chart, coarse
 from chimeralab.report.theme import NARROW, WIDE
 
 PNG_SCALE = 2

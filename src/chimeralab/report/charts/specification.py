@@ -7,8 +7,8 @@ from typing import NamedTuple
 import altair as alt
 import numpy as np
 
-from chimeralab.report.canvas import Row, data, layered
-from chimeralab.report.charts import Chart
+from chimeralab.report.charts.canvas import Row, data, layered
+from chimeralab.report.charts.timeline import Chart
 from chimeralab.report.theme import BLUE, FAINT_INK, INK, WIDE
 from chimeralab.stats.intervals import Interval
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import altair as alt
 
-from chimeralab.report.canvas import (
+from chimeralab.report.charts.canvas import (
     LINE,
     Label,
     Row,
@@ -16,7 +16,7 @@ from chimeralab.report.canvas import (
     legend,
     series_scales,
 )
-from chimeralab.report.charts import Chart
+from chimeralab.report.charts.timeline import Chart
 from chimeralab.report.theme import BLUE, FAINT_INK, GRID, WIDE
 from chimeralab.stats.intervals import Interval
 

@@ -10,7 +10,7 @@ from chimeralab.analysis.trial import SubjectResult, TrialAnalysis, without_subj
 from chimeralab.analysis.trial_effects import Effect
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
-from chimeralab.report.study_material import Tell, lock_of, refuse_unrun
+from chimeralab.report.selfplay.material import Tell, lock_of, refuse_unrun
 from chimeralab.sandbox.metrics import Metrics
 from chimeralab.sandbox.stressors import STRESSORS
 from chimeralab.sandbox.stressors.sham import NAME as SHAM

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from chimeralab.core.errors import InputError
-from chimeralab.report.trial_material import TrialMaterial
+from chimeralab.report.trial.material import TrialMaterial
 from chimeralab.sandbox.scene import Injection
 from chimeralab.sandbox.script import Script
 from chimeralab.sandbox.stressors.sham import NAME as SHAM

@@ -8,20 +8,21 @@ from chimeralab.analysis.comparisons import Comparison
 from chimeralab.analysis.measures import per_run
 from chimeralab.analysis.specifications import SpecificationCurve
 from chimeralab.core.numbers import counted, p_phrase
-from chimeralab.report import charts_contrasts, charts_specification
-from chimeralab.report.canvas import Label
-from chimeralab.report.charts import cutoff
-from chimeralab.report.charts_conditions import Bucket, Distribution, buckets, distributions
-from chimeralab.report.charts_contrasts import Effect, forest, stability
-from chimeralab.report.charts_specification import specification
-from chimeralab.report.charts_survival import Survivors, survival
-from chimeralab.report.figure import Figure, draw
-from chimeralab.report.flow_diagram import ArmFlow, flow_diagram
+from chimeralab.report.charts import contrasts as charts_contrasts
+from chimeralab.report.charts import specification as charts_specification
+from chimeralab.report.charts.canvas import Label
+from chimeralab.report.charts.conditions import Bucket, Distribution, buckets, distributions
+from chimeralab.report.charts.contrasts import Effect, forest, stability
+from chimeralab.report.charts.figure import Figure, draw
+from chimeralab.report.charts.flow import ArmFlow, flow_diagram
+from chimeralab.report.charts.specification import specification
+from chimeralab.report.charts.survival import Survivors, survival
+from chimeralab.report.charts.timeline import cutoff
 from chimeralab.report.numbers import SHARE, UNITS, difference, estimate
-from chimeralab.report.study_flow import flow_in_words
-from chimeralab.report.study_material import Material
-from chimeralab.report.study_results import Results, measure_of
-from chimeralab.report.study_words import (
+from chimeralab.report.selfplay.flow import flow_in_words
+from chimeralab.report.selfplay.material import Material
+from chimeralab.report.selfplay.results import Results, measure_of
+from chimeralab.report.selfplay.words import (
     buckets_in_words,
     curve_in_words,
     distributions_in_words,

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
 from chimeralab.core.tables import open_table
-from chimeralab.report.study_material import gather
-from chimeralab.report.study_page import Report, make_report
+from chimeralab.report.selfplay.material import gather
+from chimeralab.report.selfplay.page import Report, make_report
 from chimeralab.report.table import Table
-from chimeralab.report.trial_material import gather_trial
-from chimeralab.report.trial_page import make_trial_report
+from chimeralab.report.trial.material import gather_trial
+from chimeralab.report.trial.page import make_trial_report
 from chimeralab.study import Study
 
 PAGE = "index.html"

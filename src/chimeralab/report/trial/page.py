@@ -5,20 +5,20 @@ from typing import NamedTuple
 
 from chimeralab.analysis.trial import SubjectResult
 from chimeralab.core.numbers import counted
-from chimeralab.report import trial_tables as tables
 from chimeralab.report.pages import render
-from chimeralab.report.study_asked import deviations, locked, order
-from chimeralab.report.study_figures import flow_figure
-from chimeralab.report.study_flow import flow_table
-from chimeralab.report.study_page import Report
-from chimeralab.report.study_versions import models, software
+from chimeralab.report.selfplay.asked import deviations, locked, order
+from chimeralab.report.selfplay.figures import flow_figure
+from chimeralab.report.selfplay.flow import flow_table
+from chimeralab.report.selfplay.page import Report
 from chimeralab.report.table import Table
-from chimeralab.report.trial_figures import Titled, subject_figures
-from chimeralab.report.trial_flow import trial_flow
-from chimeralab.report.trial_material import TrialMaterial
-from chimeralab.report.trial_methods import trial_methods
-from chimeralab.report.trial_session import ShownSession, example_sessions
-from chimeralab.report.trial_words import FAMILIES, OUTSIDE, few_scenarios, glance, slopes
+from chimeralab.report.trial import tables
+from chimeralab.report.trial.figures import Titled, subject_figures
+from chimeralab.report.trial.flow import trial_flow
+from chimeralab.report.trial.material import TrialMaterial
+from chimeralab.report.trial.methods import trial_methods
+from chimeralab.report.trial.session import ShownSession, example_sessions
+from chimeralab.report.trial.words import FAMILIES, OUTSIDE, few_scenarios, glance, slopes
+from chimeralab.report.versions import models, software
 from chimeralab.report.words import Fact
 
 # A subject that can't be read fails in every arm; a few of them make the point.

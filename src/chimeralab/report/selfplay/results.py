@@ -15,7 +15,7 @@ from chimeralab.analysis.specifications import SpecificationCurve, specification
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection
 from chimeralab.detection.detectors import Locked
-from chimeralab.report.stored_similarities import stored_series
+from chimeralab.report.selfplay.stored_similarities import stored_series
 from chimeralab.study import Study
 
 SIGNIFICANT = 0.05

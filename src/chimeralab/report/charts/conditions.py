@@ -6,7 +6,7 @@ from typing import NamedTuple
 import altair as alt
 import numpy as np
 
-from chimeralab.report.canvas import (
+from chimeralab.report.charts.canvas import (
     LINE,
     Label,
     Row,
@@ -17,7 +17,7 @@ from chimeralab.report.canvas import (
     legend,
     series_scales,
 )
-from chimeralab.report.charts import Chart
+from chimeralab.report.charts.timeline import Chart
 from chimeralab.report.theme import FAINT_INK, INK, WIDE
 from chimeralab.stats.intervals import Interval
 

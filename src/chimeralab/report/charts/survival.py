@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import altair as alt
 
-from chimeralab.report.canvas import Row, data, layered, legend, series_scales
-from chimeralab.report.charts import Chart, turn_ticks
+from chimeralab.report.charts.canvas import Row, data, layered, legend, series_scales
+from chimeralab.report.charts.timeline import Chart, turn_ticks
 from chimeralab.report.theme import WIDE
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from chimeralab.report.study_figures import bucket_means
-from chimeralab.report.study_material import Material
-from chimeralab.report.study_results import Results
+from chimeralab.report.selfplay.figures import bucket_means
+from chimeralab.report.selfplay.material import Material
+from chimeralab.report.selfplay.results import Results
 from chimeralab.report.table import Table, flat, table
 
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import altair as alt
 
-from chimeralab.report.canvas import LETTER, LINE, Row, data, down, layered
-from chimeralab.report.charts import Chart
+from chimeralab.report.charts.canvas import LETTER, LINE, Row, data, down, layered
+from chimeralab.report.charts.timeline import Chart
 from chimeralab.report.pages import inert
 from chimeralab.report.theme import FAINT_INK, INK, WIDE
 

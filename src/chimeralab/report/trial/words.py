@@ -6,10 +6,10 @@ from chimeralab.analysis.trial import SubjectResult
 from chimeralab.analysis.trial_effects import Effect, is_aimed
 from chimeralab.analysis.trial_sessions import METRIC_NAMES
 from chimeralab.core.numbers import counted, p_phrase
-from chimeralab.report.charts_trial import Axes, Dose, Parts
+from chimeralab.report.charts.trial import Axes, Dose, Parts
 from chimeralab.report.numbers import SHARE, Unit, difference, estimate
-from chimeralab.report.study_results import SIGNIFICANT
-from chimeralab.report.trial_material import TrialMaterial
+from chimeralab.report.selfplay.results import SIGNIFICANT
+from chimeralab.report.trial.material import TrialMaterial
 from chimeralab.stats.intervals import FEWEST_CLUSTERS
 
 NAMES = {

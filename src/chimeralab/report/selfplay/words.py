@@ -9,11 +9,11 @@ from chimeralab.analysis.ranks import Held
 from chimeralab.analysis.specifications import SpecificationCurve
 from chimeralab.core.numbers import counted, p_phrase
 from chimeralab.rating.gate import ClaimScope, check_wording
-from chimeralab.report.charts_conditions import Bucket
+from chimeralab.report.charts.conditions import Bucket
 from chimeralab.report.claims import marked, scope_of
 from chimeralab.report.numbers import SHARE, UNITS, difference, estimate
-from chimeralab.report.study_material import Material
-from chimeralab.report.study_results import (
+from chimeralab.report.selfplay.material import Material
+from chimeralab.report.selfplay.results import (
     SIGNIFICANT,
     Results,
     is_found,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import altair as alt
 
-from chimeralab.report.charts import Chart
+from chimeralab.report.charts.timeline import Chart
 from chimeralab.report.pages import inert
 from chimeralab.report.theme import FAINT_INK, INK, SERIES_COLOURS, SERIES_SHAPES, THEME
 

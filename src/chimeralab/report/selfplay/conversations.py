@@ -8,9 +8,9 @@ from typing import NamedTuple
 from chimeralab import weights
 from chimeralab.core.records import Detection, Trajectory, TurnTrace
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.report import charts
-from chimeralab.report.charts import Line, Span
-from chimeralab.report.figure import Figure, draw, draw_square
+from chimeralab.report.charts import timeline as charts
+from chimeralab.report.charts.figure import Figure, draw, draw_square
+from chimeralab.report.charts.timeline import Line, Span
 from chimeralab.report.messages import Gap, Message, list_messages
 from chimeralab.report.similarities import compare, peaks
 from chimeralab.report.words import heat_map_in_words, timeline_in_words, verdict_in_words

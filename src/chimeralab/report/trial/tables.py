@@ -10,8 +10,8 @@ from chimeralab.analysis.trial_sessions import METRIC_NAMES, Estimated, LagPoint
 from chimeralab.core.numbers import number, p_value
 from chimeralab.report.numbers import SHARE, difference, estimate
 from chimeralab.report.table import Dash, Shown, Table, known, table
-from chimeralab.report.trial_material import TrialMaterial
-from chimeralab.report.trial_words import FAMILIES, INDEX, unit_of
+from chimeralab.report.trial.material import TrialMaterial
+from chimeralab.report.trial.words import FAMILIES, INDEX, unit_of
 from chimeralab.sandbox.metrics import PARTS, Metrics
 from chimeralab.sandbox.script import Arm
 

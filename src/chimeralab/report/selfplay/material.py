@@ -11,7 +11,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection
 from chimeralab.detection.columns import from_json
 from chimeralab.report.claims import Reliability, read_reliability
-from chimeralab.report.study_results import Results, outcomes_of, place_of, results_of
+from chimeralab.report.selfplay.results import Results, outcomes_of, place_of, results_of
 from chimeralab.study import Arm, Lock, LockError, Study, flow
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.verify import Verification

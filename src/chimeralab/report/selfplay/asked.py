@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from chimeralab.analysis.estimands import MEASURES, PAIRS, Estimand
 from chimeralab.core.numbers import counted
-from chimeralab.report.study_material import Material
+from chimeralab.report.selfplay.material import Material
 from chimeralab.report.table import Table, table
 from chimeralab.report.words import Fact
 from chimeralab.study import Lock

@@ -9,7 +9,7 @@ from chimeralab.analysis.conditions import ConditionSummary
 from chimeralab.analysis.episodes import AfterOnset
 from chimeralab.analysis.estimands import MEASURES, Measure
 from chimeralab.core.numbers import number, p_value
-from chimeralab.report.charts_survival import ticks_from_0
+from chimeralab.report.charts.survival import ticks_from_0
 from chimeralab.report.numbers import SHARE, UNITS, difference, estimate
 from chimeralab.report.table import Dash, Shown, Table, flat, known, table
 from chimeralab.stats.intervals import Interval

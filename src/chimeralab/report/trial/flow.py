@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from chimeralab.core.numbers import counted
-from chimeralab.report.flow_diagram import ArmFlow, Stage
-from chimeralab.report.study_flow import OUTCOMES, asked_of, lost
-from chimeralab.report.trial_material import TrialMaterial
+from chimeralab.report.charts.flow import ArmFlow, Stage
+from chimeralab.report.selfplay.flow import OUTCOMES, asked_of, lost
+from chimeralab.report.trial.material import TrialMaterial
 from chimeralab.study import Arm
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from chimeralab.core.numbers import counted
-from chimeralab.report.methods_text import Methods
 from chimeralab.report.references import References
-from chimeralab.report.trial_material import TrialMaterial
+from chimeralab.report.selfplay.methods import Methods
+from chimeralab.report.trial.material import TrialMaterial
 from chimeralab.version import __version__
 
 DOES = {

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from chimeralab.analysis.runs import TOO_SHORT
 from chimeralab.core.numbers import counted
-from chimeralab.report.flow_diagram import ArmFlow, Stage
-from chimeralab.report.study_material import Material
+from chimeralab.report.charts.flow import ArmFlow, Stage
+from chimeralab.report.selfplay.material import Material
 from chimeralab.report.table import Table, table
 from chimeralab.study import Arm
 

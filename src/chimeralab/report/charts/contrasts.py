@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import altair as alt
 
-from chimeralab.report.canvas import LINE, Label, Row, data, down, labels, layered, legend
-from chimeralab.report.charts import Chart
+from chimeralab.report.charts.canvas import LINE, Label, Row, data, down, labels, layered, legend
+from chimeralab.report.charts.timeline import Chart
 from chimeralab.report.theme import BLUE, FAINT_INK, GRID, INK, ORANGE, WIDE
 from chimeralab.stats.intervals import Interval
 

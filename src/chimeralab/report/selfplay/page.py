@@ -5,29 +5,29 @@ from typing import NamedTuple
 
 from chimeralab.analysis.estimands import MEASURES
 from chimeralab.core.numbers import counted
-from chimeralab.report import study_tables as tables
+from chimeralab.report.charts.figure import Figure
 from chimeralab.report.claims import scope_of
-from chimeralab.report.figure import Figure
-from chimeralab.report.methods_text import methods
 from chimeralab.report.numbers import UNITS
 from chimeralab.report.pages import render
 from chimeralab.report.reliability_panel import reliability_table
-from chimeralab.report.study_asked import cast_table, deviations, facts
-from chimeralab.report.study_conversations import Shown, choose, show
-from chimeralab.report.study_figures import MOST_EFFECTS, flow_figure, result_figures
-from chimeralab.report.study_flow import flow_table, study_flow
-from chimeralab.report.study_material import Material
-from chimeralab.report.study_results import Results, measure_of
-from chimeralab.report.study_sheets import plain_sheets
-from chimeralab.report.study_versions import models, software
-from chimeralab.report.study_words import (
+from chimeralab.report.selfplay import tables
+from chimeralab.report.selfplay.asked import cast_table, deviations, facts
+from chimeralab.report.selfplay.conversations import Shown, choose, show
+from chimeralab.report.selfplay.figures import MOST_EFFECTS, flow_figure, result_figures
+from chimeralab.report.selfplay.flow import flow_table, study_flow
+from chimeralab.report.selfplay.material import Material
+from chimeralab.report.selfplay.methods import methods
+from chimeralab.report.selfplay.results import Results, measure_of
+from chimeralab.report.selfplay.words import (
     few_prompts,
     glance,
     logrank_in_words,
     stability_lines,
     why_this_contrast,
 )
+from chimeralab.report.sheets import plain_sheets
 from chimeralab.report.table import Table
+from chimeralab.report.versions import models, software
 
 
 class Report(NamedTuple):

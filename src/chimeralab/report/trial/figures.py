@@ -7,14 +7,14 @@ from typing import NamedTuple
 from chimeralab.analysis.trial import SubjectResult
 from chimeralab.analysis.trial_effects import Effect, is_aimed
 from chimeralab.core.numbers import between, number
-from chimeralab.report.canvas import Label
-from chimeralab.report.charts import Chart
-from chimeralab.report.charts_contrasts import Effect as Bar
-from chimeralab.report.charts_contrasts import forest
-from chimeralab.report.charts_trial import Axes, Dose, Parts, dose_response, metric_parts
-from chimeralab.report.figure import Figure, draw
-from chimeralab.report.trial_material import TrialMaterial
-from chimeralab.report.trial_words import (
+from chimeralab.report.charts.canvas import Label
+from chimeralab.report.charts.contrasts import Effect as Bar
+from chimeralab.report.charts.contrasts import forest
+from chimeralab.report.charts.figure import Figure, draw
+from chimeralab.report.charts.timeline import Chart
+from chimeralab.report.charts.trial import Axes, Dose, Parts, dose_response, metric_parts
+from chimeralab.report.trial.material import TrialMaterial
+from chimeralab.report.trial.words import (
     FAMILIES,
     doses_in_words,
     effect_in_words,
