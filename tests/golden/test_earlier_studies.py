@@ -1,0 +1,78 @@
+"""Studies made by version 0.1.0 still open, verify, and give the numbers that they gave then."""
+
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chimeralab import version
+
+STUDIES = Path(__file__).parent / "studies"
+LOCKED_WITH = "0.1.0"
+
+
+@pytest.fixture
+def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Unpacks a study, and lets this code pass for the version that locked it."""
+
+    def unpack(name: str) -> Path:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(version, "__version__", LOCKED_WITH)
+        with zipfile.ZipFile(STUDIES / f"{name}.zip") as kept:
+            kept.extractall(tmp_path)
+        return Path(name)
+
+    return unpack
+
+
+def figures(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Every number, flag and null of a JSON document, by where it stands."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from figures(item, f"{place}.{key}")
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from figures(item, f"{place}[{number}]")
+    elif not isinstance(value, str):
+        yield place, value
+
+
+def assert_same_figures(now: Any, study: Path, command: str) -> None:
+    then = dict(figures(json.loads((study / "recorded" / f"{command}.json").read_text())))
+    present = dict(figures(now))
+    assert len(then) > 50
+    assert {place: present.get(place, "absent") for place in then} == {
+        place: pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
+        for place, value in then.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["selfplay", "trial"])
+def test_an_earlier_study_verifies_reports_and_exports(chimera, earlier, name):
+    study = earlier(name)
+    assert chimera("verify", study, "--json").json["ok"]
+    assert chimera("report", study).code == 0
+    for kind in ("csv", "jsonl", "parquet"):
+        assert chimera("export", study, "--format", kind, "--out", f"export-{kind}").code == 0
+    assert chimera("run", study).code == 0
+
+
+def test_an_earlier_study_of_selfplay_gives_the_same_numbers(chimera, earlier):
+    study = earlier("selfplay")
+    detected = chimera("detect", study)
+    assert detected.code == 0
+    assert "0 newly judged" in detected.err
+    assert chimera("rate", study).code == 0
+    assert_same_figures(chimera("audit", study, "--json").json, study, "audit")
+    assert_same_figures(chimera("analyse", study, "--json").json, study, "analyse")
+
+
+def test_an_earlier_trial_gives_the_same_numbers(chimera, earlier):
+    study = earlier("trial")
+    assert_same_figures(chimera("analyse", study, "--json").json, study, "analyse")
+    measured = chimera("measure", study, "--by", "arm", "--json")
+    assert measured.code == 0
+    assert_same_figures(measured.json, study, "measure")
