@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.table import Result, keep
-from chimeralab.analysis import trial_parameters as parameters
-from chimeralab.analysis.trial_effects import against, effects
-from chimeralab.analysis.trial_sessions import Estimated, estimated, sessions_of
+from benchmarks.validity import parameters
+from chimeralab.analysis.trial.effects import against, effects
+from chimeralab.analysis.trial.sessions import Estimated, estimated, sessions_of
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.layout import Layout

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from chimeralab.analysis.trial import Design, Resampling, TrialAnalysis
-from chimeralab.analysis.trial import analyse_trial as analysis_of_trial
+from chimeralab.analysis.trial.analysis import Design, Resampling, TrialAnalysis
+from chimeralab.analysis.trial.analysis import analyse_trial as analysis_of_trial
 from chimeralab.core.records import Detection
 from chimeralab.rating.ratings import Rating
 from chimeralab.runner import Subscriber

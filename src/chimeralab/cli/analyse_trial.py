@@ -7,15 +7,15 @@ import click
 from rich.table import Table
 
 from chimeralab import pipeline
-from chimeralab.analysis.trial import (
+from chimeralab.analysis.trial.analysis import (
     ArmResult,
     Resampling,
     SubjectResult,
     TrialAnalysis,
     without_subject,
 )
-from chimeralab.analysis.trial_effects import Effect, is_aimed
-from chimeralab.analysis.trial_sessions import Estimated
+from chimeralab.analysis.trial.effects import Effect, is_aimed
+from chimeralab.analysis.trial.sessions import Estimated
 from chimeralab.cli.terminal import out, plain, say
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text

@@ -5,7 +5,7 @@ from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
 
-from chimeralab.analysis.trial import LeftOut
+from chimeralab.analysis.trial.analysis import LeftOut
 from chimeralab.core.errors import InputError
 from chimeralab.sandbox.scored import Place, Placed, Scored, trials_of
 from chimeralab.sandbox.trial_logs import Numbered

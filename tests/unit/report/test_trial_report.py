@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.analysis.trial import NAMES as MEASURES
+from chimeralab.analysis.trial.analysis import NAMES as MEASURES
 from chimeralab.core.errors import InputError
 from chimeralab.report.charts.figure import svg
 from chimeralab.report.charts.trial import Axes, Dose, dose_response

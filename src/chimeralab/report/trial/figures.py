@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from chimeralab.analysis.trial import SubjectResult
-from chimeralab.analysis.trial_effects import Effect, is_aimed
+from chimeralab.analysis.trial.analysis import SubjectResult
+from chimeralab.analysis.trial.effects import Effect, is_aimed
 from chimeralab.core.numbers import between, number
 from chimeralab.report.charts.canvas import Label
 from chimeralab.report.charts.contrasts import Effect as Bar

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from chimeralab import pipeline
-from chimeralab.analysis.trial import SubjectResult, TrialAnalysis, without_subject
-from chimeralab.analysis.trial_effects import Effect
+from chimeralab.analysis.trial.analysis import SubjectResult, TrialAnalysis, without_subject
+from chimeralab.analysis.trial.effects import Effect
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.report.selfplay.material import Tell, lock_of, refuse_unrun

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from chimeralab.analysis.trial import SubjectResult
+from chimeralab.analysis.trial.analysis import SubjectResult
 from chimeralab.core.numbers import counted
 from chimeralab.report.pages import render
 from chimeralab.report.selfplay.asked import deviations, locked, order

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from chimeralab.analysis.trial import ArmResult, SubjectResult
-from chimeralab.analysis.trial_effects import Effect, is_aimed
-from chimeralab.analysis.trial_sessions import METRIC_NAMES, Estimated, LagPoint
+from chimeralab.analysis.trial.analysis import ArmResult, SubjectResult
+from chimeralab.analysis.trial.effects import Effect, is_aimed
+from chimeralab.analysis.trial.sessions import METRIC_NAMES, Estimated, LagPoint
 from chimeralab.core.numbers import number, p_value
 from chimeralab.report.numbers import SHARE, difference, estimate
 from chimeralab.report.table import Dash, Shown, Table, known, table

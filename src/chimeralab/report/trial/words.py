@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from chimeralab.analysis.trial import SubjectResult
-from chimeralab.analysis.trial_effects import Effect, is_aimed
-from chimeralab.analysis.trial_sessions import METRIC_NAMES
+from chimeralab.analysis.trial.analysis import SubjectResult
+from chimeralab.analysis.trial.effects import Effect, is_aimed
+from chimeralab.analysis.trial.sessions import METRIC_NAMES
 from chimeralab.core.numbers import counted, p_phrase
 from chimeralab.report.charts.trial import Axes, Dose, Parts
 from chimeralab.report.numbers import SHARE, Unit, difference, estimate

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from chimeralab.analysis.trial import Design, Resampling, SubjectResult, analyse_trial
-from chimeralab.analysis.trial_checks import Check
-from chimeralab.analysis.trial_effects import Effect
+from chimeralab.analysis.trial.analysis import Design, Resampling, SubjectResult, analyse_trial
+from chimeralab.analysis.trial.checks import Check
+from chimeralab.analysis.trial.effects import Effect
 from chimeralab.sandbox.countermeasures import Commit, Ledger
 from chimeralab.sandbox.draws import pick
 from chimeralab.sandbox.layout import Layout

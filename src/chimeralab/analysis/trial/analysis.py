@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.analysis.trial_checks import Check, checks, first_failures, full
-from chimeralab.analysis.trial_effects import (
+from chimeralab.analysis.trial.checks import Check, checks, first_failures, full
+from chimeralab.analysis.trial.effects import (
     Effect,
     Question,
     against,
@@ -19,8 +19,8 @@ from chimeralab.analysis.trial_effects import (
     measures_against,
     unasked,
 )
-from chimeralab.analysis.trial_measures import MEASURES, corrections
-from chimeralab.analysis.trial_sessions import (
+from chimeralab.analysis.trial.measures import MEASURES, corrections
+from chimeralab.analysis.trial.sessions import (
     METRIC_NAMES,
     Estimated,
     LagPoint,

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.analysis.trial_measures import Belief, beliefs, right_alone
-from chimeralab.analysis.trial_sessions import Estimated
+from chimeralab.analysis.trial.measures import Belief, beliefs, right_alone
+from chimeralab.analysis.trial.sessions import Estimated
 from chimeralab.sandbox.scored import Place, Placed, Scored
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.intervals import Interval, t_quantile

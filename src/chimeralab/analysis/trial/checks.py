@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from chimeralab.analysis.trial_effects import measures_against
-from chimeralab.analysis.trial_measures import Tally, unread, unread_aside
-from chimeralab.analysis.trial_sessions import Session
+from chimeralab.analysis.trial.effects import measures_against
+from chimeralab.analysis.trial.measures import Tally, unread, unread_aside
+from chimeralab.analysis.trial.sessions import Session
 from chimeralab.core.records import Record
 from chimeralab.sandbox.scored import Scored
 from chimeralab.sandbox.script import Arm

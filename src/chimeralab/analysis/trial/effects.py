@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chimeralab.analysis.trial_sessions import Session
+from chimeralab.analysis.trial.sessions import Session
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.sandbox.script import Arm

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from chimeralab.analysis import trial_measures as measures
-from chimeralab.analysis.trial import Design, Resampling, analyse_trial
-from chimeralab.analysis.trial_effects import (
+from chimeralab.analysis.trial import measures
+from chimeralab.analysis.trial.analysis import Design, Resampling, analyse_trial
+from chimeralab.analysis.trial.effects import (
     against,
     dose_trend,
     effects,
@@ -15,8 +15,8 @@ from chimeralab.analysis.trial_effects import (
     is_aimed,
     measures_against,
 )
-from chimeralab.analysis.trial_measures import Tally
-from chimeralab.analysis.trial_sessions import Session, estimated
+from chimeralab.analysis.trial.measures import Tally
+from chimeralab.analysis.trial.sessions import Session, estimated
 from chimeralab.sandbox.countermeasures import Ledger as Notebook
 from chimeralab.sandbox.metrics import MetricWeights
 from chimeralab.sandbox.scored import Place, Placed, Scored

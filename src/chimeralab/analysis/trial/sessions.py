@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.analysis.trial_measures import MEASURES, Tally
+from chimeralab.analysis.trial.measures import MEASURES, Tally
 from chimeralab.core.records import Record
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import PARTS, Metrics, MetricWeights, measure

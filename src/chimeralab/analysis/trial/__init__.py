@@ -1,0 +1,1 @@
+"""What a trial shows: sessions as numbers, measures, checks and effects."""
