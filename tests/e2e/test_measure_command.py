@@ -225,13 +225,12 @@ def test_a_mixture_of_numbers_and_words_is_the_first_thing_said(
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_column_that_is_not_there_is_named_beside_those_that_are(
+def test_a_column_that_is_not_there_is_named_beside_the_nearest_one(
     measure: Callable[..., Any], ending: str
 ) -> None:
     ran = measure([{"sessionid": "s", "trial": 1, "correct": 1}], ending=ending)
     assert ran.code == 2
-    assert "no column 'session' among 'sessionid', 'trial', 'correct'" in ran.err
-    assert "rename or add a column" in ran.err
+    assert "no column 'session' (is it 'sessionid'?); needed: session, trial" in ran.err
 
 
 def test_one_cluster_is_said_to_have_no_interval(measure: Callable[..., Any]) -> None:
@@ -240,9 +239,16 @@ def test_one_cluster_is_said_to_have_no_interval(measure: Callable[..., Any]) ->
     assert "too narrow" not in shown
 
 
+def test_spreadsheets_may_write_semicolons(measure: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "trials.csv"
+    write(path, RECALL)
+    path.write_text(path.read_text().replace(",", ";"))
+    assert measure(path, "--json").json["mci"]["value"] == pytest.approx(0.585)
+
+
 BAD_FILES = {
     "trials.jsonl": (b'{"session": "s", "trial": 1}\n{broken\n', "line 2"),
-    "list.jsonl": (b"[1, 2]\n", "one JSON object"),
+    "list.jsonl": (b"[1, 2]\n", "not a JSON object"),
     "empty.jsonl": (b"", "no trial"),
     "latin.jsonl": (b'{"session": "caf\xe9"}\n', "UTF-8"),
     "latin.csv": (b"session,trial\ncaf\xe9,1\n", "UTF-8"),
@@ -250,7 +256,7 @@ BAD_FILES = {
     "twice.csv": (b"session,trial,correct,correct\ns,1,0,1\n", "two columns are called 'correct'"),
     "header.csv": (b"session,trial\n", "no trial"),
     "text.parquet": (b"session,trial\n", "Parquet"),
-    "trials.xlsx": (b"", "known: .jsonl, .csv, .parquet"),
+    "trials.xlsx": (b"", "known: .csv, .tsv, .jsonl, .parquet"),
 }
 
 

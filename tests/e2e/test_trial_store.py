@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from chimeralab.sandbox.trial_logs import TrialLog
+from chimeralab.sandbox.trials import TrialLog
 from chimeralab.study import Study, run_study
 from chimeralab.study.database import StoreError
 from chimeralab.study.export import TABLES, TRIAL_TABLES, export_study

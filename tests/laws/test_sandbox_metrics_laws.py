@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.sandbox.answers import AnswerRange, AnswerScale
-from chimeralab.sandbox.columns import columns_of
+from chimeralab.sandbox.columns import AnswerRange, AnswerScale, columns_of
 from chimeralab.sandbox.metrics import LiveMetrics, Metrics, literal_values, measure, measure_live
 from chimeralab.sandbox.trials import Trial
 

@@ -11,10 +11,16 @@ from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.terminal import err, out, plain, say, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
-from chimeralab.sandbox.answers import AnswerScale, answer_range
-from chimeralab.sandbox.columns import GROUPINGS, TrialColumns, TrialTable, table_of
+from chimeralab.sandbox.columns import (
+    GROUPINGS,
+    AnswerScale,
+    LabelledTrials,
+    TrialColumns,
+    answer_range,
+    table_of,
+)
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
-from chimeralab.sandbox.trial_logs import TrialLog
+from chimeralab.sandbox.trials import TrialLog
 
 if TYPE_CHECKING:
     from chimeralab.study.trial_rows import StudyTrials
@@ -107,7 +113,7 @@ def _weights(declared: MetricWeights, options: dict[str, Any]) -> MetricWeights:
     return MetricWeights(*(options[f"{name}_weights"] or getattr(declared, name) for name in names))
 
 
-def _read(log: "TrialLog | StudyTrials", scale: AnswerScale) -> TrialTable:
+def _read(log: "TrialLog | StudyTrials", scale: AnswerScale) -> LabelledTrials:
     rows = list(with_progress(log.read(), "trials"))
     if not rows:
         raise InputError(f"{log.path}: holds no trial")

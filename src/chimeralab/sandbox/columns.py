@@ -1,5 +1,6 @@
-"""Trials as arrays, the rows of one session together and in order."""
+"""Trials as arrays, the rows of one session together and in order, with their pairs matched."""
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
@@ -8,13 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.core.errors import InputError, LogError
-from chimeralab.sandbox.answers import AnswerScale
-from chimeralab.sandbox.trial_logs import Numbered
-from chimeralab.sandbox.trials import Answer, Trial
+from chimeralab.sandbox.trials import ANSWERS, Answer, Numbered, Trial
 from chimeralab.stats.arrays import Floats, Integers
 
 NUMBERS = ("trial", "correct", "confidence", "weight", "novel", "bias")
-ANSWERS = ("response", "truth", "signal")
 GROUPINGS = ("arm", "scenario", "session")
 NO_LABEL = -1
 _FRAME_CODES = {None: None, "neutral": 0.0, "biased": 1.0}
@@ -74,7 +72,7 @@ class TrialColumns:
         return LogError(self.source, reason, int(self.lines[row]))
 
 
-class TrialTable(NamedTuple):
+class LabelledTrials(NamedTuple):
     """Columns, and the names by which their rows can be grouped."""
 
     columns: TrialColumns
@@ -91,25 +89,97 @@ class TrialTable(NamedTuple):
         return groups | ({f"(no {by})": self.columns.keep(nameless)} if nameless.any() else {})
 
 
+class AnswerRange(NamedTuple):
+    """The least and the greatest answer that a question allows."""
+
+    low: float
+    high: float
+
+
+def answer_range(low: float, high: float) -> AnswerRange:
+    """Check a range before it is used.
+
+    >>> answer_range(0, 10)
+    AnswerRange(low=0, high=10)
+    """
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InputError(f"--range {low:g} {high:g}: both limits must be finite numbers")
+    if not low < high:
+        raise InputError(f"--range {low:g} {high:g}: the first number must lie below the second")
+    return AnswerRange(low, high)
+
+
+class AnswerScale:
+    """Puts answers on one scale, and refuses what does not belong there.
+
+    Text is a category. 0, 1 and booleans are binary and need no range; other numbers do. One
+    scale holds categories or numbers, never both.
+    """
+
+    def __init__(self, given: AnswerRange | None = None) -> None:
+        self._range = given
+        self.categories: bool | None = None
+
+    def place(self, answer: Answer) -> float | str:
+        """Where an answer stands: a category by its name, a number from 0 to 1.
+
+        >>> AnswerScale(AnswerRange(0, 10)).place(4), AnswerScale().place(True)
+        (0.4, True)
+        """
+        self.settle(answer)
+        if isinstance(answer, str):
+            return answer
+        if self._range is None:
+            if answer not in (0, 1):
+                raise InputError(
+                    f"answer {answer!r} is neither 0 nor 1; give its limits with --range LOW HIGH"
+                )
+            return answer
+        low, high = self._range
+        place = (answer - low) / (high - low)
+        if not 0 <= place <= 1:
+            raise InputError(f"answer {answer!r} lies outside --range {low:g} {high:g}")
+        return place
+
+    def settle(self, answer: Answer) -> None:
+        """Let the first answer decide between categories and numbers, and refuse a mixture."""
+        categories = isinstance(answer, str)
+        if categories is self.categories:
+            return
+        if self.categories is not None:
+            before = "categories" if self.categories else "numbers"
+            raise InputError(
+                f"answer {answer!r} stands among answers that are {before};"
+                " measure categories and numbers apart from each other"
+            )
+        if categories and self._range is not None:
+            raise InputError(f"answer {answer!r} is a category, and --range is for numbers")
+        self.categories = categories
+
+
 def columns_of(trials: Iterable[Trial], scale: AnswerScale | None = None) -> TrialColumns:
     """Trials that are already at hand, as columns."""
     rows = (Numbered(line, trial) for line, trial in enumerate(trials, start=1))
     return table_of(rows, scale or AnswerScale()).columns
 
 
-def table_of(rows: Iterable[Numbered], scale: AnswerScale, source: str | None = None) -> TrialTable:
+def table_of(
+    rows: Iterable[Numbered], scale: AnswerScale, source: str | None = None
+) -> LabelledTrials:
     """Gather trials, in whatever order they come."""
     numbered = list(rows)
     lines, trials = [row.line for row in numbered], [row.trial for row in numbered]
-    pairs = [_pair(trial) for trial in trials]
+    # A pair is known by its name within arm, scenario and repeat.
+    pairs = [None if t.pair is None else (t.arm, t.scenario, t.repeat, t.pair) for t in trials]
+    scenarios = [trial.scenario for trial in trials]
     numbers: dict[str, Any] = {
         name: _floats([getattr(trial, name) for trial in trials]) for name in NUMBERS
     }
     columns = TrialColumns(
         session=_codes([(trial.arm, trial.session) for trial in trials]),
-        pair=_codes_if_any(pairs),
+        pair=_codes(pairs) if any(pairs) else None,
         pair_names=tuple(pair[-1] for pair in _distinct([pairs])),
-        scenario=_codes_if_any([trial.scenario for trial in trials]),
+        scenario=None if set(scenarios) <= {None} else _codes(scenarios),
         frame=_floats([_FRAME_CODES[trial.frame] for trial in trials]),
         lines=np.array(lines, dtype=np.intp),
         source=source,
@@ -121,7 +191,7 @@ def table_of(rows: Iterable[Numbered], scale: AnswerScale, source: str | None = 
         name: np.array([getattr(trial, name) for trial in trials], dtype=object)[order]
         for name in GROUPINGS
     }
-    return TrialTable(columns.keep(order), labels)
+    return LabelledTrials(columns.keep(order), labels)
 
 
 def _with_answers(
@@ -175,12 +245,59 @@ def _codes(labels: Sequence[Hashable]) -> Integers:
     return np.array([codes.get(label, NO_LABEL) for label in labels], dtype=np.intp)
 
 
-def _codes_if_any(labels: Sequence[Hashable]) -> Integers | None:
-    return None if all(label is None for label in labels) else _codes(labels)
+class MatchedPairs(NamedTuple):
+    """The rows of each matched pair, and how many halves stand alone."""
+
+    neutral: Integers
+    biased: Integers
+    unpaired: int
 
 
-def _pair(trial: Trial) -> Hashable:
-    """A pair is known by its name within arm, scenario and repeat."""
-    if trial.pair is None:
-        return None
-    return trial.arm, trial.scenario, trial.repeat, trial.pair
+NO_PAIRS = MatchedPairs(np.empty(0, np.intp), np.empty(0, np.intp), 0)
+
+
+def matched_pairs(columns: TrialColumns) -> MatchedPairs:
+    """Find the two halves of every pair; a third half, or two alike, is refused."""
+    if columns.pair is None or columns.frame is None:
+        return NO_PAIRS
+    halves = np.flatnonzero((columns.pair >= 0) & ~np.isnan(columns.frame))
+    code = columns.pair[halves]
+    if (code[1:] < code[:-1]).any():
+        order = np.argsort(code, kind="stable")
+        halves, code = halves[order], code[order]
+    joined = code[1:] == code[:-1]
+    thirds = np.flatnonzero(joined[1:] & joined[:-1])
+    if thirds.size:
+        raise _misfit(
+            columns,
+            halves[thirds[0] : thirds[0] + 3],
+            "is the third member of {pair}, which is whole without it (pairs that recur need a"
+            " column `scenario`, `repeat` or `arm` that tells them apart)",
+        )
+    first = np.flatnonzero(joined)
+    one, other = halves[first], halves[first + 1]
+    starts_neutral = columns.frame[one] == 0
+    twins = np.flatnonzero(starts_neutral == (columns.frame[other] == 0))
+    if twins.size:
+        frame = "neutral" if starts_neutral[twins[0]] else "biased"
+        members = np.array([one[twins[0]], other[twins[0]]])
+        raise _misfit(columns, members, f"is the second {frame} half of {{pair}}")
+    return MatchedPairs(
+        neutral=np.where(starts_neutral, one, other),
+        biased=np.where(starts_neutral, other, one),
+        unpaired=len(halves) - 2 * len(first),
+    )
+
+
+def _misfit(columns: TrialColumns, members: Integers, what: str) -> InputError:
+    """Name the member that stands last, and the ones before it."""
+    lines = members + 1 if columns.lines is None else columns.lines[members]
+    order = np.argsort(lines)
+    before = " and ".join(str(line) for line in lines[order[:-1]])
+    pair = "its pair"
+    if columns.pair_names and columns.pair is not None:
+        pair = f"pair {columns.pair_names[columns.pair[members[0]]]!r}"
+    reason = f"the row {what.format(pair=pair)}; see line {before}."
+    return columns.error(
+        int(members[order[-1]]), f"{reason} A pair is one neutral and one biased row"
+    )

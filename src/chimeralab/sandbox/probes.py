@@ -3,9 +3,8 @@
 from typing import Literal
 
 from chimeralab.sandbox.course import Step
-from chimeralab.sandbox.reading import read_choice
+from chimeralab.sandbox.replies import read_choice, read_share
 from chimeralab.sandbox.scenarios.items import Question
-from chimeralab.sandbox.shares import read_share
 from chimeralab.sandbox.stressors.conformity import Source
 from chimeralab.sandbox.stressors.infallibility import Authority
 

@@ -10,15 +10,11 @@ from numpy.typing import NDArray
 
 from chimeralab.core.records import Record
 from chimeralab.sandbox.contradiction import Conflict, conflict, negation_differs
-from chimeralab.sandbox.mentions import EDGES, normalised
-from chimeralab.sandbox.quantities import quantities
-from chimeralab.sandbox.reading import chosen_option
 from chimeralab.sandbox.trials import Answer, number_in
+from chimeralab.sandbox.wording import EDGES, normalised, quantities
 
 if TYPE_CHECKING:
     from chimeralab.embedding.tokens import TokenEncoder
-
-__all__ = ["SAME_ABOVE", "Scorer", "Verdict", "chosen_option", "statement_similarity"]
 
 SAME_ABOVE = 0.9
 

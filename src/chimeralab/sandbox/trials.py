@@ -1,21 +1,28 @@
-"""A trial: one question put to a subject, and what came back. Absent is None, never 0."""
+"""A trial: one question put to a subject, and what came back; and logs of trials.
+
+Absent is None, never 0.
+"""
 
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
-from chimeralab.core.errors import InputError
+from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Record
+from chimeralab.core.tables import read_rows
 
 Answer = bool | int | float | str
 Frame = Literal["neutral", "biased"]
 FRAMES = ("neutral", "biased")
+ANSWERS = ("response", "truth", "signal")
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 LARGEST = sys.float_info.max
+TEXT_TABLES = (".csv", ".tsv")
 WORDS_FOR_FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
 
@@ -51,6 +58,41 @@ COLUMNS = tuple(field.name for field in fields(Trial))
 REQUIRED = ("session", "trial")
 
 
+class Numbered(NamedTuple):
+    """A trial, and the line it stands on."""
+
+    line: int
+    trial: Trial
+
+
+class TrialLog:
+    """A file of trials. Once read, `unused` names its columns that no metric knows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.unused: set[str] = set()
+
+    def read(self) -> Iterator[Numbered]:
+        """Every trial, in the order of the file."""
+        text_only = self.path.suffix.lower() in TEXT_TABLES
+        for line, cells in read_rows(self.path, REQUIRED):
+            self.unused.update(cells.keys() - COLUMNS)
+            try:
+                yield Numbered(line, trial_of(_with_answers(cells) if text_only else cells))
+            except InputError as error:
+                raise LogError(str(self.path), str(error), line) from None
+
+
+def _with_answers(cells: Mapping[str, str]) -> dict[str, Any]:
+    """Where all cells are text, an answer that reads like a number or a flag is taken for one."""
+    read: dict[str, Any] = dict(cells)
+    for name in ANSWERS:
+        text = cells.get(name, "")
+        number = number_in(text)
+        read[name] = WORDS_FOR_FLAGS.get(text.strip().lower(), text) if number is None else number
+    return read
+
+
 def trial_of(row: Mapping[str, Any]) -> Trial:
     """Check the cells of a row and make a trial of them; other columns are left alone.
 
@@ -60,20 +102,13 @@ def trial_of(row: Mapping[str, Any]) -> Trial:
     cells: dict[str, Any] = {}
     for name, check in _CHECKS.items():
         value = row.get(name)
-        cells[name] = None if is_absent(value) else check(name, value)
+        # Tables write null, an empty text or NaN for a cell that holds nothing.
+        nothing = value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+        cells[name] = None if nothing else check(name, value)
     for name in REQUIRED:
         if cells[name] is None:
             raise InputError(f"{name} is missing; every row needs a session and a trial")
     return Trial(**cells)
-
-
-def is_absent(value: Any) -> bool:
-    """Whether a cell holds nothing: null, the empty text, or the NaN that tables write for it.
-
-    >>> is_absent(""), is_absent(float("nan")), is_absent(0)
-    (True, True, False)
-    """
-    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
 def number_in(text: str) -> float | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from chimeralab.analysis.trial.analysis import LeftOut
 from chimeralab.core.errors import InputError
 from chimeralab.sandbox.scored import Place, Placed, Scored, trials_of
-from chimeralab.sandbox.trial_logs import Numbered
+from chimeralab.sandbox.trials import Numbered
 from chimeralab.study.archive import Row
 from chimeralab.study.folder import Study
 from chimeralab.study.trial_plan import TrialPlan

@@ -5,9 +5,10 @@ import pytest
 
 from chimeralab.embedding.tokens import default_token_encoder
 from chimeralab.sandbox.contradiction import numbers_differ
-from chimeralab.sandbox.quantities import Quantity, quantities
-from chimeralab.sandbox.scoring import Scorer, chosen_option, statement_similarity
+from chimeralab.sandbox.replies import chosen_option
+from chimeralab.sandbox.scoring import Scorer, statement_similarity
 from chimeralab.sandbox.trials import Answer
+from chimeralab.sandbox.wording import Quantity, quantities
 
 SCORER = Scorer()
 

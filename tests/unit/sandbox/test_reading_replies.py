@@ -3,7 +3,8 @@
 import pytest
 
 from chimeralab.sandbox.probes import read_choice, read_share
-from chimeralab.sandbox.scoring import Scorer, chosen_option
+from chimeralab.sandbox.replies import chosen_option
+from chimeralab.sandbox.scoring import Scorer
 
 YES_NO = ("yes", "no")
 LINES = ("A", "B", "C")

@@ -3,24 +3,23 @@
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.sandbox.answers import AnswerRange, AnswerScale, distance
+from chimeralab.sandbox.columns import AnswerRange, AnswerScale
 
 
-def test_categories_match_or_do_not() -> None:
+def test_categories_stand_for_themselves() -> None:
     scale = AnswerScale()
-    assert distance(scale.place("Paris"), scale.place("Paris")) == 0
-    assert distance(scale.place("Paris"), scale.place("Rome")) == 1
+    assert [scale.place(city) for city in ("Paris", "Rome")] == ["Paris", "Rome"]
 
 
 def test_zero_one_and_booleans_are_the_same_answers() -> None:
     scale = AnswerScale()
-    assert distance(scale.place(True), scale.place(1)) == 0
-    assert distance(scale.place(0), scale.place(1.0)) == 1
+    assert scale.place(True) == scale.place(1) == 1
+    assert abs(scale.place(0) - scale.place(1.0)) == 1  # type: ignore[operator]
 
 
 def test_numbers_are_measured_by_their_range() -> None:
     scale = AnswerScale(AnswerRange(-10, 30))
-    assert distance(scale.place(-10), scale.place(10)) == pytest.approx(0.5)
+    assert [scale.place(answer) for answer in (-10, 10, 30)] == pytest.approx([0, 0.5, 1])
 
 
 @pytest.mark.parametrize("answer", [2, 0.5, -1])

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 from chimeralab.core.errors import InputError, LogError
-from chimeralab.sandbox.answers import AnswerScale
-from chimeralab.sandbox.columns import TrialColumns, columns_of, table_of
-from chimeralab.sandbox.pairs import matched_pairs
-from chimeralab.sandbox.trial_logs import Numbered
-from chimeralab.sandbox.trials import Trial, trial_of
+from chimeralab.sandbox.columns import (
+    AnswerScale,
+    TrialColumns,
+    columns_of,
+    matched_pairs,
+    table_of,
+)
+from chimeralab.sandbox.trials import Numbered, Trial, trial_of
 
 
 def test_rows_of_a_session_come_together_in_the_order_of_their_trials() -> None:

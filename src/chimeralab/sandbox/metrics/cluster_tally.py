@@ -3,7 +3,6 @@
 from collections.abc import Hashable
 
 from chimeralab.core.errors import InputError
-from chimeralab.sandbox.answers import distance
 from chimeralab.sandbox.trials import Trial
 
 Place = float | str | None
@@ -97,3 +96,10 @@ class PairTally:
             cluster.compared += 1
             cluster.b += right > still_right
             cluster.c += right < still_right
+
+
+def distance(one: float | str, other: float | str) -> float:
+    """From 0 (the same) to 1 (as far apart as can be), of two answers on one scale."""
+    if one == other:
+        return 0.0
+    return 1.0 if isinstance(one, str) or isinstance(other, str) else abs(one - other)

@@ -4,13 +4,12 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from chimeralab.sandbox.columns import TrialColumns
+from chimeralab.sandbox.columns import MatchedPairs, TrialColumns
 from chimeralab.sandbox.metrics.sums import Clusters
-from chimeralab.sandbox.pairs import Pairs
 from chimeralab.stats.arrays import Integers
 
 
-def row_clusters(columns: TrialColumns, pairs: Pairs) -> Clusters:
+def row_clusters(columns: TrialColumns, pairs: MatchedPairs) -> Clusters:
     """Rows by scenario, or by session where no scenario is known.
 
     Sessions that share a pair are one cluster: drawn apart, they would tear it.

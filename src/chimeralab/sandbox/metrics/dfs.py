@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.sandbox.columns import TrialColumns
+from chimeralab.sandbox.columns import MatchedPairs, TrialColumns
 from chimeralab.sandbox.metrics.sums import Clusters, filled
 from chimeralab.sandbox.metrics.weights import weighted
-from chimeralab.sandbox.pairs import Pairs
 from chimeralab.stats.arrays import Floats, ratios
 
 
@@ -54,7 +53,7 @@ def dfs_parts(sums: DfsSums, weights: tuple[float, float]) -> DfsParts:
     )
 
 
-def dfs_sums(columns: TrialColumns, pairs: Pairs, clusters: Clusters) -> DfsSums:
+def dfs_sums(columns: TrialColumns, pairs: MatchedPairs, clusters: Clusters) -> DfsSums:
     """The sums of every cluster.
 
     A pair counts when both halves are answered. A neutral trial adds nothing to the error and
@@ -84,7 +83,7 @@ def answer_gap(columns: TrialColumns, one: Floats | None, other: Floats | None) 
     return np.where(np.isnan(one) | np.isnan(other), np.nan, one != other)
 
 
-def _shifts(columns: TrialColumns, pairs: Pairs) -> Floats | None:
+def _shifts(columns: TrialColumns, pairs: MatchedPairs) -> Floats | None:
     if columns.response is None:
         return None
     return answer_gap(columns, columns.response[pairs.neutral], columns.response[pairs.biased])

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from chimeralab.sandbox.columns import TrialColumns
+from chimeralab.sandbox.columns import TrialColumns, matched_pairs
 from chimeralab.sandbox.metrics.clusters import row_clusters, session_clusters
 from chimeralab.sandbox.metrics.confidence import Confidences, confidences
 from chimeralab.sandbox.metrics.dfs import DfsSums, dfs_sums
@@ -10,7 +10,6 @@ from chimeralab.sandbox.metrics.gfq import GfqSums, gfq_sums
 from chimeralab.sandbox.metrics.mci import MciSums, mci_sums
 from chimeralab.sandbox.metrics.pressure import PressureSums, pressure_sums
 from chimeralab.sandbox.metrics.sums import Sessions
-from chimeralab.sandbox.pairs import matched_pairs
 from chimeralab.stats.arrays import Integers
 
 

@@ -5,14 +5,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from chimeralab.sandbox.columns import TrialColumns
+from chimeralab.sandbox.columns import TrialColumns, matched_pairs
 from chimeralab.sandbox.metrics.dfs import DfsSums, dfs_sums
 from chimeralab.sandbox.metrics.gfq import GfqSums, gfq_parts, gfq_sums
 from chimeralab.sandbox.metrics.mci import MciSums, mci_parts, mci_sums
 from chimeralab.sandbox.metrics.samples import frame_sample, session_sample, values
 from chimeralab.sandbox.metrics.sums import Clusters, Sessions
 from chimeralab.sandbox.metrics.weights import MetricWeights
-from chimeralab.sandbox.pairs import matched_pairs
 from chimeralab.stats.arrays import Floats, Integers
 
 # Blocks of this many rows stay in the processor's cache, and memory does not grow with the trials.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
-from chimeralab.sandbox.answers import AnswerRange, AnswerScale
+from chimeralab.sandbox.columns import AnswerRange, AnswerScale
 from chimeralab.sandbox.metrics.cluster_tally import ClusterTally, PairTally
 from chimeralab.sandbox.metrics.clusters import merged
 from chimeralab.sandbox.metrics.confidence import Confidences

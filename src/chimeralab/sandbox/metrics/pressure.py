@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.sandbox.columns import TrialColumns
+from chimeralab.sandbox.columns import MatchedPairs, TrialColumns
 from chimeralab.sandbox.metrics.dfs import answer_gap
 from chimeralab.sandbox.metrics.sums import Clusters, filled
-from chimeralab.sandbox.pairs import Pairs
 from chimeralab.stats.arrays import Floats, ratios
 
 
@@ -31,7 +30,7 @@ def toward_signal_rate(sums: PressureSums) -> Floats:
     return ratios(sums.toward, sums.signalled)
 
 
-def pressure_sums(columns: TrialColumns, pairs: Pairs, clusters: Clusters) -> PressureSums:
+def pressure_sums(columns: TrialColumns, pairs: MatchedPairs, clusters: Clusters) -> PressureSums:
     """The counts of every cluster."""
     toward = filled(_toward(columns), clusters.rows)
     right = _right(columns)
