@@ -55,7 +55,7 @@ LOOPER = '''
 from dataclasses import dataclass
 from zlib import crc32
 
-from chimeralab.models.phantom_lines import line
+from chimeralab.models.phantom import line
 from chimeralab.models.seam import Reply
 
 PLANTED = "<script>document.title = 'owned'</script><img src=x onerror=alert(1)> "

@@ -18,7 +18,7 @@ from chimeralab.detection.detectors import LOCKED
 from chimeralab.detection.measure import Measured
 from chimeralab.detection.series import judged
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.models.phantom_lines import line
+from chimeralab.models.phantom import line
 from chimeralab.runner import Said, Talk
 from chimeralab.study import Store, Study
 from chimeralab.study.chain import link, opening

@@ -1,10 +1,11 @@
-"""Keys stay in the environment: find them, and blot them out of any text that will be kept."""
+"""Keys stay in the environment: find them, and redact them in any text that will be kept."""
 
 import os
 import re
+from collections.abc import Mapping
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-# Shorter values are flags and numbers, and blotting those out would make messages unreadable.
+# Shorter values are flags, numbers and placeholders; without them messages would be unreadable.
 _SHORTEST = 8
 
 
@@ -17,8 +18,13 @@ def secrets(*names: str) -> dict[str, str]:
     }
 
 
-def redact(text: str) -> str:
-    """The text without any key of this environment."""
-    for name, value in secrets().items():
-        text = text.replace(value, f"<{name}>")
+def redact(text: str, keys: Mapping[str, str] | None = None) -> str:
+    """The text with every key of this environment, or each one given, replaced by its name.
+
+    >>> redact("no such key: sk-very-secret", {"LAB_KEY": "sk-very-secret", "OTHER": "no"})
+    'no such key: <LAB_KEY>'
+    """
+    for name, value in (secrets() if keys is None else keys).items():
+        if len(value) >= _SHORTEST:
+            text = text.replace(value, f"<{name}>")
     return text

@@ -1,7 +1,4 @@
-"""The models that a plan can name, each by the settings it takes; `settings.open()` starts one.
-
-A model that holds on to something (a process, connections) has an async `close()`.
-"""
+"""The models that a plan can name, each by the settings it takes; `settings.open()` starts one."""
 
 from chimeralab.models.embedded import EmbeddedSettings
 from chimeralab.models.inspect import InspectSettings

@@ -1,16 +1,25 @@
 """The language model that comes with the lab: SmolLM2-135M-Instruct, without any server."""
 
 import asyncio
+import atexit
+import itertools
+import json
 import secrets
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock, Thread
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from chimeralab import weights
+from chimeralab.core.errors import ChimeraError, WeightsError
 from chimeralab.core.records import Record
-from chimeralab.models.engine_process import EngineProcess
 from chimeralab.models.seam import ModelFailure, Reply, Request
 
 
@@ -41,8 +50,19 @@ class EmbeddedModel:
         self._process: EngineProcess | None = None
 
     async def reply(self, request: Request) -> Reply:
-        question = self._question(request)
-        answer = await asyncio.wrap_future(self._engine().ask(question))
+        settings, seed = self._settings, request.seed
+        if self._process is None or self._process.is_over:
+            options = {
+                "gguf": str(self._gguf),
+                "cache_gb": settings.cache_gb,
+                "deterministic": settings.deterministic,
+            }
+            self._process = EngineProcess(options)
+        if seed is None:
+            seed = 0 if settings.deterministic else secrets.randbits(63)
+        messages = [message.as_dict() for message in request.messages]
+        question = {"messages": messages, "seed": seed % 2**63, **request.sampling.as_dict()}
+        answer = await asyncio.wrap_future(self._process.ask(question))
         if "failure" in answer:
             raise ModelFailure(answer["failure"], answer["message"])
         return Reply(cost=0.0, **{key: answer[key] for key in answer if key != "id"})
@@ -51,21 +71,63 @@ class EmbeddedModel:
         if self._process is not None:
             await asyncio.to_thread(self._process.close)
 
-    def _engine(self) -> EngineProcess:
-        if self._process is None or self._process.is_over:
-            options = {
-                "gguf": str(self._gguf),
-                "cache_gb": self._settings.cache_gb,
-                "deterministic": self._settings.deterministic,
-            }
-            self._process = EngineProcess(options)
-        return self._process
 
-    def _question(self, request: Request) -> dict[str, Any]:
-        messages = [message.as_dict() for message in request.messages]
-        return {"messages": messages, "seed": self._seed(request), **request.sampling.as_dict()}
+class EngineProcess:
+    """The near end of one engine: hands questions over, and gives each answer to whoever asked.
 
-    def _seed(self, request: Request) -> int:
-        if request.seed is None:
-            return 0 if self._settings.deterministic else secrets.randbits(63)
-        return request.seed % 2**63
+    When the engine has died, `is_over` is true and every question fails.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        # -P: a file in the working directory must not stand in for a module of the engine
+        command = [sys.executable, "-P", "-m", "chimeralab.models.engine", json.dumps(options)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+        )
+        self._asked: dict[int, Future[dict[str, Any]]] = {}
+        self._ids = itertools.count()
+        self._lock = Lock()
+        self.is_over = False
+        self._listener = Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        atexit.register(self.close)
+
+    def ask(self, question: dict[str, Any]) -> Future[dict[str, Any]]:
+        """The answer, once it is there. May be called from any thread."""
+        answer: Future[dict[str, Any]] = Future()
+        with self._lock:
+            if self.is_over:
+                raise ModelFailure("server", "the embedded engine has been closed")
+            number = next(self._ids)
+            self._asked[number] = answer
+            # A broken pipe means that it has died; the listener tells everyone who has asked.
+            with suppress(OSError):
+                print(json.dumps({"id": number, **question}), file=self._process.stdin, flush=True)
+        return answer
+
+    def close(self) -> None:
+        """End the engine; questions still open fail."""
+        atexit.unregister(self.close)
+        self._process.kill()
+        self._listener.join()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        broken = None
+        for line in self._process.stdout:
+            answer = json.loads(line)
+            broken = answer.get("broken")
+            if broken is None:
+                with self._lock:
+                    future = self._asked.pop(answer["id"])
+                if future.set_running_or_notify_cancel():
+                    future.set_result(answer)
+        code = self._process.wait()
+        with self._lock:
+            self.is_over = True
+        failure: ChimeraError = ModelFailure("server", f"the engine ended (exit code {code})")
+        if broken is not None:
+            failure = WeightsError(broken)
+        for future in self._asked.values():
+            if future.set_running_or_notify_cancel():
+                future.set_exception(failure)

@@ -6,20 +6,22 @@ which would stall every other conversation, the store and the display between tw
 
 import json
 import os
+import re
 import signal
+import struct
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, NamedTuple, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
+import numpy as np
+import openvino as ov
 import openvino_genai as genai  # type: ignore[import-untyped, unused-ignore]
 
 from chimeralab.core.errors import WeightsError
-from chimeralab.models.gguf import read_gguf
-from chimeralab.models.prompt_tokens import PromptTokens
 
 
 class EngineOptions(NamedTuple):
@@ -42,7 +44,12 @@ class Engine:
     def __init__(self, options: EngineOptions) -> None:
         path = Path(options.gguf)
         about = read_gguf(path)
-        self._pipeline = genai.ContinuousBatchingPipeline(path, _scheduler(options), "CPU", {})
+        config = genai.SchedulerConfig()
+        config.cache_size = options.cache_gb
+        # Cached and fresh attention differ in the last bits, so a cache makes the text depend on
+        # what was asked before.
+        config.enable_prefix_caching = not options.deterministic
+        self._pipeline = genai.ContinuousBatchingPipeline(path, config, "CPU", {})
         self._tokenizer = self._pipeline.get_tokenizer()
         self._prompt_tokens = PromptTokens(self._tokenizer, about.control_tokens)
         self._context_tokens = about.context_tokens
@@ -68,7 +75,13 @@ class Engine:
                 f"do not fit into the {self._context_tokens} tokens of the embedded model"
             )
             return {"id": ask["id"], "failure": "overflow", "message": message}
-        handle = self._pipeline.add_request(ask["id"], tokens, self._generation(ask))
+        config = self._pipeline.get_config()
+        config.max_new_tokens = ask["max_tokens"]
+        config.do_sample = ask["temperature"] > 0
+        if config.do_sample:
+            config.temperature, config.top_p = ask["temperature"], ask["top_p"]
+            config.rng_seed = ask["seed"]
+        handle = self._pipeline.add_request(ask["id"], tokens, config)
         self._live.append(_Live(ask["id"], handle, tokens.size))
         return None
 
@@ -79,15 +92,6 @@ class Engine:
         done = [live for live in self._live if live.handle.get_status() != running]
         self._live = [live for live in self._live if live not in done]
         return [self._answer(live) for live in done]
-
-    def _generation(self, ask: dict[str, Any]) -> Any:
-        config = self._pipeline.get_config()
-        config.max_new_tokens = ask["max_tokens"]
-        config.do_sample = ask["temperature"] > 0
-        if config.do_sample:
-            config.temperature, config.top_p = ask["temperature"], ask["top_p"]
-            config.rng_seed = ask["seed"]
-        return config
 
     def _answer(self, live: _Live) -> dict[str, Any]:
         if live.handle.get_status() != genai.GenerationStatus.FINISHED:
@@ -105,19 +109,16 @@ class Engine:
         }
 
 
-def _scheduler(options: EngineOptions) -> genai.SchedulerConfig:
-    config = genai.SchedulerConfig()
-    config.cache_size = options.cache_gb
-    # Cached and fresh attention differ in the last bits, so a cache makes the text depend on
-    # what was asked before.
-    config.enable_prefix_caching = not options.deterministic
-    return config
-
-
 def serve(engine: Engine, lines: Iterable[str], out: TextIO) -> None:
     """Answer questions until the input ends."""
     inbox: SimpleQueue[str | None] = SimpleQueue()
-    Thread(target=_read, args=(lines, inbox), daemon=True).start()
+
+    def read() -> None:
+        for line in lines:
+            inbox.put(line)
+        inbox.put(None)
+
+    Thread(target=read, daemon=True).start()
     waiting: deque[dict[str, Any]] = deque()
     while True:
         while not inbox.empty() or not (waiting or engine.is_busy()):
@@ -132,12 +133,6 @@ def serve(engine: Engine, lines: Iterable[str], out: TextIO) -> None:
             print(json.dumps(answer), file=out, flush=True)
 
 
-def _read(lines: Iterable[str], inbox: SimpleQueue[str | None]) -> None:
-    for line in lines:
-        inbox.put(line)
-    inbox.put(None)
-
-
 def _start(engine: Engine, waiting: deque[dict[str, Any]]) -> list[dict[str, Any]]:
     refused = []
     while waiting and engine.has_room():
@@ -149,6 +144,96 @@ def _start(engine: Engine, waiting: deque[dict[str, Any]]) -> list[dict[str, Any
         if answer is not None:
             refused.append(answer)
     return refused
+
+
+class PromptTokens:
+    """A history in the tokens of the model, where no message can pretend to be a marker.
+
+    Messages are written with the chat template that the weights bring along.
+    """
+
+    def __init__(self, tokenizer: Any, control_tokens: Sequence[str]) -> None:
+        self._tokenizer = tokenizer
+        self._markers = re.compile("|".join(map(re.escape, control_tokens)) or "(?!)")
+
+    def encode(self, messages: Sequence[Mapping[str, str]]) -> Any:
+        """The tokens of the whole prompt, up to where the model goes on.
+
+        A message that spells a marker such as <|im_end|> would end itself and speak for others.
+        Its text is therefore cut inside the marker, and the parts are encoded one by one: the
+        model reads the same characters, as plain text.
+        """
+        used = set().union(*(message["content"] for message in messages))
+        knife = next(sign for sign in map(chr, range(0xE000, 0xF900)) if sign not in used)
+        harmless = [
+            {
+                "role": message["role"],
+                "content": self._markers.sub(
+                    lambda marker: marker[0][0] + knife + marker[0][1:], message["content"]
+                ),
+            }
+            for message in messages
+        ]
+        prompt = self._tokenizer.apply_chat_template(harmless, add_generation_prompt=True)
+        encoded = (
+            self._tokenizer.encode(part, add_special_tokens=False) for part in prompt.split(knife)
+        )
+        return ov.Tensor(np.concatenate([part.input_ids.data for part in encoded], axis=1))
+
+
+# The types of values in the metadata of a GGUF file.
+_STRING, _ARRAY = 8, 9
+_NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
+_CONTROL = 3  # the token type of markers such as <|im_end|>
+
+
+class Gguf(NamedTuple):
+    """The facts about a model that its caller has to respect."""
+
+    context_tokens: int
+    control_tokens: tuple[str, ...]
+
+
+def read_gguf(path: Path) -> Gguf:
+    """How much the model can read at once, and the markers that no message may contain."""
+    try:
+        with path.open("rb") as file:
+            about = _metadata(file)
+        length = about[f"{about['general.architecture']}.context_length"]
+        tokens = zip(
+            about["tokenizer.ggml.tokens"], about["tokenizer.ggml.token_type"], strict=True
+        )
+        return Gguf(length, tuple(token for token, kind in tokens if kind == _CONTROL))
+    except (OSError, KeyError, ValueError, OverflowError, struct.error) as error:
+        raise WeightsError(
+            f"{path} can't be read as a GGUF language model ({error}); "
+            "remove it, and it is fetched again, or name another file"
+        ) from error
+
+
+def _metadata(file: BinaryIO) -> dict[str, Any]:
+    if file.read(4) != b"GGUF":
+        raise ValueError("it does not start with GGUF")
+    _version, _tensors, count = struct.unpack("<IQQ", file.read(20))
+    return {_string(file): _value(file, _number(file, "I")) for _ in range(count)}
+
+
+def _value(file: BinaryIO, kind: int) -> Any:
+    if kind == _STRING:
+        return _string(file)
+    if kind == _ARRAY:
+        kind, length = _number(file, "I"), _number(file, "Q")
+        return [_value(file, kind) for _ in range(length)]
+    return _number(file, _NUMBERS[kind])
+
+
+def _string(file: BinaryIO) -> str:
+    return file.read(_number(file, "Q")).decode("utf-8", "replace")
+
+
+def _number(file: BinaryIO, code: str) -> Any:
+    (number,) = struct.unpack(f"<{code}", file.read(struct.calcsize(f"<{code}")))
+    return number
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class OpenAISettings(Record):
     """`use = "openai"`. The key is read from the environment variable that `key_env` names.
 
-    `timeout` is in seconds and holds for every try; `max_retries` and the waiting between tries
+    `timeout` is in seconds and applies to every try; `max_retries` and the waiting between tries
     are the SDK's. `concurrency` is how many questions are on their way at once.
     """
 

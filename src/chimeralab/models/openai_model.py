@@ -1,18 +1,33 @@
-"""A model behind an OpenAI-compatible server, asked through the openai SDK."""
+"""A model behind an OpenAI-compatible server, asked through the openai SDK.
+
+The SDK retries on its own and tells nobody, so its HTTP client is watched. It also takes whatever a
+server sends, so a chat completion is read strictly: what does not fit is a bad answer.
+"""
 
 import asyncio
 import os
-from dataclasses import replace
-from typing import Any
+import time
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import openai
+from pydantic import Field, TypeAdapter, ValidationError
 
 from chimeralab.core.errors import InputError
-from chimeralab.models.completion import read_completion
-from chimeralab.models.failures import failure, kind_of, without_keys
+from chimeralab.core.secrets import redact
 from chimeralab.models.openai import OpenAISettings
-from chimeralab.models.seam import ModelFailure, Reply, Request
-from chimeralab.models.tries import OnAttempt, Tries, WatchedClient, current
+from chimeralab.models.seam import (
+    FailureKind,
+    Finish,
+    ModelFailure,
+    OnAttempt,
+    Reply,
+    Request,
+    Try,
+    failure,
+    kind_of,
+)
 
 
 class OpenAIModel:
@@ -21,10 +36,10 @@ class OpenAIModel:
     def __init__(self, settings: OpenAISettings, on_attempt: OnAttempt | None = None) -> None:
         self.on_attempt = on_attempt
         self._settings = settings
-        self._key = _key(settings)
+        self._keys = read_key(settings)
         self._places = asyncio.Semaphore(settings.concurrency)
         self._client = openai.AsyncOpenAI(
-            api_key=self._key or "none",
+            api_key=next(iter(self._keys.values()), "none"),
             base_url=settings.base_url,
             timeout=settings.timeout,
             max_retries=settings.max_retries,
@@ -44,22 +59,14 @@ class OpenAIModel:
         tries.end("ok")
         return replace(
             reply,
-            text=without_keys(reply.text, (self._key,)),
-            reported_model=without_keys(reply.reported_model or "", (self._key,)) or None,
+            text=redact(reply.text, self._keys),
+            reported_model=redact(reply.reported_model or "", self._keys) or None,
         )
 
     async def close(self) -> None:
         await self._client.close()
 
     async def _ask(self, request: Request) -> str:
-        create = self._client.chat.completions.with_raw_response.create
-        try:
-            body: str = (await create(**self._question(request))).text
-        except openai.APIError as error:
-            raise self._failure(error) from None  # its own text and request may hold the key
-        return body
-
-    def _question(self, request: Request) -> dict[str, Any]:
         sampling = request.sampling
         question: dict[str, Any] = {
             "model": self._settings.model,
@@ -70,25 +77,31 @@ class OpenAIModel:
         }
         if self._settings.send_seed and request.seed is not None:
             question["seed"] = request.seed % 2**31  # llama.cpp takes no more
-        return question
+        create = self._client.chat.completions.with_raw_response.create
+        try:
+            body: str = (await create(**question)).text
+        except openai.APIError as error:
+            raise self._failure(error) from None  # its own text and request may hold the key
+        return body
 
     def _failure(self, error: openai.APIError) -> ModelFailure:
-        where, words = f"{self._settings.model} at {self._settings.base_url}", error.message
-        keys = (self._key,)
+        where = f"{self._settings.model} at {self._settings.base_url}"
+        kind: FailureKind = "bad_answer"
+        words = f"{where}: {error.message}"
         if isinstance(error, openai.APITimeoutError):
-            seconds = self._settings.timeout
-            return failure("timeout", f"{where} did not answer within {seconds:g} s", keys=keys)
-        if isinstance(error, openai.APIConnectionError):
-            return failure("connection", f"{where} can't be reached", keys=keys)
-        if isinstance(error, openai.APIStatusError):
+            kind, words = "timeout", f"{where} did not answer within {self._settings.timeout:g} s"
+        elif isinstance(error, openai.APIConnectionError):
+            kind, words = "connection", f"{where} can't be reached"
+        elif isinstance(error, openai.APIStatusError):
             kind = kind_of(error.status_code, error.response.text)
-            return failure(kind, f"{where} answered {error.status_code}: {words}", keys=keys)
-        return failure("bad_answer", f"{where}: {words}", keys=keys)
+            words = f"{where} answered {error.status_code}: {error.message}"
+        return failure(kind, words, self._keys)
 
 
-def _key(settings: OpenAISettings) -> str:
+def read_key(settings: OpenAISettings) -> dict[str, str]:
+    """The key of a server by its environment variable; nothing where the server asks for none."""
     if settings.key_env is None:
-        return ""
+        return {}
     key = os.environ.get(settings.key_env, "").strip()
     if not key:
         raise InputError(
@@ -96,5 +109,111 @@ def _key(settings: OpenAISettings) -> str:
             f"{settings.base_url} there, or take key_env out if the server asks for none"
         )
     if not (key.isascii() and key.isprintable()):
-        raise InputError(f"the key in the environment variable {settings.key_env} is no plain text")
-    return key
+        raise InputError(
+            f"the key in the environment variable {settings.key_env} is not plain text"
+        )
+    return {settings.key_env: key}
+
+
+@dataclass(slots=True)
+class Tries:
+    """The tries for one request. The last one is told by its reader, who knows if it was usable."""
+
+    request: Request
+    tell: OnAttempt | None
+    number: int = 0
+    started: float = 0.0
+
+    def begin(self) -> None:
+        self.number += 1
+        self.started = time.perf_counter()
+
+    def end(self, outcome: FailureKind | str) -> None:
+        if self.tell is not None:
+            seconds = time.perf_counter() - self.started
+            place = self.request.conversation, self.request.turn
+            self.tell(Try(*place, self.number, outcome, seconds))
+
+
+current: ContextVar[Tries] = ContextVar("tries")
+
+
+class WatchedClient(openai.DefaultAsyncHttpxClient):
+    """The SDK's HTTP client, which tells of every try that ends without an answer."""
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        tries = current.get()
+        tries.begin()
+        try:
+            response = await super().send(request, **options)
+        except Exception as error:
+            # By name, because the SDK stands on httpx or on httpx2, whichever is installed.
+            tries.end("timeout" if "Timeout" in type(error).__name__ else "connection")
+            raise
+        if response.status_code >= 400:
+            tries.end(kind_of(response.status_code, response.text))
+        return response
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    content: str | None = None
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    message: _Message
+    finish_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Completion:
+    choices: Annotated[list[_Choice], Field(min_length=1)]
+    model: str | None = None
+    usage: _Usage | None = None
+
+
+_COMPLETION = TypeAdapter(_Completion)
+_FINISH: dict[str | None, Finish] = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "refusal",
+    "refusal": "refusal",
+}
+
+
+def read_completion(body: str, max_tokens: int) -> Reply:
+    """The first choice of a chat completion as a reply."""
+    try:
+        completion = _COMPLETION.validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the body"
+        raise failure("bad_answer", f"not a chat completion: {place}: {first['msg']}") from None
+    choice, usage = completion.choices[0], completion.usage or _Usage()
+    length = usage.completion_tokens
+    # A reply cut before its limit ran into the end of the context. Servers count within one.
+    if choice.finish_reason == "length" and length is not None and length < max_tokens - 1:
+        raise failure(
+            "overflow",
+            f"the server cut the reply at {length} of {max_tokens} tokens: the history fills its "
+            "context, or it allows no longer replies",
+        )
+    finish = _FINISH.get(choice.finish_reason, "other")
+    text = choice.message.refusal or choice.message.content
+    if text is None and finish != "refusal":
+        raise failure("bad_answer", "the content of the answer is null")
+    return Reply(
+        text=text or "",
+        finish="refusal" if choice.message.refusal else finish,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        reported_model=completion.model,
+    )

@@ -1,8 +1,8 @@
-"""Subjects whose behaviour is known beforehand, for tests: they loop, escape or fail on order."""
+"""Models whose behaviour is known beforehand, for tests: they loop, escape or fail on order."""
 
 import asyncio
+import hashlib
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -10,25 +10,26 @@ from pydantic import Field
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
-from chimeralab.models.phantom_lines import line, template
 from chimeralab.models.seam import FailureKind, ModelFailure, Reply, Request
 
 Count = Annotated[int, Field(ge=1)]
 Turns = tuple[Count, ...]
+
+PhantomCourse = Literal["novel", "verbatim", "alternation", "template", "relapse", "script"]
 
 REFUSAL = "I would rather not say."
 
 
 @dataclass(frozen=True, slots=True)
 class PhantomSettings(Record):
-    """`use = "phantom"`. What it says hangs on `seed`, the conversation and the turn, nothing else.
+    """`use = "phantom"`. What it says depends only on `seed`, the conversation and the turn.
 
     It says something new at every turn until `onset`, then does what `course` says. `relapse`
     goes round from `onset` to `escape`, is free, and goes round again from `back` on. Turns in
     `fail_turns` fail `fail_times` times before they are answered.
     """
 
-    course: Literal["novel", "verbatim", "alternation", "template", "relapse", "script"] = "novel"
+    course: PhantomCourse = "novel"
     onset: Count = 10
     escape: Count = 20
     back: Count = 30
@@ -52,6 +53,23 @@ class PhantomSettings(Record):
     def open(self) -> "PhantomModel":
         return PhantomModel(self)
 
+    def says(self, conversation: str, turn: int) -> str:
+        """What it says at a turn: a new line, or one of its earlier ones."""
+        number, beyond = turn, max(turn - self.onset, 0)
+        match self.course:
+            case "verbatim":
+                number = turn - beyond
+            case "alternation":
+                number = turn - beyond + beyond % 2
+            case "relapse":
+                looping = self.onset <= turn < self.escape
+                number = self.onset if looping else min(turn, self.back)
+            case "template" if turn >= self.onset:
+                return template(turn)
+            case "script":
+                return self.script[(turn - 1) % len(self.script)]
+        return line(self.seed, conversation, number)
+
 
 class PhantomModel:
     """Says what its settings say, and counts how often it has failed."""
@@ -62,10 +80,14 @@ class PhantomModel:
 
     async def reply(self, request: Request) -> Reply:
         await asyncio.sleep(self._settings.latency)
-        self._fail_on_order(request)
+        place = request.conversation, request.turn
+        ordered = request.turn in self._settings.fail_turns
+        if ordered and self._failed[place] < self._settings.fail_times:
+            self._failed[place] += 1
+            raise ModelFailure(self._settings.fail_kind, f"fails at turn {request.turn} on order")
         refuses = request.turn in self._settings.refuse_turns
-        course = COURSES[self._settings.course]
-        text = REFUSAL if refuses else course(self._settings, request)
+        says = self._settings.says(request.conversation, request.turn)
+        text = REFUSAL if refuses else says
         return Reply(
             text=text,
             finish="refusal" if refuses else "stop",
@@ -74,48 +96,58 @@ class PhantomModel:
             reported_model=f"phantom-{self._settings.course}",
         )
 
-    def _fail_on_order(self, request: Request) -> None:
-        place = request.conversation, request.turn
-        ordered = request.turn in self._settings.fail_turns
-        if ordered and self._failed[place] < self._settings.fail_times:
-            self._failed[place] += 1
-            raise ModelFailure(self._settings.fail_kind, f"fails at turn {request.turn} on order")
+
+# The lengths have no common divisor: a line comes back only after 23 x 25 x 27 = 15,525 others,
+# and every part of it changes from each line to the next.
+_WHO = (
+    "A retired beekeeper", "The night ferry", "My algebra teacher", "One stubborn glacier",
+    "The village bakery", "An amateur astronomer", "Our tax adviser", "The red fox",
+    "A jazz trumpeter", "The old lighthouse", "A vaccine trial", "The chess champion",
+    "A broken elevator", "The cathedral organ", "An opera singer", "The coral reef",
+    "A pastry recipe", "The football captain", "A medieval map", "The hospital kitchen",
+    "A desert caravan", "The stock exchange", "A knitting circle",
+)  # fmt: skip
+_DOES = (
+    "forgot to renew the insurance", "measures rainfall with copper funnels",
+    "borrowed forty litres of paint", "was photographed from a balloon",
+    "argues about commas in contracts", "sells smoked trout on Fridays",
+    "needs eleven new screws", "slept through the earthquake", "translates birdsong into numbers",
+    "lost the election by two votes", "invented a quieter vacuum cleaner",
+    "is planting olive trees", "won a bicycle in a raffle", "counts the cracks in the ceiling",
+    "repaired the submarine cable", "teaches grammar to sailors", "smells faintly of turpentine",
+    "dreams of a wider staircase", "refuses to eat mushrooms", "collects expired passports",
+    "drew a perfect circle by hand", "heard wolves beyond the railway",
+    "froze the pension payments", "dances badly but often", "hides silver spoons in the piano",
+)  # fmt: skip
+_WHERE = (
+    "before the harvest festival", "under the motorway bridge", "during a lunar eclipse",
+    "in spite of the customs office", "since the printer ran dry", "near the equator",
+    "for the sake of a cousin", "because sugar was rationed", "inside an empty swimming pool",
+    "while the choir rehearsed", "after the third espresso", "without telling the landlord",
+    "on the slowest train in Portugal", "at minus thirty degrees", "to annoy the orchestra",
+    "between two court hearings", "until the batteries failed", "thanks to a clever magnet",
+    "beneath a leaking greenhouse", "against medical advice", "along the Roman aqueduct",
+    "according to the warranty", "instead of filing a complaint", "with a borrowed microscope",
+    "around the volcano", "throughout the chess boom", "despite seventeen reminders",
+)  # fmt: skip
 
 
-def _novel(settings: PhantomSettings, request: Request) -> str:
-    return line(settings.seed, request.conversation, request.turn)
+def line(seed: int, conversation: str, number: int) -> str:
+    """Line `number` of a conversation; all its lines differ in who, what and where.
+
+    >>> line(0, "a", 1) == line(0, "a", 1)
+    True
+    """
+    start = int.from_bytes(hashlib.sha256(f"{seed}/{conversation}".encode()).digest()[:8], "big")
+    place = start % (len(_WHO) * len(_DOES) * len(_WHERE)) + number
+    who, does, where = (words[place % len(words)] for words in (_WHO, _DOES, _WHERE))
+    return f"{who} {does} {where}."
 
 
-def _verbatim(settings: PhantomSettings, request: Request) -> str:
-    return line(settings.seed, request.conversation, min(request.turn, settings.onset))
-
-
-def _alternation(settings: PhantomSettings, request: Request) -> str:
-    beyond = max(request.turn - settings.onset, 0)
-    return line(settings.seed, request.conversation, request.turn - beyond + beyond % 2)
-
-
-def _template(settings: PhantomSettings, request: Request) -> str:
-    new = request.turn < settings.onset
-    return _novel(settings, request) if new else template(request.turn)
-
-
-def _relapse(settings: PhantomSettings, request: Request) -> str:
-    number = min(request.turn, settings.back)
-    if settings.onset <= request.turn < settings.escape:
-        number = settings.onset
-    return line(settings.seed, request.conversation, number)
-
-
-def _script(settings: PhantomSettings, request: Request) -> str:
-    return settings.script[(request.turn - 1) % len(settings.script)]
-
-
-COURSES: dict[str, Callable[[PhantomSettings, Request], str]] = {
-    "novel": _novel,
-    "verbatim": _verbatim,
-    "alternation": _alternation,
-    "template": _template,
-    "relapse": _relapse,
-    "script": _script,
-}
+def template(number: int) -> str:
+    """The same polite nothing each time, but for a number."""
+    return (
+        "Thank you so much, it has been a real pleasure to talk with you about all of this, and I "
+        "look forward to our next conversation. Please let me know if there is anything else that "
+        f"I can do for you. This was exchange number {number}."
+    )

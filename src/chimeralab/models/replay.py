@@ -3,7 +3,7 @@
 import sqlite3
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
@@ -59,20 +59,16 @@ class ReplayModel:
                 f"{self._path} has no turn {request.turn} of {request.conversation}; a replay "
                 "needs the conditions, prompts and turns of the study that it repeats"
             )
-        return _said_again(row)
-
-
-def _said_again(row: Any) -> Reply:
-    if row["outcome"] in get_args(FailureKind):
-        raise ModelFailure(row["outcome"], row["reason"])
-    finish: Finish = row["finish"] or ("refusal" if row["outcome"] == "refusal" else "stop")
-    if finish == "refusal" and row["reason"] and not row["text"]:
-        raise ModelFailure("refused", row["reason"])
-    return Reply(
-        text=row["text"] or "",
-        finish=finish,
-        prompt_tokens=row["prompt_tokens"],
-        completion_tokens=row["completion_tokens"],
-        reported_model=row["reported_model"],
-        cost=0.0,
-    )
+        if row["outcome"] in get_args(FailureKind):
+            raise ModelFailure(row["outcome"], row["reason"])
+        finish: Finish = row["finish"] or ("refusal" if row["outcome"] == "refusal" else "stop")
+        if finish == "refusal" and row["reason"] and not row["text"]:
+            raise ModelFailure("refused", row["reason"])
+        return Reply(
+            text=row["text"] or "",
+            finish=finish,
+            prompt_tokens=row["prompt_tokens"],
+            completion_tokens=row["completion_tokens"],
+            reported_model=row["reported_model"],
+            cost=0.0,
+        )

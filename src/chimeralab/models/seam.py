@@ -1,11 +1,22 @@
-"""The seam where language models are exchanged: a request in, a reply out, failures by name."""
+"""The seam where language models are exchanged: a request in, a reply out, failures by name.
 
-from collections.abc import Mapping
+A plan names a model by a frozen dataclass whose fields are its settings, and whose `open()` gives
+the `Model`: `use = "openai"` for ours (see `catalogue`), `use = "module:Class"` for your own. It is
+known by the name that the plan gives it, and as whatever its replies report as `reported_model`.
+
+Beyond `reply`, a model may have `async close()` if it holds on to something (a process,
+connections), and an attribute `on_attempt` if it retries on its own and tells of every `Try`.
+Settings that name files may have `within(folder)`, which gives them as seen from the study.
+"""
+
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from chimeralab.core.errors import ChimeraError
 from chimeralab.core.records import Record
+from chimeralab.core.secrets import redact
 
 Role = Literal["system", "user", "assistant"]
 Finish = Literal["stop", "length", "refusal", "other"]
@@ -35,7 +46,7 @@ class Sampling(Record):
 class Request(Record):
     """One question to a model; `conversation` and `turn` say where it belongs.
 
-    A `probe` is asked aside, in a fork of the conversation. `key` is the solution, for subjects
+    A `probe` is asked in a fork of the conversation. `key` is the solution, for subjects
     whose behaviour is set beforehand; no other model may look at it.
     """
 
@@ -72,3 +83,52 @@ class ModelFailure(ChimeraError):
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class Try(NamedTuple):
+    """One question on the wire. `outcome` is "ok" or the kind of the failure; numbers go from 1."""
+
+    conversation: str
+    turn: int
+    number: int
+    outcome: str
+    seconds: float
+
+
+OnAttempt = Callable[[Try], None]
+
+_BY_STATUS: dict[int, FailureKind] = {
+    401: "auth",
+    403: "auth",
+    408: "timeout",
+    429: "rate_limit",
+    504: "timeout",
+}
+_OVERFLOW = re.compile(
+    r"context.?(length|size|window)|(prompt|input).{0,20}too long", re.IGNORECASE
+)
+_POLICY = re.compile(r"content.?(filter|policy|management policy)|moderation", re.IGNORECASE)
+_LONGEST_MESSAGE = 300
+
+
+def kind_of(status: int, words: str) -> FailureKind:
+    """What the error status of a server means.
+
+    >>> kind_of(400, "This model's maximum context length is 8192 tokens")
+    'overflow'
+    >>> kind_of(503, "context length")
+    'server'
+    """
+    if status in {400, 413, 422} and _OVERFLOW.search(words):
+        return "overflow"
+    if status in {400, 403} and _POLICY.search(words):
+        return "refused"
+    return _BY_STATUS.get(status, "server")
+
+
+def failure(kind: FailureKind, words: str, keys: Mapping[str, str] | None = None) -> ModelFailure:
+    """A failure whose message is short and holds none of the keys; see `redact`."""
+    words = redact(words, keys)
+    if len(words) > _LONGEST_MESSAGE:
+        words = words[:_LONGEST_MESSAGE] + " …"
+    return ModelFailure(kind, words)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.models.completion import read_completion
+from chimeralab.models.openai_model import read_completion
 from chimeralab.models.seam import ModelFailure, Reply
 
 JSON = st.recursive(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chimeralab import weights
 from chimeralab.core.errors import WeightsError
-from chimeralab.models.gguf import read_gguf
+from chimeralab.models.engine import read_gguf
 
 TOKENS = st.lists(st.tuples(st.text(max_size=8), st.sampled_from([1, 3, 6])), max_size=20)
 

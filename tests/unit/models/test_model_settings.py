@@ -63,6 +63,6 @@ def test_key_that_is_no_plain_text_is_refused_without_being_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ODD_KEY", "sk-s3cret–with-a-dash")
-    with pytest.raises(InputError, match="ODD_KEY is no plain text") as caught:
+    with pytest.raises(InputError, match="ODD_KEY is not plain text") as caught:
         OpenAISettings("m", "http://localhost/v1", "ODD_KEY").open()
     assert "s3cret" not in str(caught.value)

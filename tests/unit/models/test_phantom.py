@@ -1,6 +1,7 @@
 """Subjects whose behaviour is known beforehand."""
 
 import asyncio
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -8,8 +9,7 @@ from hypothesis import strategies as st
 
 from chimeralab.core.errors import InputError
 from chimeralab.detection import detect
-from chimeralab.models.phantom import COURSES, PhantomSettings
-from chimeralab.models.phantom_lines import line
+from chimeralab.models.phantom import PhantomCourse, PhantomSettings, line
 from chimeralab.models.seam import Message, ModelFailure, Reply, Request
 
 
@@ -40,7 +40,7 @@ def test_novel_never_repeats_in_fifteen_thousand_turns() -> None:
     assert len({line(0, "talk", turn) for turn in range(15_525)}) == 15_525
 
 
-@pytest.mark.parametrize("course", [name for name in COURSES if name != "script"])
+@pytest.mark.parametrize("course", sorted({*get_args(PhantomCourse)} - {"script"}))
 def test_course_is_the_same_in_every_process_and_order(course: str) -> None:
     settings = PhantomSettings(course=course, seed=3)  # type: ignore[arg-type]
     forwards = said(settings)

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimeralab import weights
-from chimeralab.models.gguf import read_gguf
-from chimeralab.models.prompt_tokens import PromptTokens
+from chimeralab.models.engine import PromptTokens, read_gguf
 
 MARKERS = [
     "<|im_start|>",
