@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from chimeralab.analysis.trial.analysis import Design, Resampling, TrialAnalysis
+from chimeralab.analysis.trial.analysis import Draws, TrialAnalysis, TrialDesign
 from chimeralab.analysis.trial.analysis import analyse_trial as analysis_of_trial
 from chimeralab.core.records import Detection
 from chimeralab.rating.ratings import Rating
@@ -52,11 +52,11 @@ def audit(study: Study, only: str | None = None) -> StudyAudit:
     return audit_study(study, only)
 
 
-def analyse_trial(study: Study, resampling: Resampling | None = None) -> TrialAnalysis:
+def analyse_trial(study: Study, resampling: Draws | None = None) -> TrialAnalysis:
     """Say what the whole sessions of a trial show: can it be judged, and what does each arm do?"""
     plan = trial_plan(study)
     cut = left_out(study)
-    design = Design(plan.arms, plan.subjects, plan.weights, len(study.talks), cut)
+    design = TrialDesign(plan.arms, plan.subjects, plan.weights, len(study.talks), cut)
     trials = stored_trials(study, whole=True)
     return analysis_of_trial(trials, design, str(study.path), resampling)
 

@@ -6,11 +6,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimeralab.analysis.collapse import analyse, as_json
-from chimeralab.analysis.estimands import Outcomes
-from chimeralab.analysis.every_detector import bench, judge_with_all
-from chimeralab.analysis.judged_by_all import Series, every_detector, tally
-from chimeralab.analysis.runs import Run, table_of
+from chimeralab.analysis.selfplay.analysis import analyse, as_json
+from chimeralab.analysis.selfplay.outcomes import Outcomes
+from chimeralab.analysis.selfplay.runs import Run, table_of
+from chimeralab.analysis.selfplay.specifications import (
+    MeasuredTwice,
+    bench,
+    every_detector,
+    judge_with_all,
+    tally,
+)
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.detection.detectors import READINGS, Locked
 from chimeralab.detection.measure import Measured
@@ -59,7 +64,7 @@ def test_a_tally_counts_what_each_detector_finds_in_its_own_reading(
     whole: Measured, skipped: Measured
 ) -> None:
     cells = dict(list(every_detector().items())[::97])
-    found = tally([Series(whole, skipped)], cells)
+    found = tally([MeasuredTwice(whole, skipped)], cells)
     for column, detector in enumerate(cells):
         measured = skipped if detector.empty == "skip" else whole
         turns = [signal.turn for signal in judge(measured, detector) if signal.collapsed]

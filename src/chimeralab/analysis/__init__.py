@@ -1,10 +1,9 @@
 """From runs to estimates: `read_runs` takes a table, `analyse` says what it shows."""
 
-from chimeralab.analysis.collapse import Analysis, analyse
-from chimeralab.analysis.compare import Replication, compare
-from chimeralab.analysis.estimands import Estimand, Outcomes, WeightedContrast
-from chimeralab.analysis.run_files import read_runs
-from chimeralab.analysis.runs import Run, Runs, runs_of
+from chimeralab.analysis.selfplay.analysis import Analysis, analyse
+from chimeralab.analysis.selfplay.outcomes import Estimand, Outcomes, WeightedContrast
+from chimeralab.analysis.selfplay.replication import Replication, compare
+from chimeralab.analysis.selfplay.runs import Run, Runs, read_runs, runs_of
 
 __all__ = [
     "Analysis",

@@ -5,9 +5,13 @@ from typing import Any
 
 import click
 
-from chimeralab.analysis.collapse import Analysis, analyse, as_json
-from chimeralab.analysis.estimands import Outcomes
-from chimeralab.analysis.robustness import Robustness, primary_questions, robustness
+from chimeralab.analysis.selfplay.analysis import Analysis, analyse, as_json
+from chimeralab.analysis.selfplay.outcomes import Outcomes
+from chimeralab.analysis.selfplay.robustness import (
+    DetectorRobustness,
+    primary_questions,
+    robustness,
+)
 from chimeralab.cli.analyse_print import print_analysis, print_robustness
 from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.run_sources import Source, asked_for, finished, is_trial, take_runs
@@ -67,7 +71,7 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
         print_robustness(checked)
 
 
-def _more(source: Source, checked: Robustness | None) -> dict[str, Any]:
+def _more(source: Source, checked: DetectorRobustness | None) -> dict[str, Any]:
     """What only a study has: the lock under which its outcomes were declared, and its texts."""
     more: dict[str, Any] = {} if checked is None else {"robustness": checked.as_dict()}
     if source.study is None:
@@ -76,7 +80,7 @@ def _more(source: Source, checked: Robustness | None) -> dict[str, Any]:
     return {"lock": lock.sha256 if lock else None, **more}
 
 
-def _robustness(source: Source, outcomes: Outcomes, result: Analysis) -> Robustness:
+def _robustness(source: Source, outcomes: Outcomes, result: Analysis) -> DetectorRobustness:
     study = source.study
     if study is None:
         raise InputError("--robustness needs the texts: give a study, not a table of runs")

@@ -5,12 +5,11 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.analysis.collapse import Analysis
-from chimeralab.analysis.compare import Replication
-from chimeralab.analysis.estimands import Measure
-from chimeralab.analysis.robustness import Robustness
-from chimeralab.analysis.sentences import sentences
-from chimeralab.analysis.specifications import SpecificationCurve
+from chimeralab.analysis.selfplay.analysis import Analysis, sentences
+from chimeralab.analysis.selfplay.outcomes import Measure
+from chimeralab.analysis.selfplay.replication import Replication
+from chimeralab.analysis.selfplay.robustness import DetectorRobustness
+from chimeralab.analysis.selfplay.specifications import SpecificationCurve
 from chimeralab.cli import analyse_tables as tables
 from chimeralab.cli.terminal import out, plain
 
@@ -35,7 +34,7 @@ def print_analysis(analysis: Analysis) -> None:
     _lines([*left, *analysis.notes, *tables.why_missing(analysis), tables.LEGEND], style="dim")
 
 
-def print_robustness(found: Robustness) -> None:
+def print_robustness(found: DetectorRobustness) -> None:
     """The specification curves in a line each, and the co-detectors."""
     _lines(["", *(_curve_line(curve) for curve in found.curves), ""])
     _tables(tables.co_detectors(found.co_detectors))

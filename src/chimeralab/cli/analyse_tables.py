@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.analysis.co_detectors import CoDetector
-from chimeralab.analysis.collapse import Analysis
-from chimeralab.analysis.compare import Replication
-from chimeralab.analysis.comparisons import Comparison
-from chimeralab.analysis.sentences import shown_interval, shown_p
+from chimeralab.analysis.selfplay.analysis import Analysis, shown_interval, shown_p
+from chimeralab.analysis.selfplay.comparisons import Comparison
+from chimeralab.analysis.selfplay.replication import Replication
+from chimeralab.analysis.selfplay.robustness import CoDetector
 from chimeralab.cli.terminal import plain
 
 LEGEND = (

@@ -9,7 +9,7 @@ from rich.table import Table
 from chimeralab import pipeline
 from chimeralab.analysis.trial.analysis import (
     ArmResult,
-    Resampling,
+    Draws,
     SubjectResult,
     TrialAnalysis,
     without_subject,
@@ -57,14 +57,14 @@ def analyse_trial_study(path: Path, options: dict[str, Any]) -> None:
     print_trial(result)
 
 
-def _resampling(options: dict[str, Any]) -> Resampling:
+def _resampling(options: dict[str, Any]) -> Draws:
     """Seed and resamples; the other options are about self-play."""
     own = ("seed", "resamples", "json")
     foreign = [name for name, value in options.items() if name not in own and value]
     if foreign:
         raise InputError(f"--{foreign[0]} is about self-play, not about a trial; leave it out")
-    given = {name: options[name] for name in Resampling._fields if options[name] is not None}
-    return Resampling(**given)
+    given = {name: options[name] for name in Draws._fields if options[name] is not None}
+    return Draws(**given)
 
 
 def print_trial(result: TrialAnalysis) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from chimeralab.analysis.compare import compare
-from chimeralab.analysis.estimands import EXPLORATORY
+from chimeralab.analysis.selfplay.outcomes import EXPLORATORY
+from chimeralab.analysis.selfplay.replication import compare
 from chimeralab.cli.analyse import NUMBER_OPTIONS
 from chimeralab.cli.analyse_print import print_replication
 from chimeralab.cli.options import with_options

@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chimeralab.analysis.estimands import EXPLORATORY, Outcomes, parse_contrast
-from chimeralab.analysis.run_files import read_runs
-from chimeralab.analysis.runs import LeftOut, Runs, runs_of
+from chimeralab.analysis.selfplay.outcomes import EXPLORATORY, Outcomes, parse_contrast
+from chimeralab.analysis.selfplay.runs import Runs, RunsLeftOut, read_runs, runs_of
 from chimeralab.cli.terminal import say, with_progress
 from chimeralab.core.records import Trajectory
 
@@ -61,7 +60,7 @@ def study_runs(study: "Study") -> Runs:
             for talk in archive.talks()
             if talk["id"] not in known
         )
-    left_out = [LeftOut(*key, count) for key, count in sorted(gone.items())]
+    left_out = [RunsLeftOut(*key, count) for key, count in sorted(gone.items())]
     return runs_of(detections, str(study.path), left_out)
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from chimeralab.analysis.estimands import Measure
+from chimeralab.analysis.selfplay.outcomes import Measure
 from chimeralab.core.numbers import NO_BREAK, NONE, between, number
 from chimeralab.stats.intervals import Interval
 

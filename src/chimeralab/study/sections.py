@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from chimeralab.analysis.estimands import Outcomes
+from chimeralab.analysis.selfplay.outcomes import Outcomes
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Sampling
 from chimeralab.runner import Price

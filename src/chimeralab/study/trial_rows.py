@@ -5,7 +5,7 @@ from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
 
-from chimeralab.analysis.trial.analysis import LeftOut
+from chimeralab.analysis.trial.analysis import SessionsLeftOut
 from chimeralab.core.errors import InputError
 from chimeralab.sandbox.scored import Place, Placed, Scored, trials_of
 from chimeralab.sandbox.trials import Numbered
@@ -41,11 +41,11 @@ def stored_trials(study: Study, *, whole: bool = False) -> Iterator[Placed]:
             yield Placed(Place(*where), scored_of(row))
 
 
-def left_out(study: Study) -> tuple[LeftOut, ...]:
+def left_out(study: Study) -> tuple[SessionsLeftOut, ...]:
     """The sessions that were begun and are not whole, by arm and by what became of them."""
     with study.archive() as archive:
         return tuple(
-            LeftOut(row["condition"], row["became"], row["n"]) for row in archive.rows(_CUT)
+            SessionsLeftOut(row["condition"], row["became"], row["n"]) for row in archive.rows(_CUT)
         )
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.analysis.run_files import COLUMNS
-from chimeralab.analysis.runs import Run, Runs, table_of
+from chimeralab.analysis.selfplay.runs import COLUMNS, Run, Runs, table_of
 
 Rows = Iterable[tuple[object, ...]]
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from chimeralab.analysis.judged_by_all import every_detector, judge_by_all, tally
-from chimeralab.analysis.runs import LeftOut
+from chimeralab.analysis.selfplay.runs import RunsLeftOut
+from chimeralab.analysis.selfplay.specifications import every_detector, judge_by_all, tally
 from chimeralab.detection.detectors import LOCKED
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.report.claims import NO_AUDIT
@@ -113,8 +113,8 @@ def test_report_of_a_study_without_results_has_no_empty_sections(material: Mater
 
 def test_flow_loses_nobody_without_a_word(material: Material, results: Results) -> None:
     lost = (
-        LeftOut("loops", "too short for a verdict", 1),
-        LeftOut("loops", "cut short (failed)", 2),
+        RunsLeftOut("loops", "too short for a verdict", 1),
+        RunsLeftOut("loops", "cut short (failed)", 2),
     )
     conditions = dict(results.analysis.conditions)
     conditions["loops"] = replace(conditions["loops"], n=5)

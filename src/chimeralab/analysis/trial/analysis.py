@@ -24,7 +24,7 @@ from chimeralab.analysis.trial.sessions import (
     METRIC_NAMES,
     Estimated,
     LagPoint,
-    Session,
+    MeasuredSession,
     by_lag,
     estimated,
     measured,
@@ -42,7 +42,7 @@ NAMES = (*METRIC_NAMES, *MEASURES)
 NOTHING = Estimated(None, None, 0)
 
 
-class Resampling(NamedTuple):
+class Draws(NamedTuple):
     """How intervals are drawn."""
 
     seed: int = 1
@@ -97,7 +97,7 @@ def without_subject(text: str, subject: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut(Record):
+class SessionsLeftOut(Record):
     """Sessions that are not whole: how many of which arm, and what became of them."""
 
     arm: str
@@ -117,26 +117,26 @@ class TrialAnalysis(Record):
     scenarios: int
     sessions: int
     planned: int
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[SessionsLeftOut, ...]
     subjects: tuple[SubjectResult, ...]
 
 
-class Design(NamedTuple):
+class TrialDesign(NamedTuple):
     """The arms of a trial, the subject behind each, and how many sessions were planned."""
 
     arms: Mapping[str, Arm]
     subjects: Mapping[str, str]
     weights: MetricWeights
     planned: int = 0
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[SessionsLeftOut, ...] = ()
 
 
 def analyse_trial(
-    trials: Iterable[Placed], design: Design, source: str, resampling: Resampling | None = None
+    trials: Iterable[Placed], design: TrialDesign, source: str, resampling: Draws | None = None
 ) -> TrialAnalysis:
     """Analyse the trials of whole sessions, in the order of their sessions."""
     sessions = sessions_of(trials, design.weights)
-    how = resampling or Resampling()
+    how = resampling or Draws()
     names = dict.fromkeys(design.subjects.values())
     results = tuple(_subject(name, sessions, design, how) for name in names)
     scenarios = len({session.place.scenario for session in sessions})
@@ -145,7 +145,7 @@ def analyse_trial(
 
 
 def _subject(
-    name: str, sessions: Sequence[Session], design: Design, how: Resampling
+    name: str, sessions: Sequence[MeasuredSession], design: TrialDesign, how: Draws
 ) -> SubjectResult:
     arms = {arm: design.arms[arm] for arm, who in design.subjects.items() if who == name}
     own = [session for session in sessions if session.place.arm in arms]
@@ -186,8 +186,8 @@ def _reference(arms: Mapping[str, Arm], control: str) -> str:
 
 def _arm(
     name: str,
-    sessions: Sequence[Session],
-    design: Design,
+    sessions: Sequence[MeasuredSession],
+    design: TrialDesign,
     rng: np.random.Generator,
     resamples: int,
 ) -> ArmResult:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chimeralab.analysis.trial.effects import measures_against
-from chimeralab.analysis.trial.measures import Tally, unread, unread_aside
-from chimeralab.analysis.trial.sessions import Session
+from chimeralab.analysis.trial.measures import HitRate, unread, unread_aside
+from chimeralab.analysis.trial.sessions import MeasuredSession
 from chimeralab.core.records import Record
 from chimeralab.sandbox.scored import Scored
 from chimeralab.sandbox.script import Arm
@@ -29,7 +29,9 @@ class Check(Record):
     message: str
 
 
-def checks(sessions: Sequence[Session], arms: Mapping[str, Arm], control: str) -> tuple[Check, ...]:
+def checks(
+    sessions: Sequence[MeasuredSession], arms: Mapping[str, Arm], control: str
+) -> tuple[Check, ...]:
     """All checks of one subject, those of the control first."""
     by_arm = {name: [s for s in sessions if s.place.arm == name] for name in arms}
     rows = {name: [row for s in group for row in s.rows] for name, group in by_arm.items()}
@@ -77,7 +79,7 @@ def _ceiling(rows: Rows, name: str) -> Check:
     """An arm at the ceiling is no failure: stress can still pull it down."""
     answers = [flag for row in rows for flag in (row.correct, row.recall_correct)]
     judged = [flag for flag in answers if flag is not None]
-    share, wrong = _quotient(Tally(sum(judged), len(judged))), len(judged) - sum(judged)
+    share, wrong = _quotient(HitRate(sum(judged), len(judged))), len(judged) - sum(judged)
     if share is None:
         return Check(CEILING, name, None, None, "no answer can be judged")
     if not wrong:
@@ -105,7 +107,7 @@ def _arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
     """That a stressor did its work is a fact of the record; that it was noticed is asked."""
 
     def fact(title: str, hits: int, said: str) -> Check:
-        share = _quotient(Tally(hits, len(rows)))
+        share = _quotient(HitRate(hits, len(rows)))
         stated = f"{said} at {share or 0:.0%} of the trials"
         return Check(title, name, share, bool(share) or _is_idle(arm), stated)
 
@@ -125,7 +127,7 @@ def _noticed(what: Literal["majority", "feedback"], rows: Rows, name: str) -> Ch
     """Whether the subject can say what it was told. What it made of it is an outcome, no check."""
     title, asked = f"{what} noticed", [row for row in rows if row.noticed is not None]
     noticed = sum(bool(row.noticed) for row in asked)
-    share = _quotient(Tally(noticed, len(asked)))
+    share = _quotient(HitRate(noticed, len(asked)))
     if share is None:
         said = f"whether the false {what} was noticed was not asked, or no reply could be read"
         return Check(title, name, None, None, said)
@@ -146,5 +148,5 @@ def _is_idle(arm: Arm) -> bool:
     return arm.dose == 0
 
 
-def _quotient(tally: Tally) -> float | None:
+def _quotient(tally: HitRate) -> float | None:
     return tally.hits / tally.among if tally.among else None

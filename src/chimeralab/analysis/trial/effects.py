@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chimeralab.analysis.trial.sessions import Session
+from chimeralab.analysis.trial.sessions import MeasuredSession
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.sandbox.script import Arm
@@ -179,7 +179,7 @@ def measures_against(arms: Mapping[str, Arm]) -> list[Question]:
 
 
 def effects(
-    sessions: Sequence[Session],
+    sessions: Sequence[MeasuredSession],
     questions: Sequence[Question],
     measure: str,
     rng: np.random.Generator,
@@ -203,7 +203,7 @@ def _nothing(question: Question, measure: str) -> Effect:
     return Effect(question.name, measure, about, weights, None, None, None, None, 0)
 
 
-def _cells(sessions: Sequence[Session], measure: str) -> Cells | None:
+def _cells(sessions: Sequence[MeasuredSession], measure: str) -> Cells | None:
     known = [s for s in sessions if s.tallies[measure].among]
     if not known:
         return None

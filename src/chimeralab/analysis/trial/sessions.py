@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.analysis.trial.measures import MEASURES, Tally
+from chimeralab.analysis.trial.measures import MEASURES, HitRate
 from chimeralab.core.records import Record
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import PARTS, Metrics, MetricWeights, measure
@@ -26,12 +26,12 @@ METRIC_NAMES = tuple(
 )
 
 
-class Session(NamedTuple):
+class MeasuredSession(NamedTuple):
     """One session: where it belongs, its rows, and what each measure says of it."""
 
     place: Place
     rows: tuple[Scored, ...]
-    tallies: dict[str, Tally]
+    tallies: dict[str, HitRate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class LagPoint(Record):
     recall: Estimated
 
 
-def sessions_of(trials: Iterable[Placed], weights: MetricWeights) -> list[Session]:
+def sessions_of(trials: Iterable[Placed], weights: MetricWeights) -> list[MeasuredSession]:
     """Group the trials of each session and measure it."""
     return [
         _session(place, tuple(each.row for each in group), weights)
@@ -59,13 +59,13 @@ def sessions_of(trials: Iterable[Placed], weights: MetricWeights) -> list[Sessio
     ]
 
 
-def _session(place: Place, rows: tuple[Scored, ...], weights: MetricWeights) -> Session:
+def _session(place: Place, rows: tuple[Scored, ...], weights: MetricWeights) -> MeasuredSession:
     tallies = {name: tally(rows) for name, tally in MEASURES.items()}
     metrics = measure(columns_of(trials_of(rows, place)), weights, resamples=0)
     for name in METRIC_NAMES:
         value = value_of(metrics, name)
-        tallies[name] = Tally(0, 0) if value is None else Tally(value, 1)
-    return Session(place, rows, tallies)
+        tallies[name] = HitRate(0, 0) if value is None else HitRate(value, 1)
+    return MeasuredSession(place, rows, tallies)
 
 
 def value_of(metrics: Metrics, name: str) -> float | None:
@@ -84,7 +84,7 @@ def measured(metrics: Metrics, name: str) -> Estimated:
 
 
 def estimated(
-    sessions: Sequence[Session], name: str, rng: np.random.Generator, resamples: int
+    sessions: Sequence[MeasuredSession], name: str, rng: np.random.Generator, resamples: int
 ) -> Estimated:
     """A measure over several sessions: the mean of the scenarios that have an occasion for it.
 
@@ -112,7 +112,7 @@ def _with_width(interval: Interval | None) -> Interval | None:
     return None if interval is None or interval.low == interval.high else interval
 
 
-def scenario_means(sessions: Sequence[Session], name: str) -> Floats:
+def scenario_means(sessions: Sequence[MeasuredSession], name: str) -> Floats:
     """The mean of each scenario over its sessions, where any has an occasion."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     for session in sessions:
@@ -123,7 +123,7 @@ def scenario_means(sessions: Sequence[Session], name: str) -> Floats:
 
 
 def by_lag(
-    sessions: Sequence[Session], rng: np.random.Generator, resamples: int
+    sessions: Sequence[MeasuredSession], rng: np.random.Generator, resamples: int
 ) -> Iterator[LagPoint]:
     """Recall of earlier facts by how many trials ago they were told."""
     rows = [(s.place.scenario, row) for s in sessions for row in s.rows if row.recall_lag]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from chimeralab.analysis.estimands import MEASURES, PAIRS, Estimand
+from chimeralab.analysis.selfplay.outcomes import MEASURES, PAIRS, Estimand
 from chimeralab.core.numbers import counted
 from chimeralab.report.selfplay.material import Material
 from chimeralab.report.table import Table, table

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from chimeralab.analysis import Analysis, Runs
-from chimeralab.analysis.comparisons import Comparison
-from chimeralab.analysis.measures import per_run
-from chimeralab.analysis.specifications import SpecificationCurve
+from chimeralab.analysis.selfplay.comparisons import Comparison
+from chimeralab.analysis.selfplay.outcomes import per_run
+from chimeralab.analysis.selfplay.specifications import SpecificationCurve
 from chimeralab.core.numbers import counted, p_phrase
 from chimeralab.report.charts import contrasts as charts_contrasts
 from chimeralab.report.charts import specification as charts_specification

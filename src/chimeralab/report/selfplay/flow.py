@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from chimeralab.analysis.runs import TOO_SHORT
+from chimeralab.analysis.selfplay.runs import TOO_SHORT
 from chimeralab.core.numbers import counted
 from chimeralab.report.charts.flow import ArmFlow, Stage
 from chimeralab.report.selfplay.material import Material

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from chimeralab import pipeline
 from chimeralab.analysis import Outcomes
-from chimeralab.analysis.runs import TOO_SHORT, LeftOut
+from chimeralab.analysis.selfplay.runs import TOO_SHORT, RunsLeftOut
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection
 from chimeralab.detection.columns import from_json
@@ -29,7 +29,7 @@ class Material(NamedTuple):
     interventions: Counter[str]
     detections: tuple[Detection, ...]
     unjudged: str
-    without_verdict: tuple[LeftOut, ...]
+    without_verdict: tuple[RunsLeftOut, ...]
     results: Results | None
     no_results: str
     reliability: Reliability | None
@@ -39,7 +39,7 @@ class Material(NamedTuple):
         return outcomes_of(self.study)
 
     @property
-    def left_out(self) -> tuple[LeftOut, ...]:
+    def left_out(self) -> tuple[RunsLeftOut, ...]:
         """Conversations that no estimate speaks of, and why."""
         return self.results.runs.left_out if self.results else self.without_verdict
 
@@ -125,7 +125,7 @@ def lock_of(study: Study) -> Lock | None:
         return None  # the verification says what is wrong with it
 
 
-def _unread(study: Study, detections: Sequence[Detection], unjudged: str) -> list[LeftOut]:
+def _unread(study: Study, detections: Sequence[Detection], unjudged: str) -> list[RunsLeftOut]:
     """Conversations that nobody has judged, by condition and reason."""
     judged = {detection.id for detection in detections}
     with study.archive() as archive:
@@ -134,7 +134,7 @@ def _unread(study: Study, detections: Sequence[Detection], unjudged: str) -> lis
             for talk in archive.talks()
             if talk["id"] not in judged
         )
-    return [LeftOut(*key, count) for key, count in sorted(reasons.items())]
+    return [RunsLeftOut(*key, count) for key, count in sorted(reasons.items())]
 
 
 def _why(talk: dict[str, Any], unjudged: str) -> str:
@@ -145,8 +145,8 @@ def _why(talk: dict[str, Any], unjudged: str) -> str:
     return "not judged: the plan is not the locked one" if unjudged else "not judged"
 
 
-def _too_short(detections: Sequence[Detection]) -> list[LeftOut]:
+def _too_short(detections: Sequence[Detection]) -> list[RunsLeftOut]:
     short = Counter(
         str(each.metadata["condition"]) for each in detections if each.collapsed_turns is None
     )
-    return [LeftOut(name, TOO_SHORT, count) for name, count in sorted(short.items())]
+    return [RunsLeftOut(name, TOO_SHORT, count) for name, count in sorted(short.items())]

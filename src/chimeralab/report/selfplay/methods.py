@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from chimeralab.analysis import Analysis
-from chimeralab.analysis.estimands import MEASURES
+from chimeralab.analysis.selfplay.outcomes import MEASURES
 from chimeralab.core.numbers import counted
 from chimeralab.detection.detectors import Locked
 from chimeralab.rating.gate import check_wording

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from chimeralab.analysis.estimands import MEASURES
+from chimeralab.analysis.selfplay.outcomes import MEASURES
 from chimeralab.core.numbers import counted
 from chimeralab.report.charts.figure import Figure
 from chimeralab.report.claims import scope_of

@@ -5,13 +5,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from chimeralab.analysis import Analysis, Outcomes, Runs, analyse, runs_of
-from chimeralab.analysis.answers import select
-from chimeralab.analysis.comparisons import Comparison
-from chimeralab.analysis.estimands import Estimand, Measure
-from chimeralab.analysis.judged_by_all import every_detector, tally
-from chimeralab.analysis.robustness import primary_questions
-from chimeralab.analysis.runs import LeftOut
-from chimeralab.analysis.specifications import SpecificationCurve, specification_curve
+from chimeralab.analysis.selfplay.analysis import select
+from chimeralab.analysis.selfplay.comparisons import Comparison
+from chimeralab.analysis.selfplay.outcomes import Estimand, Measure
+from chimeralab.analysis.selfplay.robustness import primary_questions
+from chimeralab.analysis.selfplay.runs import RunsLeftOut
+from chimeralab.analysis.selfplay.specifications import (
+    SpecificationCurve,
+    every_detector,
+    specification_curve,
+    tally,
+)
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection
 from chimeralab.detection.detectors import Locked
@@ -45,7 +49,7 @@ class Found(NamedTuple):
 
 
 def results_of(
-    study: Study, detections: Sequence[Detection], without_verdict: Sequence[LeftOut]
+    study: Study, detections: Sequence[Detection], without_verdict: Sequence[RunsLeftOut]
 ) -> Found:
     """Analyse what has been judged, as the plan declares it."""
     outcomes = outcomes_of(study)

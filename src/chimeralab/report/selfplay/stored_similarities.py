@@ -8,7 +8,11 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from chimeralab.analysis.judged_by_all import Series, every_detector, measure_for_all
+from chimeralab.analysis.selfplay.specifications import (
+    MeasuredTwice,
+    every_detector,
+    measure_for_all,
+)
 from chimeralab.core.records import Detection, Trajectory, TurnTrace
 from chimeralab.detection.detectors import Locked
 from chimeralab.detection.measure import Measured, is_blank
@@ -20,7 +24,7 @@ NOTHING = float("nan")
 
 def stored_series(
     detections: Iterable[Detection], trajectories: Iterable[Trajectory], declared: Locked
-) -> Iterator[Series]:
+) -> Iterator[MeasuredTwice]:
     """Conversations with their stored similarities, where all of their turns were judged.
 
     One with blank turns is measured again, with and without them, since detectors differ in what
@@ -38,7 +42,7 @@ def stored_series(
             )
         else:
             stored = _measured(trajectory, trace)
-            yield Series(stored, stored)
+            yield MeasuredTwice(stored, stored)
 
 
 def _measured(trajectory: Trajectory, trace: tuple[TurnTrace, ...]) -> Measured:

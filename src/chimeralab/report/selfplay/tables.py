@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chimeralab.analysis import Analysis
-from chimeralab.analysis.comparisons import Comparison
-from chimeralab.analysis.conditions import ConditionSummary
-from chimeralab.analysis.episodes import AfterOnset
-from chimeralab.analysis.estimands import MEASURES, Measure
+from chimeralab.analysis.selfplay.comparisons import Comparison
+from chimeralab.analysis.selfplay.conditions import AfterOnset, ConditionSummary
+from chimeralab.analysis.selfplay.outcomes import MEASURES, Measure
 from chimeralab.core.numbers import number, p_value
 from chimeralab.report.charts.survival import ticks_from_0
 from chimeralab.report.numbers import SHARE, UNITS, difference, estimate

@@ -3,10 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from chimeralab.analysis import Analysis
-from chimeralab.analysis.comparisons import Comparison
-from chimeralab.analysis.first_collapse import LogRankTest
-from chimeralab.analysis.ranks import Held
-from chimeralab.analysis.specifications import SpecificationCurve
+from chimeralab.analysis.selfplay.comparisons import Comparison, Held, LogRankTest
+from chimeralab.analysis.selfplay.specifications import SpecificationCurve
 from chimeralab.core.numbers import counted, p_phrase
 from chimeralab.rating.gate import ClaimScope, check_wording
 from chimeralab.report.charts.conditions import Bucket

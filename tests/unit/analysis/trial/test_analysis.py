@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chimeralab.analysis.trial import measures
-from chimeralab.analysis.trial.analysis import Design, Resampling, analyse_trial
+from chimeralab.analysis.trial.analysis import Draws, TrialDesign, analyse_trial
 from chimeralab.analysis.trial.effects import (
     against,
     dose_trend,
@@ -15,8 +15,8 @@ from chimeralab.analysis.trial.effects import (
     is_aimed,
     measures_against,
 )
-from chimeralab.analysis.trial.measures import Tally
-from chimeralab.analysis.trial.sessions import Session, estimated
+from chimeralab.analysis.trial.measures import HitRate
+from chimeralab.analysis.trial.sessions import MeasuredSession, estimated
 from chimeralab.sandbox.countermeasures import Ledger as Notebook
 from chimeralab.sandbox.metrics import MetricWeights
 from chimeralab.sandbox.scored import Place, Placed, Scored
@@ -53,15 +53,15 @@ def test_conformity_counts_only_what_was_right_alone():
         replace(CRITICAL, alone="b", response="b", correct=False),
         replace(CRITICAL, response=None, correct=None),
     ]
-    assert measures.conformity_rate(rows) == Tally(1, 3)
-    assert measures.independence(rows) == Tally(1, 3)
-    assert measures.severity(rows) == Tally(0.9, 1)
+    assert measures.conformity_rate(rows) == HitRate(1, 3)
+    assert measures.independence(rows) == HitRate(1, 3)
+    assert measures.severity(rows) == HitRate(0.9, 1)
 
 
 def test_leaving_a_right_majority_is_anti_conformity():
     together = replace(ROW, consensus="neutral", alone="a")
     rows = [together, replace(together, response="c", correct=False)]
-    assert measures.anti_conformity(rows) == Tally(1, 2)
+    assert measures.anti_conformity(rows) == HitRate(1, 2)
 
 
 def test_a_belief_is_updated_maintained_or_over_corrected():
@@ -71,10 +71,10 @@ def test_a_belief_is_updated_maintained_or_over_corrected():
         *belief("a", "a", "c", item="over-corrected"),
         *belief("a", "a", "a", item="right"),
     ]
-    assert measures.misled(rows) == Tally(2, 4)
-    assert measures.belief_update(rows) == Tally(1, 2)
-    assert measures.maintained(rows) == Tally(1, 2)
-    assert measures.over_correction(rows) == Tally(1, 2)
+    assert measures.misled(rows) == HitRate(2, 4)
+    assert measures.belief_update(rows) == HitRate(1, 2)
+    assert measures.maintained(rows) == HitRate(1, 2)
+    assert measures.over_correction(rows) == HitRate(1, 2)
     assert list(measures.corrections(rows)) == [(2, 2), (None, 2)]
 
 
@@ -89,38 +89,38 @@ def test_only_a_right_first_answer_can_flip():
             *belief(held, "a", item=item),
         )
     ]
-    assert measures.flipped(rows) == Tally(2, 3)
-    assert measures.flipped([row for row in rows if row.phase != "taught"]) == Tally(0, 0)
+    assert measures.flipped(rows) == HitRate(2, 3)
+    assert measures.flipped([row for row in rows if row.phase != "taught"]) == HitRate(0, 0)
 
 
 def test_a_story_is_coherent_where_the_last_answer_is_given_again():
     rows = [ROW, replace(ROW, response="b"), replace(ROW, response="b"), replace(ROW, item="q2")]
-    assert measures.narrative_coherence(rows) == Tally(1, 2)
+    assert measures.narrative_coherence(rows) == HitRate(1, 2)
 
 
 def test_what_is_asked_aside_is_held_against_the_conversation():
     said = replace(ROW, states="Ada|lives in|Rome")
     aside = replace(ROW, item="q2", recall_states="Ada|lives in|Paris")
     again = replace(aside, item="q3")
-    assert measures.narrative_coherence([said, aside, again]) == Tally(0, 2)
-    assert measures.narrative_coherence([aside, said]) == Tally(0, 0)
-    assert measures.narrative_coherence([said, replace(aside, recall_states=said.states)]) == Tally(
-        1, 1
-    )
+    assert measures.narrative_coherence([said, aside, again]) == HitRate(0, 2)
+    assert measures.narrative_coherence([aside, said]) == HitRate(0, 0)
+    assert measures.narrative_coherence(
+        [said, replace(aside, recall_states=said.states)]
+    ) == HitRate(1, 1)
 
 
 @pytest.mark.parametrize(
     ("kind", "claim", "own", "answer", "expected"),
     [
-        ("converse", "Ada|Bo", ["Ada|Bo"], "yes", Tally(1, 1)),
-        ("converse", "Ada|Bo", ["Ada|Cy"], "yes", Tally(0, 1)),
+        ("converse", "Ada|Bo", ["Ada|Bo"], "yes", HitRate(1, 1)),
+        ("converse", "Ada|Bo", ["Ada|Cy"], "yes", HitRate(0, 1)),
         # Wrong about Ada's superior, but true to it: not the one that is asked about either.
-        ("converse", "Ada|Bo", ["Ada|Cy"], "no", Tally(1, 1)),
-        ("converse", "Ada|Bo", [], "no", Tally(0, 0)),
-        ("transitive", "Ada|Cy", ["Ada|Bo", "Bo|Cy"], "yes", Tally(1, 1)),
-        ("transitive", "Ada|Cy", ["Ada|Bo", "Bo|Cy"], "no", Tally(0, 1)),
-        ("transitive", "Ada|Cy", ["Ada|Bo"], "no", Tally(0, 0)),
-        ("transitive", "Ada|Cy", ["Ada|Bo", "Bo|Ada"], "no", Tally(1, 1)),
+        ("converse", "Ada|Bo", ["Ada|Cy"], "no", HitRate(1, 1)),
+        ("converse", "Ada|Bo", [], "no", HitRate(0, 0)),
+        ("transitive", "Ada|Cy", ["Ada|Bo", "Bo|Cy"], "yes", HitRate(1, 1)),
+        ("transitive", "Ada|Cy", ["Ada|Bo", "Bo|Cy"], "no", HitRate(0, 1)),
+        ("transitive", "Ada|Cy", ["Ada|Bo"], "no", HitRate(0, 0)),
+        ("transitive", "Ada|Cy", ["Ada|Bo", "Bo|Ada"], "no", HitRate(1, 1)),
     ],
 )
 def test_a_relation_is_held_against_the_subject_s_own_answers(kind, claim, own, answer, expected):
@@ -134,45 +134,45 @@ def test_a_relation_is_held_against_the_subject_s_own_answers(kind, claim, own, 
 def test_continuity_compares_an_event_with_as_many_trials_just_before_it():
     gone, wrong = replace(ROW, disturbed=True), replace(ROW, correct=False)
     first = [ROW, ROW, gone, replace(gone, correct=False)]
-    assert measures.task_continuity(first) == Tally(-0.5, 1)
-    assert measures.task_continuity([wrong, wrong, *first]) == Tally(-0.5, 1)
-    assert measures.task_continuity([*first, wrong, gone]) == Tally(0.5, 2)
-    assert measures.task_continuity(first[:2]) == Tally(0, 0)
-    assert measures.task_continuity([gone]) == Tally(0, 0)
+    assert measures.task_continuity(first) == HitRate(-0.5, 1)
+    assert measures.task_continuity([wrong, wrong, *first]) == HitRate(-0.5, 1)
+    assert measures.task_continuity([*first, wrong, gone]) == HitRate(0.5, 2)
+    assert measures.task_continuity(first[:2]) == HitRate(0, 0)
+    assert measures.task_continuity([gone]) == HitRate(0, 0)
 
 
 def test_a_reply_that_cannot_be_read_is_neither_a_correction_nor_its_opposite():
     lost = {"response": None, "correct": None}
     held, *tested = belief("a", "a", "a")
-    assert measures.over_correction([held, tested[0], replace(tested[1], **lost)]) == Tally(0, 0)
+    assert measures.over_correction([held, tested[0], replace(tested[1], **lost)]) == HitRate(0, 0)
     held, *tested = belief("b", "b", "b")
-    assert measures.maintained([held, tested[0], replace(tested[1], **lost)]) == Tally(1, 1)
-    assert measures.maintained([held, *(replace(row, **lost) for row in tested)]) == Tally(0, 0)
+    assert measures.maintained([held, tested[0], replace(tested[1], **lost)]) == HitRate(1, 1)
+    assert measures.maintained([held, *(replace(row, **lost) for row in tested)]) == HitRate(0, 0)
 
 
 def test_a_belief_never_mended_counts_all_the_evidence_it_was_shown():
     rows = [*belief("b", "a", "a", item="soon"), *belief("b", "b", "b", item="never")]
-    assert measures.trials_to_correction(rows) == Tally(3, 2)
+    assert measures.trials_to_correction(rows) == HitRate(3, 2)
 
 
 def test_conviction_is_what_is_stated_of_the_wrong_answer():
     held, first, last = belief("b", "b", "a")
     rows = [replace(held, belief=0.9), first, replace(last, belief=0.2)]
-    assert measures.conviction(rows) == Tally(0.9, 1)
-    assert measures.conviction_lost(rows) == Tally(pytest.approx(0.7), 1)
-    assert measures.conviction_lost([held, first, last]) == Tally(0, 0)
+    assert measures.conviction(rows) == HitRate(0.9, 1)
+    assert measures.conviction_lost(rows) == HitRate(pytest.approx(0.7), 1)
+    assert measures.conviction_lost([held, first, last]) == HitRate(0, 0)
 
 
 def test_only_answers_that_were_pushed_can_follow_a_signal():
     pushed = replace(ROW, bias=True, signal="b")
     rows = [replace(pushed, response="b"), pushed, replace(ROW, response="b", signal="b")]
-    assert measures.toward_signal(rows) == Tally(1, 2)
+    assert measures.toward_signal(rows) == HitRate(1, 2)
 
 
 def test_answers_and_what_is_asked_aside_are_counted_apart():
     rows = [ROW, replace(ROW, unread=1), replace(ROW, response=None, correct=None, unread=2)]
-    assert measures.unread(rows) == Tally(1, 3)
-    assert measures.unread_aside(rows) == Tally(2, 3)
+    assert measures.unread(rows) == HitRate(1, 3)
+    assert measures.unread_aside(rows) == HitRate(2, 3)
 
 
 def factorial_arms() -> dict[str, Arm]:
@@ -225,8 +225,10 @@ def test_half_a_factorial_has_no_factorial_effects():
     assert factorial(arms) == []
 
 
-def session(arm: str, scenario: str, value: float) -> Session:
-    return Session(Place(f"{arm}/{scenario}", arm, scenario, 1), (), {"accuracy": Tally(value, 1)})
+def session(arm: str, scenario: str, value: float) -> MeasuredSession:
+    return MeasuredSession(
+        Place(f"{arm}/{scenario}", arm, scenario, 1), (), {"accuracy": HitRate(value, 1)}
+    )
 
 
 def test_factorial_effects_are_those_that_went_in():
@@ -262,7 +264,7 @@ def test_a_countermeasure_is_compared_with_its_bare_arm():
 def test_an_effect_without_occasions_is_none_with_a_reason():
     arms = {"control": Arm({}), "a": Arm({"amnesia": Amnesia()}, dose=1.0),
             "b": Arm({"amnesia": Amnesia()}, dose=2.0)}  # fmt: skip
-    empty = [session("a", "x", 1)._replace(tallies={"accuracy": Tally(0, 0)})]
+    empty = [session("a", "x", 1)._replace(tallies={"accuracy": HitRate(0, 0)})]
     [found] = effects(empty, dose_trend(arms), "accuracy", np.random.default_rng(0), 0)
     assert found.estimate is None
     assert "occasion" in found.reason
@@ -302,10 +304,12 @@ def test_an_effect_is_aimed_at_what_its_stressors_do_whatever_its_arm_is_called(
 
 
 def test_an_arm_and_a_contrast_weigh_scenarios_alike():
-    control = Session(Place("c/x", "control", "x", 1), (), {"accuracy": Tally(9, 10)})
+    control = MeasuredSession(Place("c/x", "control", "x", 1), (), {"accuracy": HitRate(9, 10)})
     sessions = [
         control,
-        control._replace(place=Place("c/y", "control", "y", 1), tallies={"accuracy": Tally(0, 2)}),
+        control._replace(
+            place=Place("c/y", "control", "y", 1), tallies={"accuracy": HitRate(0, 2)}
+        ),
         session("a", "x", 1.0),
         session("a", "y", 0.5),
     ]
@@ -345,8 +349,8 @@ def test_effects_are_printed_only_where_a_trial_can_tell_something(answer, corre
         for scenario in ("x", "y", "z")
         for trial in range(1, 6)
     ]
-    design = Design(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
-    [found] = analyse_trial(trials, design, "here", Resampling(resamples=100)).subjects
+    design = TrialDesign(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
+    [found] = analyse_trial(trials, design, "here", Draws(resamples=100)).subjects
     assert found.informative is informative
     assert bool(found.contrasts) is informative
     assert bool(found.reasons) is not informative
@@ -367,8 +371,8 @@ def test_an_arm_that_says_nothing_silences_its_own_effects_alone():
         for scenario in ("x", "y", "z")
         for trial in range(1, 6)
     ]
-    design = Design(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
-    [found] = analyse_trial(trials, design, "here", Resampling(resamples=100)).subjects
+    design = TrialDesign(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
+    [found] = analyse_trial(trials, design, "here", Draws(resamples=100)).subjects
     known = {e.name: e for e in found.contrasts if e.measure == "accuracy"}
     assert found.informative
     assert known["amnesia − control"].estimate == 0
@@ -394,7 +398,7 @@ def test_the_sham_of_the_whole_trial_is_the_reference_before_any_other():
         (("control",), "control"),
     ):
         some = {name: arms[name] for name in names}
-        design = Design(some, dict.fromkeys(some, "s"), MetricWeights())
+        design = TrialDesign(some, dict.fromkeys(some, "s"), MetricWeights())
         chosen = [trial for trial in trials if trial.place.arm in some]
-        [found] = analyse_trial(chosen, design, "here", Resampling(resamples=100)).subjects
+        [found] = analyse_trial(chosen, design, "here", Draws(resamples=100)).subjects
         assert found.reference == reference

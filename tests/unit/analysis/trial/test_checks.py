@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from chimeralab.analysis.trial.analysis import Design, Resampling, SubjectResult, analyse_trial
+from chimeralab.analysis.trial.analysis import Draws, SubjectResult, TrialDesign, analyse_trial
 from chimeralab.analysis.trial.checks import Check
 from chimeralab.analysis.trial.effects import Effect
 from chimeralab.sandbox.countermeasures import Commit, Ledger
@@ -38,8 +38,8 @@ def analysed(
             place = Place(f"{name}/{course.id}", name, course.id, 1, arm.dose)
             script = Script(course, arm, 5, probes)
             trials += [Placed(place, row) for row in play(script, answer, place.session)]
-    design = Design(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
-    [found] = analyse_trial(trials, design, "here", Resampling(resamples=100)).subjects
+    design = TrialDesign(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
+    [found] = analyse_trial(trials, design, "here", Draws(resamples=100)).subjects
     return found
 
 

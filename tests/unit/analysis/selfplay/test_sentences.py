@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from chimeralab.analysis import Outcomes, analyse
-from chimeralab.analysis.estimands import EXPLORATORY
-from chimeralab.analysis.sentences import sentences
+from chimeralab.analysis.selfplay.analysis import sentences
+from chimeralab.analysis.selfplay.outcomes import EXPLORATORY
 
 QUICK = replace(EXPLORATORY, resamples=200, permutations=200)
 ROWS = [

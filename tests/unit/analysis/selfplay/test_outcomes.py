@@ -4,9 +4,14 @@ from typing import Any
 
 import pytest
 
-from chimeralab.analysis.answers import answer, select
-from chimeralab.analysis.estimands import Estimand, Outcomes, WeightedContrast, parse_contrast
-from chimeralab.analysis.settings import Settings
+from chimeralab.analysis.selfplay.analysis import answer, select
+from chimeralab.analysis.selfplay.outcomes import (
+    Estimand,
+    Outcomes,
+    Settings,
+    WeightedContrast,
+    parse_contrast,
+)
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import read_record
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from chimeralab.analysis.episodes import after_onset
-from chimeralab.analysis.runs import Run, table_of
+from chimeralab.analysis.selfplay.conditions import after_onset
+from chimeralab.analysis.selfplay.runs import Run, table_of
 from chimeralab.core.records import Episode
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chimeralab.analysis.run_files import read_runs
+from chimeralab.analysis.selfplay.runs import read_runs
 from chimeralab.core.errors import InputError
 
 WriteCsv = Callable[..., Path]

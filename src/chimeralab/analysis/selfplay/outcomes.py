@@ -1,14 +1,19 @@
 """What a study estimates, declared before it runs: the table [outcomes] of a plan."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Literal
+from hashlib import blake2b
+from typing import Annotated, Literal, NamedTuple
 
+import numpy as np
 from pydantic import Field
 
+from chimeralab.analysis.selfplay.runs import Runs, at_risk_turns
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
+from chimeralab.stats.arrays import Floats
+from chimeralab.stats.restricted_mean import pseudo_values, restricted_mean
 
 Measure = Literal["share", "at_risk_share", "incidence", "restricted_mean"]
 Role = Literal["primary", "exploratory"]
@@ -182,3 +187,93 @@ def _check_weights(contrast: str, weights: Mapping[str, Fraction]) -> None:
 def _refuse_unknown(name: str, known: Collection[str], what: str) -> None:
     if name not in known:
         raise InputError(f"unknown {what}: {name!r}; known: {', '.join(sorted(known))}")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Record):
+    """Level and size of intervals and tests, the seed of their randomness, and the horizon."""
+
+    tau: float
+    level: float = 0.95
+    resamples: int = 10_000
+    permutations: int = 5_000
+    seed: int = 1
+
+    def stream(self, *question: str) -> np.random.Generator:
+        """Random numbers for one question. Asking others as well does not change them.
+
+        >>> Settings(40).stream("a").random() == Settings(40).stream("a").random()
+        True
+        """
+        name = blake2b("\0".join(question).encode(errors="replace"), digest_size=8).digest()
+        return np.random.default_rng([self.seed, int.from_bytes(name)])
+
+
+def settings_for(runs: Runs, outcomes: Outcomes) -> Settings:
+    """The settings as declared; an open horizon becomes what every condition was followed to."""
+    return Settings(
+        tau=float(outcomes.tau or horizon(runs)),
+        level=outcomes.level,
+        resamples=outcomes.resamples,
+        permutations=outcomes.permutations,
+        seed=outcomes.seed,
+    )
+
+
+def horizon(runs: Runs) -> float:
+    """The longest time that every condition was followed to."""
+    return float(min(runs.turns[runs.condition == name].max() for name in runs.conditions))
+
+
+class PerRun(NamedTuple):
+    """One value a run; None where some run has none, with the reason."""
+
+    values: Floats | None
+    reason: str | None = None
+
+
+def per_run(runs: Runs, measure: Measure, tau: float) -> PerRun:
+    """The measure of every run.
+
+    The mean of these over the runs of a condition is the measure of that condition; for the
+    restricted mean they are pseudo-values, which allow for runs that end before the horizon.
+    """
+    return _MEASURES[measure](runs, tau)
+
+
+def _share(runs: Runs, _tau: float) -> PerRun:
+    return PerRun(runs.collapsed / runs.turns)
+
+
+def _at_risk_share(runs: Runs, _tau: float) -> PerRun:
+    turns = at_risk_turns(runs)
+    if isinstance(turns, str):
+        return PerRun(None, turns)
+    short = int((turns == 0).sum())
+    if short:
+        return PerRun(None, f"{short} runs are too short to have a turn at risk")
+    return PerRun(runs.collapsed / turns)
+
+
+def _incidence(runs: Runs, _tau: float) -> PerRun:
+    return PerRun((runs.collapsed > 0).astype(np.float64))
+
+
+def _restricted_mean(runs: Runs, tau: float) -> PerRun:
+    values = np.empty(len(runs.rows))
+    for name in runs.conditions:
+        rows = runs.condition == name
+        followed = runs.keep(rows).durations
+        mean = restricted_mean(followed, tau)
+        if mean.value is None:
+            return PerRun(None, f"{name}: {mean.reasons['value']}")
+        values[rows] = pseudo_values(followed, tau)
+    return PerRun(values)
+
+
+_MEASURES: dict[Measure, Callable[[Runs, float], PerRun]] = {
+    "share": _share,
+    "at_risk_share": _at_risk_share,
+    "incidence": _incidence,
+    "restricted_mean": _restricted_mean,
+}

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from chimeralab.analysis.comparisons import family
-from chimeralab.analysis.measures import per_run
-from chimeralab.analysis.separate import Halves, separate_family
-from chimeralab.analysis.settings import Settings
+from chimeralab.analysis.selfplay.comparisons import family
+from chimeralab.analysis.selfplay.outcomes import Settings, per_run
+from chimeralab.analysis.selfplay.replication import Halves, separate_family
 
 SETTINGS = Settings(tau=40, resamples=2_000, permutations=2_000)
 SEEDS, REPEATS = 12, 3

@@ -6,8 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from chimeralab.analysis.co_detectors import Pair, co_detectors, spearman
-from chimeralab.analysis.lexical import Lexical, lexical, shared_grams, words
+from chimeralab.analysis.selfplay.robustness import (
+    Lexical,
+    SeenBothWays,
+    co_detectors,
+    lexical,
+    shared_grams,
+    spearman,
+    words,
+)
 from chimeralab.core.records import Trajectory, Turn
 
 WORDS = ["anchor", "bread", "cello", "desert", "engine", "forest", "garden", "harbour"]
@@ -75,7 +82,7 @@ def test_rank_correlation_is_scipys(pairs: list[tuple[int, int]]) -> None:
 def test_co_detectors_count_who_found_a_collapse() -> None:
     rates = [(0.5, 0.4), (0.0, 0.2), (0.1, 0.0), (0.0, 0.0), (None, 0.1), (0.3, None)]
     pairs = [
-        Pair(Lexical("t", 9, None, None, lexical_rate, None, None), rate)
+        SeenBothWays(Lexical("t", 9, None, None, lexical_rate, None, None), rate)
         for lexical_rate, rate in rates
     ]
     found = {each.name: each for each in co_detectors(pairs)}["repeat_rate"]

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from chimeralab.analysis import compare
-from chimeralab.analysis.estimands import EXPLORATORY
+from chimeralab.analysis.selfplay.outcomes import EXPLORATORY
 from chimeralab.core.errors import InputError
 
 QUICK = replace(EXPLORATORY, resamples=200, permutations=200)

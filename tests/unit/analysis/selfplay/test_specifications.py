@@ -3,21 +3,27 @@
 import numpy as np
 import pytest
 
-from chimeralab.analysis.estimands import EXPLORATORY, Estimand, Outcomes, WeightedContrast
-from chimeralab.analysis.judged_by_all import Series, every_detector, plainest, tally
-from chimeralab.analysis.robustness import primary_questions
-from chimeralab.analysis.specifications import Question, specification_curve
+from chimeralab.analysis.selfplay.outcomes import EXPLORATORY, Estimand, Outcomes, WeightedContrast
+from chimeralab.analysis.selfplay.robustness import primary_questions
+from chimeralab.analysis.selfplay.specifications import (
+    MeasuredTwice,
+    RobustnessQuestion,
+    every_detector,
+    plainest,
+    specification_curve,
+    tally,
+)
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.detection.detectors import LOCKED, Locked
 from chimeralab.detection.measure import Measured
 from chimeralab.detection.series import Series as Judged
 
-QUESTION = Question({"stuck": 1.0, "calm": -1.0})
+QUESTION = RobustnessQuestion({"stuck": 1.0, "calm": -1.0})
 TURNS = 12
 
 
-def talk(condition: str, prompt: str, loop_from: int, similarity: float = 0.99) -> Series:
+def talk(condition: str, prompt: str, loop_from: int, similarity: float = 0.99) -> MeasuredTwice:
     """A conversation that loops from a turn on, measured without an encoder."""
     said = tuple(Turn(f"turn {n}") for n in range(TURNS))
     lags = np.full((TURNS, 2), 0.1)
@@ -28,7 +34,7 @@ def talk(condition: str, prompt: str, loop_from: int, similarity: float = 0.99) 
     nothing = np.zeros(TURNS, dtype=bool)
     trajectory = Trajectory(f"{condition}/{prompt}/1", said, about)
     measured = Measured(trajectory, judged, lags, nothing, nothing, 0)
-    return Series(measured, measured)
+    return MeasuredTwice(measured, measured)
 
 
 TALKS = [
@@ -115,7 +121,7 @@ def test_a_primary_estimand_becomes_the_question() -> None:
     loop = WeightedContrast("loop", whole="stuck", parts=("calm",))
     outcomes = Outcomes((estimand,), (loop,), level=0.9)
     (question,) = primary_questions(outcomes, ("stuck", "calm"), 12, LOCKED)
-    assert question == Question(loop.by_condition, "incidence", 12, 0.9, LOCKED, estimand)
+    assert question == RobustnessQuestion(loop.by_condition, "incidence", 12, 0.9, LOCKED, estimand)
     assert len(primary_questions(EXPLORATORY, ("c", "b", "a"), 12, LOCKED)) == 3
 
 

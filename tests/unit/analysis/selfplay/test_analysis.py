@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from chimeralab.analysis import Outcomes, WeightedContrast, analyse
-from chimeralab.analysis.collapse import as_json
-from chimeralab.analysis.estimands import EXPLORATORY
+from chimeralab.analysis.selfplay.analysis import as_json
+from chimeralab.analysis.selfplay.outcomes import EXPLORATORY
 from chimeralab.core.errors import InputError
 
 QUICK = replace(EXPLORATORY, resamples=200, permutations=200)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.analysis.planning import advice, outlook, same_cost
+from chimeralab.analysis.selfplay.comparisons import advice, outlook, same_cost
 from chimeralab.stats.planning import VarianceComponents
 
 PARTS = VarianceComponents(between=0.0505, within=0.0871)

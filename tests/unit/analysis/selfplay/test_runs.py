@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.analysis.runs import LeftOut, at_risk_turns, runs_of
+from chimeralab.analysis.selfplay.runs import RunsLeftOut, at_risk_turns, runs_of
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Caveat, Detection, Episode
 
@@ -57,10 +57,10 @@ def test_fields_go_by_the_names_of_published_tables_too() -> None:
 
 
 def test_conversations_without_verdict_are_left_out_and_counted() -> None:
-    before = LeftOut("calm", "not finished", 4)
+    before = RunsLeftOut("calm", "not finished", 4)
     runs = runs_of([detection(()), detection(None, turns=3)], "study", [before])
     assert len(runs.rows) == 1
-    assert runs.left_out == (before, LeftOut("calm", "too short for a verdict", 1))
+    assert runs.left_out == (before, RunsLeftOut("calm", "too short for a verdict", 1))
 
 
 def test_nothing_but_short_conversations_says_so() -> None:

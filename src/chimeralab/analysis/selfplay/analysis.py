@@ -1,0 +1,411 @@
+"""The whole analysis of a table of runs, as one record."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from chimeralab.analysis.selfplay.comparisons import (
+    Comparison,
+    Comparisons,
+    LogRankTest,
+    OrderStability,
+    Outlook,
+    Weights,
+    compare_all,
+    family,
+    log_rank,
+    log_rank_pairs,
+    order_of,
+    order_stability,
+    outlooks,
+    pairs_of,
+)
+from chimeralab.analysis.selfplay.conditions import (
+    AfterOnset,
+    ConditionSummary,
+    OnsetCurve,
+    after_onset,
+    curve,
+    summarise,
+)
+from chimeralab.analysis.selfplay.outcomes import (
+    EXPLORATORY,
+    MEASURES,
+    PAIRS,
+    Estimand,
+    Outcomes,
+    Settings,
+    per_run,
+    settings_for,
+)
+from chimeralab.analysis.selfplay.runs import Run, Runs, RunsLeftOut, at_risk_turns
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
+from chimeralab.detection.detectors import LOCKED
+from chimeralab.stats.intervals import Interval
+
+# How a conversation ends that is neither complete nor stopped for having collapsed.
+CUT_SHORT = ("failed", "overflow", "refusal", "empty")
+
+
+@dataclass(frozen=True, slots=True)
+class EstimandAnswer(Record):
+    """An estimand with its estimates; ``reason`` says why there are none."""
+
+    estimand: Estimand
+    summary: str
+    runs: int
+    comparisons: tuple[Comparison, ...]
+    left_out: tuple[RunsLeftOut, ...]
+    reason: str | None = None
+
+
+def answer(
+    runs: Runs, estimand: Estimand, outcomes: Outcomes, settings: Settings
+) -> EstimandAnswer:
+    """Estimate one estimand; Holm's correction covers its own comparisons."""
+    chosen = select(runs, estimand)
+    if not chosen.rows:
+        missing = "no run is left after what the estimand leaves out"
+        return EstimandAnswer(estimand, estimand.summary, 0, (), chosen.left_out, missing)
+    comparisons = family(chosen, estimand.measure, _asked(chosen, estimand, outcomes), settings)
+    reason = None if comparisons else "one condition alone has nothing to be compared with"
+    return EstimandAnswer(
+        estimand, estimand.summary, len(chosen.rows), comparisons, chosen.left_out, reason
+    )
+
+
+def select(runs: Runs, estimand: Estimand) -> Runs:
+    """The runs that an estimand speaks of; the others are counted with their reasons."""
+    why = [_reason(row, estimand) for row in runs.rows]
+    gone = Counter(
+        (row.condition, reason)
+        for row, reason in zip(runs.rows, why, strict=True)
+        if reason is not None
+    )
+    more = tuple(RunsLeftOut(*key, count) for key, count in sorted(gone.items()))
+    kept = runs.keep(np.array([reason is None for reason in why]))
+    return replace(kept, left_out=runs.left_out + more)
+
+
+def _reason(row: Run, estimand: Estimand) -> str | None:
+    if estimand.population and row.seed_bucket not in estimand.population:
+        return "outside the population"
+    if estimand.failed_turns == "leave_out" and row.outcome in CUT_SHORT:
+        return f"cut short ({row.outcome})"
+    if estimand.empty_turns == "leave_out" and row.blank_turns:
+        return "has empty turns"
+    return None
+
+
+def _asked(runs: Runs, estimand: Estimand, outcomes: Outcomes) -> list[Weights]:
+    if estimand.contrast != PAIRS:
+        return [c.by_condition for c in outcomes.contrasts if c.name == estimand.contrast]
+    # Pairs stand the same way round for every measure: by the share that collapsed.
+    shares, _ = per_run(runs, "share", 0)
+    assert shares is not None
+    return pairs_of(order_of(runs, shares))
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis(Record):
+    """What a table of runs shows.
+
+    ``conditions`` and ``measures`` describe every run; ``answers`` are the estimands that the plan
+    declared, each on its own population. What was not declared is exploratory.
+    """
+
+    source: str
+    runs: int
+    seeds: int
+    buckets: int | None
+    settings: Settings
+    conditions: Mapping[str, ConditionSummary]
+    measures: Mapping[str, Comparisons]
+    logrank: LogRankTest
+    logrank_pairs: tuple[LogRankTest, ...]
+    curves: Mapping[str, OnsetCurve]
+    rank_stability: OrderStability
+    after_onset: Mapping[str, AfterOnset]
+    outlook: tuple[Outlook, ...]
+    answers: tuple[EstimandAnswer, ...]
+    left_out: tuple[RunsLeftOut, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def contrasts(self) -> tuple[Comparison, ...]:
+        """Every pair of conditions on the share of collapsed turns."""
+        return self.measures["share"].pairs
+
+    @property
+    def weighted(self) -> tuple[Comparison, ...]:
+        """The declared contrasts with weights on the share of collapsed turns."""
+        return self.measures["share"].weighted
+
+
+def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
+    """Analyse a table of runs; with declared outcomes, answer these too.
+
+    The tables that describe all conditions take the runs of the first primary estimand.
+    """
+    outcomes.check(runs.conditions, None if runs.bucket is None else set(runs.bucket.tolist()))
+    settings = settings_for(runs, outcomes)
+    answers = tuple(answer(runs, each, outcomes, settings) for each in outcomes.estimands)
+    described = select(runs, outcomes.primary) if outcomes.primary else runs
+    if not described.rows:
+        raise InputError(f"{runs.source}: {answers[0].reason}")
+    return _described(described, outcomes, settings, answers)
+
+
+def _described(
+    runs: Runs, outcomes: Outcomes, settings: Settings, answers: tuple[EstimandAnswer, ...]
+) -> Analysis:
+    rates = runs.collapsed / runs.turns
+    order = order_of(runs, rates)
+    apart = {name: runs.under(name) for name in runs.conditions}
+    return Analysis(
+        source=runs.source,
+        runs=len(runs.rows),
+        seeds=len(np.unique(runs.seed)),
+        buckets=None if runs.bucket is None else len(np.unique(runs.bucket)),
+        settings=settings,
+        conditions={name: summarise(part, settings) for name, part in apart.items()},
+        measures={
+            measure: compare_all(runs, measure, order, outcomes.contrasts, settings)
+            for measure in MEASURES
+        },
+        logrank=log_rank(runs, settings),
+        logrank_pairs=log_rank_pairs(runs, order, settings),
+        curves={name: curve(part, settings) for name, part in apart.items()},
+        rank_stability=order_stability(runs, rates, order),
+        after_onset={name: after_onset(part, settings.level) for name, part in apart.items()},
+        outlook=outlooks(runs, order, "share", settings.tau),
+        answers=answers,
+        left_out=runs.left_out,
+        notes=notes(runs, declared=bool(answers)),
+    )
+
+
+def as_json(analysis: Analysis) -> dict[str, Any]:
+    """The analysis as plain values, the contrasts on the share of turns at the top as well."""
+    return {
+        **analysis.as_dict(),
+        "contrasts": [each.as_dict() for each in analysis.contrasts],
+        "weighted": [each.as_dict() for each in analysis.weighted],
+    }
+
+
+UNDECLARED = "no outcome was declared before the runs: everything here is exploratory"
+
+
+def notes(runs: Runs, *, declared: bool) -> tuple[str, ...]:
+    """Sentences on the design, where it is not what the reader would take for granted."""
+    return tuple(_notes(runs, declared))
+
+
+def _notes(runs: Runs, declared: bool) -> Iterator[str]:
+    if not declared:
+        yield UNDECLARED
+    yield from _unbalanced(runs)
+    yield from _lengths(runs)
+    yield from _constant(runs)
+    if np.isnan(runs.at_risk).any() and not isinstance(at_risk_turns(runs), str):
+        first = LOCKED.first_turn_at_risk
+        yield f"turns at risk are those of the locked detector: from turn {first} on"
+
+
+def _unbalanced(runs: Runs) -> Iterator[str]:
+    sizes = runs.cell_sizes
+    usual, _ = Counter(sizes.values()).most_common(1)[0]
+    odd = {cell: n for cell, n in sizes.items() if n != usual}
+    if odd:
+        (condition, seed), n = min(odd.items())
+        yield (
+            f"unbalanced: {len(odd)} of {len(sizes)} cells have other than {usual} runs "
+            f"({condition} x {seed} has {n}); means weigh every run alike, differences every prompt"
+        )
+    prompts = {name: {seed for c, seed in sizes if c == name} for name in runs.conditions}
+    every = set.union(*prompts.values())
+    short = {name: len(every - own) for name, own in prompts.items() if own != every}
+    if short:
+        parts = ", ".join(f"{name} lacks {count}" for name, count in short.items())
+        yield f"not every prompt was run under every condition: {parts} of {len(every)}"
+    alone = [name for name, own in prompts.items() if len(own) == 1]
+    if alone:
+        yield f"one seed prompt only under {', '.join(alone)}: nothing is known of other prompts"
+
+
+def _lengths(runs: Runs) -> Iterator[str]:
+    longest = runs.turns.max()
+    shorter = int((runs.turns < longest).sum())
+    if shorter:
+        yield (
+            f"{shorter} of {len(runs.rows)} runs ended before turn {longest:g}: their shares of "
+            "turns are of shorter runs; the restricted mean allows for that"
+        )
+
+
+def _constant(runs: Runs) -> Iterator[str]:
+    for name in runs.conditions:
+        rates = (runs.collapsed / runs.turns)[runs.condition == name]
+        if len(rates) > 1 and np.ptp(rates) == 0:
+            where = (
+                "never collapses" if rates[0] == 0 else f"has a share of {rates[0]:.4g} throughout"
+            )
+            yield f"{name} {where}: how much it varies is unknown, so it has no interval"
+
+
+SIGNIFICANT = 0.05
+
+
+def sentences(analysis: Analysis) -> tuple[str, ...]:
+    """What the numbers say, without a number that the tables do not have."""
+    return tuple(_sentences(analysis))
+
+
+def shown_p(p: float | None) -> str:
+    """A p-value, as exact as anyone reads it.
+
+    >>> shown_p(0.0163), shown_p(0.0002), shown_p(2.8e-22), shown_p(None)
+    ('0.016', '0.0002', '2.8e-22', '–')
+    """
+    if p is None:
+        return "–"
+    return f"{p:.1e}" if p < 1e-4 else f"{p:.{3 if p >= 1e-3 else 4}f}"
+
+
+def shown_interval(interval: Interval | None, digits: int = 3, scale: float = 1.0) -> str:
+    """Both bounds of an interval.
+
+    >>> shown_interval(Interval(0.387, 0.5266), 1, 100)
+    '38.7 to 52.7'
+    """
+    if interval is None:
+        return "–"
+    low, high = (f"{bound * scale:.{digits}f}" for bound in interval)
+    return f"{low} to {high}"
+
+
+def _sentences(analysis: Analysis) -> Iterator[str]:
+    yield from (_declared(answer) for answer in analysis.answers if _is_primary(answer))
+    yield from _extremes(analysis)
+    yield from _differing(analysis)
+    for comparison in analysis.weighted:
+        yield f"{_difference(comparison)} on the share of collapsed turns."
+    yield from _clustering(analysis)
+    yield _log_rank(analysis.logrank)
+    yield from _order(analysis)
+    yield from _recovery(analysis)
+    yield from _next_time(analysis)
+
+
+def _is_primary(answer: EstimandAnswer) -> bool:
+    return answer.estimand.role == "primary"
+
+
+def _declared(answer: EstimandAnswer) -> str:
+    if answer.reason:
+        return f"Primary: {answer.summary}: no estimate, {answer.reason}."
+    parts = "; ".join(_difference(each) for each in answer.comparisons)
+    return f"Primary: {answer.summary}: {parts}."
+
+
+def _difference(comparison: Comparison) -> str:
+    if comparison.difference is None:
+        why = comparison.reasons["difference"]
+        return f"{comparison.a} against {comparison.b}: unknown ({why})"
+    between = shown_interval(comparison.ci)
+    numbers = f"{comparison.difference:+.3f} ({between}, Holm p {shown_p(comparison.p_holm)})"
+    return f"{comparison.a} against {comparison.b}: {numbers}"
+
+
+def _extremes(analysis: Analysis) -> Iterator[str]:
+    order, conditions = analysis.rank_stability.order, analysis.conditions
+    most, least = (_share(name, conditions[name]) for name in (order[0], order[-1]))
+    yield f"Most collapsed is {most}" + (f", least {least}." if len(order) > 1 else ".")
+    waits = [
+        f"{name} {conditions[name].rmst:.1f}" for name in order if conditions[name].rmst is not None
+    ]
+    if waits:
+        tau = analysis.settings.tau
+        yield f"Mean turns to the first collapse, of {tau:g}: {', '.join(waits)}."
+
+
+def _share(name: str, found: ConditionSummary) -> str:
+    between = f", {shown_interval(found.cluster_ci, 1, 100)}" if found.cluster_ci else ""
+    return f"{name} ({100 * found.mean:.1f} % of turns{between})"
+
+
+def _differing(analysis: Analysis) -> Iterator[str]:
+    known = [each for each in analysis.contrasts if each.p_holm is not None]
+    if not known:
+        return
+    alike = [each for each in known if (each.p_holm or 0) >= SIGNIFICANT]
+    yield (
+        f"{len(known) - len(alike)} of {len(known)} pairs differ in their share of collapsed turns "
+        "at 5 % after Holm's correction" + _except(alike) + "."
+    )
+
+
+def _except(alike: list[Comparison]) -> str:
+    if not alike:
+        return ""
+    return "; not " + ", ".join(f"{each.a} and {each.b}" for each in alike)
+
+
+def _clustering(analysis: Analysis) -> Iterator[str]:
+    ratios = [each.se_ratio for each in analysis.contrasts if each.se_ratio is not None]
+    if ratios and min(ratios) < 1:
+        yield (
+            "Repeats of a prompt are alike: an analysis that takes runs for independent would "
+            f"claim standard errors {min(ratios):.2f} to {max(ratios):.2f} times the true ones."
+        )
+
+
+def _log_rank(test: LogRankTest) -> str:
+    if test.chi2 is None:
+        return f"No log-rank test: {test.reasons['chi2']}."
+    return (
+        f"Log-rank over {len(test.conditions)} conditions: chi2({test.df}) = {test.chi2:.2f}; "
+        f"p {shown_p(test.permutation_p)} by permutation within prompts "
+        f"(naive p {shown_p(test.p)}, which takes every run for independent)."
+    )
+
+
+def _order(analysis: Analysis) -> Iterator[str]:
+    stability = analysis.rank_stability
+    if stability.by_seed is None or not stability.by_seed.total:
+        return
+    held, total = stability.by_seed.held, stability.by_seed.total
+    buckets = stability.by_bucket
+    more = f" and is inverted in {buckets.inverted} of {buckets.total} buckets" if buckets else ""
+    yield f"The order {' > '.join(stability.order)} holds in {held} of {total} prompts{more}."
+
+
+def _recovery(analysis: Analysis) -> Iterator[str]:
+    collapsed = sum(each.collapsed_runs for each in analysis.after_onset.values())
+    recovered = sum(each.recovered_runs for each in analysis.after_onset.values())
+    if collapsed:
+        yield f"{recovered} of {collapsed} collapsed runs came out again at least once."
+
+
+def _next_time(analysis: Analysis) -> Iterator[str]:
+    """For the closest pair, which is the hardest to tell apart."""
+    pairs = zip(analysis.contrasts, analysis.outlook, strict=True)
+    known = [
+        (abs(contrast.difference), outlook)
+        for contrast, outlook in pairs
+        if contrast.difference is not None and len(outlook.designs) > 1
+    ]
+    if not known:
+        return
+    _, hardest = min(known, key=lambda pair: pair[0])
+    best, present = hardest.designs[0], hardest.designs[-1]
+    yield (
+        f"Next time, for {hardest.a} against {hardest.b}: {best.prompts} prompts x {best.repeats} "
+        f"would find a difference of {best.detectable:.3f} at the cost at which {present.prompts} "
+        f"x {present.repeats} find {present.detectable:.3f}."
+    )

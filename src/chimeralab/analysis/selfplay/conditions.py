@@ -1,0 +1,284 @@
+"""One condition by itself: how much collapses, how often, how soon, and how sure that is."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chimeralab.analysis.selfplay.outcomes import Settings, per_run
+from chimeralab.analysis.selfplay.runs import Run, Runs
+from chimeralab.core.records import Record
+from chimeralab.stats.arrays import Floats
+from chimeralab.stats.clusters import ClusterMean, cluster_mean, mean_bootstrap, mean_bootstrap_t
+from chimeralab.stats.design import Design
+from chimeralab.stats.intervals import Interval
+from chimeralab.stats.restricted_mean import restricted_mean
+from chimeralab.stats.shares import share
+from chimeralab.stats.survival import durations, kaplan_meier, median_time, survival_band
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionSummary(Record):
+    """The runs of one condition. ``mean``, ``median`` and ``sd`` are of the share of all turns.
+
+    ``cluster_ci`` is a t interval over seed prompts, ``bootstrap_ci`` a percentile interval and
+    ``bootstrap_t_ci`` a studentised one over resampled prompts. ``se_ratio`` is the standard error
+    of an analysis that takes runs for independent, over the clustered one.
+    """
+
+    n: int
+    seeds: int
+    mean: float
+    median: float
+    sd: float | None
+    se: float | None
+    cluster_ci: Interval | None
+    bootstrap_ci: Interval | None
+    bootstrap_t_ci: Interval | None
+    icc: float | None
+    design_effect: float | None
+    se_ratio: float | None
+    at_risk_mean: float | None
+    at_risk_ci: Interval | None
+    incidence: float
+    incidence_ci: Interval | None
+    km_median: float | None
+    rmst: float | None
+    rmst_ci: Interval | None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+class SummaryPart(NamedTuple):
+    """Some numbers of a summary, and why any of them is missing."""
+
+    numbers: Mapping[str, Any]
+    reasons: Mapping[str, str]
+
+
+def summarise(runs: Runs, settings: Settings) -> ConditionSummary:
+    """Summarise runs that all belong to one condition."""
+    pieces = (
+        _shares(runs, settings),
+        _at_risk(runs, settings.level),
+        _incidence(runs, settings.level),
+        _first_collapse(runs, settings),
+    )
+    numbers = {name: value for piece in pieces for name, value in piece.numbers.items()}
+    reasons = {name: why for piece in pieces for name, why in piece.reasons.items()}
+    missing = {name: reasons[name] for name, value in numbers.items() if value is None}
+    return ConditionSummary(**numbers, reasons=missing)
+
+
+def _shares(runs: Runs, settings: Settings) -> SummaryPart:
+    rates = runs.collapsed / runs.turns
+    mean = cluster_mean(rates, runs.seed, settings.level)
+    clusters = mean.reasons.get("interval", "")
+    numbers = {
+        "n": mean.n,
+        "seeds": mean.clusters,
+        "mean": mean.mean,
+        "median": float(np.median(rates)),
+        "sd": float(rates.std(ddof=1)) if mean.n > 1 else None,
+        # Prompts that do not differ say nothing about the error, least of all that it is 0.
+        "se": mean.standard_error or None,
+        "cluster_ci": mean.interval,
+        "icc": mean.icc,
+        "design_effect": mean.design_effect,
+        "se_ratio": mean.se_ratio,
+        **_resampled(runs, rates, mean, settings),
+    }
+    reasons = {
+        **mean.reasons,
+        "sd": "one run has no spread",
+        "se": clusters,
+        "cluster_ci": clusters,
+        "bootstrap_ci": clusters,
+        "bootstrap_t_ci": clusters or "in no resample do the prompts differ",
+    }
+    return SummaryPart(numbers, reasons)
+
+
+def _resampled(
+    runs: Runs, rates: Floats, mean: ClusterMean, settings: Settings
+) -> dict[str, Interval | None]:
+    """Intervals over resampled prompts; where prompts do not differ they would claim certainty."""
+    if not mean.standard_error:
+        return {"bootstrap_ci": None, "bootstrap_t_ci": None}
+    rng = settings.stream("condition", str(runs.condition[0]))
+    size, level = settings.resamples, settings.level
+    percentile = mean_bootstrap(rates, runs.seed, rng=rng, resamples=size, level=level)
+    studentised = mean_bootstrap_t(rates, runs.seed, rng=rng, resamples=size, level=level)
+    return {"bootstrap_ci": percentile.interval, "bootstrap_t_ci": studentised.interval}
+
+
+def _at_risk(runs: Runs, level: float) -> SummaryPart:
+    values, reason = per_run(runs, "at_risk_share", tau=0)
+    if values is None:
+        names = ("at_risk_mean", "at_risk_ci")
+        return SummaryPart(dict.fromkeys(names), dict.fromkeys(names, reason or ""))
+    mean = cluster_mean(values, runs.seed, level)
+    numbers = {"at_risk_mean": mean.mean, "at_risk_ci": mean.interval}
+    return SummaryPart(numbers, {"at_risk_ci": mean.reasons.get("interval", "")})
+
+
+def _incidence(runs: Runs, level: float) -> SummaryPart:
+    hits = (runs.collapsed > 0).astype(np.float64)
+    found = share(hits, np.ones(len(hits)), Design(clusters=runs.seed), level)
+    numbers = {"incidence": found.value, "incidence_ci": found.interval}
+    return SummaryPart(
+        numbers, {"incidence_ci": "one seed prompt alone tells nothing about others"}
+    )
+
+
+def _first_collapse(runs: Runs, settings: Settings) -> SummaryPart:
+    mean = restricted_mean(runs.durations, settings.tau, runs.seed, settings.level)
+    median = median_time(kaplan_meier(runs.durations))
+    numbers = {"km_median": median, "rmst": mean.value, "rmst_ci": mean.interval}
+    reasons = {
+        "km_median": "fewer than half of the runs collapsed while they were followed",
+        "rmst": mean.reasons.get("value", ""),
+        "rmst_ci": mean.reasons.get("interval", ""),
+    }
+    return SummaryPart(numbers, reasons)
+
+
+NO_TURNS = "the table does not say which turns collapsed; analyse the study itself"
+NONE_COLLAPSED = "no run collapsed"
+
+
+@dataclass(frozen=True, slots=True)
+class AfterOnset(Record):
+    """What becomes of runs once they have collapsed.
+
+    A run recovered when a turn after its first collapse is not collapsed. ``dwell_share`` is the
+    mean share of collapsed turns from the onset on. ``dwell_median`` is the length of an episode
+    in turns; one that lasts to the end of its run is censored, not taken for finished.
+    ``relapsed_runs`` counts recovered runs that collapsed again.
+    """
+
+    runs: int
+    collapsed_runs: int
+    recovered_runs: int
+    recovered_share: float | None
+    recovered_ci: Interval | None
+    dwell_share: float | None
+    episodes: int | None
+    episodes_per_run: float | None
+    dwell_median: float | None
+    relapsed_runs: int | None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def after_onset(runs: Runs, level: float = 0.95) -> AfterOnset:
+    """Summarise what the table allows: episodes need to know which turns collapsed."""
+    happened = ~np.isnan(runs.first)
+    left = (runs.turns - runs.first + 1)[happened]
+    collapsed = runs.collapsed[happened]
+    recovered = (collapsed < left).astype(np.float64)
+    found = share(recovered, np.ones(len(recovered)), Design(clusters=runs.seed[happened]), level)
+    spans = _spans(runs.rows)
+    return AfterOnset(
+        runs=len(runs.rows),
+        collapsed_runs=int(happened.sum()),
+        recovered_runs=found.hits,
+        recovered_share=found.value,
+        recovered_ci=found.interval,
+        dwell_share=float((collapsed / left).mean()) if len(left) else None,
+        episodes=None if spans is None else len(spans.turns),
+        episodes_per_run=None if spans is None else spans.per_run,
+        dwell_median=None if spans is None else spans.median,
+        relapsed_runs=None if spans is None else sum(count > 1 for count in spans.by_run),
+        reasons=_reasons(found.value is None, found.interval is None, spans),
+    )
+
+
+class Spans(NamedTuple):
+    """The lengths of all episodes, whether each ended before its run did, and episodes by run."""
+
+    turns: Floats
+    ended: Floats
+    by_run: tuple[int, ...]
+
+    @property
+    def per_run(self) -> float | None:
+        """Episodes of a run that has any."""
+        return len(self.turns) / len(self.by_run) if self.by_run else None
+
+    @property
+    def median(self) -> float | None:
+        """The length that half of the episodes do not outlast (Kaplan-Meier)."""
+        if not len(self.turns):
+            return None
+        ends = np.where(self.ended > 0, self.turns, np.nan)
+        return median_time(kaplan_meier(durations(ends, self.turns)))
+
+
+def _spans(rows: Iterable[Run]) -> Spans | None:
+    """None when the table does not know its episodes."""
+    turns, ended, by_run = [], [], []
+    for row in rows:
+        if row.episodes is None:
+            return None
+        turns += [episode.turns for episode in row.episodes]
+        ended += [episode.end < row.total_turns for episode in row.episodes]
+        by_run.append(len(row.episodes))
+    return Spans(np.array(turns, float), np.array(ended, float), tuple(n for n in by_run if n))
+
+
+def _reasons(none_collapsed: bool, no_interval: bool, spans: Spans | None) -> dict[str, str]:
+    why = {}
+    if none_collapsed:
+        why = dict.fromkeys(("recovered_share", "recovered_ci", "dwell_share"), NONE_COLLAPSED)
+    elif no_interval:
+        why["recovered_ci"] = "collapsed runs come from one seed prompt alone"
+    if spans is None:
+        names = ("episodes", "episodes_per_run", "dwell_median", "relapsed_runs")
+        return why | dict.fromkeys(names, NO_TURNS)
+    if not spans.by_run:
+        return why | dict.fromkeys(("episodes_per_run", "dwell_median"), NONE_COLLAPSED)
+    if spans.median is None:
+        why["dwell_median"] = "fewer than half of the episodes ended before their runs did"
+    return why
+
+
+BAND_RESAMPLES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class OnsetCurve(Record):
+    """Share of runs without a collapse after each turn, from turn 0, with a pointwise interval.
+
+    ``at_risk`` counts the runs that were still followed without a collapse before that turn.
+    """
+
+    turns: tuple[float, ...]
+    survival: tuple[float, ...]
+    low: tuple[float, ...] | None
+    high: tuple[float, ...] | None
+    at_risk: tuple[int, ...]
+    censored: int
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def curve(runs: Runs, settings: Settings) -> OnsetCurve:
+    """The survival curve of one condition's runs."""
+    followed = runs.durations
+    found = kaplan_meier(followed)
+    low, high, reasons = None, None, {}
+    if len(np.unique(runs.seed)) < 2:
+        reasons = dict.fromkeys(("low", "high"), "one seed prompt alone tells nothing of others")
+    else:
+        rng = settings.stream("curve", str(runs.condition[0]))
+        size = min(settings.resamples, BAND_RESAMPLES)
+        band = survival_band(followed, runs.seed, rng=rng, resamples=size, level=settings.level)
+        low, high = ((1.0, *side.tolist()) for side in (band.low, band.high))
+    return OnsetCurve(
+        turns=(0.0, *found.times.tolist()),
+        survival=(1.0, *found.survival.tolist()),
+        low=low,
+        high=high,
+        at_risk=(len(runs.rows), *(int(count) for count in found.at_risk)),
+        censored=int((~followed.observed).sum()),
+        reasons=reasons,
+    )
