@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.analysis.trial.measures import Belief, beliefs, right_alone
+from chimeralab.analysis.trial.measures import Belief, beliefs, is_misled, right_alone
 from chimeralab.analysis.trial.sessions import Estimated
-from chimeralab.sandbox.scored import Place, Placed, Scored
+from chimeralab.sandbox.scored import PlacedTrial, Scored, SessionPlace
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.intervals import Interval, t_quantile
 
@@ -37,73 +37,72 @@ class Range(NamedTuple):
     high: float
 
 
-def recall(trials: Iterable[Placed]) -> Estimated:
+def recall(trials: Iterable[PlacedTrial]) -> Estimated:
     """Chance of recalling a fact, where nothing is forgotten with time."""
     asked = _recalls(trials)
     return _estimate(asked, lambda r, lag: np.full(len(lag), r), Range(0, 1))
 
 
-def forgetting(trials: Iterable[Placed]) -> Estimated:
+def forgetting(trials: Iterable[PlacedTrial]) -> Estimated:
     """Rate at which a fact fades with every trial, where it is never missed at once."""
     asked = _recalls(trials)
     return _estimate(asked, lambda f, lag: np.exp(-f * lag), Range(0, 5))
 
 
-def credulity(trials: Iterable[Placed], rounds: int) -> Estimated:
+def credulity(trials: Iterable[PlacedTrial], rounds: int) -> Estimated:
     """Chance that one false feedback is believed, from the beliefs held after all of them."""
     found = [
-        (place.scenario, float(each.held.response == each.held.signal), rounds, 0.0)
-        for place, each in _taught(trials)
+        (place.scenario, float(is_misled(each)), rounds, 0.0) for place, each in _taught(trials)
     ]
     return _estimate(_occasions(found), lambda c, n: 1 - (1 - c) ** n, Range(0, 1))
 
 
-def rigidity(trials: Iterable[Placed], rounds: int, strength: float) -> Estimated:
+def rigidity(trials: Iterable[PlacedTrial], rounds: int, strength: float) -> Estimated:
     """How much every false feedback takes from the chance that certain evidence is believed."""
     found = [
-        (place.scenario, float(bool(each.tested[0].correct)), rounds, 0.0)
+        (place.scenario, float(bool(each.tested[0].answered.correct)), rounds, 0.0)
         for place, each in _taught(trials)
-        if each.held.response == each.held.signal
+        if is_misled(each)
     ]
     weight = 2 * strength - 1
     return _estimate(_occasions(found), lambda r, n: (1 - r) ** n * weight, Range(0, 1))
 
 
-def conformity(trials: Iterable[Placed], size: int) -> Estimated:
+def conformity(trials: Iterable[PlacedTrial], size: int) -> Estimated:
     """Pull of every single voice of a wrong majority, on questions answered right alone."""
     found = [
-        (place.scenario, float(row.response == row.signal), size, 0.0)
+        (place.scenario, float(row.answered.response == row.pressed.signal), size, 0.0)
         for place, row in trials
         if any(right_alone([row]))
     ]
     return _estimate(_occasions(found), lambda c, n: 1 - np.exp(-c * n), Range(0, 10))
 
 
-def overconfidence(trials: Iterable[Placed]) -> Estimated:
+def overconfidence(trials: Iterable[PlacedTrial]) -> Estimated:
     """How far stated confidence lies above accuracy."""
     found = [
-        (place.scenario, row.confidence - row.correct, 0.0, 0.0)
+        (place.scenario, row.confided.confidence - row.answered.correct, 0.0, 0.0)
         for place, row in trials
-        if row.confidence is not None and row.correct is not None
+        if row.confided.confidence is not None and row.answered.correct is not None
     ]
     return _estimate(_occasions(found), lambda b, none: np.full(len(none), b), Range(-1, 1))
 
 
-def _recalls(trials: Iterable[Placed]) -> Occasions:
+def _recalls(trials: Iterable[PlacedTrial]) -> Occasions:
     found = [
         (
             place.scenario,
-            float(row.recall_correct),
-            float(row.recall_lag or 0),
-            1 / row.recall_options,
+            float(row.recalled.correct),
+            float(row.recalled.lag or 0),
+            1 / row.recalled.options,
         )
         for place, row in trials
-        if row.recall_correct is not None and row.recall_options
+        if row.recalled and row.recalled.correct is not None and row.recalled.options
     ]
     return _occasions(found)
 
 
-def _taught(trials: Iterable[Placed]) -> list[tuple[Place, Belief]]:
+def _taught(trials: Iterable[PlacedTrial]) -> list[tuple[SessionPlace, Belief]]:
     sessions: dict[str, list[Scored]] = {}
     places = {}
     for place, row in trials:

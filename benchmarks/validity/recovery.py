@@ -26,7 +26,7 @@ from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.sandbox.play import play
 from chimeralab.sandbox.probes import Probe
 from chimeralab.sandbox.scenarios import Ledger
-from chimeralab.sandbox.scored import Place, Placed, trials_of
+from chimeralab.sandbox.scored import PlacedTrial, SessionPlace, trials_of
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
 
@@ -56,7 +56,7 @@ class Case(NamedTuple):
 
     truth: float
     exposure: Exposure
-    estimate: Callable[[list[Placed]], Estimated]
+    estimate: Callable[[list[PlacedTrial]], Estimated]
 
 
 QUIET = Layout(beliefs=0, consensus=0, recall_every=1)
@@ -227,14 +227,14 @@ def _courses(layout: Layout) -> tuple[Course, ...]:
     return tuple(layout.lay_out(scenario, MOST_ROUNDS, 0) for scenario in made)
 
 
-def _trials(exposure: Exposure, number: int, name: str = "arm") -> list[Placed]:
+def _trials(exposure: Exposure, number: int, name: str = "arm") -> list[PlacedTrial]:
     """One session of every scenario; the number decides all chances of the subject."""
     answer = PhantomSubject(replace(exposure.subject, seed=number)).answer
     found = []
     for course in _courses(exposure.layout):
-        place = Place(f"{name}/{course.id}/{number}", name, course.id, number)
+        place = SessionPlace(f"{name}/{course.id}/{number}", name, course.id, number)
         script = Script(course, exposure.arm, number, exposure.probes)
-        found += [Placed(place, row) for row in play(script, answer, place.session)]
+        found += [PlacedTrial(place, row) for row in play(script, answer, place.session)]
     return found
 
 

@@ -91,8 +91,10 @@ def test_without_its_probes_a_session_says_the_same(tmp_path):
     bare = make_trial(tmp_path / "bare", design=f"{ALL}\nprobes = []")
     for study in (probed, bare):
         run_study(study)
-    assert [r.response for _, r in rows(probed)] == [r.response for _, r in rows(bare)]
-    assert all(r.confidence is None for _, r in rows(bare))
+    assert [r.answered.response for _, r in rows(probed)] == [
+        r.answered.response for _, r in rows(bare)
+    ]
+    assert all(r.confided.confidence is None for _, r in rows(bare))
 
 
 def test_the_forecast_is_what_a_trial_asks_at_the_most(tmp_path):
@@ -112,10 +114,10 @@ def test_the_forecast_counts_every_question_about_a_false_signal(tmp_path):
     with study.archive() as archive:
         assert archive.value("SELECT count(*) FROM attempts") == forecast(study.plan).calls
         asked = archive.value("SELECT count(*) FROM probes WHERE probe = 'noticed'")
-    told = [row for _, row in rows(study) if row.noticed is not None]
+    told = [row for _, row in rows(study) if row.confided.noticed is not None]
     # One belief and one first majority a scenario, in two arms each.
     assert asked == len(told) == 3 * 2 * 2
-    assert all(row.noticed for row in told)
+    assert all(row.confided.noticed for row in told)
 
 
 def test_hooks_hear_every_point_and_live_rows_are_the_stored_ones(tmp_path):
@@ -197,5 +199,5 @@ def test_the_embedded_model_goes_through_a_trial(tmp_path):
     assert run_study(study).complete
     found = rows(study)
     assert len(found) == 2 * study.plan.conversation.turns
-    assert any(row.disturbed for _, row in found)
+    assert any(row.pressed.disturbed for _, row in found)
     assert analyse_trial(study).subjects[0].checks

@@ -9,13 +9,16 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from chimeralab.sandbox.scored import COLUMNS
 from chimeralab.sandbox.trials import TrialLog
 from chimeralab.study import Study, run_study
 from chimeralab.study.database import StoreError
 from chimeralab.study.export import TABLES, TRIAL_TABLES, export_study
-from chimeralab.study.trial_rows import FLAGS, stored_trials
+from chimeralab.study.trial_rows import stored_trials
 from chimeralab.study.verify import verify_study
 from tests.small_trial import make_trial, rows
+
+FLAGS = [name for name, column in COLUMNS.items() if column.kind is bool]
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def done(tmp_path) -> Study:
 
 
 def flags(study: Study) -> list[list[bool | None]]:
-    return [[getattr(row, name) for name in FLAGS] for _, row in stored_trials(study)]
+    return [[row.cells()[name] for name in FLAGS] for _, row in stored_trials(study)]
 
 
 def test_a_trial_in_parquet_keeps_yes_and_no(done, tmp_path, chimera):
@@ -51,7 +54,9 @@ def test_a_trial_in_csv_says_true_and_false_as_a_trial_log_does(done, tmp_path, 
     assert read == [[words[flag] for flag in row] for row in flags(done)]
     path.write_text(path.read_text().replace("trajectory", "session", 1))
     log = [(t.correct, t.novel, t.bias) for _, t in TrialLog(path).read()]
-    assert log == [(row.correct, row.novel, row.bias) for _, row in stored_trials(done)]
+    assert log == [
+        (row.answered.correct, row.posed.novel, row.pressed.bias) for _, row in stored_trials(done)
+    ]
 
 
 AT = "WHERE trajectory = 'amnesia/ledger-1/1'"
@@ -156,7 +161,7 @@ def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(tmp_path
         rows(study)
     assert run_study(Study(study.path)).complete
     assert rows(study)
-    assert all(row.noticed is None for _, row in rows(study))
+    assert all(row.confided.noticed is None for _, row in rows(study))
 
 
 def test_a_trial_can_be_replayed_and_exported(tmp_path):

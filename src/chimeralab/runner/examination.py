@@ -11,9 +11,9 @@ from chimeralab.runner.talk import Said, Talk
 from chimeralab.sandbox.hooks import Observed
 from chimeralab.sandbox.observing import observations
 from chimeralab.sandbox.probes import Probe
-from chimeralab.sandbox.scored import Place, score
+from chimeralab.sandbox.scored import SessionPlace
 from chimeralab.sandbox.scoring import Scorer
-from chimeralab.sandbox.script import Script
+from chimeralab.sandbox.script import Script, score
 
 
 class Examination:
@@ -75,5 +75,5 @@ class Examination:
         journal.add_trial(talk.id, row)
         for point, detail in observations(row):
             self._room.publish(Observed(point, talk.id, turn, detail))
-        place = Place(talk.id, talk.condition, talk.prompt.id, talk.repeat, script.arm.dose)
+        place = SessionPlace(talk.id, talk.condition, talk.prompt.id, talk.repeat, script.arm.dose)
         self._room.publish(TrialScored(place, row))

@@ -9,7 +9,7 @@ from chimeralab.models.seam import Reply, Request
 from chimeralab.runner.talk import Said, Talk
 from chimeralab.sandbox.hooks import Observed
 from chimeralab.sandbox.scene import Scene
-from chimeralab.sandbox.scored import Place, Scored
+from chimeralab.sandbox.scored import Scored, SessionPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class TalkEnded(NamedTuple):
 class TrialScored(NamedTuple):
     """A trial is over, its probes are answered, and its row is safe on disk."""
 
-    place: Place
+    place: SessionPlace
     row: Scored
 
 

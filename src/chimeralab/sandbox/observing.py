@@ -18,22 +18,22 @@ class Observation(NamedTuple):
 
 def observations(row: Scored) -> Iterator[Observation]:
     """Everything that can be observed at one trial."""
-    yield Observation("memory_recall_validated", _told(row, "item", "response", "truth", "correct"))
-    if row.recall_truth is not None:
+    cells = row.cells()
+
+    def seen(point: Point, *names: str) -> Observation:
+        return Observation(point, {name: cells[name] for name in names})
+
+    yield seen("memory_recall_validated", "item", "response", "truth", "correct")
+    if row.recalled:
         names = ("recall_response", "recall_truth", "recall_correct", "recall_lag", "intrusion")
-        yield Observation("memory_recall_validated", _told(row, *names))
-    if row.kind in RELATIONAL:
-        yield Observation("relation_checked", _told(row, "item", "kind", "claim", "correct"))
-    if row.novel:
-        yield Observation("novel_task_flagged", _told(row, "item", "kind", "correct"))
-    if row.confidence is not None:
-        yield Observation("confidence_captured", _told(row, "confidence", "correct"))
-    if row.pair is not None:
-        yield Observation("pair_generated", _told(row, "pair", "frame", "alone", "response"))
-    if row.bias:
-        names = ("signal", "response", "consensus", "phase", "noticed")
-        yield Observation("bias_injected", _told(row, *names))
-
-
-def _told(row: Scored, *names: str) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in names}
+        yield seen("memory_recall_validated", *names)
+    if row.posed.kind in RELATIONAL:
+        yield seen("relation_checked", "item", "kind", "claim", "correct")
+    if row.posed.novel:
+        yield seen("novel_task_flagged", "item", "kind", "correct")
+    if row.confided.confidence is not None:
+        yield seen("confidence_captured", "confidence", "correct")
+    if row.posed.pair is not None:
+        yield seen("pair_generated", "pair", "frame", "alone", "response")
+    if row.pressed.bias:
+        yield seen("bias_injected", "signal", "response", "consensus", "phase", "noticed")

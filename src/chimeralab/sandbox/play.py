@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from chimeralab.models.seam import Request
-from chimeralab.sandbox.scored import Scored, score
+from chimeralab.sandbox.scored import Scored
 from chimeralab.sandbox.scoring import Scorer
-from chimeralab.sandbox.script import Script
+from chimeralab.sandbox.script import Script, score
 
 Answering = Callable[[Request], str]
 

@@ -1,71 +1,232 @@
-"""From replies to one row: what was answered, whether it was right, and what was asked aside."""
+"""One trial of a session as it was measured, as a few records and as one row of columns."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from chimeralab.core.records import Record
-from chimeralab.sandbox.course import Course, Step
-from chimeralab.sandbox.probes import read_choice, read_share
-from chimeralab.sandbox.scenarios.items import Question
-from chimeralab.sandbox.scene import Scene
-from chimeralab.sandbox.scoring import Scorer
-from chimeralab.sandbox.script import Script
-from chimeralab.sandbox.stressors import Conformity
-from chimeralab.sandbox.trials import Trial
+from chimeralab.sandbox.trials import Frame, Trial
 
 
 @dataclass(frozen=True, slots=True)
-class Scored(Record):
-    """One trial of a session, with everything that was measured at it.
+class Statement(Record):
+    """What an answer says of one fact."""
 
-    `signal` is the answer that a stressor would push here, `bias` whether one did. `alone` is the
-    option chosen before the others were heard, `belief` the stated chance of the lure, `noticed`
-    whether the subject can say which answer a false signal gave. `recall_*` belong to the question
-    about an earlier fact, told `recall_lag` trials before; an `intrusion` answers it with what was
-    told of another. `states` is what an answer says of one fact, as person|relation|value, and
-    `claim` the two people of a question about who reports to whom. `lag` is how long ago the oldest
-    fact was told that the answer needs. `asked` replies were wanted and `unread` could not be read.
-    """
+    subject: str
+    relation: str
+    value: str
 
-    trial: int
+    @property
+    def topic(self) -> tuple[str, str]:
+        """What it is about, whatever it says."""
+        return self.subject, self.relation
+
+
+@dataclass(frozen=True, slots=True)
+class Posed(Record):
+    """What was asked. `lag` is how long ago the oldest fact was told that the answer needs, and
+    `claim` names the two people of a question about who reports to whom."""
+
     item: str
     kind: str
+    options: int
+    truth: str
+    weight: float | None
+    novel: bool | None
+    pair: str | None
+    frame: Frame | None
+    phase: str | None
+    round: int
+    consensus: str | None
+    needs: tuple[str, ...]
+    lag: int | None
+    claim: tuple[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pressed(Record):
+    """What was done to the subject. `signal` is the answer that a stressor would push here, `bias`
+    whether one did; `disturbed` says that part of the past was gone or altered."""
+
+    signal: str | None
+    bias: bool
+    disturbed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Record):
+    """What was answered; None stands for a reply that can't be read."""
+
+    response: str | None
+    correct: bool | None
+    states: Statement | None
+
+
+@dataclass(frozen=True, slots=True)
+class Confided(Record):
+    """What was said in forks. `alone` is the option chosen before the others were heard, `belief`
+    the stated chance of the lure, `noticed` whether the subject can say which answer a false signal
+    gave."""
+
+    alone: str | None
+    confidence: float | None
+    belief: float | None
+    noticed: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled(Record):
+    """The answer to a question about an earlier fact, told `lag` trials before; an `intrusion`
+    answers it with what was told of another."""
+
+    lag: int | None
     options: int
     response: str | None
     truth: str
     correct: bool | None
-    confidence: float | None
-    weight: float | None
-    novel: bool | None
-    bias: bool
-    signal: str | None
-    pair: str | None
-    frame: str | None
-    phase: str | None
-    round: int
-    consensus: str | None
-    needs: str
-    lag: int | None
-    disturbed: bool
-    alone: str | None
-    belief: float | None
-    noticed: bool | None
-    recall_lag: int | None
-    recall_options: int | None
-    recall_response: str | None
-    recall_truth: str | None
-    recall_correct: bool | None
     intrusion: bool | None
-    states: str | None
-    recall_states: str | None
-    claim: str | None
-    asked: int
-    unread: int
+    states: Statement | None
 
 
 @dataclass(frozen=True, slots=True)
-class Place(Record):
+class Scored(Record):
+    """One trial with everything that was measured at it.
+
+    `recalled` is None where no earlier fact was asked for. `asked` replies were wanted and `unread`
+    of them could not be read.
+    """
+
+    trial: int
+    posed: Posed
+    pressed: Pressed
+    answered: Answered
+    confided: Confided
+    recalled: Recalled | None
+    asked: int
+    unread: int
+
+    def cells(self) -> dict[str, Any]:
+        """The row as it is stored and exported, by column."""
+        cells = {}
+        for name, column in COLUMNS.items():
+            part = getattr(self, column.part) if column.part else self
+            value = None if part is None else getattr(part, column.field)
+            cells[name] = value if value is None or not column.text else column.text.write(value)
+        return cells
+
+    @classmethod
+    def from_cells(cls, cells: Mapping[str, Any]) -> "Scored":
+        """The row behind its columns; SQLite keeps yes and no as 1 and 0."""
+        found: dict[str, dict[str, Any]] = {part: {} for part in ("", *_PARTS)}
+        for name, column in COLUMNS.items():
+            cell = cells[name]
+            if cell is not None and (column.text or column.kind is bool):
+                cell = column.text.read(cell) if column.text else bool(cell)
+            found[column.part][column.field] = cell
+        parts = {name: record(**found[name]) for name, record in _PARTS.items()}
+        if parts["recalled"].truth is None:
+            parts["recalled"] = None
+        return cls(**found[""], **parts)
+
+
+_PARTS: dict[str, Any] = {
+    "posed": Posed,
+    "pressed": Pressed,
+    "answered": Answered,
+    "confided": Confided,
+    "recalled": Recalled,
+}
+
+
+class TextForm(NamedTuple):
+    """How a value that is more than a text stands in a cell."""
+
+    write: Callable[[Any], str]
+    read: Callable[[str], Any]
+
+
+class Column(NamedTuple):
+    """Where the cells of a column come from, and what they hold."""
+
+    part: str
+    field: str
+    kind: type = str
+    text: TextForm | None = None
+
+
+def _joined(parts: Sequence[str], mark: str) -> str:
+    """Several texts as one; as a JSON list where a mark between them would be ambiguous.
+
+    >>> _joined(("Ada", "owns", "a bell"), "|"), _joined(("Ada", "owns|keeps", "a bell"), "|")
+    ('Ada|owns|a bell', '["Ada", "owns|keeps", "a bell"]')
+    """
+    text = mark.join(parts)
+    unclear = text.startswith("[") or any(mark in part for part in parts)
+    return json.dumps(list(parts), ensure_ascii=False) if unclear else text
+
+
+def _split(text: str, mark: str, parts: int = 0) -> tuple[str, ...]:
+    """The texts behind a cell, at most so many `parts`."""
+    if text.startswith("["):
+        try:
+            listed = json.loads(text)
+        except ValueError:
+            listed = ()
+        if listed and all(isinstance(part, str) for part in listed):
+            return tuple(listed)
+    return tuple(text.split(mark, parts - 1)) if text else ()
+
+
+_NEEDS = TextForm(partial(_joined, mark=" "), partial(_split, mark=" "))
+_CLAIM = TextForm(partial(_joined, mark="|"), partial(_split, mark="|", parts=2))
+_STATEMENT = TextForm(
+    lambda said: _joined((said.subject, said.relation, said.value), "|"),
+    lambda text: Statement(*_split(text, "|", 3)),
+)
+
+# The columns of the table `trials`, in the order in which they are exported.
+COLUMNS: dict[str, Column] = {
+    "trial": Column("", "trial", int),
+    "item": Column("posed", "item"),
+    "kind": Column("posed", "kind"),
+    "options": Column("posed", "options", int),
+    "response": Column("answered", "response"),
+    "truth": Column("posed", "truth"),
+    "correct": Column("answered", "correct", bool),
+    "confidence": Column("confided", "confidence", float),
+    "weight": Column("posed", "weight", float),
+    "novel": Column("posed", "novel", bool),
+    "bias": Column("pressed", "bias", bool),
+    "signal": Column("pressed", "signal"),
+    "pair": Column("posed", "pair"),
+    "frame": Column("posed", "frame"),
+    "phase": Column("posed", "phase"),
+    "round": Column("posed", "round", int),
+    "consensus": Column("posed", "consensus"),
+    "needs": Column("posed", "needs", text=_NEEDS),
+    "lag": Column("posed", "lag", int),
+    "disturbed": Column("pressed", "disturbed", bool),
+    "alone": Column("confided", "alone"),
+    "belief": Column("confided", "belief", float),
+    "noticed": Column("confided", "noticed", bool),
+    "recall_lag": Column("recalled", "lag", int),
+    "recall_options": Column("recalled", "options", int),
+    "recall_response": Column("recalled", "response"),
+    "recall_truth": Column("recalled", "truth"),
+    "recall_correct": Column("recalled", "correct", bool),
+    "intrusion": Column("recalled", "intrusion", bool),
+    "states": Column("answered", "states", text=_STATEMENT),
+    "recall_states": Column("recalled", "states", text=_STATEMENT),
+    "claim": Column("posed", "claim", text=_CLAIM),
+    "asked": Column("", "asked", int),
+    "unread": Column("", "unread", int),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlace(Record):
     """Where a scored trial belongs."""
 
     session: str
@@ -75,152 +236,14 @@ class Place(Record):
     dose: float | None = None
 
 
-class Placed(NamedTuple):
+class PlacedTrial(NamedTuple):
     """A scored trial and where it belongs."""
 
-    place: Place
+    place: SessionPlace
     row: Scored
 
 
-class _Reader:
-    """Reads replies, and counts those that it can't read."""
-
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer = scorer
-        self.asked = self.unread = 0
-
-    def choice(self, text: str | None, question: Question) -> str | None:
-        if text is None:
-            return None
-        free = text.strip() or None
-        found = read_choice(text, question.options) if question.options else free
-        self._count(found)
-        return found
-
-    def share(self, text: str | None) -> float | None:
-        if text is None:
-            return None
-        found = read_share(text)
-        self._count(found)
-        return found
-
-    def right(self, response: str | None, question: Question) -> bool | None:
-        if response is None:
-            return None
-        if question.options:
-            return response == str(question.truth)
-        return self._scorer.score(response, question.truth).same
-
-    def _count(self, found: object) -> None:
-        self.asked += 1
-        self.unread += found is None
-
-
-def score(
-    script: Script, turn: int, answers: Sequence[str], probed: Mapping[str, str], scorer: Scorer
-) -> Scored:
-    """The row of a turn, from its answer and the replies to its probes."""
-    step, read = script.course.step(turn), _Reader(scorer)
-    question = step.question
-    scene = script.scene(turn, answers, probed.get("alone"))
-    response = read.choice(answers[turn - 1], question)
-    bias = bool(question.bias) or is_pushed(script, turn, scene)
-    together = step.consensus is not None
-    return Scored(
-        trial=turn,
-        item=question.id,
-        kind=question.kind,
-        options=len(question.options),
-        response=response,
-        truth=step.truth,
-        correct=read.right(response, question),
-        confidence=read.share(probed.get("confidence")),
-        weight=question.weight,
-        novel=question.novel,
-        bias=bias,
-        signal=step.lure if bias or step.consensus or step.phase else None,
-        pair=f"with-others-{question.id}" if together else question.pair,
-        frame="biased" if together else question.frame,
-        phase=step.phase,
-        round=step.round,
-        consensus=step.consensus,
-        needs=" ".join(question.needs),
-        lag=_lag(script.course, question, turn),
-        disturbed=any(each.action != "said" for each in scene.injections),
-        alone=read.choice(probed.get("alone"), question),
-        belief=read.share(probed.get("belief")),
-        noticed=_noticed(read.choice(probed.get("noticed"), question), step),
-        **_recalled(script.course, step, turn, probed.get("recall"), read),
-        states=_stated(script.course, question, turn, response),
-        claim="|".join(question.claim) if question.claim else None,
-        asked=read.asked,
-        unread=read.unread,
-    )
-
-
-def is_pushed(script: Script, turn: int, scene: Scene) -> bool:
-    """Whether a false signal about this very question has been given, now or before."""
-    step = script.course.step(turn)
-    if step.consensus and any(each.stressor == "conformity" for each in scene.injections):
-        others: Conformity = script.arm.stressors["conformity"]
-        return others.errs(step.consensus)
-    taught = script.arm.stressors.get("infallibility")
-    if taught is None or script.arm.sham or step.phase is None:
-        return False
-    first = script.course.rounds - taught.rounds + 1
-    return bool(taught.rounds) and (step.phase != "taught" or step.round > first)
-
-
-def _noticed(named: str | None, step: Step) -> bool | None:
-    return None if named is None else named == step.lure
-
-
-def _lag(course: Course, question: Question, turn: int) -> int | None:
-    told = {
-        fact.id: number
-        for number, step in enumerate(course.steps[:turn], start=1)
-        for fact in step.told
-    }
-    lags = [turn - told[name] for name in question.needs if name in told]
-    return max(lags, default=None)
-
-
-def _recalled(
-    course: Course, step: Step, turn: int, reply: str | None, read: _Reader
-) -> dict[str, Any]:
-    question = step.recall if reply is not None else None
-    if question is None:
-        names = ("lag", "options", "response", "truth", "correct", "states")
-        return {**{f"recall_{name}": None for name in names}, "intrusion": None}
-    response = read.choice(reply, question)
-    right = read.right(response, question)
-    return {
-        "recall_lag": _lag(course, question, turn),
-        "recall_options": len(question.options),
-        "recall_response": response,
-        "recall_truth": str(question.truth),
-        "recall_correct": right,
-        "recall_states": _stated(course, question, turn, response),
-        "intrusion": None if right is None else _is_of_another(course, question, turn, response),
-    }
-
-
-def _is_of_another(course: Course, question: Question, turn: int, response: str | None) -> bool:
-    """Whether an answer is what was told of another fact; one that was never told is a guess."""
-    others = [fact for fact in course.told_before(turn + 1) if fact.id not in question.needs]
-    return response != str(question.truth) and any(fact.value == response for fact in others)
-
-
-def _stated(course: Course, question: Question, turn: int, response: str | None) -> str | None:
-    """What an answer says of the one fact that it is about; None where it is about none or more."""
-    facts = [fact for fact in course.told_before(turn + 1) if fact.id in question.needs]
-    about_one = len(facts) == 1 and question.truth == facts[0].value
-    if response is None or not about_one:
-        return None
-    return f"{facts[0].subject}|{facts[0].relation}|{response}"
-
-
-def trials_of(rows: Sequence[Scored], place: Place) -> Iterator[Trial]:
+def trials_of(rows: Sequence[Scored], place: SessionPlace) -> Iterator[Trial]:
     """The rows as the metrics read them: where others were heard, the answer alone comes first."""
     common: dict[str, Any] = {
         "session": place.session,
@@ -230,12 +253,20 @@ def trials_of(rows: Sequence[Scored], place: Place) -> Iterator[Trial]:
         "dose": place.dose,
     }
     for row in rows:
-        about = {name: getattr(row, name) for name in ("truth", "pair")}
-        if row.alone is not None:
-            yield Trial(
-                **common, **about, trial=row.trial - 0.5, response=row.alone, frame="neutral"
-            )
-        kept = ("correct", "confidence", "weight", "novel", "bias", "response", "frame", "signal")
+        about: dict[str, Any] = {"truth": row.posed.truth, "pair": row.posed.pair}
+        alone = row.confided.alone
+        if alone is not None:
+            yield Trial(**common, **about, trial=row.trial - 0.5, response=alone, frame="neutral")
         yield Trial(
-            **common, **about, trial=row.trial, **{name: getattr(row, name) for name in kept}
+            **common,
+            **about,
+            trial=row.trial,
+            response=row.answered.response,
+            correct=row.answered.correct,
+            confidence=row.confided.confidence,
+            weight=row.posed.weight,
+            novel=row.posed.novel,
+            bias=row.pressed.bias,
+            frame=row.posed.frame,
+            signal=row.pressed.signal,
         )

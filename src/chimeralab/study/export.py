@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
 from chimeralab.core.tables import Columns, open_table
 from chimeralab.readers.plain import dumps
-from chimeralab.sandbox.scored import Scored
+from chimeralab.sandbox.scored import COLUMNS as SCORED
 from chimeralab.study.archive import Archive, Row
 from chimeralab.study.folder import Study
 
@@ -21,10 +21,7 @@ _TALK: Columns = {
     "bucket": str,
     "repeat": int,
 }
-TRIAL_COLUMNS: Columns = {
-    name: next(kind for kind in (bool, int, float, str) if kind in (hint, *get_args(hint)))
-    for name, hint in get_type_hints(Scored).items()
-}
+TRIAL_COLUMNS: Columns = {name: column.kind for name, column in SCORED.items()}
 TABLES: dict[str, Columns] = {
     "trajectories": {
         **_TALK,

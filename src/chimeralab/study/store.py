@@ -187,7 +187,7 @@ class Store:
         return self._row(query, talk, trial) is not None
 
     def add_trial(self, talk: str, row: Scored) -> None:
-        cells = {"trajectory": talk, **row.as_dict()}
+        cells = {"trajectory": talk, **row.cells()}
         names, places = ", ".join(cells), ", ".join("?" * len(cells))
         with transaction(self._db, self.path) as db:
             query = f"INSERT INTO trials ({names}) VALUES ({places})"  # noqa: S608

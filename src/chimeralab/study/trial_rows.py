@@ -1,20 +1,16 @@
 """The trials that a study has stored, as they were scored and as the metrics read them."""
 
 from collections.abc import Iterator
-from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
 
 from chimeralab.analysis.trial.analysis import SessionsLeftOut
 from chimeralab.core.errors import InputError
-from chimeralab.sandbox.scored import Place, Placed, Scored, trials_of
+from chimeralab.sandbox.scored import PlacedTrial, Scored, SessionPlace, trials_of
 from chimeralab.sandbox.trials import Numbered
-from chimeralab.study.archive import Row
 from chimeralab.study.folder import Study
 from chimeralab.study.trial_plan import TrialPlan
 
-COLUMNS = tuple(field.name for field in fields(Scored))
-FLAGS = ("correct", "novel", "bias", "disturbed", "noticed", "recall_correct", "intrusion")
 _ROWS = """
     SELECT c.condition, c.prompt, c.repeat, c.outcome, t.* FROM trials t
     JOIN trajectories c ON c.id = t.trajectory ORDER BY c.position, t.trial
@@ -29,7 +25,7 @@ def trial_plan(study: Study) -> TrialPlan:
     return plan
 
 
-def stored_trials(study: Study, *, whole: bool = False) -> Iterator[Placed]:
+def stored_trials(study: Study, *, whole: bool = False) -> Iterator[PlacedTrial]:
     """Every scored trial in the order of the plan; of `whole` sessions only, if asked for."""
     arms = trial_plan(study).arms
     with study.archive() as archive:
@@ -38,7 +34,7 @@ def stored_trials(study: Study, *, whole: bool = False) -> Iterator[Placed]:
                 continue
             dose = arms[row["condition"]].dose
             where = (row["trajectory"], row["condition"], row["prompt"], row["repeat"], dose)
-            yield Placed(Place(*where), scored_of(row))
+            yield PlacedTrial(SessionPlace(*where), Scored.from_cells(row))
 
 
 def left_out(study: Study) -> tuple[SessionsLeftOut, ...]:
@@ -57,12 +53,6 @@ _CUT = """
 """
 
 
-def scored_of(row: Row) -> Scored:
-    """A row of the store; SQLite keeps yes and no as 1 and 0."""
-    cells = {name: row[name] for name in COLUMNS}
-    return Scored(**cells | {name: _flag(cells[name]) for name in FLAGS})
-
-
 class StudyTrials:
     """The trials of a study in the place of a trial log."""
 
@@ -79,7 +69,3 @@ class StudyTrials:
             for trial in trials_of([each.row for each in session], place):
                 line += 1
                 yield Numbered(line, trial)
-
-
-def _flag(value: int | None) -> bool | None:
-    return None if value is None else bool(value)

@@ -5,14 +5,13 @@ from typing import NamedTuple
 
 from chimeralab.runner.journal import events_of
 from chimeralab.sandbox.scene import Scene
-from chimeralab.sandbox.scored import score
+from chimeralab.sandbox.scored import Scored
 from chimeralab.sandbox.scoring import Scorer
-from chimeralab.sandbox.script import Script
+from chimeralab.sandbox.script import Script, score
 from chimeralab.study.archive import Archive, Row
 from chimeralab.study.chain import aside
 from chimeralab.study.folder import Study
 from chimeralab.study.store import written
-from chimeralab.study.trial_rows import scored_of
 
 
 class Misscored(NamedTuple):
@@ -34,7 +33,7 @@ def _session(session: str, script: Script, archive: Archive) -> Iterator[Misscor
     yield from _changed_replies(session, turns, archive)
     answers = [turn["text"] for turn in turns]
     query = "SELECT * FROM trials WHERE trajectory = ? ORDER BY trial"
-    stored = {row["trial"]: scored_of(row) for row in archive.rows(query, session)}
+    stored = {row["trial"]: Scored.from_cells(row) for row in archive.rows(query, session)}
     ended = archive.value("SELECT outcome FROM trajectories WHERE id = ?", session) == "completed"
     if ended and len(stored) != len(answers):
         yield Misscored(session, f"has {len(answers)} answers and {len(stored)} trials")

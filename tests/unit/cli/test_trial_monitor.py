@@ -14,7 +14,7 @@ from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.sandbox.play import play
 from chimeralab.sandbox.probes import PROBES
 from chimeralab.sandbox.scenarios import Ledger
-from chimeralab.sandbox.scored import Place, trials_of
+from chimeralab.sandbox.scored import SessionPlace, trials_of
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Conformity
 
@@ -27,7 +27,7 @@ def test_live_metrics_by_arm_are_those_of_the_whole_log():
     for seed in (1, 2):
         course = Layout().lay_out(Ledger().make(seed), 1, seed=0)
         for name, arm in ARMS.items():
-            place = Place(f"{name}/{course.id}", name, course.id, 1)
+            place = SessionPlace(f"{name}/{course.id}", name, course.id, 1)
             rows = play(Script(course, arm, 3, PROBES), answer, place.session)
             logs[name] += trials_of(rows, place)
             for row in rows:
@@ -45,7 +45,7 @@ def test_live_metrics_by_arm_are_those_of_the_whole_log():
 def scored(arm):
     """News of one session under an arm."""
     course = Layout().lay_out(Ledger().make(1), 1, seed=0)
-    place = Place(f"{arm}/{course.id}", arm, course.id, 1)
+    place = SessionPlace(f"{arm}/{course.id}", arm, course.id, 1)
     answer = PhantomSubject(PhantomSubjectSettings()).answer
     rows = play(Script(course, ARMS["control"], 3, PROBES), answer, place.session)
     return [TrialScored(place, row) for row in rows]

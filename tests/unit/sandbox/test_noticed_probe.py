@@ -98,20 +98,20 @@ def test_a_steady_phantom_notices_what_it_does_not_believe():
     one = script(infallibility=Infallibility(), conformity=Conformity())
     rows = played(one, PhantomSubject(STEADY).answer)
     assert len(rows) == 3
-    assert all(row.noticed and row.correct for row in rows)
+    assert all(row.confided.noticed and row.answered.correct for row in rows)
 
 
 def test_a_phantom_reads_feedback_on_a_question_of_several_lines():
     course = Layout(consensus=0).lay_out(GENERATORS["consensus"]().make(1), 2, seed=1)
     assert any("\n" in step.question.prompt for step in course.steps if step.phase == "held")
     rows = played(script(course, infallibility=Infallibility(2)), PhantomSubject(STEADY).answer)
-    assert [row.noticed for row in rows] == [True, True]
+    assert [row.confided.noticed for row in rows] == [True, True]
 
 
 def test_whoever_names_another_answer_has_not_noticed():
     one = script(infallibility=Infallibility())
     rows = played(one, lambda request: request.key["truth"])
-    assert [row.noticed for row in rows] == [False, False]
+    assert [row.confided.noticed for row in rows] == [False, False]
 
 
 def test_a_reply_that_cannot_be_read_is_counted_and_notices_nothing():
@@ -120,7 +120,7 @@ def test_a_reply_that_cannot_be_read_is_counted_and_notices_nothing():
     def mumbling(request):
         return "hm" if request.probe == "noticed" else PhantomSubject(STEADY).answer(request)
 
-    assert [(row.noticed, row.unread) for row in played(one, mumbling)] == [(None, 1)] * 2
+    assert [(row.confided.noticed, row.unread) for row in played(one, mumbling)] == [(None, 1)] * 2
 
 
 def test_a_phantom_names_what_it_was_told_and_guesses_where_it_was_told_nothing():

@@ -33,7 +33,7 @@ from chimeralab.analysis.trial.sessions import (
 from chimeralab.core.records import Record
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
-from chimeralab.sandbox.scored import Placed, trials_of
+from chimeralab.sandbox.scored import PlacedTrial, trials_of
 from chimeralab.sandbox.script import Arm
 
 NAMES = (*METRIC_NAMES, *MEASURES)
@@ -132,7 +132,7 @@ class TrialDesign(NamedTuple):
 
 
 def analyse_trial(
-    trials: Iterable[Placed], design: TrialDesign, source: str, resampling: Draws | None = None
+    trials: Iterable[PlacedTrial], design: TrialDesign, source: str, resampling: Draws | None = None
 ) -> TrialAnalysis:
     """Analyse the trials of whole sessions, in the order of their sessions."""
     sessions = sessions_of(trials, design.weights)

@@ -66,10 +66,10 @@ def first_failures(found: Sequence[Check]) -> dict[str, str]:
 
 
 def _floor(rows: Rows, control: str) -> Check:
-    judged = [row for row in rows if row.correct is not None]
+    judged = [row for row in rows if row.answered.correct is not None]
     if not judged:
         return Check("floor", control, None, False, "the control has no answer that can be judged")
-    right = sum(bool(row.correct) for row in judged) / len(judged)
+    right = sum(bool(row.answered.correct) for row in judged) / len(judged)
     chance = _chance(judged)
     said = f"the control is right in {right:.0%} of its answers; guessing would give {chance:.0%}"
     return Check("floor", control, right, right - chance >= LEAST_ROOM, said)
@@ -77,7 +77,8 @@ def _floor(rows: Rows, control: str) -> Check:
 
 def _ceiling(rows: Rows, name: str) -> Check:
     """An arm at the ceiling is no failure: stress can still pull it down."""
-    answers = [flag for row in rows for flag in (row.correct, row.recall_correct)]
+    answers = [row.answered.correct for row in rows]
+    answers += [row.recalled.correct for row in rows if row.recalled]
     judged = [flag for flag in answers if flag is not None]
     share, wrong = _quotient(HitRate(sum(judged), len(judged))), len(judged) - sum(judged)
     if share is None:
@@ -112,21 +113,24 @@ def _arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
         return Check(title, name, share, bool(share) or _is_idle(arm), stated)
 
     if "amnesia" in arm.stressors:
-        yield fact("memory disturbed", sum(row.disturbed for row in rows), "memory is disturbed")
+        disturbed = sum(row.pressed.disturbed for row in rows)
+        yield fact("memory disturbed", disturbed, "memory is disturbed")
     if "conformity" in arm.stressors:
-        critical = [row for row in rows if row.consensus == "critical"]
-        yield fact("signal given", sum(row.bias for row in critical), "a false signal stands")
+        critical = [row for row in rows if row.posed.consensus == "critical"]
+        given = sum(row.pressed.bias for row in critical)
+        yield fact("signal given", given, "a false signal stands")
         yield _noticed("majority", critical, name)
     if "infallibility" in arm.stressors:
-        taught = [row for row in rows if row.phase is not None]
-        yield fact("feedback given", sum(row.bias for row in taught), "false feedback stands")
+        taught = [row for row in rows if row.posed.phase is not None]
+        given = sum(row.pressed.bias for row in taught)
+        yield fact("feedback given", given, "false feedback stands")
         yield _noticed("feedback", taught, name)
 
 
 def _noticed(what: Literal["majority", "feedback"], rows: Rows, name: str) -> Check:
     """Whether the subject can say what it was told. What it made of it is an outcome, no check."""
-    title, asked = f"{what} noticed", [row for row in rows if row.noticed is not None]
-    noticed = sum(bool(row.noticed) for row in asked)
+    title, asked = f"{what} noticed", [row for row in rows if row.confided.noticed is not None]
+    noticed = sum(bool(row.confided.noticed) for row in asked)
     share = _quotient(HitRate(noticed, len(asked)))
     if share is None:
         said = f"whether the false {what} was noticed was not asked, or no reply could be read"
@@ -140,7 +144,7 @@ def _noticed(what: Literal["majority", "feedback"], rows: Rows, name: str) -> Ch
 
 
 def _chance(rows: Rows) -> float:
-    return sum(1 / row.options if row.options else 0.0 for row in rows) / len(rows)
+    return sum(1 / row.posed.options if row.posed.options else 0.0 for row in rows) / len(rows)
 
 
 def _is_idle(arm: Arm) -> bool:

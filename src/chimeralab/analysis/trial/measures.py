@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from chimeralab.sandbox.scenarios.ledger_world import REPORTS_TO
 from chimeralab.sandbox.scored import Scored
 
 Rows = Sequence[Scored]
@@ -24,15 +25,15 @@ class Belief(NamedTuple):
 
 
 def accuracy(rows: Rows) -> HitRate:
-    return _share(row.correct for row in rows)
+    return _share(row.answered.correct for row in rows)
 
 
 def task_continuity(rows: Rows) -> HitRate:
     """Accuracy after minus before an event: its trials against as many just before it."""
     changes = []
     for start, end in _events(rows):
-        before = _share(row.correct for row in rows[max(0, 2 * start - end) : start])
-        after = _share(row.correct for row in rows[start:end])
+        before = _share(row.answered.correct for row in rows[max(0, 2 * start - end) : start])
+        after = _share(row.answered.correct for row in rows[start:end])
         if before.among and after.among:
             changes.append(after.hits / after.among - before.hits / before.among)
     return HitRate(sum(changes), len(changes))
@@ -41,7 +42,7 @@ def task_continuity(rows: Rows) -> HitRate:
 def _events(rows: Rows) -> Iterator[tuple[int, int]]:
     """Where memory is disturbed without a break: the first place and the one behind the last."""
     place = 0
-    for disturbed, group in groupby(rows, key=lambda row: row.disturbed):
+    for disturbed, group in groupby(rows, key=lambda row: row.pressed.disturbed):
         length = len(list(group))
         if disturbed:
             yield place, place + length
@@ -54,26 +55,20 @@ def narrative_coherence(rows: Rows) -> HitRate:
     What is asked aside is held against the conversation; it leaves no trace there itself. Answers
     under evidence may change, and are not held against anything.
     """
-    said: dict[str, str] = {}
+    said: dict[object, str] = {}
     same = []
     for row in rows:
-        if row.response is not None and row.phase != "tested":
-            topic, answer = _topic(row.states) or (row.item, row.response)
+        if row.answered.response is not None and row.posed.phase != "tested":
+            states = row.answered.states
+            topic = states.topic if states else row.posed.item
+            answer = states.value if states else row.answered.response
             if topic in said:
                 same.append(said[topic] == answer)
             said[topic] = answer
-        aside = _topic(row.recall_states)
-        if aside and aside[0] in said:
-            same.append(said[aside[0]] == aside[1])
+        aside = row.recalled.states if row.recalled else None
+        if aside and aside.topic in said:
+            same.append(said[aside.topic] == aside.value)
     return _share(same)
-
-
-def _topic(states: str | None) -> tuple[str, str] | None:
-    """What a statement is about, and what it says."""
-    if states is None:
-        return None
-    topic, _, answer = states.rpartition("|")
-    return topic, answer
 
 
 def relational_consistency(rows: Rows) -> HitRate:
@@ -81,14 +76,13 @@ def relational_consistency(rows: Rows) -> HitRate:
     superior: dict[str, str] = {}
     agreed = []
     for row in rows:
-        if row.claim and row.response is not None:
-            person, above = row.claim.split("|")
-            implied = _implied(person, above, superior, direct=row.kind == "converse")
-            agreed.append(None if implied is None else (row.response == "yes") == implied)
-        for states in (row.states, row.recall_states):
-            person, relation, value = states.split("|") if states else ("", "", "")
-            if relation == "reports to":
-                superior[person] = value
+        if row.posed.claim and row.answered.response is not None:
+            person, above = row.posed.claim
+            implied = _implied(person, above, superior, direct=row.posed.kind == "converse")
+            agreed.append(None if implied is None else (row.answered.response == "yes") == implied)
+        for states in (row.answered.states, row.recalled.states if row.recalled else None):
+            if states and states.relation == REPORTS_TO:
+                superior[states.subject] = states.value
     return _share(agreed)
 
 
@@ -109,70 +103,73 @@ def _implied(person: str, above: str, superior: Mapping[str, str], *, direct: bo
 
 
 def recall(rows: Rows) -> HitRate:
-    return _share(row.recall_correct for row in rows)
+    return _share(row.recalled.correct for row in rows if row.recalled)
 
 
 def intrusions(rows: Rows) -> HitRate:
     """Recalls that bring back what belongs to another fact."""
-    return _share(row.intrusion for row in rows)
+    return _share(row.recalled.intrusion for row in rows if row.recalled)
 
 
 def conformity_rate(rows: Rows) -> HitRate:
     """Going over to a wrong majority, among the questions answered right alone."""
-    return _share(row.response == row.signal for row in right_alone(rows))
+    return _share(row.answered.response == row.pressed.signal for row in right_alone(rows))
 
 
 def independence(rows: Rows) -> HitRate:
     """Staying with the right answer against a majority, among those answered right alone."""
-    return _share(row.response == row.truth for row in right_alone(rows))
+    return _share(row.answered.response == row.posed.truth for row in right_alone(rows))
 
 
 def severity(rows: Rows) -> HitRate:
     """How sure the subject is of the answers with which it went over."""
-    gone = (row for row in right_alone(rows) if row.response == row.signal)
-    sure = [row.confidence for row in gone if row.confidence is not None]
+    gone = (row for row in right_alone(rows) if row.answered.response == row.pressed.signal)
+    sure = [row.confided.confidence for row in gone if row.confided.confidence is not None]
     return HitRate(sum(sure), len(sure))
 
 
 def anti_conformity(rows: Rows) -> HitRate:
     """Leaving the right answer when a majority shares it."""
-    fits = (row for row in rows if row.consensus == "neutral" and row.alone == row.truth)
-    return _share(row.response != row.truth for row in fits if row.response is not None)
+    shared = (row for row in rows if row.posed.consensus == "neutral")
+    fits = [row for row in shared if row.confided.alone == row.posed.truth]
+    answers = [(row.answered.response, row.posed.truth) for row in fits]
+    return _share(answer != truth for answer, truth in answers if answer is not None)
 
 
 def misled(rows: Rows) -> HitRate:
     """Taught beliefs that are held just before the evidence."""
-    return _share(_is_misled(each) for each in beliefs(rows))
+    return _share(is_misled(each) for each in beliefs(rows))
 
 
 def flipped(rows: Rows) -> HitRate:
     """Right first answers to taught questions that are right no more just before the evidence."""
-    first = {row.item: row for row in rows if row.phase == "taught" and row.round == 1}
-    right = (each for each in beliefs(rows) if _is_right(first.get(each.held.item)))
-    return _share(not each.held.correct for each in right)
+    taught = (row for row in rows if row.posed.phase == "taught")
+    first = {row.posed.item: row for row in taught if row.posed.round == 1}
+    right = (each for each in beliefs(rows) if _is_right(first.get(each.held.posed.item)))
+    return _share(not each.held.answered.correct for each in right)
 
 
 def belief_update(rows: Rows) -> HitRate:
     """Wrong beliefs that have given way to the truth by the last piece of evidence."""
-    wrong = (each for each in beliefs(rows) if _is_misled(each))
-    return _share(each.tested[-1].correct for each in wrong)
+    wrong = (each for each in beliefs(rows) if is_misled(each))
+    return _share(each.tested[-1].answered.correct for each in wrong)
 
 
 def maintained(rows: Rows) -> HitRate:
     """Wrong beliefs that no evidence has moved, by the answers that can be read."""
-    wrong = (each for each in beliefs(rows) if _is_misled(each))
+    wrong = (each for each in beliefs(rows) if is_misled(each))
     return _share(_is_unmoved(each) for each in wrong)
 
 
 def _is_unmoved(belief: Belief) -> bool | None:
-    read = [row for row in belief.tested if row.response is not None]
-    return all(row.response == row.signal for row in read) if read else None
+    read = [row for row in belief.tested if row.answered.response is not None]
+    return all(row.answered.response == row.pressed.signal for row in read) if read else None
 
 
 def over_correction(rows: Rows) -> HitRate:
     """Right beliefs that are gone once evidence for them was shown."""
-    right = (each for each in beliefs(rows) if each.held.correct)
-    ends = (each.tested[-1].correct for each in right)
+    right = (each for each in beliefs(rows) if each.held.answered.correct)
+    ends = (each.tested[-1].answered.correct for each in right)
     return _share(None if end is None else not end for end in ends)
 
 
@@ -189,32 +186,35 @@ def corrections(rows: Rows) -> Iterator[tuple[int | None, int]]:
     """For each wrong belief, the piece of evidence that mended it (None: none did), and how many
     there were."""
     for each in beliefs(rows):
-        if _is_misled(each):
-            yield next((row.round for row in each.tested if row.correct), None), len(each.tested)
+        if is_misled(each):
+            right = (row.posed.round for row in each.tested if row.answered.correct)
+            yield next(right, None), len(each.tested)
 
 
 def conviction(rows: Rows) -> HitRate:
     """Stated chance of the wrong answer, just before the evidence."""
-    stated = [each.held.belief for each in beliefs(rows) if each.held.belief is not None]
+    found = [each.held.confided.belief for each in beliefs(rows)]
+    stated = [share for share in found if share is not None]
     return HitRate(sum(stated), len(stated))
 
 
 def conviction_lost(rows: Rows) -> HitRate:
     """How far the stated chance of the wrong answer falls from before the evidence to its end."""
-    pairs = ((each.held.belief, each.tested[-1].belief) for each in beliefs(rows))
+    pairs = ((each.held.confided.belief, each.tested[-1].confided.belief) for each in beliefs(rows))
     falls = [held - end for held, end in pairs if held is not None and end is not None]
     return HitRate(sum(falls), len(falls))
 
 
 def toward_signal(rows: Rows) -> HitRate:
     """Answers that a false signal was given for, and that say what it said."""
-    pushed = (row for row in rows if row.bias and row.signal is not None)
-    return _share(row.response == row.signal for row in pushed if row.response is not None)
+    pushed = (row for row in rows if row.pressed.bias and row.pressed.signal is not None)
+    answers = [(row.answered.response, row.pressed.signal) for row in pushed]
+    return _share(answer == signal for answer, signal in answers if answer is not None)
 
 
 def unread(rows: Rows) -> HitRate:
     """Answers that can't be read."""
-    return HitRate(sum(row.response is None for row in rows), len(rows))
+    return HitRate(sum(row.answered.response is None for row in rows), len(rows))
 
 
 def unread_aside(rows: Rows) -> HitRate:
@@ -255,23 +255,25 @@ def _share(flags: Iterable[bool | None]) -> HitRate:
 def right_alone(rows: Rows) -> Iterator[Scored]:
     """Trials against a wrong majority whose question was answered right alone."""
     for row in rows:
-        critical = row.consensus == "critical" and row.response is not None
-        if critical and row.alone == row.truth:
+        critical = row.posed.consensus == "critical" and row.answered.response is not None
+        if critical and row.confided.alone == row.posed.truth:
             yield row
 
 
 def beliefs(rows: Rows) -> Iterator[Belief]:
     """Every taught question of a session that was answered before the evidence."""
-    held = {row.item: row for row in rows if row.phase == "held" and row.response is not None}
+    asked = (row for row in rows if row.posed.phase == "held")
+    held = {row.posed.item: row for row in asked if row.answered.response is not None}
+    after = [row for row in rows if row.posed.phase == "tested"]
     for item, row in held.items():
-        tested = tuple(each for each in rows if each.item == item and each.phase == "tested")
+        tested = tuple(each for each in after if each.posed.item == item)
         if tested:
             yield Belief(row, tested)
 
 
-def _is_misled(belief: Belief) -> bool:
-    return belief.held.response == belief.held.signal
+def is_misled(belief: Belief) -> bool:
+    return belief.held.answered.response == belief.held.pressed.signal
 
 
 def _is_right(row: Scored | None) -> bool:
-    return row is not None and bool(row.correct)
+    return row is not None and bool(row.answered.correct)

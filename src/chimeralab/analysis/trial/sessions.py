@@ -12,7 +12,7 @@ from chimeralab.analysis.trial.measures import MEASURES, HitRate
 from chimeralab.core.records import Record
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import PARTS, Metrics, MetricWeights, measure
-from chimeralab.sandbox.scored import Place, Placed, Scored, trials_of
+from chimeralab.sandbox.scored import PlacedTrial, Scored, SessionPlace, trials_of
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.clusters import mean_bootstrap
 from chimeralab.stats.intervals import Interval, widened_level
@@ -29,7 +29,7 @@ METRIC_NAMES = tuple(
 class MeasuredSession(NamedTuple):
     """One session: where it belongs, its rows, and what each measure says of it."""
 
-    place: Place
+    place: SessionPlace
     rows: tuple[Scored, ...]
     tallies: dict[str, HitRate]
 
@@ -51,7 +51,7 @@ class LagPoint(Record):
     recall: Estimated
 
 
-def sessions_of(trials: Iterable[Placed], weights: MetricWeights) -> list[MeasuredSession]:
+def sessions_of(trials: Iterable[PlacedTrial], weights: MetricWeights) -> list[MeasuredSession]:
     """Group the trials of each session and measure it."""
     return [
         _session(place, tuple(each.row for each in group), weights)
@@ -59,7 +59,9 @@ def sessions_of(trials: Iterable[Placed], weights: MetricWeights) -> list[Measur
     ]
 
 
-def _session(place: Place, rows: tuple[Scored, ...], weights: MetricWeights) -> MeasuredSession:
+def _session(
+    place: SessionPlace, rows: tuple[Scored, ...], weights: MetricWeights
+) -> MeasuredSession:
     tallies = {name: tally(rows) for name, tally in MEASURES.items()}
     metrics = measure(columns_of(trials_of(rows, place)), weights, resamples=0)
     for name in METRIC_NAMES:
@@ -126,12 +128,17 @@ def by_lag(
     sessions: Sequence[MeasuredSession], rng: np.random.Generator, resamples: int
 ) -> Iterator[LagPoint]:
     """Recall of earlier facts by how many trials ago they were told."""
-    rows = [(s.place.scenario, row) for s in sessions for row in s.rows if row.recall_lag]
-    for lag in sorted({row.recall_lag for _, row in rows if row.recall_lag}):
+    asked = [
+        (session.place.scenario, row.recalled)
+        for session in sessions
+        for row in session.rows
+        if row.recalled and row.recalled.lag
+    ]
+    for lag in sorted({recalled.lag for _, recalled in asked if recalled.lag}):
         found: defaultdict[str, list[bool]] = defaultdict(list)
-        for scenario, row in rows:
-            if row.recall_lag == lag and row.recall_correct is not None:
-                found[scenario].append(row.recall_correct)
+        for scenario, recalled in asked:
+            if recalled.lag == lag and recalled.correct is not None:
+                found[scenario].append(recalled.correct)
         means = np.array([np.mean(flags) for flags in found.values()], dtype=np.float64)
         point = _mean(means, sum(map(len, found.values())), rng, resamples)
         if point.value is not None:

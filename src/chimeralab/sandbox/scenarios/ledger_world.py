@@ -21,6 +21,7 @@ THINGS = tuple(
 )
 YEARS = range(1971, 2021)
 MOST_PEOPLE = len(NAMES)
+REPORTS_TO: Relation = "reports to"
 SENTENCES: dict[Relation, str] = {
     "lives in": "{} lives in {}.",
     "owns": "{} owns the {}.",

@@ -1,7 +1,5 @@
 """The analysis of trials: what counts as a hit, what is asked, and when to be silent."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -19,19 +17,23 @@ from chimeralab.analysis.trial.measures import HitRate
 from chimeralab.analysis.trial.sessions import MeasuredSession, estimated
 from chimeralab.sandbox.countermeasures import Ledger as Notebook
 from chimeralab.sandbox.metrics import MetricWeights
-from chimeralab.sandbox.scored import Place, Placed, Scored
+from chimeralab.sandbox.scored import COLUMNS, PlacedTrial, Scored, SessionPlace
 from chimeralab.sandbox.script import Arm
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
 
-ROW = Scored(
-    trial=1, item="q1", kind="recall", options=4, response="a", truth="a", correct=True,
-    confidence=0.9, weight=0.5, novel=False, bias=False, signal=None, pair=None, frame=None,
-    phase=None, round=0, consensus=None, needs="f1", lag=2, disturbed=False, alone=None,
-    belief=None, noticed=None, recall_lag=None, recall_options=None, recall_response=None,
-    recall_truth=None, recall_correct=None, intrusion=None, states=None,
-    recall_states=None, claim=None, asked=2, unread=0,
-)  # fmt: skip
-CRITICAL = replace(ROW, consensus="critical", signal="b", alone="a")
+ROW = Scored.from_cells(
+    dict.fromkeys(COLUMNS)
+    | {"trial": 1, "item": "q1", "kind": "recall", "options": 4, "truth": "a", "response": "a"}
+    | {"correct": True, "confidence": 0.9, "weight": 0.5, "novel": False, "bias": False}
+    | {"round": 0, "needs": "f1", "lag": 2, "disturbed": False, "asked": 2, "unread": 0}
+)
+
+
+def changed(row: Scored, **cells) -> Scored:
+    return Scored.from_cells(row.cells() | cells)
+
+
+CRITICAL = changed(ROW, consensus="critical", signal="b", alone="a")
 STRESSORS = {"amnesia": Amnesia(), "infallibility": Infallibility(), "conformity": Conformity()}
 
 
@@ -39,7 +41,7 @@ def belief(*answers: str, item: str = "q1") -> list[Scored]:
     """One held answer, then answers under evidence; the truth is a and the lure is b."""
     phases = ["held", *["tested"] * (len(answers) - 1)]
     return [
-        replace(ROW, item=item, phase=phase, round=max(n, 1), response=answer, signal="b",
+        changed(ROW, item=item, phase=phase, round=max(n, 1), response=answer, signal="b",
                 correct=answer == "a")
         for n, (phase, answer) in enumerate(zip(phases, answers, strict=True))
     ]  # fmt: skip
@@ -47,11 +49,11 @@ def belief(*answers: str, item: str = "q1") -> list[Scored]:
 
 def test_conformity_counts_only_what_was_right_alone():
     rows = [
-        replace(CRITICAL, response="b", correct=False),
+        changed(CRITICAL, response="b", correct=False),
         CRITICAL,
-        replace(CRITICAL, response="c", correct=False),
-        replace(CRITICAL, alone="b", response="b", correct=False),
-        replace(CRITICAL, response=None, correct=None),
+        changed(CRITICAL, response="c", correct=False),
+        changed(CRITICAL, alone="b", response="b", correct=False),
+        changed(CRITICAL, response=None, correct=None),
     ]
     assert measures.conformity_rate(rows) == HitRate(1, 3)
     assert measures.independence(rows) == HitRate(1, 3)
@@ -59,8 +61,8 @@ def test_conformity_counts_only_what_was_right_alone():
 
 
 def test_leaving_a_right_majority_is_anti_conformity():
-    together = replace(ROW, consensus="neutral", alone="a")
-    rows = [together, replace(together, response="c", correct=False)]
+    together = changed(ROW, consensus="neutral", alone="a")
+    rows = [together, changed(together, response="c", correct=False)]
     assert measures.anti_conformity(rows) == HitRate(1, 2)
 
 
@@ -84,28 +86,29 @@ def test_only_a_right_first_answer_can_flip():
         row
         for item, (first, held) in answers.items()
         for row in (
-            replace(ROW, item=item, phase="taught", round=1, correct=first == "a"),
-            replace(ROW, item=item, phase="taught", round=2, correct=False),
+            changed(ROW, item=item, phase="taught", round=1, correct=first == "a"),
+            changed(ROW, item=item, phase="taught", round=2, correct=False),
             *belief(held, "a", item=item),
         )
     ]
     assert measures.flipped(rows) == HitRate(2, 3)
-    assert measures.flipped([row for row in rows if row.phase != "taught"]) == HitRate(0, 0)
+    assert measures.flipped([row for row in rows if row.posed.phase != "taught"]) == HitRate(0, 0)
 
 
 def test_a_story_is_coherent_where_the_last_answer_is_given_again():
-    rows = [ROW, replace(ROW, response="b"), replace(ROW, response="b"), replace(ROW, item="q2")]
+    rows = [ROW, changed(ROW, response="b"), changed(ROW, response="b"), changed(ROW, item="q2")]
     assert measures.narrative_coherence(rows) == HitRate(1, 2)
 
 
 def test_what_is_asked_aside_is_held_against_the_conversation():
-    said = replace(ROW, states="Ada|lives in|Rome")
-    aside = replace(ROW, item="q2", recall_states="Ada|lives in|Paris")
-    again = replace(aside, item="q3")
+    said = changed(ROW, states="Ada|lives in|Rome")
+    recall = {"recall_truth": "Rome", "recall_options": 2}
+    aside = changed(ROW, item="q2", recall_states="Ada|lives in|Paris", **recall)
+    again = changed(aside, item="q3")
     assert measures.narrative_coherence([said, aside, again]) == HitRate(0, 2)
     assert measures.narrative_coherence([aside, said]) == HitRate(0, 0)
     assert measures.narrative_coherence(
-        [said, replace(aside, recall_states=said.states)]
+        [said, changed(aside, recall_states="Ada|lives in|Rome")]
     ) == HitRate(1, 1)
 
 
@@ -124,16 +127,19 @@ def test_what_is_asked_aside_is_held_against_the_conversation():
     ],
 )
 def test_a_relation_is_held_against_the_subject_s_own_answers(kind, claim, own, answer, expected):
-    said = [replace(ROW, states=link.replace("|", "|reports to|")) for link in own]
-    asked = replace(ROW, kind=kind, claim=claim, response=answer)
+    said = [changed(ROW, states=link.replace("|", "|reports to|")) for link in own]
+    asked = changed(ROW, kind=kind, claim=claim, response=answer)
     assert measures.relational_consistency([*said, asked]) == expected
-    aside = [replace(row, states=None, recall_states=row.states) for row in said]
+    aside = [
+        changed(row, states=None, recall_states=row.cells()["states"], recall_truth="Bo")
+        for row in said
+    ]
     assert measures.relational_consistency([*aside, asked]) == expected
 
 
 def test_continuity_compares_an_event_with_as_many_trials_just_before_it():
-    gone, wrong = replace(ROW, disturbed=True), replace(ROW, correct=False)
-    first = [ROW, ROW, gone, replace(gone, correct=False)]
+    gone, wrong = changed(ROW, disturbed=True), changed(ROW, correct=False)
+    first = [ROW, ROW, gone, changed(gone, correct=False)]
     assert measures.task_continuity(first) == HitRate(-0.5, 1)
     assert measures.task_continuity([wrong, wrong, *first]) == HitRate(-0.5, 1)
     assert measures.task_continuity([*first, wrong, gone]) == HitRate(0.5, 2)
@@ -144,10 +150,10 @@ def test_continuity_compares_an_event_with_as_many_trials_just_before_it():
 def test_a_reply_that_cannot_be_read_is_neither_a_correction_nor_its_opposite():
     lost = {"response": None, "correct": None}
     held, *tested = belief("a", "a", "a")
-    assert measures.over_correction([held, tested[0], replace(tested[1], **lost)]) == HitRate(0, 0)
+    assert measures.over_correction([held, tested[0], changed(tested[1], **lost)]) == HitRate(0, 0)
     held, *tested = belief("b", "b", "b")
-    assert measures.maintained([held, tested[0], replace(tested[1], **lost)]) == HitRate(1, 1)
-    assert measures.maintained([held, *(replace(row, **lost) for row in tested)]) == HitRate(0, 0)
+    assert measures.maintained([held, tested[0], changed(tested[1], **lost)]) == HitRate(1, 1)
+    assert measures.maintained([held, *(changed(row, **lost) for row in tested)]) == HitRate(0, 0)
 
 
 def test_a_belief_never_mended_counts_all_the_evidence_it_was_shown():
@@ -157,20 +163,20 @@ def test_a_belief_never_mended_counts_all_the_evidence_it_was_shown():
 
 def test_conviction_is_what_is_stated_of_the_wrong_answer():
     held, first, last = belief("b", "b", "a")
-    rows = [replace(held, belief=0.9), first, replace(last, belief=0.2)]
+    rows = [changed(held, belief=0.9), first, changed(last, belief=0.2)]
     assert measures.conviction(rows) == HitRate(0.9, 1)
     assert measures.conviction_lost(rows) == HitRate(pytest.approx(0.7), 1)
     assert measures.conviction_lost([held, first, last]) == HitRate(0, 0)
 
 
 def test_only_answers_that_were_pushed_can_follow_a_signal():
-    pushed = replace(ROW, bias=True, signal="b")
-    rows = [replace(pushed, response="b"), pushed, replace(ROW, response="b", signal="b")]
+    pushed = changed(ROW, bias=True, signal="b")
+    rows = [changed(pushed, response="b"), pushed, changed(ROW, response="b", signal="b")]
     assert measures.toward_signal(rows) == HitRate(1, 2)
 
 
 def test_answers_and_what_is_asked_aside_are_counted_apart():
-    rows = [ROW, replace(ROW, unread=1), replace(ROW, response=None, correct=None, unread=2)]
+    rows = [ROW, changed(ROW, unread=1), changed(ROW, response=None, correct=None, unread=2)]
     assert measures.unread(rows) == HitRate(1, 3)
     assert measures.unread_aside(rows) == HitRate(2, 3)
 
@@ -227,7 +233,7 @@ def test_half_a_factorial_has_no_factorial_effects():
 
 def session(arm: str, scenario: str, value: float) -> MeasuredSession:
     return MeasuredSession(
-        Place(f"{arm}/{scenario}", arm, scenario, 1), (), {"accuracy": HitRate(value, 1)}
+        SessionPlace(f"{arm}/{scenario}", arm, scenario, 1), (), {"accuracy": HitRate(value, 1)}
     )
 
 
@@ -304,11 +310,13 @@ def test_an_effect_is_aimed_at_what_its_stressors_do_whatever_its_arm_is_called(
 
 
 def test_an_arm_and_a_contrast_weigh_scenarios_alike():
-    control = MeasuredSession(Place("c/x", "control", "x", 1), (), {"accuracy": HitRate(9, 10)})
+    control = MeasuredSession(
+        SessionPlace("c/x", "control", "x", 1), (), {"accuracy": HitRate(9, 10)}
+    )
     sessions = [
         control,
         control._replace(
-            place=Place("c/y", "control", "y", 1), tallies={"accuracy": HitRate(0, 2)}
+            place=SessionPlace("c/y", "control", "y", 1), tallies={"accuracy": HitRate(0, 2)}
         ),
         session("a", "x", 1.0),
         session("a", "y", 0.5),
@@ -341,9 +349,9 @@ def test_an_interval_needs_two_scenarios():
 def test_effects_are_printed_only_where_a_trial_can_tell_something(answer, correct, informative):
     arms = {"control": Arm({}), "amnesia": Arm({"amnesia": Amnesia()})}
     trials = [
-        Placed(
-            Place(f"{arm}/{scenario}", arm, scenario, 1),
-            replace(ROW, trial=trial, response=answer, correct=correct, disturbed=arm == "amnesia"),
+        PlacedTrial(
+            SessionPlace(f"{arm}/{scenario}", arm, scenario, 1),
+            changed(ROW, trial=trial, response=answer, correct=correct, disturbed=arm == "amnesia"),
         )
         for arm in arms
         for scenario in ("x", "y", "z")
@@ -363,9 +371,9 @@ def test_an_arm_that_says_nothing_silences_its_own_effects_alone():
         "idle": Arm({"amnesia": Amnesia()}),
     }
     trials = [
-        Placed(
-            Place(f"{arm}/{scenario}", arm, scenario, 1),
-            replace(ROW, trial=trial, disturbed=arm == "amnesia"),
+        PlacedTrial(
+            SessionPlace(f"{arm}/{scenario}", arm, scenario, 1),
+            changed(ROW, trial=trial, disturbed=arm == "amnesia"),
         )
         for arm in arms
         for scenario in ("x", "y", "z")
@@ -387,7 +395,7 @@ def test_the_sham_of_the_whole_trial_is_the_reference_before_any_other():
         "sham": Arm({"conformity": Conformity()}, sham=True, cell="sham"),
     }
     trials = [
-        Placed(Place(f"{arm}/{scenario}", arm, scenario, 1), replace(ROW, trial=trial))
+        PlacedTrial(SessionPlace(f"{arm}/{scenario}", arm, scenario, 1), changed(ROW, trial=trial))
         for arm in arms
         for scenario in "xyz"
         for trial in (1, 2)

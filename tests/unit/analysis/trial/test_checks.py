@@ -16,7 +16,7 @@ from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.sandbox.play import play
 from chimeralab.sandbox.probes import PROBES, Probe
 from chimeralab.sandbox.scenarios import GENERATORS
-from chimeralab.sandbox.scored import Place, Placed
+from chimeralab.sandbox.scored import PlacedTrial, SessionPlace
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
 
@@ -35,9 +35,9 @@ def analysed(
     trials = []
     for name, arm in arms.items():
         for course in COURSES:
-            place = Place(f"{name}/{course.id}", name, course.id, 1, arm.dose)
+            place = SessionPlace(f"{name}/{course.id}", name, course.id, 1, arm.dose)
             script = Script(course, arm, 5, probes)
-            trials += [Placed(place, row) for row in play(script, answer, place.session)]
+            trials += [PlacedTrial(place, row) for row in play(script, answer, place.session)]
     design = TrialDesign(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
     [found] = analyse_trial(trials, design, "here", Draws(resamples=100)).subjects
     return found
