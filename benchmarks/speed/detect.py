@@ -11,8 +11,7 @@ from benchmarks import reference, transcripts
 from benchmarks.table import Result, keep
 from chimeralab import LOCKED, detect_all
 from chimeralab.detection.detectors import Lags
-from chimeralab.detection.series import judged
-from chimeralab.detection.similarity import lag_similarities
+from chimeralab.detection.measure import judged, lag_similarities
 from chimeralab.embedding.encoder import Encoder
 
 COMMAND = "python -m benchmarks.speed.detect"

@@ -15,8 +15,7 @@ from benchmarks.table import Result, keep
 from chimeralab.core.records import Detection, Trajectory, Turn
 from chimeralab.detection import verdict
 from chimeralab.detection.detectors import LOCKED
-from chimeralab.detection.measure import Measured
-from chimeralab.detection.series import judged
+from chimeralab.detection.measure import Measured, judged
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.models.phantom import line
 from chimeralab.runner import Said, Talk

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.records import Detection, Trajectory, Turn
 from chimeralab.detection import Guard, detect, detect_all, detect_file
-from chimeralab.detection.detectors import LOCKED, Locked, Signal
+from chimeralab.detection.detectors import LOCKED, Detector, Locked, Needs, Seen, Signal
 from chimeralab.version import __version__
 
 if TYPE_CHECKING:
@@ -17,9 +17,12 @@ __all__ = [
     "LOCKED",
     "ChimeraError",
     "Detection",
+    "Detector",
     "Guard",
     "InputError",
     "Locked",
+    "Needs",
+    "Seen",
     "Signal",
     "Study",
     "Trajectory",

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chimeralab.detection.similarity import cosines
+from chimeralab.detection.measure import cosines
 from chimeralab.embedding.encoder import Encoder
 
 HERE = Path(__file__).parent

@@ -10,8 +10,7 @@ import pytest
 from benchmarks import reference
 from chimeralab import LOCKED, Trajectory, detect_all, readers
 from chimeralab.detection.detectors import Lags
-from chimeralab.detection.series import judged
-from chimeralab.detection.similarity import lag_similarities
+from chimeralab.detection.measure import judged, lag_similarities
 from chimeralab.embedding.encoder import Encoder
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

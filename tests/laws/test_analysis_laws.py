@@ -18,9 +18,8 @@ from chimeralab.analysis.selfplay.specifications import (
 )
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.detection.detectors import READINGS, Locked
+from chimeralab.detection.measure import JudgedTurns as Judged
 from chimeralab.detection.measure import Measured
-from chimeralab.detection.series import Series as Judged
-from chimeralab.detection.verdict import judge
 
 # Values on both sides of every cutoff of the grid, and on them.
 SIMILARITIES = [0.5, 0.86, 0.88, 0.89, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 1.0]
@@ -55,7 +54,7 @@ def test_many_detectors_at_once_mark_what_each_marks_alone(
 ) -> None:
     marks = judge_with_all(measured, bench(several))
     for row, detector in zip(marks, several, strict=True):
-        assert row.tolist() == [signal.collapsed for signal in judge(measured, detector)]
+        assert row.tolist() == [signal.collapsed for signal in detector.judge(measured.seen)]
 
 
 @given(measured_talks(), measured_talks())
@@ -67,7 +66,7 @@ def test_a_tally_counts_what_each_detector_finds_in_its_own_reading(
     found = tally([MeasuredTwice(whole, skipped)], cells)
     for column, detector in enumerate(cells):
         measured = skipped if detector.empty == "skip" else whole
-        turns = [signal.turn for signal in judge(measured, detector) if signal.collapsed]
+        turns = [signal.turn for signal in detector.judge(measured.seen) if signal.collapsed]
         enough = len(measured.blank) >= detector.turns_needed
         assert found.turns[0, column] == len(measured.blank)
         assert found.collapsed[0, column] == (len(turns) if enough else -1)

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimeralab.core.records import Trajectory, Turn
-from chimeralab.detection import Measurer, judge
+from chimeralab.detection import Measurer
 from chimeralab.detection.detectors import LOCKED
-from chimeralab.detection.similarity import GuardBand, cosines, lag_similarities
+from chimeralab.detection.measure import GuardBand, cosines, lag_similarities
 from chimeralab.detection.sweep import STUDY_GRID, all_cutoffs, grid_of
 from chimeralab.embedding.encoder import Encoded
 
@@ -68,7 +68,7 @@ def test_verdicts_are_the_exact_ones_in_every_cell_of_a_sweep(seed: int) -> None
     [noisy] = Measurer(encoder, all_cutoffs(grid)).measure([talk])  # type: ignore[arg-type]
     truth = noisy._replace(similarities=lag_similarities(np.array(list(exact.values())), 5))
     for detector in grid:
-        found, expected = judge(noisy, detector), judge(truth, detector)
+        found, expected = detector.judge(noisy.seen), detector.judge(truth.seen)
         assert [s.collapsed for s in found] == [s.collapsed for s in expected]
         assert [s.period1 for s in found] == [s.period1 for s in expected]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.detection.detectors import LOCKED, READINGS, Lags, Locked
-from chimeralab.detection.similarity import lag_similarities
+from chimeralab.detection.measure import lag_similarities
 
 # Thresholds and similarities from one coarse grid, so that equality happens often.
 levels = st.sampled_from([0.0, 0.5, 0.86, 0.88, 0.90, 0.91, 0.92, 0.93, 0.96, 1.0])

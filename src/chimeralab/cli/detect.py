@@ -21,7 +21,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.records import Detection
 from chimeralab.core.tables import check_table_name, open_table
-from chimeralab.detection.columns import CONVERSATION_COLUMNS, TURN_COLUMNS, as_json, flat_rows
+from chimeralab.detection.verdict import CONVERSATION_COLUMNS, TURN_COLUMNS, as_json, flat_rows
 
 
 @click.command()

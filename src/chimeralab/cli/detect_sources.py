@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from chimeralab.cli.detect_table import group_name, nearest
@@ -9,9 +10,9 @@ from chimeralab.cli.options import Logs
 from chimeralab.cli.terminal import with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection
-from chimeralab.detection import Measurer, verdict
-from chimeralab.detection.columns import from_json
-from chimeralab.detection.detectors import Locked
+from chimeralab.detection import Measurer, measurer_for, verdict
+from chimeralab.detection.detectors import Detector, Locked, in_brief
+from chimeralab.detection.verdict import from_json
 from chimeralab.embedding.encoder import Encoder
 
 
@@ -33,12 +34,8 @@ class Judging(NamedTuple):
 def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
     """Read logs and judge every conversation."""
     logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
-    measurer = Measurer(
-        Encoder(cache_file=options["cache"]),
-        detector.cutoffs,
-        speaker=options["speaker"],
-        skip_blank=detector.empty == "skip",
-    )
+    open_encoder = partial(Encoder, cache_file=options["cache"])
+    measurer = measurer_for(detector, open_encoder, speaker=options["speaker"])
     field = options["group_by"]
 
     def verdicts() -> Iterator[Judged]:
@@ -72,7 +69,7 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
 
     settings = study.plan.detector.settings
     return Judging(
-        verdicts(), lambda: f"{_point(settings)}; {judged} newly judged, the rest stored"
+        verdicts(), lambda: f"{in_brief(settings)}; {judged} newly judged, the rest stored"
     )
 
 
@@ -84,21 +81,15 @@ def _stored(detection: Detection, options: dict[str, Any]) -> Judged:
     return Judged(detection if options["trace"] else replace(detection, trace=None), near, group)
 
 
-def _point(detector: Locked) -> str:
-    if not detector.changed:
-        return "locked operating point"
-    changes = ", ".join(f"{name}={value}" for name, value in detector.changed.items())
-    return f"NOT the locked operating point ({changes})"
-
-
-def _how(measurer: Measurer, detector: Locked) -> str:
+def _how(measurer: Measurer, detector: Detector) -> str:
     """How the verdicts were reached, in a line."""
-    drift = "; the drift test is implied by the flags here" if detector.drift_redundant else ""
-    band = measurer.band
+    encoder, band = measurer.encoder, measurer.band
+    vectors = f"vectors in {encoder.precision}" if encoder else "no vectors"
     checked = (
         f"; {band.recomputed} similarities near a threshold recomputed exactly"
         f" (largest correction {band.largest_error:.1g})"
-        if band.recomputed
+        if band and band.recomputed
         else ""
     )
-    return f"{_point(detector)}; vectors in {measurer.encoder.precision}{checked}{drift}"
+    remark = f"; {detector.remark}" if detector.remark else ""
+    return f"{in_brief(detector)}; {vectors}{checked}{remark}"

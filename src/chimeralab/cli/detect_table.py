@@ -134,6 +134,8 @@ class Tally:
 
 def nearest(measured: Measured) -> list[float]:
     """How close each turn is to the nearer of the two before it."""
+    if not measured.similarities.shape[1]:
+        return []
     values: list[float] = np.fmax(*measured.similarities[:, :2].T).tolist()
     return values
 

@@ -49,7 +49,7 @@ def take_runs(path: Path) -> Source:
 
 def study_runs(study: "Study") -> Runs:
     """The table of a study's runs; conversations without a verdict are counted with the reason."""
-    from chimeralab.detection.columns import from_json  # noqa: PLC0415
+    from chimeralab.detection.verdict import from_json  # noqa: PLC0415
     from chimeralab.study.detecting import stored_detections  # noqa: PLC0415
 
     detections = [from_json(row) for row in stored_detections(study)]

@@ -23,7 +23,7 @@ from chimeralab.cli.terminal import plain, say, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
 from chimeralab.core.records import Trajectory
-from chimeralab.detection.detectors import Locked
+from chimeralab.detection.detectors import Detector
 
 IDS_NAMED = 5
 # Enough to find a misspelt name; comparing with millions would take minutes.
@@ -47,7 +47,8 @@ def show(**options: Any) -> None:
     The page is one HTML file that needs no network. `chimera detect PATH` lists the ids. For a
     study without --id, say where it stands.
     """
-    detector = take_detector(options)
+    asked = take_detector(options)
+    detector: Detector = asked
     if options["out"]:
         check_page_name(options["out"])
     if not is_study(options["paths"]):
@@ -57,7 +58,7 @@ def show(**options: Any) -> None:
         print_standing(Path(options["paths"][0]))
         return
     else:
-        trajectories, detector = stored_talks(Path(options["paths"][0]), detector)
+        trajectories, detector = stored_talks(Path(options["paths"][0]), asked)
         options["speaker"] = options["speaker"] or "all"
     trajectory = choose(trajectories, options["wanted"])
     path = options["out"] or Path(page_name(trajectory.id))
@@ -69,16 +70,22 @@ def show(**options: Any) -> None:
         say(f"no browser could be started; open {path} yourself")
 
 
-def _draw(trajectory: Trajectory, speaker: str | None, detector: Locked, cache: Path | None) -> str:
+def _draw(
+    trajectory: Trajectory, speaker: str | None, detector: Detector, cache: Path | None
+) -> str:
     # Drawing is slow to import, and a wrong name should be told at once.
     from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415
     from chimeralab.report.conversation import draw_conversation  # noqa: PLC0415
 
-    encoder = Encoder(cache_file=cache)
-    return draw_conversation(trajectory, speaker=speaker, detector=detector, encoder=encoder)
+    def open_encoder() -> Encoder:
+        return Encoder(cache_file=cache)
+
+    return draw_conversation(
+        trajectory, speaker=speaker, detector=detector, open_encoder=open_encoder
+    )
 
 
-class Seen(NamedTuple):
+class Search(NamedTuple):
     """What was found while reading: the conversation asked for, and the ids on the way."""
 
     found: Trajectory | None
@@ -103,7 +110,7 @@ def choose(trajectories: Iterable[Trajectory], wanted: str | None) -> Trajectory
     return seen.found
 
 
-def _look_through(trajectories: Iterable[Trajectory], wanted: str | None) -> Seen:
+def _look_through(trajectories: Iterable[Trajectory], wanted: str | None) -> Search:
     found: Trajectory | None = None
     matches = total = 0
     ids: list[str] = []
@@ -114,10 +121,10 @@ def _look_through(trajectories: Iterable[Trajectory], wanted: str | None) -> See
         if wanted in (None, trajectory.id):
             matches += 1
             found = found or trajectory
-    return Seen(found, matches, total, ids)
+    return Search(found, matches, total, ids)
 
 
-def _nothing(seen: Seen, wanted: str | None) -> str:
+def _nothing(seen: Search, wanted: str | None) -> str:
     if not seen.total:
         return "no conversation could be read there"
     close = _close(wanted or "", seen.ids)

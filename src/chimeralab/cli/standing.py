@@ -9,7 +9,7 @@ import click
 from chimeralab.cli.terminal import out, plain
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Trajectory
-from chimeralab.detection.detectors import Locked
+from chimeralab.detection.detectors import Detector, Locked
 
 if TYPE_CHECKING:
     from chimeralab.study import Study
@@ -32,7 +32,7 @@ def print_standing(path: Path) -> None:
         out.print(where_it_stands(flow(archive), list(study.plan.conditions)))
 
 
-def stored_talks(path: Path, asked: Locked) -> tuple[Iterator[Trajectory], Locked]:
+def stored_talks(path: Path, asked: Locked) -> tuple[Iterator[Trajectory], Detector]:
     """The conversations of a study, and the detector that its plan declares."""
     if asked.changed:
         option = next(iter(asked.changed))

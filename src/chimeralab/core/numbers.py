@@ -72,3 +72,12 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     ('1 run', '2,000 runs', '2 buckets')
     """
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def cutoff(value: float) -> str:
+    """A threshold with two decimals, or all it has.
+
+    >>> cutoff(0.9), cutoff(0.925)
+    ('0.90', '0.925')
+    """
+    return f"{value:.2f}" if round(value, 2) == value else f"{value:g}"

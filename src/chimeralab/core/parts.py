@@ -29,6 +29,11 @@ class Part(Record):
     use: str
     settings: Any
 
+    @property
+    def is_outside(self) -> bool:
+        """Whether it comes from code outside this package."""
+        return ":" in self.use
+
 
 def read_record(cls: type[T], table: Any, place: str) -> T:
     """Make a record of a table; `place` is the table's name, for errors."""

@@ -64,11 +64,14 @@ class Episode(Record):
 
 @dataclass(frozen=True, slots=True)
 class Evidence(Record):
-    """Why a turn counts as collapsed: the earlier turn that it repeats."""
+    """Why a turn counts as collapsed: the earlier turn that it repeats.
+
+    ``similarity`` is None where the detector compared no vectors.
+    """
 
     turn: int
     repeats: int
-    similarity: float
+    similarity: float | None
     excerpt: str
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from chimeralab import readers
 from chimeralab.core.records import Detection, Trajectory, Turn
-from chimeralab.detection.detectors import LOCKED, Locked
+from chimeralab.detection.detectors import LOCKED, Detector
 from chimeralab.detection.guard import Guard
-from chimeralab.detection.measure import Measured, Measurer
-from chimeralab.detection.verdict import judge, verdict
+from chimeralab.detection.measure import Measured, Measurer, measurer_for
+from chimeralab.detection.verdict import verdict
 from chimeralab.embedding.encoder import Encoder, default_encoder
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "detect",
     "detect_all",
     "detect_file",
-    "judge",
+    "measurer_for",
     "verdict",
 ]
 
@@ -27,7 +27,7 @@ def detect(
     conversation: Trajectory | Sequence[str],
     *,
     speaker: str | None = None,
-    detector: Locked = LOCKED,
+    detector: Detector = LOCKED,
     encoder: Encoder | None = None,
     trace: bool = False,
 ) -> Detection:
@@ -49,7 +49,7 @@ def detect_file(
     *,
     format: str | None = None,  # noqa: A002 - the name of the command line's option
     speaker: str | None = None,
-    detector: Locked = LOCKED,
+    detector: Detector = LOCKED,
     trace: bool = False,
 ) -> Iterator[Detection]:
     """Judge every conversation of a log file or a folder of them, one after another."""
@@ -61,13 +61,11 @@ def detect_all(
     trajectories: Iterable[Trajectory],
     *,
     speaker: str | None = None,
-    detector: Locked = LOCKED,
+    detector: Detector = LOCKED,
     encoder: Encoder | None = None,
     trace: bool = False,
 ) -> Iterator[Detection]:
     """Judge conversations as they come, in constant memory."""
-    encoder = encoder or default_encoder()
-    skip_blank = detector.empty == "skip"
-    measurer = Measurer(encoder, detector.cutoffs, speaker=speaker, skip_blank=skip_blank)
+    measurer = measurer_for(detector, lambda: encoder or default_encoder(), speaker=speaker)
     for measured in measurer.measure(trajectories):
-        yield verdict(measured, detector, encoder, trace=trace)
+        yield verdict(measured, detector, measurer.encoder, trace=trace)

@@ -1,13 +1,15 @@
-"""Detectors: from similarities to verdicts. `DETECTORS` names our own."""
+"""The registry of detectors. `seam` says what a detector is; one of a user's own needs no entry."""
 
-from chimeralab.detection.locked import (
-    LOCKED,
-    READINGS,
+from chimeralab.detection.locked import LOCKED, READINGS, Lags, Locked, LockedStream
+from chimeralab.detection.seam import (
     Cutoff,
-    Lags,
-    Locked,
-    LockedStream,
+    Detector,
+    Needs,
+    Seen,
     Signal,
+    Stream,
+    check_detector,
+    in_brief,
 )
 
 __all__ = [
@@ -15,10 +17,16 @@ __all__ = [
     "LOCKED",
     "READINGS",
     "Cutoff",
+    "Detector",
     "Lags",
     "Locked",
     "LockedStream",
+    "Needs",
+    "Seen",
     "Signal",
+    "Stream",
+    "check_detector",
+    "in_brief",
 ]
 
-DETECTORS = {"locked": Locked}
+DETECTORS: dict[str, type[Detector]] = {"locked": Locked}

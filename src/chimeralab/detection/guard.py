@@ -2,12 +2,10 @@
 
 from collections import deque
 
-import numpy as np
-
 from chimeralab.core.errors import InputError
-from chimeralab.detection.detectors import LOCKED, Lags, Locked, Signal
-from chimeralab.detection.measure import is_blank
-from chimeralab.detection.similarity import GuardBand, lag_similarities
+from chimeralab.core.records import Turn
+from chimeralab.detection.detectors import LOCKED, Detector, Seen, Signal
+from chimeralab.detection.measure import GuardBand, is_blank, lag_similarities
 from chimeralab.embedding.encoder import Encoder, default_encoder
 
 
@@ -19,25 +17,35 @@ class Guard:
     [False, False, False, False, True]
     """
 
-    def __init__(self, detector: Locked = LOCKED, encoder: Encoder | None = None) -> None:
-        if detector.marking != "causal":
-            raise InputError("a guard can't mark turns that have passed; use marking='causal'")
-        self._encoder = encoder or default_encoder()
-        self._band = GuardBand(self._encoder, detector.cutoffs)
-        self._skip_blank = detector.empty == "skip"
+    def __init__(self, detector: Detector = LOCKED, encoder: Encoder | None = None) -> None:
+        needs = detector.needs
+        if needs.why_not_live:
+            raise InputError(f"{detector.name} can't guard a conversation: {needs.why_not_live}")
+        self._lags = needs.lags
+        self._skip_blank = needs.skip_blank
         self._stream = detector.start()
-        self._texts: deque[str] = deque(maxlen=3)
-        self._last = Signal(0, np.nan, np.nan, False, False, 0, collapsed=False)
+        self._texts: deque[str] = deque(maxlen=needs.lags + 1)
+        self._last = Signal(0)
+        self._encoder: Encoder | None = None
+        if needs.lags:
+            self._encoder = encoder or default_encoder()
+            self._band = GuardBand(self._encoder, needs.cutoffs)
 
-    def update(self, text: str) -> Signal:
+    def update(self, turn: str | Turn) -> Signal:
         """Take the next turn and say at once whether it is collapsed."""
-        blank = is_blank(text)
+        if isinstance(turn, str):
+            turn = Turn(turn)
+        blank = is_blank(turn.text)
         if blank and self._skip_blank:
-            return self._last._replace(collapsed=False)
+            return self._last._replace(collapsed=False, repeats=None)
+        self._last = self._stream.update(Seen(turn, self._similarities(turn.text), blank))
+        return self._last
+
+    def _similarities(self, text: str) -> tuple[float, ...]:
+        if self._encoder is None:
+            return ()
         self._texts.append(text)
         texts = list(self._texts)
-        similarities = lag_similarities(self._encoder.encode(texts).vectors, 2)
-        self._band.sharpen(texts, similarities)
-        s1, s2 = similarities[-1].tolist()
-        self._last = self._stream.update(Lags(s1, s2, blank))
-        return self._last
+        table = lag_similarities(self._encoder.encode(texts).vectors, self._lags)
+        self._band.sharpen(texts, table)
+        return tuple(table[-1].tolist())

@@ -5,18 +5,22 @@ turn is collapsed when it ends a run of `window` periodic turns and has drifted 
 are preregistered; the named readings are the places where the preregistration leaves room.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import cutoff
 from chimeralab.core.records import Record
+from chimeralab.detection.seam import Cutoff, Detector, Needs, Seen, Signal
 
 # 1 - 0.90 <= 0.10 is false in binary arithmetic: all tests are written on s, with this slack.
 TOLERANCE = 1e-9
 
 FIRST_FLAGGED_TURN = 3
+
+LOOKS_BACK = "it marks turns that have passed; use marking='causal'"
 
 Sustain = Literal["either", "same"]
 DriftTest = Literal["matched", "both", "either"]
@@ -42,32 +46,17 @@ class Lags(NamedTuple):
     blank: bool = False
 
 
-class Signal(NamedTuple):
-    """The detector's word on one turn, at the moment it was said."""
-
-    turn: int
-    s1: float
-    s2: float
-    period1: bool
-    period2: bool
-    run: int
-    collapsed: bool
-
-
-class Cutoff(NamedTuple):
-    """A similarity at a lag at which a detector decides something."""
-
-    lag: int
-    value: float
-
-
 def _check_range(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
         raise InputError(f"{name} is {value}; it takes a number from {low:g} to {high:g}")
 
 
+def _ordinal(number: int) -> str:
+    return {1: "first", 2: "second", 3: "third", 4: "fourth"}.get(number, f"{number}th")
+
+
 @dataclass(frozen=True, slots=True)
-class Locked(Record):
+class Locked(Record, Detector):
     """Settings of the detector. The defaults are the locked operating point."""
 
     s1: float = 0.92
@@ -90,10 +79,43 @@ class Locked(Record):
                 raise InputError(f"unknown {name} {getattr(self, name)!r}; known: {known}")
 
     @property
-    def changed(self) -> dict[str, float | int | str]:
-        """What differs from the locked operating point; empty when nothing does."""
-        ours = ((f.name, getattr(self, f.name), f.default) for f in fields(self))
-        return {name: value for name, value, default in ours if value != default}
+    def name(self) -> str:
+        return "locked" if type(self) is Locked else type(self).__name__
+
+    @property
+    def standard(self) -> str:
+        return "locked" if type(self) is Locked else "default"
+
+    @property
+    def rule(self) -> str:
+        return (
+            f"a turn repeats when its cosine similarity to the turn before is at least "
+            f"{cutoff(self.s1)} (s1), or to the one before that at least {cutoff(self.s2)} "
+            f"(s2); from the {_ordinal(self.window)} repeat in a row on, turns count as collapsed"
+        )
+
+    @property
+    def remark(self) -> str:
+        return "the drift test is implied by the flags here" if self.drift_redundant else ""
+
+    @property
+    def thresholds(self) -> "Locked | None":
+        """Itself; a subclass may follow another rule, which the grid of thresholds is not about."""
+        return self if type(self) is Locked else None
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(
+            lags=2,
+            cutoffs=self.cutoffs,
+            turns=self.turns_needed,
+            first_turn_at_risk=self.first_turn_at_risk,
+            skip_blank=self.empty == "skip",
+            why_not_live=None if self.marking == "causal" else LOOKS_BACK,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return Detector.describe(self) | {"drift_redundant": self.drift_redundant}
 
     @property
     def drift_redundant(self) -> bool:
@@ -120,15 +142,26 @@ class Locked(Record):
         """A stream that judges turn by turn. It marks causally: live, nothing can look back."""
         return LockedStream(self)
 
-    def judge(self, lags: Iterable[Lags]) -> list[Signal]:
+    def judge(self, seen: Iterable[Lags | Seen]) -> list[Signal]:
         """Judge a whole conversation.
 
         >>> [signal.turn for signal in LOCKED.judge([Lags(1.0, 1.0)] * 6) if signal.collapsed]
         [5, 6]
         """
         stream = self.start()
-        signals = [stream.update(lag) for lag in lags]
+        signals = [stream.update(each) for each in seen]
         return _look_back(self, signals) if self.marking == "retroactive" else signals
+
+    def cycles_missed(self, seen: Sequence[Seen], signals: Sequence[Signal]) -> int:
+        """Turns in a sustained repetition at a lag that the rule can't see, not collapsed."""
+        longest = 0
+        for lag in range(2, len(seen[0].lags) if seen else 0):
+            run = repeats = 0
+            for each, signal in zip(seen, signals, strict=True):
+                run = run + 1 if each.lags[lag] >= self.s2 and not signal.collapsed else 0
+                repeats += run >= self.window
+            longest = max(longest, repeats)
+        return longest
 
 
 LOCKED = Locked()
@@ -142,26 +175,28 @@ class LockedStream:
         self._turn = 0
         self._run = self._run1 = self._run2 = 0
 
-    def update(self, lags: Lags) -> Signal:
+    def update(self, seen: Lags | Seen, /) -> Signal:
         """Take the next turn and say whether it is collapsed."""
+        settings = self._settings
         self._turn += 1
-        period1, period2 = self._flags(lags)
+        period1 = period2 = False
+        breaks = seen.blank and settings.empty == "break"
+        if self._turn >= FIRST_FLAGGED_TURN and not breaks:
+            period1 = seen.s1 >= settings.s1 - TOLERANCE
+            period2 = seen.s2 >= settings.s2 - TOLERANCE
         self._run = self._run + 1 if period1 or period2 else 0
         self._run1 = self._run1 + 1 if period1 else 0
         self._run2 = self._run2 + 1 if period2 else 0
-        seen = Signal(self._turn, lags.s1, lags.s2, period1, period2, self._run, collapsed=False)
-        collapsed = self._sustained() and _drift_is_low(self._settings, seen)
-        return seen._replace(collapsed=collapsed)
+        run = max(self._run1, self._run2) if settings.sustain == "same" else self._run
+        signal = Signal(self._turn, seen.s1, seen.s2, period1, period2, self._run)
+        return _marked(signal, run >= settings.window and _drift_is_low(settings, signal))
 
-    def _flags(self, lags: Lags) -> tuple[bool, bool]:
-        settings = self._settings
-        if self._turn < FIRST_FLAGGED_TURN or (lags.blank and settings.empty == "break"):
-            return False, False
-        return lags.s1 >= settings.s1 - TOLERANCE, lags.s2 >= settings.s2 - TOLERANCE
 
-    def _sustained(self) -> bool:
-        same = self._settings.sustain == "same"
-        return (max(self._run1, self._run2) if same else self._run) >= self._settings.window
+def _marked(signal: Signal, collapsed: bool) -> Signal:
+    """The signal with its verdict, and of the two turns before, the one that it repeats."""
+    nearer = signal.period1 and (not signal.period2 or signal.s1 >= signal.s2)
+    repeats = signal.turn - (1 if nearer else 2) if collapsed else None
+    return signal._replace(collapsed=collapsed, repeats=repeats)
 
 
 def _drift_is_low(settings: Locked, seen: Signal) -> bool:
@@ -181,9 +216,7 @@ def _look_back(settings: Locked, signals: list[Signal]) -> list[Signal]:
     else:
         sustained = _long_runs([s.period1 for s in signals], settings.window)
         sustained |= _long_runs([s.period2 for s in signals], settings.window)
-    return [
-        s._replace(collapsed=s.turn in sustained and _drift_is_low(settings, s)) for s in signals
-    ]
+    return [_marked(s, s.turn in sustained and _drift_is_low(settings, s)) for s in signals]
 
 
 def _long_runs(flags: list[bool], window: int) -> set[int]:

@@ -1,19 +1,26 @@
-"""Similarities of every judged turn to the turns before it, for any number of conversations."""
+"""Which turns of a conversation are judged, and how alike each is to the turns before it.
+
+The assistant's turns in a chat, everyone's in self-play. Similarities are exact wherever a cutoff
+is near.
+"""
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chimeralab.core.records import Trajectory
-from chimeralab.detection.detectors import Cutoff
-from chimeralab.detection.series import Series, judged
-from chimeralab.detection.similarity import Floats, GuardBand, lag_similarities
-from chimeralab.embedding.encoder import Encoder
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record, Trajectory, Turn
+from chimeralab.detection.seam import Cutoff, Detector, Seen
+from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.embedding.pieces import readable
+
+Floats = NDArray[np.float64]
+
+CHAT = {"user", "assistant"}
 
 MIN_LAGS = 5
 # A rotation over more speakers than this is measured at the first lags only.
@@ -21,49 +28,182 @@ MAX_LAGS = 32
 # Conversations are embedded together until this many turns are at hand: enough for full batches,
 # few enough that memory does not grow with the number of conversations.
 TURNS_AT_ONCE = 1_024
+ROWS_AT_ONCE = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedTurns(Record):
+    """The judged turns in order, with their places in the whole conversation counted from 1."""
+
+    turns: tuple[Turn, ...]
+    positions: tuple[int, ...]
+    who: str
+
+
+def judged(trajectory: Trajectory, speaker: str | None = None) -> JudgedTurns:
+    """The turns of `speaker` (a name, a role or "all"); by default the conversation decides.
+
+    >>> talk = Trajectory("a", (Turn("Hi", "user"), Turn("Hello!", "assistant")))
+    >>> judged(talk).who, judged(talk).positions
+    ('assistant turns (chat)', (2,))
+    """
+    turns = trajectory.turns
+    if speaker == "all":
+        return _chosen(turns, "all turns (asked for)", _anyone)
+    if speaker is not None:
+        is_wanted = _is(speaker.casefold(), _speaker, _role)
+        if not speaker or not any(map(is_wanted, turns)):
+            known = dict.fromkeys(t.speaker for t in turns if t.spoken and t.speaker)
+            place = f" ({trajectory.source})" if trajectory.source else ""
+            raise InputError(
+                f"no turn by {speaker!r} in conversation {trajectory.id!r}{place}; "
+                f"its speakers: {', '.join(known) or 'none is named'}; or ask for all"
+            )
+        return _chosen(turns, f"turns of {speaker} (asked for)", is_wanted)
+    # An agent that only calls tools still makes a chat, or its user would be judged instead.
+    talking = [turn for turn in turns if turn.spoken or turn.role == "assistant"]
+    # The role is the surer sign: in a chat, either side may go by a name of its own.
+    for side in (_role, _speaker):
+        if {side(turn) for turn in talking} == CHAT:
+            return _chosen(turns, "assistant turns (chat)", _is("assistant", side))
+    return _chosen(turns, "all turns (self-play)", _anyone)
+
+
+def _is(name: str, *sides: Callable[[Turn], str]) -> Callable[[Turn], bool]:
+    return lambda turn: any(side(turn) == name for side in sides)
+
+
+def _anyone(turn: Turn) -> bool:
+    return True
+
+
+def _chosen(turns: tuple[Turn, ...], who: str, is_wanted: Callable[[Turn], bool]) -> JudgedTurns:
+    places = [n for n, turn in enumerate(turns, 1) if turn.spoken and is_wanted(turn)]
+    return JudgedTurns(tuple(turns[n - 1] for n in places), tuple(places), who)
+
+
+def _role(turn: Turn) -> str:
+    return (turn.role or "").casefold()
+
+
+def _speaker(turn: Turn) -> str:
+    return (turn.speaker or "").casefold()
+
+
+def lag_similarities(vectors: NDArray[np.float32], lags: int) -> Floats:
+    """Cosines of every row to the rows 1..lags before it, as (rows, lags); NaN where there is none.
+
+    >>> lag_similarities(np.eye(2, dtype=np.float32)[[0, 1, 0]], 2).tolist()
+    [[nan, nan], [0.0, nan], [0.0, 1.0]]
+    """
+    table = np.full((len(vectors), lags), np.nan)
+    for lag in range(1, min(lags, len(vectors) - 1) + 1):
+        for start in range(lag, len(vectors), ROWS_AT_ONCE):
+            end = min(start + ROWS_AT_ONCE, len(vectors))
+            table[start:end, lag - 1] = cosines(
+                vectors[start:end], vectors[start - lag : end - lag]
+            )
+    return table
+
+
+def cosines(a: NDArray[np.float32], b: NDArray[np.float32]) -> Floats:
+    """Cosine of each row of `a` with the same row of `b`, in float64.
+
+    Equal rows give exactly 1: a repeated text must not fall short of it by a rounding error.
+    """
+    a64, b64 = a.astype(np.float64), b.astype(np.float64)
+    products = np.einsum("ij,ij->i", a64, b64)
+    lengths = np.sqrt(np.einsum("ij,ij->i", a64, a64) * np.einsum("ij,ij->i", b64, b64))
+    return np.where((a == b).all(axis=1), 1.0, np.clip(products / lengths, -1, 1))
+
+
+class GuardBand:
+    """Recomputes what lies within the encoder's margin of a cutoff, so that verdicts are exact."""
+
+    def __init__(self, encoder: Encoder, cutoffs: Sequence[Cutoff]) -> None:
+        self._encoder = encoder
+        self._cutoffs = cutoffs
+        self.recomputed = 0
+        self.largest_error = 0.0
+
+    def sharpen(self, texts: Sequence[str], table: Floats) -> None:
+        """Replace the doubtful similarities of a conversation, in place."""
+        for lag in sorted({cutoff.lag for cutoff in self._cutoffs}):
+            column = table[:, lag - 1]
+            near = np.zeros(len(column), dtype=bool)
+            for cutoff in self._cutoffs:
+                if cutoff.lag == lag:
+                    near |= np.abs(column - cutoff.value) <= self._encoder.margin
+            turns = np.flatnonzero(near).tolist()
+            if not turns:
+                continue
+            now = self._encoder.encode_exactly([texts[turn] for turn in turns])
+            then = self._encoder.encode_exactly([texts[turn - lag] for turn in turns])
+            exact = cosines(now.vectors, then.vectors)
+            errors = np.abs(exact - column[turns])
+            self.recomputed += len(errors)
+            self.largest_error = max(self.largest_error, float(errors.max()))
+            column[turns] = exact
 
 
 class Measured(NamedTuple):
     """One conversation with all that a detector needs to judge it.
 
-    `similarities[t - 1, k - 1]` compares judged turn t with the turn k before it.
+    `similarities[t - 1, k - 1]` compares judged turn t with the turn k before it; without vectors
+    it has no columns.
     """
 
     trajectory: Trajectory
-    series: Series
+    series: JudgedTurns
     similarities: Floats
     blank: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     repaired: int
 
+    @property
+    def seen(self) -> list[Seen]:
+        """The judged turns as a detector is shown them."""
+        rows = zip(self.series.turns, self.similarities.tolist(), self.blank.tolist(), strict=True)
+        return [Seen(turn, tuple(lags), blank) for turn, lags, blank in rows]
+
 
 class Measurer:
-    """Measures conversations as they come, a handful at a time."""
+    """Measures conversations as they come, a handful at a time; without an encoder, no vectors."""
 
     def __init__(
         self,
-        encoder: Encoder,
-        cutoffs: Sequence[Cutoff],
+        encoder: Encoder | None,
+        cutoffs: Sequence[Cutoff] = (),
         *,
         speaker: str | None = None,
         skip_blank: bool = False,
+        lags: int = MIN_LAGS,
     ) -> None:
         self.encoder = encoder
-        self.band = GuardBand(encoder, cutoffs)
+        self.band = GuardBand(encoder, cutoffs) if encoder else None
         self._speaker = speaker
         self._skip_blank = skip_blank
+        self._lags = max(MIN_LAGS, lags)
 
     def measure(self, trajectories: Iterable[Trajectory]) -> Iterator[Measured]:
         for group in _handfuls(trajectories):
             series = [self._series(trajectory) for trajectory in group]
             texts = [turn.text for one in series for turn in one.turns]
-            vectors, truncated = self.encoder.encode(texts)
+            encoded = self.encoder.encode(texts) if self.encoder else None
             end = 0
             for trajectory, one in zip(group, series, strict=True):
                 start, end = end, end + len(one.turns)
-                yield self._measured(trajectory, one, vectors[start:end], truncated[start:end])
+                similarities = np.empty((len(one.turns), 0))
+                truncated = np.zeros(len(one.turns), dtype=bool)
+                if encoded:
+                    similarities = self._similarities(one, encoded.vectors[start:end])
+                    truncated = encoded.truncated[start:end]
+                own = texts[start:end]
+                blank = np.array([is_blank(text) for text in own], dtype=bool)
+                repaired = sum(readable(text) != text for text in own)
+                yield Measured(trajectory, one, similarities, blank, truncated, repaired)
 
-    def _series(self, trajectory: Trajectory) -> Series:
+    def _series(self, trajectory: Trajectory) -> JudgedTurns:
         series = judged(trajectory, self._speaker)
         if not self._skip_blank:
             return series
@@ -74,21 +214,29 @@ class Measurer:
             positions=tuple(series.positions[index] for index in kept),
         )
 
-    def _measured(
-        self,
-        trajectory: Trajectory,
-        series: Series,
-        vectors: NDArray[np.float32],
-        truncated: NDArray[np.bool_],
-    ) -> Measured:
-        texts = [turn.text for turn in series.turns]
+    def _similarities(self, series: JudgedTurns, vectors: NDArray[np.float32]) -> Floats:
         speakers = len({turn.speaker for turn in series.turns})
-        lags = min(max(MIN_LAGS, speakers), MAX_LAGS)
-        similarities = lag_similarities(vectors, lags)
-        self.band.sharpen(texts, similarities)
-        blank = np.array([is_blank(text) for text in texts], dtype=bool)
-        repaired = sum(readable(text) != text for text in texts)
-        return Measured(trajectory, series, similarities, blank, truncated, repaired)
+        similarities = lag_similarities(vectors, max(self._lags, min(speakers, MAX_LAGS)))
+        if self.band:
+            self.band.sharpen([turn.text for turn in series.turns], similarities)
+        return similarities
+
+
+def measurer_for(
+    detector: Detector,
+    open_encoder: Callable[[], Encoder] = default_encoder,
+    *,
+    speaker: str | None = None,
+) -> Measurer:
+    """What measures for one detector; an encoder is opened only if it asks for similarities."""
+    needs = detector.needs
+    return Measurer(
+        open_encoder() if needs.lags else None,
+        needs.cutoffs,
+        speaker=speaker,
+        skip_blank=needs.skip_blank,
+        lags=needs.lags,
+    )
 
 
 def is_blank(text: str) -> bool:

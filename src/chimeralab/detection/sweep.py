@@ -1,4 +1,4 @@
-"""A grid of thresholds on similarities measured once: do findings hang on the operating point?"""
+"""A grid of thresholds on similarities measured once: do findings depend on the operating point?"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from chimeralab.core.records import Record
 from chimeralab.detection.detectors import Cutoff, Locked
 from chimeralab.detection.measure import Measured
-from chimeralab.detection.verdict import judge
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +36,7 @@ class Point(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Stability(Record):
+class OrderStability(Record):
     """In how many units (a seed, a bucket) the groups stand in the order of their means.
 
     Lowest and highest count over the detectors of the grid.
@@ -63,12 +62,12 @@ class Sweep(Record):
     orders: int
     reference_order: tuple[str, ...]
     same_order_points: int
-    stability: tuple[Stability, ...]
+    stability: tuple[OrderStability, ...]
     points: tuple[Point, ...]
 
 
 def grid_of(base: Locked, values: Mapping[str, Sequence[float]]) -> list[Locked]:
-    """Every combination of the thresholds, one detector a cell."""
+    """Every combination of the thresholds, one detector per cell."""
     cells: Iterator[dict[str, Any]] = (
         dict(zip(values, cell, strict=True)) for cell in product(*values.values())
     )
@@ -122,7 +121,8 @@ class Sweeper:
         if turns < max(detector.turns_needed for detector in detectors):
             self._short += 1
             return
-        verdicts = [judge(measured, detector) for detector in detectors]
+        seen = measured.seen
+        verdicts = [detector.judge(seen) for detector in detectors]
         marks = np.array([[signal.collapsed for signal in one] for one in verdicts])
         for outcome, row in zip(self._outcomes, marks, strict=True):
             outcome.update(np.packbits(row).tobytes())
@@ -165,13 +165,13 @@ class Sweeper:
             settings, count, float(pooled / total) if total else None, rates, _order(rates)
         )
 
-    def _stability(self, field: str) -> Stability:
+    def _stability(self, field: str) -> OrderStability:
         complete = [unit for unit in self._units[field].values() if len(unit) == len(self._groups)]
         holds = []
         for index in range(len(self._cells)):
             overall = _order({name: group.mean[index] for name, group in self._groups.items()})
             holds.append(sum(_keeps(unit, overall, index) for unit in complete))
-        return Stability(field, len(complete), min(holds, default=0), max(holds, default=0))
+        return OrderStability(field, len(complete), min(holds, default=0), max(holds, default=0))
 
 
 class RateSum:

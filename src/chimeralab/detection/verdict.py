@@ -1,29 +1,74 @@
-"""From the similarities of one conversation to its verdict, with the evidence and the caveats."""
+"""From the similarities of one conversation to its verdict, and from verdicts to rows.
+
+A verdict comes with its evidence and its caveats. Rows are nested for JSON and flat for tables (a
+row per turn when there is a trace).
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from chimeralab.core.records import Caveat, Detection, Episode, Evidence, TurnTrace
-from chimeralab.detection.detectors import Lags, Locked, Signal
+from chimeralab.core.tables import Columns
+from chimeralab.detection.detectors import Detector, Signal
 from chimeralab.detection.measure import Measured
 from chimeralab.embedding.encoder import MODEL, Encoder, model_hash
 
 EXCERPT = 80
 
+CAVEATS = {
+    "blank_turns": "without a word, judged as they are",
+    "truncated_turns": "longer than 256 word pieces, judged by their head alone",
+    "repaired_turns": "with broken characters, replaced before judging",
+    "longer_cycle": "in a cycle of three or more turns, which this rule does not count",
+}
+
+CONVERSATION_COLUMNS: Columns = {
+    "id": str,
+    "source": str,
+    "judged": str,
+    "turns": int,
+    "at_risk_turns": int,
+    "collapsed_turns": int,
+    "collapse_rate": float,
+    "at_risk_rate": float,
+    "first_collapse_turn": int,
+    "episodes": str,
+    "warnings": str,
+    "reason": str,
+    "detector": str,
+    "operating_point": str,
+    "precision": str,
+    "metadata": str,
+}
+TURN_COLUMNS: Columns = {
+    "id": str,
+    "turn": int,
+    "position": int,
+    "speaker": str,
+    "s1": float,
+    "s2": float,
+    "period1": bool,
+    "period2": bool,
+    "run": int,
+    "collapsed": bool,
+    "lags": str,
+    "same_speaker": float,
+}
+
 
 def verdict(
-    measured: Measured, detector: Locked, encoder: Encoder, *, trace: bool = False
+    measured: Measured, detector: Detector, encoder: Encoder | None, *, trace: bool = False
 ) -> Detection:
-    """Judge one measured conversation."""
-    signals = judge(measured, detector)
+    """Judge one measured conversation; `encoder` is what its vectors came from, if it has any."""
+    seen, needs = measured.seen, detector.needs
+    signals = detector.judge(seen)
     total = len(signals)
     collapsed = tuple(signal.turn for signal in signals if signal.collapsed)
-    at_risk = max(0, total - detector.first_turn_at_risk + 1)
-    enough = total >= detector.turns_needed
+    at_risk = max(0, total - needs.first_turn_at_risk + 1)
+    enough = total >= needs.turns
+    missed = detector.cycles_missed(seen, signals)
     return Detection(
         id=measured.trajectory.id,
         source=measured.trajectory.source,
@@ -37,39 +82,25 @@ def verdict(
         at_risk_rate=len(collapsed) / at_risk if enough else None,
         first_collapse_turn=collapsed[0] if collapsed else None,
         episodes=tuple(_episodes(collapsed)),
-        evidence=tuple(_evidence(measured, signal) for signal in signals if signal.collapsed),
-        warnings=tuple(_caveats(measured, signals, detector)),
-        reason=None if enough else _too_short(total, detector),
-        detector=describe_detector(detector),
-        encoder=describe_encoder(encoder),
-        metadata=_scalars(measured.trajectory.metadata),
+        evidence=tuple(_evidence(measured, signals)),
+        warnings=tuple(_caveats(measured, missed)),
+        reason=None
+        if enough
+        else f"no verdict: {total} judged turns, and the rule needs {needs.turns}",
+        detector=detector.describe(),
+        encoder={
+            "model": MODEL if encoder else None,
+            "sha256": model_hash() if encoder else None,
+            "precision": encoder.precision if encoder else None,
+        },
+        # The fields one can group by. Nested ones stay in the log they came from.
+        metadata={
+            key: value
+            for key, value in measured.trajectory.metadata.items()
+            if isinstance(value, str | int | float | bool)
+        },
         trace=tuple(_trace(measured, signals)) if trace else None,
     )
-
-
-def judge(measured: Measured, detector: Locked) -> list[Signal]:
-    """The detector's word on every judged turn."""
-    columns = zip(*measured.similarities[:, :2].T.tolist(), measured.blank.tolist(), strict=True)
-    return detector.judge(Lags(s1, s2, blank) for s1, s2, blank in columns)
-
-
-def describe_detector(detector: Locked) -> dict[str, Any]:
-    """The settings as they stood, and whether they are the locked operating point."""
-    return {
-        "name": "locked",
-        "operating_point": "changed" if detector.changed else "locked",
-        "changed": detector.changed,
-        "settings": detector.as_dict(),
-        "drift_redundant": detector.drift_redundant,
-    }
-
-
-def describe_encoder(encoder: Encoder) -> dict[str, Any]:
-    return {"model": MODEL, "sha256": model_hash(), "precision": encoder.precision}
-
-
-def _too_short(turns: int, detector: Locked) -> str:
-    return f"no verdict: {turns} judged turns, and the rule needs {detector.turns_needed}"
 
 
 def _episodes(collapsed: Sequence[int]) -> Iterator[Episode]:
@@ -81,51 +112,31 @@ def _episodes(collapsed: Sequence[int]) -> Iterator[Episode]:
     yield from (Episode(start, end) for start, end in zip(starts, ends, strict=True))
 
 
-def _evidence(measured: Measured, signal: Signal) -> Evidence:
-    first = signal.period1 and (not signal.period2 or signal.s1 >= signal.s2)
-    text = " ".join(measured.series.turns[signal.turn - 1].text.split())
-    return Evidence(
-        turn=signal.turn,
-        repeats=signal.turn - (1 if first else 2),
-        similarity=signal.s1 if first else signal.s2,
-        excerpt=text if len(text) <= EXCERPT else text[: EXCERPT - 1] + "…",
-    )
+def _evidence(measured: Measured, signals: Sequence[Signal]) -> Iterator[Evidence]:
+    for signal, row in zip(signals, measured.similarities.tolist(), strict=True):
+        if not signal.collapsed or signal.repeats is None:
+            continue
+        back = signal.turn - signal.repeats
+        text = " ".join(measured.series.turns[signal.turn - 1].text.split())
+        yield Evidence(
+            turn=signal.turn,
+            repeats=signal.repeats,
+            similarity=_known(row[back - 1]) if 0 < back <= len(row) else None,
+            excerpt=text if len(text) <= EXCERPT else text[: EXCERPT - 1] + "…",
+        )
 
 
-def _caveats(measured: Measured, signals: Sequence[Signal], detector: Locked) -> Iterator[Caveat]:
+def _caveats(measured: Measured, missed: int) -> Iterator[Caveat]:
     counts = {
         "blank_turns": int(measured.blank.sum()),
         "truncated_turns": int(measured.truncated.sum()),
         "repaired_turns": measured.repaired,
-        "longer_cycle": _longer_cycle(measured, signals, detector),
+        "longer_cycle": missed,
     }
     for code, count in counts.items():
         if count:
             plural = "turn" if count == 1 else "turns"
             yield Caveat(code, count, f"{count} {plural} {CAVEATS[code]}")
-
-
-CAVEATS = {
-    "blank_turns": "without a word, judged as they are",
-    "truncated_turns": "longer than 256 word pieces, judged by their head alone",
-    "repaired_turns": "with broken characters, replaced before judging",
-    "longer_cycle": "in a cycle of three or more turns, which this rule does not count",
-}
-
-
-def _longer_cycle(measured: Measured, signals: Sequence[Signal], detector: Locked) -> int:
-    """Turns in a sustained repetition at a lag that the rule can't see, outside collapsed ones."""
-    far = measured.similarities[:, 2:]
-    seen = np.array([signal.collapsed for signal in signals], dtype=bool)
-    longest = 0
-    for column in far.T:
-        run = 0
-        repeats = 0
-        for again in (column >= detector.s2) & ~seen:
-            run = run + 1 if again else 0
-            repeats += run >= detector.window
-        longest = max(longest, repeats)
-    return longest
 
 
 def _trace(measured: Measured, signals: Sequence[Signal]) -> Iterator[TurnTrace]:
@@ -144,8 +155,8 @@ def _trace(measured: Measured, signals: Sequence[Signal]) -> Iterator[TurnTrace]
             turn=signal.turn,
             position=position,
             speaker=turn.speaker,
-            s1=_known(signal.s1),
-            s2=_known(signal.s2),
+            s1=lags[0] if lags else None,
+            s2=lags[1] if lags else None,
             period1=signal.period1,
             period2=signal.period2,
             run=signal.run,
@@ -159,6 +170,46 @@ def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _scalars(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields one can group by. Nested ones stay in the log they came from."""
-    return {k: v for k, v in metadata.items() if isinstance(v, str | int | float | bool)}
+def as_json(detection: Detection) -> dict[str, Any]:
+    """The verdict as a JSON object; `trace` only where it was asked for."""
+    row = detection.as_dict()
+    if detection.trace is None:
+        del row["trace"]
+    return row
+
+
+def from_json(row: Mapping[str, Any]) -> Detection:
+    """The verdict that `as_json` wrote.
+
+    >>> import json
+    >>> from chimeralab.detection import detect
+    >>> found = detect(["Once more."] * 6, trace=True)
+    >>> from_json(json.loads(json.dumps(as_json(found)))) == found
+    True
+    """
+    trace = row.get("trace")
+    values = {
+        **row,
+        "collapsed": tuple(row["collapsed"]),
+        "positions": tuple(row["positions"]),
+        "episodes": tuple(Episode(**e) for e in row["episodes"]),
+        "evidence": tuple(Evidence(**e) for e in row["evidence"]),
+        "warnings": tuple(Caveat(**w) for w in row["warnings"]),
+        "trace": trace and tuple(TurnTrace(**{**t, "lags": tuple(t["lags"])}) for t in trace),
+    }
+    return Detection(**values)
+
+
+def flat_rows(detection: Detection) -> Iterator[Mapping[str, Any]]:
+    """The verdict as table rows."""
+    if detection.trace is not None:
+        yield from ({"id": detection.id, **turn.as_dict()} for turn in detection.trace)
+        return
+    yield {
+        **detection.as_dict(),
+        "episodes": "; ".join(f"{span.start}-{span.end}" for span in detection.episodes),
+        "warnings": "; ".join(f"{w.code}={w.count}" for w in detection.warnings),
+        "detector": detection.detector["name"],
+        "operating_point": detection.detector["operating_point"],
+        "precision": detection.encoder["precision"],
+    }

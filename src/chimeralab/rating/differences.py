@@ -51,7 +51,8 @@ def _missed(detection: Detection, rating: Rating) -> str:
     if len(turns) < 3 or any(later != turn + 1 for turn, later in pairwise(turns)):
         return "no loop named"
     repeats = [turn for turn in turns[1:] if turn >= FIRST_FLAGGED_TURN]
-    window = int(detection.detector["settings"]["window"])
+    # A detector without a window has its own idea of too short, and says nothing about it.
+    window = int(detection.detector["settings"].get("window", 0))
     return "short loop" if len(repeats) < window else "reworded loop"
 
 

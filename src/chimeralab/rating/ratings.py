@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from chimeralab.core.records import Record, Trajectory
-from chimeralab.detection.series import judged
+from chimeralab.detection.measure import judged
 from chimeralab.rating.rubric import KindName, Label, StepName
 
 Outcome = Literal["clean", "repaired", "unreadable", "failed"]

@@ -1,6 +1,6 @@
 """One conversation as a page: its verdict, its similarities as pictures, and every turn's text."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -9,8 +9,8 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from chimeralab.core.records import Detection, Trajectory, TurnTrace
-from chimeralab.detection import Measurer, verdict
-from chimeralab.detection.detectors import LOCKED, Locked
+from chimeralab.detection import measurer_for, verdict
+from chimeralab.detection.detectors import LOCKED, Detector
 from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.report.charts import timeline as charts
 from chimeralab.report.charts.timeline import Line, Span
@@ -48,32 +48,25 @@ def draw_conversation(
     trajectory: Trajectory,
     *,
     speaker: str | None = None,
-    detector: Locked = LOCKED,
-    encoder: Encoder | None = None,
+    detector: Detector = LOCKED,
+    open_encoder: Callable[[], Encoder] = default_encoder,
 ) -> str:
     """Judge a conversation and draw it as one self-contained HTML page."""
-    encoder = encoder or default_encoder()
-    skip_blank = detector.empty == "skip"
-    measurer = Measurer(encoder, detector.cutoffs, speaker=speaker, skip_blank=skip_blank)
+    measurer = measurer_for(detector, open_encoder, speaker=speaker)
     (measured,) = measurer.measure([trajectory])
-    detection = verdict(measured, detector, encoder, trace=True)
-    vectors = encoder.encode([turn.text for turn in measured.series.turns]).vectors
-    return conversation_page(trajectory, detection, vectors)
-
-
-def conversation_page(
-    trajectory: Trajectory, detection: Detection, vectors: NDArray[np.float32]
-) -> str:
-    """The page of a conversation that has been judged with a trace; `vectors` are its turns'."""
+    detection = verdict(measured, detector, measurer.encoder, trace=True)
     assert detection.trace is not None
+    texts = [turn.text for turn in measured.series.turns]
+    vectors = measurer.encoder.encode(texts).vectors if measurer.encoder else None
     messages = list_messages(trajectory, detection)
     shown = {item.turn for item in messages if isinstance(item, Message)}
     return render(
         "conversation.html",
         detection=detection,
-        settings=detection.detector["settings"],
+        window=detector.thresholds.window if detector.thresholds else None,
+        rule=detector.rule,
         verdict=verdict_in_words(detection),
-        facts=list(facts(trajectory, detection)),
+        facts=list(facts(trajectory, detection, detector)),
         timeline=_timeline(detection, detection.trace),
         heat_map=_heat_map(detection, vectors),
         most_alike=PAIRS_NAMED,
@@ -86,9 +79,9 @@ def conversation_page(
 
 
 def _timeline(detection: Detection, trace: Sequence[TurnTrace]) -> Timeline | None:
-    if len(trace) < 2:
-        return None
     settings = detection.detector["settings"]
+    if len(trace) < 2 or not trace[0].lags or "s1" not in settings:
+        return None
     s1, s2 = peaks([row.s1 for row in trace]), peaks([row.s2 for row in trace])
     lines = [
         Line("s1", "s1, to the turn before", *s1, settings["s1"]),
@@ -103,8 +96,8 @@ def _timeline(detection: Detection, trace: Sequence[TurnTrace]) -> Timeline | No
     )
 
 
-def _heat_map(detection: Detection, vectors: NDArray[np.float32]) -> HeatMap | None:
-    if len(vectors) < 2:
+def _heat_map(detection: Detection, vectors: NDArray[np.float32] | None) -> HeatMap | None:
+    if vectors is None or len(vectors) < 2:
         return None
     pairs = compare(vectors)
     chart = charts.heat_map(pairs.spans, pairs.values, _shaded(detection))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from chimeralab.core.records import Detection, Trajectory, Turn, TurnTrace
+from chimeralab.core.records import Detection, Evidence, Trajectory, Turn, TurnTrace
 
 # A conversation with more messages than this is shown in parts.
 MOST_MESSAGES = 2_000
@@ -29,7 +29,7 @@ class Repeat(NamedTuple):
     """Which earlier turn a turn repeats or nearly repeats."""
 
     turn: int
-    similarity: float
+    similarity: float | None
     run: int
 
 
@@ -62,12 +62,15 @@ def list_messages(trajectory: Trajectory, detection: Detection) -> list[Message 
     shown = positions_shown(len(trajectory.turns), detection)
     most = max(2 * FOLD_AT, min(MOST_CHARACTERS, PAGE_CHARACTERS // max(1, len(shown))))
     traces = {trace.position: trace for trace in detection.trace or ()}
+    evidence = {each.turn: each for each in detection.evidence}
     items: list[Message | Gap] = []
     before = 0
     for position in shown:
         items.extend(_gap(before, position))
         turn = trajectory.turns[position - 1]
-        items.append(_message(turn, position, traces, fold(turn.text, most)))
+        items.append(
+            _message(turn, position, traces.get(position), evidence, fold(turn.text, most))
+        )
         before = position
     items.extend(_gap(before, len(trajectory.turns) + 1))
     return items
@@ -117,8 +120,13 @@ def _gap(before: int, after: int) -> Iterator[Gap]:
         yield Gap(before + 1, after - 1)
 
 
-def _message(turn: Turn, position: int, traces: Mapping[int, TurnTrace], text: Text) -> Message:
-    trace = traces.get(position)
+def _message(
+    turn: Turn,
+    position: int,
+    trace: TurnTrace | None,
+    evidence: Mapping[int, Evidence],
+    text: Text,
+) -> Message:
     return Message(
         position=position,
         turn=trace.turn if trace else None,
@@ -126,16 +134,18 @@ def _message(turn: Turn, position: int, traces: Mapping[int, TurnTrace], text: T
         model=turn.model,
         spoken=turn.spoken,
         collapsed=trace.collapsed if trace else False,
-        repeat=_repeat(trace) if trace else None,
+        repeat=_repeat(trace, evidence.get(trace.turn)) if trace else None,
         text=text,
     )
 
 
-def _repeat(trace: TurnTrace) -> Repeat | None:
-    """The turn that the detector's evidence names: the closer one, and of equals the nearer."""
+def _repeat(trace: TurnTrace, evidence: Evidence | None) -> Repeat | None:
+    """The turn that the evidence names; else the closer of the two before, of equals the nearer."""
+    if evidence:
+        return Repeat(evidence.repeats, evidence.similarity, trace.run)
     found = []
     if trace.period1 and trace.s1 is not None:
         found.append(Repeat(trace.turn - 1, trace.s1, trace.run))
     if trace.period2 and trace.s2 is not None:
         found.append(Repeat(trace.turn - 2, trace.s2, trace.run))
-    return max(found, key=lambda repeat: repeat.similarity, default=None)
+    return max(found, key=lambda repeat: repeat.similarity or 0.0, default=None)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chimeralab.detection.similarity import Floats
+from chimeralab.detection.measure import Floats
 from chimeralab.report.charts.timeline import Span
 
 # A heat map with more rows than this has squares of two pixels, and a page of megabytes.

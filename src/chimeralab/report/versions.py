@@ -21,9 +21,9 @@ PACKAGES = (
 )
 
 
-def software(study: Study, precisions: Iterable[str] = ()) -> Table:
+def software(study: Study, precisions: Iterable[str | None] = ()) -> Table:
     """Versions of everything that had a hand in the numbers, and how exact its vectors are."""
-    rows = list(_software(study, sorted(set(precisions))))
+    rows = list(_software(study, sorted({each for each in precisions if each})))
     raw = [{"what": what, "version": shown} for what, shown in rows]
     return table("software", ("what", "version"), rows, raw, words=(0, 1))
 
@@ -33,7 +33,8 @@ def _software(study: Study, precisions: list[str]) -> Iterator[list[str]]:
         ran = [row["version"] for row in archive.rows("SELECT DISTINCT version FROM runs")]
     yield ["chimera-lab, runs", ", ".join(ran)]
     yield ["chimera-lab, this report", __version__]
-    yield ["encoder", f"{MODEL}, sha256 {model_hash()}"]
+    if study.plan.detector.settings.needs.lags:
+        yield ["encoder", f"{MODEL}, sha256 {model_hash()}"]
     if precisions:
         yield ["vectors", f"in {', '.join(precisions)}"]
     yield ["Python", platform.python_version()]

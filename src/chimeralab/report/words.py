@@ -1,11 +1,12 @@
 """What a verdict and its pictures say, in sentences."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import NamedTuple
 
+from chimeralab.core.numbers import cutoff
 from chimeralab.core.records import Detection, Episode, Trajectory, TurnTrace
-from chimeralab.detection.detectors import LOCKED
-from chimeralab.report.charts.timeline import cutoff
+from chimeralab.detection.detectors import Detector
 from chimeralab.report.similarities import Pairs
 
 MOST_SPANS_NAMED = 6
@@ -76,13 +77,13 @@ def heat_map_in_words(pairs: Pairs, turns: int) -> str:
     )
 
 
-def facts(trajectory: Trajectory, detection: Detection) -> Iterator[Fact]:
+def facts(trajectory: Trajectory, detection: Detection, detector: Detector) -> Iterator[Fact]:
     """How the verdict was reached, and what the log says about the conversation."""
     yield Fact(
         "Judged",
         f"{detection.judged}: {detection.turns:,} of {len(trajectory.turns):,} messages",
     )
-    yield Fact("Operating point", _operating_point(detection))
+    yield Fact("Operating point", _operating_point(detector))
     yield Fact("Vectors", _vectors(detection))
     if detection.source:
         yield Fact("Log", detection.source)
@@ -92,20 +93,19 @@ def facts(trajectory: Trajectory, detection: Detection) -> Iterator[Fact]:
         yield Fact("Further fields", f"{len(fields) - MOST_FIELDS:,}, in the log only")
 
 
-def _operating_point(detection: Detection) -> str:
-    changed = detection.detector["changed"]
-    if changed:
-        locked = LOCKED.as_dict()
-        what = ", ".join(f"{name} = {v} instead of {locked[name]}" for name, v in changed.items())
-        return f"changed, so this is not the locked rule: {what}"
-    return (
-        f"locked: a turn repeats when its similarity is {cutoff(LOCKED.s1)} or more to the turn"
-        f" before (s1), or {cutoff(LOCKED.s2)} or more to the one before that (s2); the third"
-        " repeat in a row is the first collapsed turn"
+def _operating_point(detector: Detector) -> str:
+    if not detector.changed:
+        return f"{detector.name}: {detector.rule}"
+    usual = {f.name: f.default for f in fields(detector)}  # type: ignore[arg-type]
+    what = ", ".join(
+        f"{name} = {v} instead of {usual[name]}" for name, v in detector.changed.items()
     )
+    return f"{detector.name}, changed, so this is not the {detector.standard} rule: {what}"
 
 
 def _vectors(detection: Detection) -> str:
     precision = detection.encoder["precision"]
+    if precision is None:
+        return "none: the detector compares no vectors"
     exact = "" if precision == "f32" else "; what lay near a threshold was recomputed in f32"
     return f"{detection.encoder['model']} in {precision}{exact}"

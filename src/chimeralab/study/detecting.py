@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from chimeralab.core.records import Detection, Trajectory
-from chimeralab.detection import Measurer, verdict
+from chimeralab.detection import measurer_for, verdict
 from chimeralab.embedding.encoder import Encoder, default_encoder, model_hash
 from chimeralab.study.archive import Archive
 from chimeralab.study.database import open_to_write, transaction
@@ -27,12 +27,10 @@ def detect_study(
         missing = list(_unjudged(archive, detector_key(study)))
     if not missing:
         return 0
-    encoder = encoder or default_encoder()
-    skip_blank = detector.empty == "skip"
-    measurer = Measurer(encoder, detector.cutoffs, speaker="all", skip_blank=skip_blank)
+    measurer = measurer_for(detector, lambda: encoder or default_encoder(), speaker="all")
     with closing(open_to_write(study.store_path)) as db:
         for measured in measurer.measure(missing):
-            detection = verdict(measured, detector, encoder, trace=True)
+            detection = verdict(measured, detector, measurer.encoder, trace=True)
             row = (detection.id, detector_key(study), json.dumps(detection.as_dict()), _now())
             with transaction(db, study.store_path):
                 db.execute("INSERT OR IGNORE INTO detections VALUES (?, ?, ?, ?)", row)

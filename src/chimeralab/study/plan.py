@@ -11,7 +11,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Part, choose, read_part, read_record, read_value
 from chimeralab.core.records import Record
 from chimeralab.core.secrets import redact, secrets
-from chimeralab.detection.detectors import DETECTORS
+from chimeralab.detection.detectors import DETECTORS, check_detector
 from chimeralab.models.catalogue import MODELS
 from chimeralab.runner import Price, Prompt, Rules, Speaker
 from chimeralab.runner.countermeasures import COUNTERMEASURES
@@ -82,7 +82,7 @@ class Plan(Record):
         parts = [self.detector, *(subject.part for subject in self.models.values())]
         parts += [c.countermeasure for c in self.conditions.values() if c.countermeasure]
         parts += self.trial.parts if self.trial else []
-        return {part.use: type(part.settings) for part in parts if ":" in part.use}
+        return {part.use: type(part.settings) for part in parts if part.is_outside}
 
 
 def read_plan(path: Path, locked: tuple[Course, ...] = ()) -> Plan:
@@ -216,7 +216,9 @@ def _subject(name: str, table: Any, folder: Path) -> Subject:
 
 def _detector(table: Any, folder: Path) -> Part:
     named = {"use": "locked", **table} if isinstance(table, Mapping) else table
-    return read_part(DETECTORS, named, "[detector]", folder)
+    part = read_part(DETECTORS, named, "[detector]", folder)
+    check_detector(part.settings, f"use = {part.use!r} in [detector]")
+    return part
 
 
 def _conditions(tables: Mapping[str, Any], folder: Path) -> dict[str, Condition]:
@@ -253,8 +255,9 @@ def _check_together(plan: Plan) -> None:
     plan.extras["gate"].check(plan.models)
     if plan.run.max_cost is not None:
         refuse_unpriced(plan)
-    if plan.needs_guard and getattr(plan.detector.settings, "marking", "causal") != "causal":
+    why_not = plan.detector.settings.needs.why_not_live
+    if plan.needs_guard and why_not:
         raise InputError(
-            "[detector] marking can't look back while stop_early or a countermeasure hangs on it; "
-            "use marking = 'causal'"
+            "[detector] can't judge live, and stop_early or a countermeasure depends on it: "
+            f"{why_not}"
         )

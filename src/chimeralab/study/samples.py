@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
-from chimeralab.detection.columns import from_json
+from chimeralab.detection.verdict import from_json
 from chimeralab.rating.sampling import Sample, SampledItem, draw_sample
 from chimeralab.rating.validity import verdict_of
 from chimeralab.study.database import transaction

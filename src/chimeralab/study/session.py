@@ -13,6 +13,7 @@ from chimeralab import weights
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.detection import Guard
+from chimeralab.detection.detectors import Detector
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.models.seam import Model
 from chimeralab.runner import (
@@ -192,12 +193,13 @@ def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
     """What starts a guard. Watching for its own sake must not make anyone download an encoder."""
     if plan.trial is not None:
         return None  # a subject that gives the same short answer twice has not collapsed
-    causal = getattr(plan.detector.settings, "marking", "causal") == "causal"
-    at_hand = wanted and causal and weights.locate("minilm") is not None
-    if not (plan.needs_guard or at_hand):
+    detector: Detector = plan.detector.settings
+    needs = detector.needs
+    at_hand = not needs.lags or weights.locate("minilm") is not None
+    if not (plan.needs_guard or (wanted and at_hand and not needs.why_not_live)):
         return None
-    encoder = default_encoder()
-    return lambda: Guard(plan.detector.settings, encoder)
+    encoder = default_encoder() if needs.lags else None
+    return lambda: Guard(detector, encoder)
 
 
 def refuse_full_disk(study: Study, talks: Sequence[Talk]) -> None:

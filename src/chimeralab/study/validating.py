@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chimeralab.core.records import Detection, Record
-from chimeralab.detection.columns import from_json
+from chimeralab.detection.verdict import from_json
 from chimeralab.rating.label_table import LabelTable
 from chimeralab.rating.ratings import Rating
 from chimeralab.rating.validity import Validity, validity

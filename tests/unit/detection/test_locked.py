@@ -7,7 +7,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.detection.detectors import LOCKED, Lags, Locked
-from chimeralab.detection.similarity import lag_similarities
+from chimeralab.detection.measure import lag_similarities
 
 UNRELATED = list(range(40))
 

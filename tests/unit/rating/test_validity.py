@@ -6,7 +6,6 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection
 from chimeralab.detection.detectors import LOCKED
-from chimeralab.detection.verdict import describe_detector
 from chimeralab.rating.differences import MEANING
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.validity import Validity, consensus, robustness, validity
@@ -26,7 +25,7 @@ def detection(item: str, *collapsed: int, rate: float | None = 0.1) -> Detection
         id=item, source=None, judged="all", turns=8, at_risk_turns=4, collapsed=collapsed,
         positions=tuple(range(1, 9)), collapsed_turns=len(collapsed), collapse_rate=rate,
         at_risk_rate=rate, first_collapse_turn=collapsed[0] if collapsed else None, episodes=(),
-        evidence=(), warnings=(), reason=None, detector=describe_detector(LOCKED), encoder={},
+        evidence=(), warnings=(), reason=None, detector=LOCKED.describe(), encoder={},
     )  # fmt: skip
 
 

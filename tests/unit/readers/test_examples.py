@@ -8,7 +8,7 @@ import pytest
 import chimeralab
 from chimeralab import readers
 from chimeralab.core.records import Trajectory
-from chimeralab.detection.series import judged
+from chimeralab.detection.measure import judged
 
 
 @pytest.fixture

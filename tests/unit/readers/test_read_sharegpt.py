@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.detection.series import judged
+from chimeralab.detection.measure import judged
 
 TALK = [{"from": "human", "value": "Hi."}, {"from": "gpt", "value": "Hello!"}]
 

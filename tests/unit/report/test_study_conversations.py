@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from chimeralab.core.records import Detection, Episode
 from chimeralab.detection.detectors import LOCKED
-from chimeralab.detection.verdict import describe_detector
 from chimeralab.report.messages import Message, Text
 from chimeralab.report.selfplay.conversations import choose, parts
 
@@ -27,7 +26,7 @@ def detection(name: str, turns: int, collapsed: tuple[int, ...]) -> Detection:
         evidence=(),
         warnings=(),
         reason=None,
-        detector=describe_detector(LOCKED),
+        detector=LOCKED.describe(),
         encoder={},
     )
 

@@ -10,6 +10,7 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
+from chimeralab.core.numbers import cutoff
 from chimeralab.report.theme import (
     COLLAPSE,
     COLLAPSE_INK,
@@ -106,15 +107,6 @@ def to_png(chart: Chart, *, scale: float = 2) -> bytes:
     picture = io.BytesIO()
     chart.save(picture, format="png", scale_factor=scale)
     return picture.getvalue()
-
-
-def cutoff(value: float) -> str:
-    """A threshold with two decimals, or all it has.
-
-    >>> cutoff(0.9), cutoff(0.925)
-    ('0.90', '0.925')
-    """
-    return f"{value:.2f}" if round(value, 2) == value else f"{value:g}"
 
 
 def _themed(layers: Sequence[alt.Chart], width: int, height: int) -> Chart:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from chimeralab.analysis.selfplay.outcomes import MEASURES, PAIRS, Estimand
 from chimeralab.core.numbers import counted
+from chimeralab.detection.detectors import in_brief
 from chimeralab.report.selfplay.material import Material
 from chimeralab.report.table import Table, table
 from chimeralab.report.words import Fact
@@ -27,14 +28,8 @@ def facts(material: Material) -> Iterator[Fact]:
     )
     yield Fact("Design", f"{' × '.join(sides)}, {counted(plan.conversation.turns, 'turn')} each")
     yield order(plan, "condition")
-    settings = plan.detector.settings.as_dict()
-    changed = getattr(plan.detector.settings, "changed", settings)
-    point = (
-        "at its locked operating point"
-        if not changed
-        else ", ".join(f"{name} = {value}" for name, value in changed.items())
-    )
-    yield Fact("Detector", f"{plan.detector.use}, {point}")
+    own = f" ({plan.detector.use})" if plan.detector.is_outside else ""
+    yield Fact("Detector", f"{in_brief(plan.detector.settings)}{own}")
     for estimand in material.outcomes.estimands:
         yield Fact(estimand.role.capitalize() if material.lock else "Estimated", _asked(estimand))
 

@@ -102,7 +102,7 @@ def _shown(key: str, kind: str, detection: Detection, trajectory: Trajectory) ->
 
 def _timeline(name: str, detection: Detection, trace: Sequence[TurnTrace]) -> Figure | None:
     settings = detection.detector["settings"]
-    if len(trace) < 2 or "s1" not in settings:
+    if len(trace) < 2 or not trace[0].lags or "s1" not in settings:
         return None
     lines = [
         Line("s1", "s1, to the turn before", *peaks([row.s1 for row in trace]), settings["s1"]),

@@ -7,7 +7,7 @@ from chimeralab.analysis import Analysis, Runs
 from chimeralab.analysis.selfplay.comparisons import Comparison
 from chimeralab.analysis.selfplay.outcomes import per_run
 from chimeralab.analysis.selfplay.specifications import SpecificationCurve
-from chimeralab.core.numbers import counted, p_phrase
+from chimeralab.core.numbers import counted, cutoff, p_phrase
 from chimeralab.report.charts import contrasts as charts_contrasts
 from chimeralab.report.charts import specification as charts_specification
 from chimeralab.report.charts.canvas import Label
@@ -17,7 +17,6 @@ from chimeralab.report.charts.figure import Figure, draw
 from chimeralab.report.charts.flow import ArmFlow, flow_diagram
 from chimeralab.report.charts.specification import specification
 from chimeralab.report.charts.survival import Survivors, survival
-from chimeralab.report.charts.timeline import cutoff
 from chimeralab.report.numbers import SHARE, UNITS, difference, estimate
 from chimeralab.report.selfplay.flow import flow_in_words
 from chimeralab.report.selfplay.material import Material

@@ -9,7 +9,7 @@ from chimeralab.analysis import Outcomes
 from chimeralab.analysis.selfplay.runs import TOO_SHORT, RunsLeftOut
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection
-from chimeralab.detection.columns import from_json
+from chimeralab.detection.verdict import from_json
 from chimeralab.report.claims import Reliability, read_reliability
 from chimeralab.report.selfplay.results import Results, outcomes_of, place_of, results_of
 from chimeralab.study import Arm, Lock, LockError, Study, flow

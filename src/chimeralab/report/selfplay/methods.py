@@ -6,9 +6,8 @@ from typing import NamedTuple
 from chimeralab.analysis import Analysis
 from chimeralab.analysis.selfplay.outcomes import MEASURES
 from chimeralab.core.numbers import counted
-from chimeralab.detection.detectors import Locked
+from chimeralab.detection.detectors import Detector
 from chimeralab.rating.gate import check_wording
-from chimeralab.report.charts.timeline import cutoff
 from chimeralab.report.claims import scope_of
 from chimeralab.report.references import References
 from chimeralab.report.selfplay.material import Material
@@ -75,30 +74,21 @@ def _cast(condition: Condition) -> str:
 
 
 def _outcome(material: Material, references: References) -> Iterator[str]:
-    detector = material.study.plan.detector.settings
-    if not isinstance(detector, Locked):
-        yield f"Collapse was judged by a detector of our own ({material.study.plan.detector.use})."
-        return
-    cited = references.cite("sbert", "minilm")
-    yield (
-        f"Each turn was embedded with all-MiniLM-L6-v2 {cited}. A turn repeats when its cosine "
-        f"similarity to the turn before is at least {cutoff(detector.s1)}, or to the one before "
-        f"that at least {cutoff(detector.s2)}; from the {_ordinal(detector.window)} repeat in a "
-        "row on, turns count as collapsed."
-    )
+    part = material.study.plan.detector
+    detector: Detector = part.settings
+    if detector.needs.lags:
+        yield f"Each turn was embedded with all-MiniLM-L6-v2 {references.cite('sbert', 'minilm')}."
+    own = f" ({part.use}, a detector of our own)" if part.is_outside else ""
+    yield f"Collapse was judged by {detector.name}{own}: {detector.rule}."
     if detector.changed:
         what = ", ".join(f"{name} = {value}" for name, value in detector.changed.items())
-        yield f"This is not the detector's locked operating point ({what})."
+        yield f"This is not the detector's {detector.standard} operating point ({what})."
     primary = primary_of(material.outcomes)
     if primary and material.lock:
         yield (
             f"The primary outcome was the {MEASURES[primary.measure]}; the unit of analysis is the "
             "seed prompt."
         )
-
-
-def _ordinal(number: int) -> str:
-    return {1: "first", 2: "second", 3: "third", 4: "fourth"}.get(number, f"{number}th")
 
 
 def _statistics(results: Results, references: References) -> Iterator[str]:

@@ -18,7 +18,7 @@ from chimeralab.analysis.selfplay.specifications import (
 )
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection
-from chimeralab.detection.detectors import Locked
+from chimeralab.detection.detectors import Detector
 from chimeralab.report.selfplay.stored_similarities import stored_series
 from chimeralab.study import Study
 
@@ -101,9 +101,10 @@ def _as_planned(analysis: Analysis, study: Study) -> Analysis:
 
 def curve_of(study: Study, detections: Sequence[Detection], analysis: Analysis) -> Curve:
     """Ask the least certain of the findings again under every detector."""
-    detector, outcomes = study.plan.detector.settings, outcomes_of(study)
-    if not isinstance(detector, Locked):
-        return Curve(None, "the study has a detector of its own, whose settings are not varied")
+    declared: Detector = study.plan.detector.settings
+    detector, outcomes = declared.thresholds, outcomes_of(study)
+    if detector is None:
+        return Curve(None, f"the detector {declared.name} has no thresholds to vary")
     order, tau = analysis.rank_stability.order, analysis.settings.tau
     questions = primary_questions(outcomes, order, tau, detector)
     comparisons = primary_comparisons(analysis, outcomes)

@@ -15,8 +15,7 @@ from chimeralab.analysis.selfplay.specifications import (
 )
 from chimeralab.core.records import Detection, Trajectory, TurnTrace
 from chimeralab.detection.detectors import Locked
-from chimeralab.detection.measure import Measured, is_blank
-from chimeralab.detection.series import judged
+from chimeralab.detection.measure import Measured, is_blank, judged
 from chimeralab.embedding.encoder import default_encoder
 
 NOTHING = float("nan")

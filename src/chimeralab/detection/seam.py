@@ -1,0 +1,192 @@
+"""The seam for detectors: what one is shown of each turn, what it says of it, what it needs."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record, Turn
+
+if TYPE_CHECKING:
+    from chimeralab.detection.locked import Locked
+
+NOTHING = float("nan")
+
+
+class Cutoff(NamedTuple):
+    """A similarity at a lag at which a detector decides something."""
+
+    lag: int
+    value: float
+
+
+class Seen(NamedTuple):
+    """What a detector is shown of one judged turn: the turn, and how alike it is to those before.
+
+    ``lags[k - 1]`` is the similarity to the judged turn k before, NaN where there is none. It is
+    empty for a detector that asks for no similarities.
+    """
+
+    turn: Turn
+    lags: tuple[float, ...] = ()
+    blank: bool = False
+
+    @property
+    def s1(self) -> float:
+        return self.lags[0] if self.lags else NOTHING
+
+    @property
+    def s2(self) -> float:
+        return self.lags[1] if len(self.lags) > 1 else NOTHING
+
+
+class Signal(NamedTuple):
+    """The detector's word on one turn, at the moment it was said. Turns count from 1.
+
+    ``repeats`` is the earlier turn that a collapsed turn repeats, where there is one to name.
+    """
+
+    turn: int
+    s1: float = NOTHING
+    s2: float = NOTHING
+    period1: bool = False
+    period2: bool = False
+    run: int = 0
+    collapsed: bool = False
+    repeats: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Needs(Record):
+    """What a detector has to be given, and what it can do.
+
+    ``lags``: how many turns back the similarities reach; with 0 no encoder is loaded.
+    ``cutoffs``: where it decides something, so that similarities near there are exact.
+    ``turns``: a conversation with fewer judged turns gets no verdict.
+    ``first_turn_at_risk``: the first turn that can be marked as collapsed.
+    ``skip_blank``: whether turns without a word are left out before judging.
+    ``why_not_live``: why it can't judge a conversation that is still going on; None if it can.
+    """
+
+    lags: int = 0
+    cutoffs: tuple[Cutoff, ...] = ()
+    turns: int = 1
+    first_turn_at_risk: int = 1
+    skip_blank: bool = False
+    why_not_live: str | None = None
+
+
+class Stream(Protocol):
+    """Judges one conversation as it goes on."""
+
+    def update(self, seen: Seen, /) -> Signal:
+        """Take the next judged turn and say whether it is collapsed."""
+        ...
+
+
+class Detector(Protocol):
+    """A rule that says which turns are collapsed: a dataclass, whose fields are its settings.
+
+    ``start`` is all that a detector has to write when it inherits from this class. The rest says
+    what it needs and how it is spoken of, and each of these can be replaced.
+    """
+
+    __slots__ = ()
+
+    def start(self) -> Stream:
+        """A stream for one conversation."""
+        ...
+
+    @property
+    def needs(self) -> Needs:
+        """By default turns alone: no vectors, and a verdict on any conversation."""
+        return Needs()
+
+    @property
+    def name(self) -> str:
+        """What it is called wherever it is named."""
+        return type(self).__name__
+
+    @property
+    def rule(self) -> str:
+        """What it counts as collapsed, as a clause for reports; by default its docstring."""
+        first = (type(self).__doc__ or "").strip().split("\n\n")[0]
+        return " ".join(first.split()).rstrip(".")
+
+    @property
+    def standard(self) -> str:
+        """What its operating point is called where no setting is changed."""
+        return "default"
+
+    @property
+    def remark(self) -> str:
+        """What else the user of these settings should know, in a clause."""
+        return ""
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The settings that differ from their defaults; empty when none does."""
+        ours = ((f.name, getattr(self, f.name), f.default) for f in fields(self))  # type: ignore[arg-type]
+        return {name: value for name, value, default in ours if value != default}
+
+    @property
+    def thresholds(self) -> "Locked | None":
+        """The thresholds that an analysis can vary; None for a rule of another kind."""
+        return None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+    def judge(self, seen: Iterable[Seen]) -> list[Signal]:
+        """Judge a whole conversation; by default turn by turn."""
+        stream = self.start()
+        return [stream.update(each) for each in seen]
+
+    def cycles_missed(self, seen: Sequence[Seen], signals: Sequence[Signal]) -> int:
+        """Turns in a sustained repetition that the rule does not count; a verdict notes them."""
+        return 0
+
+    def describe(self) -> dict[str, Any]:
+        """The detector as a verdict carries it."""
+        return {
+            "name": self.name,
+            "operating_point": "changed" if self.changed else self.standard,
+            "changed": self.changed,
+            "settings": self.as_dict(),
+        }
+
+
+def in_brief(detector: Detector) -> str:
+    """A detector and its operating point in a line.
+
+    >>> from chimeralab.detection.locked import Locked
+    >>> in_brief(Locked()), in_brief(Locked(window=2))
+    ('locked, at its locked operating point', 'locked, NOT the locked operating point (window=2)')
+    """
+    if not detector.changed:
+        return f"{detector.name}, at its {detector.standard} operating point"
+    changes = ", ".join(f"{name}={value}" for name, value in detector.changed.items())
+    return f"{detector.name}, NOT the {detector.standard} operating point ({changes})"
+
+
+def check_detector(detector: Any, what: str) -> Detector:
+    """Refuse what can't judge, before anything depends on it."""
+    lacks = list(_lacking(detector))
+    if lacks:
+        raise InputError(
+            f"{what} is not a detector: it lacks {', '.join(lacks)}; a class that inherits from "
+            "chimeralab.Detector needs start() alone"
+        )
+    found: Detector = detector
+    return found
+
+
+def _lacking(detector: Any) -> Iterator[str]:
+    members = [name for name in vars(Detector) if not name.startswith("_")]
+    missing = [name for name in members if not hasattr(detector, name)]
+    yield from missing
+    if "needs" not in missing and not isinstance(detector.needs, Needs):
+        yield "needs that are a chimeralab.Needs"
+    if "start" not in missing and not hasattr(detector.start(), "update"):
+        yield "a start() that returns a stream with update()"
