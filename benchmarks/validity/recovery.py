@@ -19,8 +19,7 @@ from benchmarks.validity import parameters
 from chimeralab.analysis.trial.effects import against, effects
 from chimeralab.analysis.trial.sessions import Estimated, estimated, sessions_of
 from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.course import Course
-from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.course import Course, Layout
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.sandbox.play import play

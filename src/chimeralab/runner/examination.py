@@ -8,8 +8,7 @@ from chimeralab.runner.countermeasures import Ask
 from chimeralab.runner.journal import Intervened, TrialScored, events_of
 from chimeralab.runner.room import Room
 from chimeralab.runner.talk import Said, Talk
-from chimeralab.sandbox.hooks import Observed
-from chimeralab.sandbox.observing import observations
+from chimeralab.sandbox.hooks import Observed, observations
 from chimeralab.sandbox.probes import Probe
 from chimeralab.sandbox.scored import SessionPlace
 from chimeralab.sandbox.scoring import Scorer

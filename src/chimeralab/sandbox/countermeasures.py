@@ -7,12 +7,11 @@ takes it for stress. It stands only in the message of its own turn.
 from dataclasses import dataclass
 
 from chimeralab.core.records import Record
-from chimeralab.sandbox.evidence import odds, testimony
-from chimeralab.sandbox.scene import Line, Moment, Scene
+from chimeralab.sandbox.scene import Moment, Scene, Utterance, odds, testimony
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger(Record):
+class Notebook(Record):
     """Against amnesia: everything told so far is kept outside, and read again before answering."""
 
     head: str = "Your notebook, which nobody else can change, reads:"
@@ -21,7 +20,7 @@ class Ledger(Record):
         kept = [fact.text for fact in moment.course.told_before(moment.turn)]
         if not kept:
             return scene
-        return scene.saying("ledger", Line("notes", "\n".join((self.head, *kept))))
+        return scene.saying("ledger", Utterance("notes", "\n".join((self.head, *kept))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Review(Record):
             f"the evidence are {odds(stated)}. Where it speaks against what you said before, "
             "change your answer."
         )
-        return scene.saying("review", Line("review", text))
+        return scene.saying("review", Utterance("review", text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +50,8 @@ class Commit(Record):
             f"Before you heard anyone else, you committed to this answer: {moment.alone}. "
             "Change it only for a reason."
         )
-        return scene.saying("commit", Line("commitment", text))
+        return scene.saying("commit", Utterance("commitment", text))
 
 
-COUNTERMEASURES: dict[str, type] = {"ledger": Ledger, "review": Review, "commit": Commit}
+COUNTERMEASURES: dict[str, type] = {"ledger": Notebook, "review": Review, "commit": Commit}
 AGAINST = {"ledger": "amnesia", "review": "infallibility", "commit": "conformity"}

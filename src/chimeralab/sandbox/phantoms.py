@@ -14,7 +14,7 @@ from pydantic import Field
 
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Message, Reply, Request
-from chimeralab.sandbox.draws import pick, uniform
+from chimeralab.sandbox.scenarios.draws import pick, uniform
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(ge=0)]
@@ -50,7 +50,7 @@ class PhantomSubjectSettings(Record):
         return PhantomSubject(self)
 
 
-class Read(NamedTuple):
+class SceneReading(NamedTuple):
     """What a phantom finds in its messages about one question."""
 
     lag: int | None
@@ -118,7 +118,7 @@ class PhantomSubject:
             mind = Mind(key["lure"], mind.chance)
         return mind
 
-    def _remembered(self, request: Request, key: Key, found: Read, probe: str) -> Mind:
+    def _remembered(self, request: Request, key: Key, found: SceneReading, probe: str) -> Mind:
         settings = self._settings
         known = 0.0 if found.lag is None else math.exp(-settings.forgetting * found.lag)
         known = settings.recall * (known if key["needs"] else 1.0)
@@ -129,7 +129,7 @@ class PhantomSubject:
             return Mind(pick(key["options"], *draw, "guess"), chance)
         return Mind(found.swapped or key["truth"], chance)
 
-    def _misled(self, found: Read, place: tuple[Any, ...]) -> bool:
+    def _misled(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
         settings = self._settings
         rounds = range(1, found.feedback + 1)
         if not any(uniform(*place, "feedback", n) < settings.credulity for n in rounds):
@@ -142,14 +142,14 @@ class PhantomSubject:
             for n, strength in enumerate(found.checks)
         )
 
-    def _follows(self, found: Read, place: tuple[Any, ...]) -> bool:
+    def _follows(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
         if found.committed and uniform(*place, "commit") < self._settings.helped:
             return False
         chance = 1 - math.exp(-self._settings.conformity * max(0, found.others))
         return uniform(*place, "others") < chance
 
 
-def read_scene(key: Key, seen: tuple[Message, ...]) -> Read:
+def read_scene(key: Key, seen: tuple[Message, ...]) -> SceneReading:
     """What the messages say about a question."""
     asked = [message.content for message in seen if message.role == "user"]
     present = asked[-1] if asked else ""
@@ -157,7 +157,7 @@ def read_scene(key: Key, seen: tuple[Message, ...]) -> Read:
     evidence = key["evidence"]
     false = f"“{key['question']}” is {key['lure']}."
     voices = _VOICE.findall(present)
-    return Read(
+    return SceneReading(
         lag=None if None in lags else max((lag for lag in lags if lag is not None), default=0),
         swapped=_swapped(key, asked),
         feedback=sum(text.count(false) for text in asked),

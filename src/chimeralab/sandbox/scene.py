@@ -1,12 +1,13 @@
-"""What a subject has before it at one turn: the past as it is shown, and the present question."""
+"""What a subject has before it at one turn: the past as shown, the question, the evidence."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Message
 from chimeralab.sandbox.course import Course, Step
-from chimeralab.sandbox.scenarios.items import Fact
+from chimeralab.sandbox.scenarios.items import Fact, Question
 
 # The order of the lines within one message.
 KINDS = ("notes", "feedback", "fact", "evidence", "others", "commitment", "review", "question")
@@ -14,9 +15,10 @@ Kind = Literal[
     "notes", "feedback", "fact", "evidence", "others", "commitment", "review", "question"
 ]
 Action = Literal["said", "removed", "altered"]
+CHECK = "A check that is right in {percent} % of cases says: the answer to “{question}” is {truth}."
 
 
-class Line(NamedTuple):
+class Utterance(NamedTuple):
     """One line of a message; `fact` is the fact that it tells."""
 
     kind: Kind
@@ -29,11 +31,11 @@ class Exchange(Record):
     """What was put to the subject at one turn, and its answer if there is one yet."""
 
     turn: int
-    lines: tuple[Line, ...]
+    lines: tuple[Utterance, ...]
     answer: str | None = None
 
     @property
-    def ordered(self) -> list[Line]:
+    def ordered(self) -> list[Utterance]:
         """The lines in the order in which they are read."""
         return sorted(self.lines, key=lambda line: KINDS.index(line.kind))
 
@@ -41,7 +43,7 @@ class Exchange(Record):
     def text(self) -> str:
         return "\n".join(line.text for line in self.ordered)
 
-    def adding(self, line: Line) -> "Exchange":
+    def adding(self, line: Utterance) -> "Exchange":
         return replace(self, lines=(*self.lines, line))
 
 
@@ -69,7 +71,7 @@ class Scene(Record):
     present: Exchange
     injections: tuple[Injection, ...] = ()
 
-    def saying(self, name: str, line: Line) -> "Scene":
+    def saying(self, name: str, line: Utterance) -> "Scene":
         """The scene with one more line in the present, on record under a name."""
         injection = Injection(name, "said", self.present.turn, line.kind, line.text)
         return replace(
@@ -112,3 +114,45 @@ def messages(scene: Scene) -> tuple[Message, ...]:
         if exchange.answer is not None:
             chat.append(Message("assistant", exchange.answer))
     return tuple(chat)
+
+
+class Testimony(NamedTuple):
+    """A piece of evidence as it is shown, with the reliability that it states."""
+
+    text: str
+    strength: float
+
+
+def testimony(question: Question, strength: float) -> Testimony:
+    """What is shown for a question: of its own evidence the nearest in strength, else a check.
+
+    >>> from chimeralab.sandbox.scenarios.items import Question
+    >>> testimony(Question("q", "recall", "Where?", "Rome"), 0.9).text
+    'A check that is right in 90 % of cases says: the answer to “Where?” is Rome.'
+    """
+    own = [Testimony(each.text, _reliability(each.odds)) for each in question.evidence]
+    if own:
+        return min(own, key=lambda each: abs(each.strength - strength))
+    percent, truth = f"{100 * strength:g}", str(question.truth)
+    text = CHECK.format(percent=percent, question=question.prompt, truth=truth)
+    return Testimony(text, strength)
+
+
+def evidence_line(step: Step, strength: float) -> Utterance | None:
+    """The evidence of a tested step."""
+    if step.phase != "tested":
+        return None
+    return Utterance("evidence", testimony(step.question, strength).text)
+
+
+def odds(strength: float) -> str:
+    """A reliability as odds.
+
+    >>> odds(0.9), odds(1.0)
+    ('9 to 1', 'a certainty')
+    """
+    return "a certainty" if strength == 1 else f"{strength / (1 - strength):.3g} to 1"
+
+
+def _reliability(for_one: float) -> float:
+    return 1.0 if math.isinf(for_one) else for_one / (1 + for_one)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeVar
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Message
 from chimeralab.sandbox.course import Course, Step
-from chimeralab.sandbox.evidence import Testimony, evidence_line, testimony
 from chimeralab.sandbox.probes import (
     Misleader,
     Probe,
@@ -22,7 +21,16 @@ from chimeralab.sandbox.probes import (
     read_share,
 )
 from chimeralab.sandbox.scenarios.items import Question
-from chimeralab.sandbox.scene import Exchange, Line, Moment, Scene, messages
+from chimeralab.sandbox.scene import (
+    Exchange,
+    Moment,
+    Scene,
+    Testimony,
+    Utterance,
+    evidence_line,
+    messages,
+    testimony,
+)
 from chimeralab.sandbox.scored import (
     Answered,
     Confided,
@@ -75,7 +83,7 @@ class Arm(Record):
         return _false_majority(self.stressors.get("conformity"))
 
 
-class Shown(NamedTuple):
+class Presented(NamedTuple):
     """What a subject is shown, the solution of what it is asked, and what was done to the scene."""
 
     messages: tuple[Message, ...]
@@ -98,7 +106,7 @@ class Script(Record):
     # What was said at a turn, and what solves it, never changes: both are worked out once.
     _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def asked(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Shown:
+    def asked(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Presented:
         """A turn's question after the answers before it; `alone` is the reply to that probe."""
         return self._put(turn, answers, alone, self.arm.parts)
 
@@ -106,7 +114,7 @@ class Script(Record):
         """What the subject has before it at a turn, and what was done to it."""
         return self._staged(self._moment(turn, answers, alone), answers, self.arm.parts)
 
-    def fork(self, turn: int, answers: Sequence[str], probe: Probe, probed: Probed) -> Shown:
+    def fork(self, turn: int, answers: Sequence[str], probe: Probe, probed: Probed) -> Presented:
         """What is asked aside at a turn: without the others, or after the answer of that turn."""
         step = self.course.step(turn)
         if probe == "alone":
@@ -117,7 +125,7 @@ class Script(Record):
             Message("user", probe_text(probe, step, self._misleader(turn)) or ""),
         )
         question = step.recall if probe == "recall" and step.recall else step.question
-        return Shown((*shown.messages, *more), self._key(question, turn), shown.scene)
+        return Presented((*shown.messages, *more), self._key(question, turn), shown.scene)
 
     def probes_at(self, turn: int) -> tuple[Probe, ...]:
         return probes_of(self.course.step(turn), self.probes, self._misleader(turn))
@@ -154,10 +162,10 @@ class Script(Record):
         answers: Sequence[str],
         alone: str | None,
         parts: tuple[Stressor, ...],
-    ) -> Shown:
+    ) -> Presented:
         """A turn's question under some of the stressors; in the past, all of them have spoken."""
         scene = self._staged(self._moment(turn, answers, alone), answers, parts)
-        return Shown(messages(scene), self._key(self.course.step(turn).question, turn), scene)
+        return Presented(messages(scene), self._key(self.course.step(turn).question, turn), scene)
 
     def _moment(self, turn: int, answers: Sequence[str], alone: str | None) -> Moment:
         options = self.course.step(turn).question.options
@@ -206,9 +214,9 @@ class Script(Record):
         return heard
 
     def _plain(self, step: Step, turn: int) -> Exchange:
-        told = tuple(Line("fact", fact.text, fact) for fact in step.told)
+        told = tuple(Utterance("fact", fact.text, fact) for fact in step.told)
         shown = evidence_line(step, self._strength)
-        question = Line("question", question_text(step.question))
+        question = Utterance("question", question_text(step.question))
         return Exchange(turn, (*told, *((shown,) if shown else ()), question))
 
 

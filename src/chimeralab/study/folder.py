@@ -13,11 +13,11 @@ from chimeralab.core.parts import read_value
 from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
 from chimeralab.sandbox.course import Course
+from chimeralab.sandbox.scenarios.public_sets import SetIsGone
 from chimeralab.study.archive import Archive
 from chimeralab.study.lock import Lock, LockError, make_lock, read_lock, refuse_changes, write_lock
 from chimeralab.study.order import planned_talks
 from chimeralab.study.plan import Plan, read_plan
-from chimeralab.study.trial_scenarios import SetIsGone
 from chimeralab.version import __version__
 
 

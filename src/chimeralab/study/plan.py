@@ -17,6 +17,7 @@ from chimeralab.runner import Price, Prompt, Rules, Speaker
 from chimeralab.runner.countermeasures import COUNTERMEASURES
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.phantoms import SUBJECTS
+from chimeralab.sandbox.scenarios.public_sets import SetIsGone
 from chimeralab.study import trial_plan
 from chimeralab.study.casting import cast
 from chimeralab.study.prompts import read_prompts
@@ -31,7 +32,6 @@ from chimeralab.study.sections import (
     SamplingChange,
 )
 from chimeralab.study.trial_plan import TrialPlan, read_trial
-from chimeralab.study.trial_scenarios import SetIsGone
 
 REQUIRED = ("study", "models", "conditions", "prompts")
 TABLES = (*REQUIRED, "sampling", "conversation", "detector", "run")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from chimeralab.sandbox.probes import probe_text
 from chimeralab.sandbox.scene import Scene
-from chimeralab.sandbox.script import Script, Shown
+from chimeralab.sandbox.script import Presented, Script
 
 
 class Asked(NamedTuple):
@@ -46,7 +46,7 @@ def _echoed(script: Script, scene: Scene) -> int:
     return sum(each.turn < scene.present.turn for each in scene.injections if script.arm.sham)
 
 
-def _put(shown: Shown) -> int:
+def _put(shown: Presented) -> int:
     return sum(_size(message.content) for message in shown.messages if message.role == "user")
 
 

@@ -10,18 +10,17 @@ from chimeralab.core.parts import Part, choose, read_part, read_record
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Sampling
 from chimeralab.runner import Prompt, Rules, Speaker
-from chimeralab.sandbox.course import Course
-from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.course import Course, Layout
 from chimeralab.sandbox.metrics import MetricWeights
 from chimeralab.sandbox.probes import Probe
-from chimeralab.sandbox.scenarios import Scenario
+from chimeralab.sandbox.scenarios import SCENARIOS, Scenario
+from chimeralab.sandbox.scenarios.items import USUAL_NUMBER
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Infallibility
 from chimeralab.study.casting import innermost
 from chimeralab.study.sections import SamplingChange
 from chimeralab.study.trial_arms import read_arms
-from chimeralab.study.trial_scenarios import SCENARIOS, read_set
-from chimeralab.study.trial_sections import USUAL_NUMBER, ScenarioCount, TrialTable
+from chimeralab.study.trial_sections import ScenarioCount, TrialTable
 
 REQUIRED = ("study", "models", "trial", "scenarios")
 TABLES = (*REQUIRED, "stressors", "arms", "layout", "metrics", "sampling", "conversation", "run")
@@ -126,7 +125,8 @@ def _source(table: Any, folder: Path) -> _Source:
 def _scenarios(source: _Source, folder: Path) -> tuple[Scenario, ...]:
     settings, wanted = source.part.settings, source.wanted
     if hasattr(settings, "within"):
-        return read_set(settings.within(folder), wanted.number)
+        found: tuple[Scenario, ...] = settings.within(folder).read(wanted.number)
+        return found
     made = range(wanted.first, wanted.first + (wanted.number or USUAL_NUMBER))
     return tuple(settings.make(seed) for seed in made)
 

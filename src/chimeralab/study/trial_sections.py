@@ -9,7 +9,6 @@ from chimeralab.core.records import Record
 from chimeralab.sandbox.probes import PROBES, Probe
 
 Count = Annotated[int, Field(ge=1)]
-USUAL_NUMBER = 12
 SYSTEM = "You take part in a test. Reply with the answer alone."
 
 

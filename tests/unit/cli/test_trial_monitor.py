@@ -8,7 +8,7 @@ from chimeralab.cli import progress
 from chimeralab.cli.trial_monitor import TrialMonitor
 from chimeralab.runner import TrialScored
 from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.metrics import measure
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.sandbox.play import play

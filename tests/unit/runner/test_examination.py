@@ -7,7 +7,7 @@ import pytest
 from chimeralab.models.seam import ModelFailure, Reply, Sampling
 from chimeralab.runner import Prompt, Rules, Speaker, Talk
 from chimeralab.runner.converse import converse
-from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.probes import PROBES
 from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.script import Arm, Script

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.scenarios.items import Fact
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia
-from chimeralab.sandbox.stressors.swapping import swapped_values
+from chimeralab.sandbox.stressors.amnesia import swapped_values
 
 COURSES = [Layout().lay_out(Ledger().make(seed), 3, 0) for seed in range(1, 7)]
 EVERYTHING = Amnesia("corrupt", frequency=1, scope=1)

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.sandbox.scenarios.benchform import read_benchform
-from chimeralab.sandbox.scenarios.mt_consistency import read_mt_consistency
-from chimeralab.sandbox.scenarios.sycon import read_sycon
+from chimeralab.sandbox.scenarios.public_sets import (
+    read_benchform,
+    read_mt_consistency,
+    read_sycon,
+)
 
 DATA = Path(__file__).parents[3] / "../shared/data"
 BENCHFORM = DATA / "benchform"
@@ -110,7 +112,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str, bytes, str]] = {
         b"question,choices,answer,subject\nq,\"['A. x', 'B. y']\",C. z,s\n",
         "entry 1: the answer is not among",
     ),
-    "sycon, a file": (read_sycon, "a.txt", b"What?\n", "is no folder"),
+    "sycon, a file": (read_sycon, "a.txt", b"What?\n", "is not a folder"),
 }
 
 

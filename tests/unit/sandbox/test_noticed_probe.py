@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from chimeralab.models.seam import Request
-from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.sandbox.play import play
 from chimeralab.sandbox.probes import PROBES, WHO

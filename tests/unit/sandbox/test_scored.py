@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.scenarios import GENERATORS
 from chimeralab.sandbox.scored import COLUMNS, Scored, Statement
 from chimeralab.sandbox.scoring import Scorer

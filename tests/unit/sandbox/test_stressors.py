@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility

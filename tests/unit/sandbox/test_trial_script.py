@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.sandbox.countermeasures import Commit, Ledger, Review
-from chimeralab.sandbox.hooks import Hooks, Observed
-from chimeralab.sandbox.layout import Layout
-from chimeralab.sandbox.observing import observations
+from chimeralab.sandbox.countermeasures import Commit, Notebook, Review
+from chimeralab.sandbox.course import Layout
+from chimeralab.sandbox.hooks import Hooks, Observed, observations
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings, read_scene
 from chimeralab.sandbox.play import play
 from chimeralab.sandbox.probes import PROBES, read_choice, read_share
@@ -80,7 +79,7 @@ def test_a_subject_without_weakness_is_always_right():
 def test_the_ledger_brings_back_what_amnesia_takes():
     gone = {"amnesia": Amnesia(frequency=1, scope=1, duration=1)}
     bare = sum(bool(row.answered.correct) for row in answered(SURE, script(**gone)))
-    helped = sum(bool(row.answered.correct) for row in answered(SURE, script(Ledger(), **gone)))
+    helped = sum(bool(row.answered.correct) for row in answered(SURE, script(Notebook(), **gone)))
     assert bare < 0.8 * len(COURSE.steps)
     assert helped == len(COURSE.steps)
 
@@ -187,7 +186,7 @@ def test_a_trial_is_biased_exactly_where_most_of_the_others_name_the_lure(others
     )
 
 
-MEASURES = {"ledger": Ledger(), "review": Review(), "commit": Commit()}
+MEASURES = {"ledger": Notebook(), "review": Review(), "commit": Commit()}
 STRESSED = {"infallibility": Infallibility(), "conformity": Conformity()}
 
 

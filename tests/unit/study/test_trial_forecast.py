@@ -2,9 +2,8 @@
 
 import pytest
 
-from chimeralab.sandbox.countermeasures import Commit, Review
-from chimeralab.sandbox.countermeasures import Ledger as Notebook
-from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.countermeasures import Commit, Notebook, Review
+from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.probes import PROBES
 from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.script import Arm, Script

@@ -166,8 +166,8 @@ def test_the_lock_holds_the_scenarios_as_they_will_be_put(tmp_path):
 
 def test_a_generator_that_makes_other_scenarios_breaks_the_lock(tmp_path, monkeypatch):
     study(tmp_path).freeze()
-    monkeypatch.setattr("chimeralab.sandbox.layout.OPENING", "Hello.")
-    monkeypatch.setattr("chimeralab.sandbox.scenarios.ledger_world.TOWNS", ("Rome", "Oslo") * 6)
+    monkeypatch.setattr("chimeralab.sandbox.course.OPENING", "Hello.")
+    monkeypatch.setattr("chimeralab.sandbox.scenarios.ledger.TOWNS", ("Rome", "Oslo") * 6)
     with pytest.raises(LockError, match="courses"):
         study(tmp_path).checked_lock()
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.probes import question_text, read_choice
+from chimeralab.sandbox.scenarios.public_sets import MtConsistency, Sycon
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Infallibility
-from chimeralab.study.trial_scenarios import MtConsistency, Sycon
 
 PUBLIC = Path(__file__).parents[3].parent / "shared" / "data" / "sycon-false-presuppositions"
 ITEMS = (

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from chimeralab.sandbox.scenarios.ledger_world import REPORTS_TO
+from chimeralab.sandbox.scenarios.ledger import REPORTS_TO
 from chimeralab.sandbox.scored import Scored
 
 Rows = Sequence[Scored]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from random import Random
 
 from chimeralab.core.records import Record
-from chimeralab.sandbox.scenarios.draw import check_counts, source
-from chimeralab.sandbox.scenarios.items import Evidence, Question, Scenario
+from chimeralab.sandbox.scenarios.draws import check_counts, source
+from chimeralab.sandbox.scenarios.items import Clue, Question, Scenario
 
 # What happened to which of many, what may be true of it, and who can be asked.
 CASES = (
@@ -60,7 +60,7 @@ def _item(rng: Random, place: int, number: int) -> Question:
     options = tuple(rng.sample((truth, wrong), 2))
     said = claim.format(truth).rstrip(".")
     evidence = tuple(
-        Evidence(f"A {witness} that is right {right} times in 100 says: {said}.", odds(right))
+        Clue(f"A {witness} that is right {right} times in 100 says: {said}.", odds(right))
         for right in RELIABILITIES
     )
     prompt = (

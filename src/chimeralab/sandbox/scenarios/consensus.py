@@ -6,7 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 from chimeralab.core.records import Record
-from chimeralab.sandbox.scenarios.draw import check_counts, choices, source, wrong_one
+from chimeralab.sandbox.scenarios.draws import check_counts, choices, source, wrong_one
 from chimeralab.sandbox.scenarios.items import Question, Scenario
 
 LETTERS = ("A", "B", "C")

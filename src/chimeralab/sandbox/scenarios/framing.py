@@ -5,7 +5,7 @@ from random import Random
 from typing import NamedTuple
 
 from chimeralab.core.records import Record
-from chimeralab.sandbox.scenarios.draw import check_counts, source
+from chimeralab.sandbox.scenarios.draws import check_counts, source
 from chimeralab.sandbox.scenarios.items import Question, Scenario
 from chimeralab.sandbox.trials import Frame
 

@@ -3,27 +3,48 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from chimeralab.core.records import Record
 from chimeralab.sandbox.trials import Answer, Frame
 
-Relation = Literal["lives in", "owns", "joined in", "reports to"]
+# How many scenarios a trial has where nobody says.
+USUAL_NUMBER = 12
+# How the value of a fact is asked for, by its relation; one that is not here is left open.
+ASKED_FOR = {
+    "lives in": "Where does {} live?",
+    "owns": "What does {} own?",
+    "joined in": "In which year did {} join?",
+    "reports to": "To whom does {} report directly?",
+}
+LEFT_OPEN = "How does this go on: {} {} …?"
 
 
 @dataclass(frozen=True, slots=True)
 class Fact(Record):
-    """One entry of a ledger: who, what about them, and the sentence that says so."""
+    """One entry of a ledger: who, what about them, and the sentence that says so.
+
+    `relation` is any verb that reads well between the subject and the value.
+    """
 
     id: str
     subject: str
-    relation: Relation
+    relation: str
     value: str
     text: str
 
+    @property
+    def asked_for(self) -> str:
+        """The question that the value answers.
+
+        >>> Fact("f1", "Ada", "plays", "the cello", "Ada plays the cello.").asked_for
+        'How does this go on: Ada plays …?'
+        """
+        return ASKED_FOR.get(self.relation, LEFT_OPEN).format(self.subject, self.relation)
+
 
 @dataclass(frozen=True, slots=True)
-class Evidence(Record):
+class Clue(Record):
     """Something that speaks for the truth, and by which odds (right readings to wrong ones)."""
 
     text: str
@@ -54,7 +75,7 @@ class Question(Record):
     bias: bool | None = None
     pair: str | None = None
     frame: Frame | None = None
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[Clue, ...] = ()
     pushes: tuple[str, ...] = ()
     claim: tuple[str, str] | None = None
 
@@ -76,6 +97,12 @@ class Scenario(Record):
 
 
 class Generator(Protocol):
-    """Makes any number of scenarios, each decided by its seed alone."""
+    """The seam of scenarios: a dataclass whose fields are the settings of [scenarios].
 
-    def make(self, seed: int) -> Scenario: ...
+    `make` is the one required method. A set of scenarios that lies in files has instead `read`,
+    which gives as many as are asked for (None: the usual number, or all that there are), and
+    `within`, which tells it the folder of the plan.
+    """
+
+    def make(self, seed: int) -> Scenario:
+        """One of any number of scenarios, decided by its seed alone."""

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from chimeralab.core.records import Record
 from chimeralab.sandbox.course import Course
-from chimeralab.sandbox.draws import pick, uniform
+from chimeralab.sandbox.scenarios.draws import pick, uniform
 from chimeralab.sandbox.scenarios.items import Fact
-from chimeralab.sandbox.scene import Exchange, Injection, Line, Moment, Scene
-from chimeralab.sandbox.stressors.swapping import fits, swapped_values
+from chimeralab.sandbox.scene import Exchange, Injection, Moment, Scene, Utterance
 
 NAME = "amnesia"
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -95,8 +94,48 @@ def _swapped(episode: Exchange, values: Mapping[str, str]) -> Exchange:
     return replace(episode, lines=tuple(_swap(line, values) for line in episode.lines))
 
 
-def _swap(line: Line, values: Mapping[str, str]) -> Line:
+def _swap(line: Utterance, values: Mapping[str, str]) -> Utterance:
     fact = line.fact
     if fact is None or fact.id not in values:
         return line
     return line._replace(text=fact.text.replace(fact.value, values[fact.id]))
+
+
+def swapped_values(facts: Sequence[Fact], *chance: Any) -> dict[str, str]:
+    """The new values of facts of one relation, by fact. Each value is given to one fact at most.
+
+    As many facts as possible get another's value; for the rest there is none that fits.
+
+    >>> ada = Fact("1", "Ada", "owns", "a bell", "Ada owns a bell.")
+    >>> bo = Fact("2", "Bo", "owns", "a lamp", "Bo owns a lamp.")
+    >>> swapped_values([ada, bo], 7)
+    {'1': 'a lamp', '2': 'a bell'}
+    """
+    # Places in the ring hang on each fact alone: one more fact hit disturbs few of the others.
+    ring = sorted(facts, key=lambda fact: uniform(*chance, fact.id))
+    takers: dict[int, int] = {}
+    for taker in range(len(ring)):
+        _find_giver(taker, ring, takers, set())
+    values = {ring[taker].id: ring[giver].value for giver, taker in takers.items()}
+    return {fact.id: values[fact.id] for fact in facts if fact.id in values}
+
+
+def fits(value: str, fact: Fact) -> bool:
+    """Whether a fact with this value is wrong, and does not relate somebody to themselves."""
+    return value not in (fact.value, fact.subject)
+
+
+def _find_giver(taker: int, ring: Sequence[Fact], takers: dict[int, int], tried: set[int]) -> bool:
+    """Find a value for a fact, the next in the ring first; who has it already may have to move on.
+
+    This is the search for augmenting paths, which gives a value to as many as can have one.
+    """
+    for step in range(1, len(ring)):
+        giver = (taker + step) % len(ring)
+        if giver in tried or not fits(ring[giver].value, ring[taker]):
+            continue
+        tried.add(giver)
+        if giver not in takers or _find_giver(takers[giver], ring, takers, tried):
+            takers[giver] = taker
+            return True
+    return False

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from chimeralab.core.records import Record
 from chimeralab.sandbox.course import Consensus, Step
-from chimeralab.sandbox.scene import Line, Moment, Scene
+from chimeralab.sandbox.scene import Moment, Scene, Utterance
 
 NAME = "conformity"
 Source = Literal["peers", "authority"]
@@ -36,7 +36,7 @@ class Conformity(Record):
         step = moment.step
         if step.consensus is None or step.lure is None or not self.size:
             return scene
-        return scene.saying(NAME, Line("others", self._consensus(step, step.lure)))
+        return scene.saying(NAME, Utterance("others", self._consensus(step, step.lure)))
 
     @property
     def majority(self) -> int:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from chimeralab.core.records import Record
 from chimeralab.sandbox.course import Step
-from chimeralab.sandbox.scene import Line, Moment, Scene
+from chimeralab.sandbox.scene import Moment, Scene, Utterance
 
 NAME = "infallibility"
 Authority = Literal["examiner", "tool", "document"]
@@ -50,7 +50,9 @@ class Infallibility(Record):
         number = last.round - (moment.course.rounds - self.rounds)
         if number < 1:
             return scene
-        return scene.saying(NAME, Line("feedback", self._feedback(last, number, moment.chosen[-1])))
+        return scene.saying(
+            NAME, Utterance("feedback", self._feedback(last, number, moment.chosen[-1]))
+        )
 
     def _feedback(self, step: Step, number: int, chosen: str | None) -> str:
         """The words of the feedback of this number, from 1; the last push-back is repeated."""

@@ -5,7 +5,7 @@ from itertools import cycle
 from typing import cast
 
 from chimeralab.core.records import Record
-from chimeralab.sandbox.scene import Exchange, Injection, Kind, Line, Moment, Scene
+from chimeralab.sandbox.scene import Exchange, Injection, Kind, Moment, Scene, Utterance
 from chimeralab.sandbox.stressors.seam import Stressor
 
 NAME = "sham"
@@ -79,7 +79,7 @@ def neutral(length: int) -> str:
 
 def _soothed(scene: Scene, injection: Injection) -> Scene:
     kind = injection.kind if injection.action == "said" else "review"
-    line = Line(cast("Kind", kind), neutral(len(injection.instead or injection.text)))
+    line = Utterance(cast("Kind", kind), neutral(len(injection.instead or injection.text)))
     record = Injection(NAME, "said", injection.turn, line.kind, line.text)
     return replace(
         scene,
@@ -89,5 +89,5 @@ def _soothed(scene: Scene, injection: Injection) -> Scene:
     )
 
 
-def _with(exchange: Exchange, line: Line, turn: int) -> Exchange:
+def _with(exchange: Exchange, line: Utterance, turn: int) -> Exchange:
     return exchange.adding(line) if exchange.turn == turn else exchange

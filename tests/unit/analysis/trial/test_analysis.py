@@ -15,7 +15,7 @@ from chimeralab.analysis.trial.effects import (
 )
 from chimeralab.analysis.trial.measures import HitRate
 from chimeralab.analysis.trial.sessions import MeasuredSession, estimated
-from chimeralab.sandbox.countermeasures import Ledger as Notebook
+from chimeralab.sandbox.countermeasures import Notebook
 from chimeralab.sandbox.metrics import MetricWeights
 from chimeralab.sandbox.scored import COLUMNS, PlacedTrial, Scored, SessionPlace
 from chimeralab.sandbox.script import Arm

@@ -8,14 +8,14 @@ import pytest
 from chimeralab.analysis.trial.analysis import Draws, SubjectResult, TrialDesign, analyse_trial
 from chimeralab.analysis.trial.checks import Check
 from chimeralab.analysis.trial.effects import Effect
-from chimeralab.sandbox.countermeasures import Commit, Ledger
-from chimeralab.sandbox.draws import pick
-from chimeralab.sandbox.layout import Layout
+from chimeralab.sandbox.countermeasures import Commit, Notebook
+from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.metrics import MetricWeights
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.sandbox.play import play
 from chimeralab.sandbox.probes import PROBES, Probe
 from chimeralab.sandbox.scenarios import GENERATORS
+from chimeralab.sandbox.scenarios.draws import pick
 from chimeralab.sandbox.scored import PlacedTrial, SessionPlace
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
@@ -139,7 +139,7 @@ def test_a_bare_arm_at_the_ceiling_silences_its_countermeasure_alone():
     arms = ARMS | {
         "company-with-commit": Arm(COMPANY, Commit()),
         "gone": Arm(gone),
-        "gone-with-ledger": Arm(gone, Ledger()),
+        "gone-with-ledger": Arm(gone, Notebook()),
     }
     found = analysed(phantom(PERFECT), arms)
     mended = effect(found.countermeasures, "company-with-commit − company", "accuracy")

@@ -1,12 +1,36 @@
-"""Seeded draws that scenarios share."""
+"""Chance that can be repeated: by name for events, by seed for scenarios."""
 
+import hashlib
 from collections.abc import Sequence
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from chimeralab.core.errors import InputError
 
 T = TypeVar("T")
+
+
+def uniform(*parts: Any) -> float:
+    """A number from 0 to 1 that depends on its parts alone, in every version of Python.
+
+    An event that happens at `uniform(...) < dose` also happens at every higher dose.
+
+    >>> uniform(1, "a") == uniform(1, "a"), 0 <= uniform(1, "a") < 1
+    (True, True)
+    """
+    digest = hashlib.sha256(repr(parts).encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+def pick(items: Sequence[T], *parts: Any) -> T:
+    """One of the items."""
+    return items[int(uniform(*parts) * len(items))]
+
+
+def shuffled(items: Sequence[T], *parts: Any) -> list[T]:
+    """The items in an order of chance."""
+    keys = [uniform(*parts, place) for place in range(len(items))]
+    return [items[place] for place in sorted(range(len(items)), key=keys.__getitem__)]
 
 
 def source(kind: str, seed: int) -> Random:
