@@ -280,7 +280,7 @@ def test_a_hundred_thousand_turns(chimera: Chimera, tmp_path: Path) -> None:
         (["--out", "result.xlsx"], "known: .jsonl, .csv, .parquet"),
         (["--out", "nowhere/result.csv"], "there is no folder nowhere"),
         (["--speaker", "eve"], "no turn by 'eve'"),
-        (["--format", "plane"], "'plane' is not one of"),
+        (["--format", "plane"], "unknown format 'plane' (did you mean 'plain'?)"),
     ],
 )
 def test_impossible_options_are_refused(
@@ -320,3 +320,22 @@ def test_a_read_only_cache_is_named(chimera: Chimera, tmp_path: Path) -> None:
     ran = chimera("detect", write_log(tmp_path / "l.jsonl", [A] * 6), "--cache", cache / "v.db")
     assert ran.code == 2
     assert "name a writable file with --cache" in ran.err
+
+
+def test_a_reader_of_ones_own_is_named_by_module_and_class(
+    chimera: Chimera, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "from chimeralab import Trajectory, Turn\n"
+        "from chimeralab.readers import Reader\n"
+        "class Lines(Reader):\n"
+        "    name, recognised = 'lines', 'a list of texts'\n"
+        "    def matches(self, value): return isinstance(value, list)\n"
+        "    def read(self, value, place):\n"
+        "        yield Trajectory(place.default_id(), tuple(map(Turn, value)))\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "log.jsonl").write_text(json.dumps(["Once more."] * 6), encoding="utf-8")
+    (row,) = chimera("detect", "log.jsonl", "--format", "mine:Lines", "--json").rows
+    assert (row["id"], row["collapsed"]) == ("log#1", [5, 6])

@@ -108,7 +108,7 @@ any_log = st.one_of(
     ),
     json_values.map(lambda value: archive_of(json.dumps(value).encode())),
 )
-any_format = st.sampled_from([None, *readers.FORMATS])
+any_format = st.sampled_from([None, *readers.READERS])
 
 
 def reads_or_refuses(log: Path, form: str | None) -> None:

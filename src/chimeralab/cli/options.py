@@ -24,7 +24,7 @@ class Logs:
     """The logs that a command was asked to read."""
 
     paths: tuple[str, ...]
-    format: str | None
+    format: type[readers.Reader] | None
     skip_bad: bool
 
     def read(self) -> Iterator[Trajectory]:
@@ -45,11 +45,18 @@ class Logs:
             say(f"{len(others)} other {'file' if len(others) == 1 else 'files'} passed over")
 
 
+def _reader(
+    _context: click.Context, _option: click.Parameter, name: str | None
+) -> type[readers.Reader] | None:
+    return readers.reader_named(name) if name else None
+
+
 LOG_OPTIONS: tuple[Decorator, ...] = (
     click.argument("paths", nargs=-1, required=True, metavar="PATH..."),
     click.option(
         "--format",
-        type=click.Choice(sorted(readers.FORMATS)),
+        metavar=f"[{'|'.join(sorted(readers.READERS))}|module:Class]",
+        callback=_reader,
         help="Take the logs for this format instead of looking at their content.",
     ),
     click.option(

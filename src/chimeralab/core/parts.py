@@ -80,15 +80,20 @@ def read_part(known: Mapping[str, type], table: Any, place: str, folder: Path) -
 
 
 def load_outside(use: str, place: str, folder: Path) -> type:
-    """Import a part of the user's own: from a file beside the plan, or from what is installed."""
-    module_name, _, class_name = use.partition(":")
-    try:
-        cls = getattr(_module(module_name, folder), class_name)
-    except Exception as error:  # whatever the code of others does when it is imported
-        raise InputError(f"use = {use!r} in {place} can't be loaded: {error}") from error
+    """Import a part of the user's own, whose fields are the settings."""
+    cls = load_class(use, f"use = {use!r} in {place}", folder)
     if not (isinstance(cls, type) and is_dataclass(cls)):
         raise InputError(f"use = {use!r} in {place} is no dataclass; its fields are the settings")
     return cls
+
+
+def load_class(use: str, what: str, folder: Path) -> Any:
+    """What `module:Name` names, in a file of the folder or in what is installed."""
+    module_name, _, class_name = use.partition(":")
+    try:
+        return getattr(_module(module_name, folder), class_name)
+    except Exception as error:  # whatever the code of others does when it is imported
+        raise InputError(f"{what} can't be loaded: {error}") from error
 
 
 def choose(name: str, known: Iterable[str], what: str, or_else: str = "") -> None:

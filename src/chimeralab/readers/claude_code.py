@@ -1,15 +1,14 @@
 """Claude Code sessions: lines linked by their parents, several lines to a message."""
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from chimeralab.core.records import Trajectory, Turn
-from chimeralab.readers.expect import mapping, text_or_none
-from chimeralab.readers.messages import Content, content_of, role_of, spoken_turn
-from chimeralab.readers.places import Place
-from chimeralab.readers.threads import threads
+from chimeralab.readers.chat import Content, content_of, role_of, spoken_turn
+from chimeralab.readers.fields import mapping, text_or_none
+from chimeralab.readers.seam import Place, Reader
 
 TALK = ("user", "assistant")
 NOTES = ("summary", "file-history-snapshot", "queue-operation")
@@ -19,7 +18,7 @@ NO_MODEL = "<synthetic>"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SessionMessage:
     """What one line says; an aside is the program's own text in someone's name."""
 
     role: str
@@ -30,7 +29,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SessionLine:
     """One line of a session: a link in the chain, and what it says if anything."""
 
     line: int
@@ -40,25 +39,50 @@ class Entry:
     session: str
     branch: str | None
     time: str
-    said: Said | None
+    said: SessionMessage | None
 
 
-Message = list[Entry]
+Message = list[SessionLine]
 """The lines that make up one message, in order."""
 
 
-def matches(value: Any) -> bool:
-    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-        return False
-    return value["type"] in NOTES or any(key in value for key in LINKS)
+class ClaudeCode(Reader):
+    """Sessions of Claude Code: their lines mean nothing alone, and wait for the end of the log."""
+
+    name = "claude-code"
+    recognised = "lines with a type, and a uuid or sessionId"
+    whole = False
+
+    def __init__(self) -> None:
+        self._lines: list[SessionLine] = []
+
+    def matches(self, value: Any) -> bool:
+        if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+            return False
+        return value["type"] in NOTES or any(key in value for key in LINKS)
+
+    def says_something(self, value: Any) -> bool:
+        return value["type"] in TALK
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        line = session_line(value, place)
+        if line is not None:
+            self._lines.append(line)
+        return iter(())
+
+    def finish(self, place: Place) -> Iterator[Trajectory]:
+        """Every session and every side chain, each along its latest branch."""
+        # A resumed session may repeat lines.
+        lines = {line.uuid: line for line in self._lines}
+        chains: dict[tuple[str, str | None], list[SessionLine]] = defaultdict(list)
+        for line in lines.values():
+            chains[line.session, line.branch].append(line)
+        for chain in chains.values():
+            for number, thread in enumerate(_threads(chain, lines), 1):
+                yield _trajectory(thread, number, place)
 
 
-def is_note(value: Any) -> bool:
-    """Whether a line says nothing, and so makes no conversation by itself."""
-    return matches(value) and value["type"] not in TALK
-
-
-def entry(value: Any, place: Place) -> Entry | None:
+def session_line(value: Any, place: Place) -> SessionLine | None:
     """A line as a link; None for a note that stands outside the chain."""
     fields = mapping(value, "the line")
     said = _said(fields) if fields.get("type") in TALK else None
@@ -67,28 +91,22 @@ def entry(value: Any, place: Place) -> Entry | None:
         return None
     parent = text_or_none(fields, "parentUuid") or text_or_none(fields, "logicalParentUuid")
     session = text_or_none(fields, "sessionId") or text_or_none(fields, "session_id")
-    return Entry(
+    return SessionLine(
         line=place.line or 1,
         uuid=uuid or str(place),
         parent=parent,
         begins="parentUuid" in fields and parent is None,
         session=session or place.stem,
-        branch=_branch(fields),
+        branch=(text_or_none(fields, "agentId") or "side") if fields.get("isSidechain") else None,
         time=text_or_none(fields, "timestamp") or "",
         said=said,
     )
 
 
-def _branch(fields: Mapping[str, Any]) -> str | None:
-    if not fields.get("isSidechain"):
-        return None
-    return text_or_none(fields, "agentId") or "side"
-
-
-def _said(fields: Mapping[str, Any]) -> Said:
+def _said(fields: Mapping[str, Any]) -> SessionMessage:
     message = mapping(fields.get("message"), "message")
     model = text_or_none(message, "model", "message")
-    return Said(
+    return SessionMessage(
         role=role_of(text_or_none(message, "role", "message") or fields["type"]),
         content=content_of(message, "message"),
         model=model,
@@ -97,20 +115,11 @@ def _said(fields: Mapping[str, Any]) -> Said:
     )
 
 
-def conversations(entries: Iterable[Entry], place: Place) -> Iterator[Trajectory]:
-    """Every session and every side chain, each along its latest branch."""
-    # A resumed session may repeat lines.
-    lines = {entry.uuid: entry for entry in entries}
-    chains: dict[tuple[str, str | None], list[Entry]] = defaultdict(list)
-    for line in lines.values():
-        chains[line.session, line.branch].append(line)
-    for chain in chains.values():
-        for number, thread in enumerate(_threads(chain, lines), 1):
-            yield _trajectory(thread, number, place)
-
-
-def _threads(chain: list[Entry], known: Container[str | None]) -> Iterator[list[Message]]:
-    messages = _messages(chain)
+def _threads(chain: list[SessionLine], known: Container[str | None]) -> Iterator[list[Message]]:
+    by_message: dict[str, Message] = defaultdict(list)
+    for line in chain:
+        by_message[(line.said and line.said.message) or line.uuid].append(line)
+    messages = list(by_message.values())
     home: dict[str | None, int]
     home = {line.uuid: n for n, message in enumerate(messages) for line in message}
     parents = [_parent(n, message, home, known) for n, message in enumerate(messages)]
@@ -119,13 +128,6 @@ def _threads(chain: list[Entry], known: Container[str | None]) -> Iterator[list[
     ]
     for path in threads(parents, times):
         yield [messages[n] for n in path]
-
-
-def _messages(chain: list[Entry]) -> list[Message]:
-    messages: dict[str, Message] = defaultdict(list)
-    for line in chain:
-        messages[(line.said and line.said.message) or line.uuid].append(line)
-    return list(messages.values())
 
 
 def _parent(
@@ -148,13 +150,10 @@ def _trajectory(thread: list[Message], number: int, place: Place) -> Trajectory:
         "model": models[0] if models else None,
         "side_chain": first.branch is not None,
     }
-    return Trajectory(_name(first, number), turns, metadata, str(place.at(first.line)))
-
-
-def _name(first: Entry, number: int) -> str:
     marks = [first.branch, str(number) if number > 1 else None]
     suffix = "-".join(mark for mark in marks if mark)
-    return f"{first.session}#{suffix}" if suffix else first.session
+    name = f"{first.session}#{suffix}" if suffix else first.session
+    return Trajectory(name, turns, metadata, str(place.at(first.line)))
 
 
 def _turn(message: Message) -> Iterator[Turn]:
@@ -166,3 +165,50 @@ def _turn(message: Message) -> Iterator[Turn]:
         )
         turn = spoken_turn(whole, said[0].role, None, said[0].model)
         yield replace(turn, spoken=turn.spoken and not said[0].aside)
+
+
+Parents = Sequence[int | None]
+"""For every message, the index of the one it answers; None begins a conversation."""
+
+
+def threads(parents: Parents, times: Sequence[str | None]) -> list[list[int]]:
+    """The path to the latest message below each root; messages without a time end no path.
+
+    Where a conversation was taken back and went on differently, the later ending counts.
+
+    >>> threads([None, 0, 0, 2, None], ["1", "2", "3", "4", "5"])
+    [[0, 2, 3], [4]]
+    """
+    answered: set[int] = set()
+    for node, time in enumerate(times):
+        at = parents[node] if time is not None else None
+        while at is not None and at not in answered:
+            answered.add(at)
+            at = parents[at]
+    latest: dict[int, tuple[bool, str, int]] = {}
+    for node, (root, time) in enumerate(zip(_roots(parents), times, strict=True)):
+        if time is not None:
+            rank = (node not in answered, time, node)
+            latest[root] = max(latest.get(root, rank), rank)
+    return [_path(node, parents) for _, (_, _, node) in sorted(latest.items())]
+
+
+def _path(leaf: int, parents: Parents) -> list[int]:
+    path: dict[int, None] = {}
+    at: int | None = leaf
+    while at is not None and at not in path:
+        path[at] = None
+        at = parents[at]
+    return list(reversed(path))
+
+
+def _roots(parents: Parents) -> list[int]:
+    roots: dict[int, int] = {}
+    for node in range(len(parents)):
+        path: dict[int, None] = {}
+        at = node
+        while at not in roots and at not in path and (parent := parents[at]) is not None:
+            path[at] = None
+            at = parent
+        roots |= dict.fromkeys([*path, at], roots.get(at, at))
+    return [roots[node] for node in range(len(parents))]

@@ -1,18 +1,17 @@
 """Inspect logs: an `.eval` archive with one member per sample, or the same as one JSON."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from zipfile import ZipFile
 
 from chimeralab.core.records import Trajectory
-from chimeralab.readers.archive import read_member
-from chimeralab.readers.expect import Unreadable, listing, mapping
-from chimeralab.readers.extras import identity
-from chimeralab.readers.json_text import value_of
-from chimeralab.readers.messages import turn_of
-from chimeralab.readers.places import Place
+from chimeralab.readers.chat import turn_of
+from chimeralab.readers.fields import Unreadable, identity, listing, mapping
+from chimeralab.readers.json_values import value_of
+from chimeralab.readers.opening import read_member
+from chimeralab.readers.seam import Place, Reader
 
 HEADERS = ("header.json", "_journal/start.json")  # an unfinished log has only the second
 RUN_FIELDS = {"samples", "plan", "status"}
@@ -22,71 +21,69 @@ ATTACHMENT = "attachment://"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class InspectSample:
     """One sample as it was logged, and what the log says of its run."""
 
     fields: Any
     run: Mapping[str, Any]
 
 
-def matches(value: Any) -> bool:
-    is_log = isinstance(value, dict) and isinstance(value.get("eval"), dict)
-    return isinstance(value, Sample) or (is_log and RUN_FIELDS & value.keys() != set())
+class Inspect(Reader):
+    """Samples of an evaluation by Inspect, in an archive or in one JSON."""
 
+    name = "inspect"
+    recognised = "a zip archive with header.json, or an object with eval and samples"
+    zipped = True
 
-def samples_of(log: Any) -> list[Sample]:
-    """The samples of a log in its JSON form; none where it has none."""
-    if not isinstance(log, dict) or not matches(log) or not isinstance(log.get("samples"), list):
-        return []
-    return [Sample(sample, log["eval"]) for sample in log["samples"]]
+    def __init__(self) -> None:
+        self._run: Mapping[str, Any] = {}
 
+    def matches(self, value: Any) -> bool:
+        is_log = isinstance(value, dict) and isinstance(value.get("eval"), dict)
+        return isinstance(value, InspectSample) or (is_log and RUN_FIELDS & value.keys() != set())
 
-def run_of(archive: ZipFile) -> Mapping[str, Any]:
-    """What was run, from the header of an archive."""
-    names = set(archive.namelist())
-    header = next((name for name in HEADERS if name in names), None)
-    if header is None:
-        raise Unreadable("is a zip archive, but no Inspect log: it has no header.json")
-    fields = mapping(value_of(read_member(archive, header)), header)
-    return mapping(fields.get("eval"), f"{header}: eval")
+    def inner(self, value: Any) -> list[Any]:
+        """The samples of a log in its JSON form; none where it has none."""
+        is_log = isinstance(value, dict) and self.matches(value)
+        if not is_log or not isinstance(value.get("samples"), list):
+            return []
+        return [InspectSample(sample, value["eval"]) for sample in value["samples"]]
 
+    def members(self, archive: ZipFile) -> list[str]:
+        """The samples of an archive, numbered ones in counting order; notes what was run."""
+        names = set(archive.namelist())
+        header = next((name for name in HEADERS if name in names), None)
+        if header is None:
+            raise Unreadable("is a zip archive, but not an Inspect log: it has no header.json")
+        fields = mapping(value_of(read_member(archive, header)), header)
+        self._run = mapping(fields.get("eval"), f"{header}: eval")
+        return sorted(filter(MEMBER.fullmatch, names), key=_in_counting_order)
 
-def sample_names(archive: ZipFile) -> list[str]:
-    """The members that hold a sample, numbered ones in counting order."""
-    names = {name for name in archive.namelist() if MEMBER.fullmatch(name)}
-    return sorted(names, key=_in_counting_order)
+    def load(self, archive: ZipFile, name: str) -> Any:
+        if name.endswith(CHUNKED):
+            raise Unreadable("is stored in chunks, an experimental layout that is not read")
+        return InspectSample(value_of(read_member(archive, name)), self._run)
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        if not isinstance(value, InspectSample):
+            raise Unreadable("is not an Inspect log with samples")
+        fields = mapping(value.fields, "the sample")
+        attachments = mapping(fields.get("attachments") or {}, "attachments")
+        turns = tuple(
+            turn_of(_restored(message, attachments), f"messages[{n}]")
+            for n, message in enumerate(listing(fields, "messages"))
+        )
+        metadata = {
+            "model": identity(value.run, "model"),
+            "task": identity(value.run, "task"),
+            "sample": identity(fields, "id"),
+            "epoch": fields["epoch"] if identity(fields, "epoch") else None,
+        }
+        yield Trajectory(_name(metadata) or place.default_id(), turns, metadata, str(place))
 
 
 def _in_counting_order(name: str) -> list[str]:
     return [part.zfill(20) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
-
-
-def load(archive: ZipFile, name: str, run: Mapping[str, Any]) -> Sample:
-    if name.endswith(CHUNKED):
-        raise Unreadable("is stored in chunks, an experimental layout that is not read")
-    return Sample(value_of(read_member(archive, name)), run)
-
-
-def read(sample: Any, place: Place) -> Trajectory:
-    if not isinstance(sample, Sample):
-        raise Unreadable("is no Inspect log with samples")
-    fields = mapping(sample.fields, "the sample")
-    attachments = mapping(fields.get("attachments") or {}, "attachments")
-    turns = tuple(
-        turn_of(_restored(message, attachments), f"messages[{n}]")
-        for n, message in enumerate(listing(fields, "messages"))
-    )
-    metadata = _metadata(fields, sample.run)
-    return Trajectory(_name(metadata) or place.default_id(), turns, metadata, str(place))
-
-
-def _metadata(fields: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "model": identity(run, "model"),
-        "task": identity(run, "task"),
-        "sample": identity(fields, "id"),
-        "epoch": fields["epoch"] if identity(fields, "epoch") else None,
-    }
 
 
 def _name(metadata: Mapping[str, Any]) -> str | None:

@@ -1,19 +1,96 @@
-"""Opens a log, packed or not, as a stream of its text; `-` is standard input."""
+"""Opens a log, packed or not, as a stream of its text; `-` is standard input.
 
+Zip archives may have members packed with zstd, which older Pythons don't unpack.
+"""
+
+import codecs
+import gzip
 import io
+import struct
 import sys
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
-from chimeralab.readers.expect import Unreadable
-from chimeralab.readers.places import STANDARD_INPUT, place_of
-from chimeralab.readers.streams import from_gzip, from_utf16, from_zstd, rejoined, stream_of
+import zstandard
+
+from chimeralab.readers.fields import Unreadable
+from chimeralab.readers.seam import STANDARD_INPUT, place_of
 
 HEAD = 4096
 MAX_WHOLE = 1 << 30
+CHUNK = 1 << 16
+# One byte of zstd can stand for 32 kB, and a decompressor hands out all it has: feed it little.
+ZSTD_CHUNK = 1 << 10
+
+
+class ByteStream(io.RawIOBase):
+    """A readable stream over pieces of bytes made on demand."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+        if not self._left:
+            self._left = memoryview(next((piece for piece in self._pieces if piece), b""))
+        size = min(len(buffer), len(self._left))
+        buffer[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
+
+
+def stream_of(pieces: Iterator[bytes]) -> BinaryIO:
+    return io.BufferedReader(ByteStream(pieces), CHUNK)
+
+
+def from_gzip(packed: BinaryIO) -> Iterator[bytes]:
+    try:
+        yield from _chunks(gzip.GzipFile(fileobj=packed), CHUNK)
+    except EOFError:
+        raise Unreadable("the gzip data breaks off; the file is not complete") from None
+    except (OSError, zlib.error) as error:
+        raise Unreadable(f"the gzip data is damaged ({error})") from None
+
+
+def from_zstd(packed: BinaryIO) -> Iterator[bytes]:
+    frame = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        for chunk in _chunks(packed, ZSTD_CHUNK):
+            data = chunk
+            while data:
+                if frame.eof:
+                    frame = zstandard.ZstdDecompressor().decompressobj()
+                yield frame.decompress(data)
+                data = frame.unused_data if frame.eof else b""
+    except zstandard.ZstdError as error:
+        raise Unreadable(f"the zstd data is damaged ({error})") from None
+    if not frame.eof:
+        raise Unreadable("the zstd data breaks off; the file is not complete")
+
+
+def from_utf16(wide: BinaryIO) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder("utf-16")()
+    try:
+        for chunk in _chunks(wide, CHUNK):
+            yield decoder.decode(chunk).encode()
+        yield decoder.decode(b"", final=True).encode()
+    except UnicodeError as error:
+        raise Unreadable(f"not UTF-16 text ({error})") from None
+
+
+def _chunks(stream: "BinaryIO | gzip.GzipFile", size: int) -> Iterator[bytes]:
+    while chunk := stream.read(size):
+        yield chunk
+
 
 PACKED: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
     b"\x1f\x8b": from_gzip,
@@ -35,58 +112,47 @@ class Opened:
 def opened(path: str) -> Iterator[Opened]:
     with ExitStack() as closing:
         try:
-            file = closing.enter_context(_source(path))
-            recognised = _recognised(_unpacked(_with_head(file)))
+            if path == STANDARD_INPUT:
+                file: BinaryIO = sys.stdin.buffer
+            else:
+                file = closing.enter_context(Path(path).open("rb"))
+            recognised = _recognised(file)
         except OSError as error:
             raise place_of(path).error(f"can't be opened: {error.strerror}") from None
         yield recognised
 
 
-def _source(path: str) -> AbstractContextManager[BinaryIO]:
-    if path == STANDARD_INPUT:
-        return nullcontext(sys.stdin.buffer)
-    return Path(path).open("rb")
+def _recognised(file: BinaryIO) -> Opened:
+    head, stream = _with_head(file)
+    for magic, unpack in PACKED.items():
+        if head.startswith(magic):
+            head, stream = _with_head(stream_of(unpack(stream)))
+            break
+    if not head:
+        raise Unreadable("is empty")
+    if head.startswith(ZIP):
+        searchable = stream if stream.seekable() else io.BytesIO(read_whole(stream))
+        return Opened(searchable, is_zip=True)
+    if head.startswith(UTF16):
+        return Opened(stream_of(from_utf16(stream)), is_zip=False)
+    if b"\0" in head:
+        raise Unreadable("is not a text log")
+    return Opened(stream, is_zip=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Headed:
-    """A stream at its beginning, with a look at its first bytes."""
+class Headed(NamedTuple):
+    """A look at the first bytes of a stream, and the stream at its beginning."""
 
     head: bytes
     stream: BinaryIO
 
 
-def _with_head(stream: BinaryIO) -> _Headed:
+def _with_head(stream: BinaryIO) -> Headed:
     head = stream.read(HEAD)
     if stream.seekable():
         stream.seek(-len(head), io.SEEK_CUR)
-        return _Headed(head, stream)
-    return _Headed(head, stream_of(rejoined(head, stream)))
-
-
-def _unpacked(file: _Headed) -> _Headed:
-    for magic, unpack in PACKED.items():
-        if file.head.startswith(magic):
-            return _with_head(stream_of(unpack(file.stream)))
-    return file
-
-
-def _recognised(file: _Headed) -> Opened:
-    if not file.head:
-        raise Unreadable("is empty")
-    if file.head.startswith(ZIP):
-        return Opened(_searchable(file.stream), is_zip=True)
-    if file.head.startswith(UTF16):
-        return Opened(stream_of(from_utf16(file.stream)), is_zip=False)
-    if b"\0" in file.head:
-        raise Unreadable("is not a text log")
-    return Opened(file.stream, is_zip=False)
-
-
-def _searchable(stream: BinaryIO) -> BinaryIO:
-    if stream.seekable():
-        return stream
-    return io.BytesIO(read_whole(stream))
+        return Headed(head, stream)
+    return Headed(head, stream_of(chain([head], _chunks(stream, CHUNK))))
 
 
 def read_whole(stream: BinaryIO) -> bytes:
@@ -97,6 +163,61 @@ def read_whole(stream: BinaryIO) -> bytes:
         raise Unreadable(f"can't be read: {error.strerror}") from None
     if len(data) > MAX_WHOLE:
         raise Unreadable(
-            f"is larger than {MAX_WHOLE >> 20} MB but no JSON Lines; write one conversation a line"
+            f"is larger than {MAX_WHOLE >> 20} MB but not JSON Lines; "
+            "write one conversation per line"
         )
     return data
+
+
+ZSTD = 93
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, ZSTD)
+MAX_MEMBER = 512 << 20
+
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+
+
+def open_archive(stream: BinaryIO) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(stream)
+    except _DAMAGE as error:
+        raise Unreadable(f"the zip archive is damaged or not complete ({error})") from None
+
+
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    member = archive.getinfo(name)
+    if member.compress_type not in METHODS:
+        raise Unreadable(f"is packed with zip method {member.compress_type}, which is not read")
+    if max(member.file_size, member.compress_size) > MAX_MEMBER:
+        raise Unreadable(f"is larger than {MAX_MEMBER >> 20} MB")
+    try:
+        if member.compress_type != ZSTD:
+            return archive.read(member)
+        packed = io.BytesIO(_packed(archive, member))
+        data = stream_of(from_zstd(packed)).read(member.file_size + 1)
+    except Unreadable:
+        raise
+    except _DAMAGE as error:
+        raise Unreadable(f"is damaged ({error})") from None
+    if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
+        raise Unreadable("is damaged (its checksum does not match)")
+    return data
+
+
+def _packed(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """The bytes of a member as they stand: after its local header, whose last two sizes vary."""
+    file = archive.fp
+    assert file is not None
+    file.seek(member.header_offset)
+    header = file.read(30)
+    name_size, extra_size = struct.unpack("<HH", header[26:30])
+    file.seek(name_size + extra_size, io.SEEK_CUR)
+    return file.read(member.compress_size)

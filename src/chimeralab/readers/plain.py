@@ -1,28 +1,41 @@
 """The plain format, the one we write: an id and turns, each with a speaker and a text."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from chimeralab.core.records import Trajectory, Turn
-from chimeralab.readers.expect import Unreadable, kind, listing, mapping, text, text_or_none
-from chimeralab.readers.extras import everything, identity
-from chimeralab.readers.places import Place
+from chimeralab.readers.fields import (
+    Unreadable,
+    everything,
+    identity,
+    kind,
+    listing,
+    mapping,
+    text,
+    text_or_none,
+)
+from chimeralab.readers.seam import Place, Reader
 
 RESERVED = {"id", "turns", "metadata"}
 SEEDS = {"seed", "prompt"}
 UNSPOKEN = {"system", "tool"}
 
 
-def matches(value: Any) -> bool:
-    return isinstance(value, dict) and "turns" in value
+class Plain(Reader):
+    """An id and turns, each with a speaker and a text."""
 
+    name = "plain"
+    recognised = "an object with turns"
 
-def read(value: Any, place: Place) -> Trajectory:
-    fields = mapping(value, "the line")
-    turns = tuple(_turn(turn, f"turns[{n}]") for n, turn in enumerate(listing(fields, "turns")))
-    name = identity(fields, "id") or place.default_id()
-    return Trajectory(name, turns, everything(fields, but={"id", "turns"}), str(place))
+    def matches(self, value: Any) -> bool:
+        return isinstance(value, dict) and "turns" in value
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = mapping(value, "the line")
+        turns = tuple(_turn(turn, f"turns[{n}]") for n, turn in enumerate(listing(fields, "turns")))
+        name = identity(fields, "id") or place.default_id()
+        yield Trajectory(name, turns, everything(fields, but={"id", "turns"}), str(place))
 
 
 def dumps(trajectory: Trajectory) -> str:
@@ -39,25 +52,19 @@ def dumps(trajectory: Trajectory) -> str:
 
 
 def _turn(turn: Any, place: str) -> Turn:
-    match turn:
-        case str():
-            return Turn(turn)
-        case dict():
-            return _told(turn, place)
-        case _:
-            raise Unreadable(f"{place} is {kind(turn)}, not text or an object")
-
-
-def _told(fields: Mapping[str, Any], place: str) -> Turn:
-    speaker = text_or_none(fields, "speaker", place)
-    role = text_or_none(fields, "role", place)
-    model = text_or_none(fields, "model", place)
-    spoken = fields.get("spoken")
+    if isinstance(turn, str):
+        return Turn(turn)
+    if not isinstance(turn, dict):
+        raise Unreadable(f"{place} is {kind(turn)}, not text or an object")
+    speaker = text_or_none(turn, "speaker", place)
+    role = text_or_none(turn, "role", place)
+    model = text_or_none(turn, "model", place)
+    spoken = turn.get("spoken")
     if spoken is None:
         spoken = _is_spoken(speaker, role)
     elif not isinstance(spoken, bool):
         raise Unreadable(f"{place}.spoken is {kind(spoken)}, not true or false")
-    return Turn(text(fields, "text", place), speaker, role, model, spoken)
+    return Turn(text(turn, "text", place), speaker, role, model, spoken)
 
 
 def _is_spoken(speaker: str | None, role: str | None) -> bool:

@@ -39,7 +39,7 @@ def test_a_file_named_outright_is_taken_whatever_its_ending(folder):
 
 
 def test_a_file_named_outright_that_is_no_log_is_an_error(folder):
-    with pytest.raises(LogError, match=r"package\.json, line 1: is no conversation"):
+    with pytest.raises(LogError, match=r"package\.json, line 1: is not a conversation"):
         list(readers.read_all([folder / "package.json"]))
 
 

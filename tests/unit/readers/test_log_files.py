@@ -15,7 +15,7 @@ import zstandard
 from chimeralab import readers
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Trajectory
-from chimeralab.readers import items, opening
+from chimeralab.readers import json_values, opening
 
 TALKS = [{"id": f"t{n}", "turns": ["Hi.", "Hello."]} for n in range(3)]
 LINES = "".join(json.dumps(talk) + "\n" for talk in TALKS).encode()
@@ -125,7 +125,7 @@ def test_a_disk_that_fails_is_an_error_with_a_reason(monkeypatch, content):
 
 
 def test_an_unknown_format_names_the_known_ones(write):
-    with pytest.raises(InputError, match="unknown format 'chatml'; known: plain, "):
+    with pytest.raises(InputError, match="unknown format 'chatml'; known: claude-code, "):
         readers.read(write(LINES), format="chatml")
 
 
@@ -142,11 +142,11 @@ def test_a_forced_format_overrides_what_the_line_looks_like(write):
         (b"", "is empty"),
         (gzip.compress(b""), "is empty"),
         (b"\n \n", "holds no conversations"),
-        (b"[]", "is no conversation in a known format: it is a list"),
+        (b"[]", "is not a conversation in a known format: it is a list"),
         (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "is not a text log"),
-        (b"{}", "is no conversation in a known format: its fields are none;"),
-        (b'{"a": 1}', "is no conversation in a known format: its fields are 'a';"),
-        (b"5", "is no conversation in a known format: it is a number"),
+        (b"{}", "is not a conversation in a known format: its fields are none;"),
+        (b'{"a": 1}', "is not a conversation in a known format: its fields are 'a';"),
+        (b"5", "is not a conversation in a known format: it is a number"),
         (b"hello there", "not valid JSON at column 1 (Expecting value)"),
         (b'{"turns": ["a", "b', "the JSON breaks off at column 17"),
         (b'{"turns": ["a", ', "the JSON breaks off at column 17"),
@@ -228,7 +228,7 @@ def test_conversations_of_a_list_are_counted(write):
 
 
 def test_a_line_that_is_too_long_is_refused_without_being_held(write, monkeypatch):
-    monkeypatch.setattr(items, "MAX_LINE", 100)
+    monkeypatch.setattr(json_values, "MAX_LINE", 100)
     long = json.dumps({"turns": ["x" * 5_000_000]}).encode()
     heard: list[LogError] = []
     log = write(LINES + long + b"\n" + LINES)
@@ -240,7 +240,7 @@ def test_a_line_that_is_too_long_is_refused_without_being_held(write, monkeypatc
 
 def test_one_json_that_is_too_large_is_refused(write, monkeypatch):
     monkeypatch.setattr(opening, "MAX_WHOLE", 100)
-    with pytest.raises(LogError, match="write one conversation a line"):
+    with pytest.raises(LogError, match="write one conversation per line"):
         ids(write(json.dumps(TALKS, indent=1).encode()))
 
 

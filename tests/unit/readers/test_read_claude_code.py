@@ -7,7 +7,7 @@ import pytest
 
 from chimeralab import readers
 from chimeralab.detection.measure import judged
-from chimeralab.readers.threads import threads
+from chimeralab.readers.claude_code import threads
 
 
 def line(kind: str, uuid: str, parent: str | None, content: Any, **more: Any) -> dict[str, Any]:

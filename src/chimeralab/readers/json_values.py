@@ -1,0 +1,149 @@
+"""A log as a stream of JSON values, one per line or over several, and why one can't be read."""
+
+import codecs
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, BinaryIO, NamedTuple
+
+from chimeralab.readers.fields import Unreadable
+from chimeralab.readers.opening import read_whole
+from chimeralab.readers.seam import Place, Report
+
+MAX_LINE = 64 << 20
+
+
+class JsonValue(NamedTuple):
+    """A JSON value and the line on which it starts, counted from 1."""
+
+    value: Any
+    line: int
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
+
+
+# NaN and infinities are not JSON, and what is not a number is absent.
+_DECODER = json.JSONDecoder(parse_constant=lambda name: None, parse_float=_finite)
+_BLANKS = re.compile(r"[ \t\r\n]*")
+
+
+def value_of(raw: bytes) -> Any:
+    """The one JSON value that the text holds.
+
+    >>> value_of(b'{"turns": ["Hi"], "score": NaN}')
+    {'turns': ['Hi'], 'score': None}
+    """
+    try:
+        return _DECODER.decode(raw.decode())
+    except (ValueError, RecursionError) as error:
+        raise _explained(error) from None
+
+
+def values_of(raw: bytes) -> Iterator[JsonValue]:
+    """JSON values that follow one another, each over any number of lines.
+
+    >>> list(values_of(b'{"id":\\n 1}\\n[2]'))
+    [JsonValue(value={'id': 1}, line=1), JsonValue(value=[2], line=3)]
+    """
+    try:
+        text = raw.decode()
+        line, end = 1, 0
+        while (start := _skip_blanks(text, end)) < len(text):
+            line += text.count("\n", end, start)
+            value, after = _DECODER.raw_decode(text, start)
+            yield JsonValue(value, line)
+            line += text.count("\n", start, after)
+            end = after
+    except (ValueError, RecursionError) as error:
+        raise _explained(error) from None
+
+
+def _skip_blanks(text: str, start: int) -> int:
+    blanks = _BLANKS.match(text, start)
+    return blanks.end() if blanks else start
+
+
+def _explained(error: ValueError | RecursionError) -> Unreadable:
+    match error:
+        case RecursionError():
+            return Unreadable("the JSON is nested too deeply")
+        case UnicodeDecodeError():
+            byte = error.object[error.start]
+            return Unreadable(f"not UTF-8 text (byte 0x{byte:02x} at offset {error.start})")
+        case json.JSONDecodeError():
+            return Unreadable(_syntax(error), error.lineno)
+        case _:
+            return Unreadable("holds a whole number with too many digits to read")
+
+
+def _syntax(error: json.JSONDecodeError) -> str:
+    if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
+        return f"the JSON breaks off at column {error.colno} ({error.msg})"
+    return f"not valid JSON at column {error.colno} ({error.msg})"
+
+
+class RawLine(NamedTuple):
+    raw: bytes
+    number: int
+
+
+def items_of(stream: BinaryIO, place: Place, bad: Report) -> Iterator[JsonValue]:
+    """Every value of a log. JSON Lines stream; a value over several lines is loaded whole."""
+    lines = _lines(stream, place, bad)
+    first, second = next(lines, None), next(lines, None)
+    if first and second and _goes_on(first, second):
+        blank_lines = b"\n" * (second.number - first.number - 1)
+        whole = first.raw + blank_lines + second.raw + read_whole(stream)
+        return _over_lines(RawLine(whole, first.number), place, bad)
+    return _one_per_line(chain(filter(None, [first, second]), lines), place, bad)
+
+
+def _lines(stream: BinaryIO, place: Place, bad: Report) -> Iterator[RawLine]:
+    number = 1
+    while raw := _next_line(stream, place.at(number), bad):
+        if len(raw) > MAX_LINE:
+            while raw and not raw.endswith(b"\n"):
+                raw = _next_line(stream, place.at(number), bad)
+            reason = f"the line is longer than {MAX_LINE >> 20} MB; put less on one line"
+            bad(reason, place.at(number))
+        elif not raw.isspace():
+            yield RawLine(raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw, number)
+        number += 1
+
+
+def _next_line(stream: BinaryIO, place: Place, bad: Report) -> bytes:
+    try:
+        return stream.readline(MAX_LINE + 1)
+    except (OSError, Unreadable) as problem:
+        bad(str(problem), place)
+        return b""
+
+
+def _goes_on(first: RawLine, second: RawLine) -> bool:
+    """Whether a value goes on from one line to the next: no complete value ends or starts so."""
+    ends_open = first.raw.rstrip().endswith((b"[", b"{", b",", b":"))
+    return ends_open or second.raw.lstrip().startswith((b",", b"]", b"}"))
+
+
+def _one_per_line(lines: Iterable[RawLine], place: Place, bad: Report) -> Iterator[JsonValue]:
+    for line in lines:
+        try:
+            item = JsonValue(value_of(line.raw), line.number)
+        except Unreadable as problem:
+            bad(str(problem), place.at(line.number))
+        else:
+            yield item
+
+
+def _over_lines(whole: RawLine, place: Place, bad: Report) -> Iterator[JsonValue]:
+    above = whole.number - 1
+    try:
+        for item in values_of(whole.raw):
+            yield JsonValue(item.value, item.line + above)
+    except Unreadable as problem:
+        bad(str(problem), place.at(problem.line + above))
