@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.sessions import play
 from benchmarks.table import Result, keep
 from benchmarks.validity import parameters
 from chimeralab.analysis.trial.effects import against, effects
@@ -22,7 +23,6 @@ from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.course import Course, Layout
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
-from chimeralab.sandbox.play import play
 from chimeralab.sandbox.probes import Probe
 from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.scored import PlacedTrial, SessionPlace, trials_of
@@ -233,7 +233,7 @@ def _trials(exposure: Exposure, number: int, name: str = "arm") -> list[PlacedTr
     for course in _courses(exposure.layout):
         place = SessionPlace(f"{name}/{course.id}/{number}", name, course.id, number)
         script = Script(course, exposure.arm, number, exposure.probes)
-        found += [PlacedTrial(place, row) for row in play(script, answer, place.session)]
+        found += [PlacedTrial(place, row) for row in play(script, answer, name, number)]
     return found
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from chimeralab.models.seam import Sampling
 from chimeralab.runner import Prompt, Rules, Said, Speaker, Talk
-from chimeralab.runner.countermeasures import Ask
 from chimeralab.runner.history import view
+from chimeralab.runner.interventions import Ask
 
 views = st.fixed_dictionaries(
     {

@@ -1,7 +1,6 @@
 """Holding conversations: one turn by turn, many side by side, everything written down."""
 
 from chimeralab.runner.asking import Ended
-from chimeralab.runner.brake import Brake, Limits
 from chimeralab.runner.converse import converse, converse_all
 from chimeralab.runner.journal import (
     Answer,
@@ -9,17 +8,17 @@ from chimeralab.runner.journal import (
     Event,
     Intervened,
     Journal,
+    MemoryJournal,
     News,
+    RetryLog,
     RunStarted,
     Subscriber,
     TalkEnded,
     TrialScored,
     TurnStored,
 )
-from chimeralab.runner.retries import RetryLog
-from chimeralab.runner.room import Guard, Price, Room
-from chimeralab.runner.rules import Rules
-from chimeralab.runner.talk import Prompt, Said, Speaker, Talk
+from chimeralab.runner.room import Brake, Limits, Price, Room, TurnJudge
+from chimeralab.runner.talk import Prompt, Rules, Said, Speaker, Talk
 
 __all__ = [
     "Answer",
@@ -27,10 +26,10 @@ __all__ = [
     "Brake",
     "Ended",
     "Event",
-    "Guard",
     "Intervened",
     "Journal",
     "Limits",
+    "MemoryJournal",
     "News",
     "Price",
     "Prompt",
@@ -44,6 +43,7 @@ __all__ = [
     "Talk",
     "TalkEnded",
     "TrialScored",
+    "TurnJudge",
     "TurnStored",
     "converse",
     "converse_all",

@@ -2,24 +2,24 @@
 
 import asyncio
 import time
+import traceback
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
-from chimeralab.core.errors import ChimeraError
+from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.secrets import redact
 from chimeralab.models.seam import ModelFailure, Reply, Request
-from chimeralab.runner.breakdown import breakdown
-from chimeralab.runner.countermeasures import Ask, Trim
 from chimeralab.runner.history import put
+from chimeralab.runner.interventions import Ask, Trim
 from chimeralab.runner.journal import Answer, AttemptFailed, Event, Intervened
 from chimeralab.runner.room import Room
-from chimeralab.runner.rules import Lapse
-from chimeralab.runner.talk import Said, Talk
+from chimeralab.runner.talk import Lapse, Said, Talk
 
 LONGEST_WAIT = 60.0
-# Failures that no repetition mends: the whole run stops.
+# Failures that no repetition fixes: the whole run stops.
 HOPELESS = {"auth"}
 
 
@@ -56,9 +56,14 @@ async def ask_turn(talk: Talk, ask: Ask, said: Sequence[Said], room: Room) -> St
         if result.kind in HOPELESS:
             room.brake.pull(result.reason)
         elif lapses[result.lapse] <= rule.retries:
-            await _pause_before_retry(result, lapses, room)
+            if result.lapse == "failure":
+                wait = room.retry_wait * 2.0 ** (lapses["failure"] - 1)
+                await room.brake.wait(min(wait, LONGEST_WAIT))
         elif rule.keep and ask.first_shown <= ask.turn - 1 - rule.keep:
-            ask = _shorten(talk, ask, rule.keep, room)
+            event = Event(ask.turn, "overflow_trim", {"keep": rule.keep})
+            room.journal.add_event(talk.id, event)
+            room.publish(Intervened(talk.id, event))
+            ask = Trim(rule.keep).change(ask, ask.turn - 1)
         else:
             return _end(rule.then, result, room)
     return Ended("paused", room.brake.reason)
@@ -81,7 +86,8 @@ async def _attempt(
         closed = answer._replace(outcome=lapsed.kind, reason=lapsed.reason)
         room.journal.close_attempt(attempt, closed)
         return lapsed
-    turn = _turn(talk, ask, answer.reply)
+    text, finish = (answer.reply.text, answer.reply.finish) if answer.reply else ("", "other")
+    turn = Said(ask.turn, talk.speakers[ask.slot].name, ask.model, text, finish)
     if ask.probe:
         room.journal.add_probe(attempt, talk.id, ask.probe, turn, answer)
     else:
@@ -112,10 +118,22 @@ async def _answer(model: str, request: Request, room: Room, attempt: int) -> Ans
     return Answer(outcome, reason, reply, cost, time.perf_counter() - started)
 
 
+def breakdown(model: str, error: Exception) -> InputError:
+    """The error to raise instead of whatever a model's own code let through: which, how, where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return InputError(
+        f"[models.{model}] broke down with {redact(repr(error))}{place}; fix its code, or "
+        "raise a ModelFailure there where another attempt may help"
+    )
+
+
 def _storable(reply: Reply) -> Reply:
     """Half characters, which some servers send, can be neither stored nor sent on."""
     if not isinstance(reply, Reply):
         raise TypeError(f"reply() gave a {type(reply).__name__}, and a Reply is due")
+    if reply.text.isascii():
+        return reply
     return replace(
         reply, text=reply.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     )
@@ -146,25 +164,6 @@ def _is_recorded(talk: Talk, ask: Ask, lapse: Lapse, lapses: Counter[str]) -> bo
     rule = talk.rules.rule(lapse)
     kept = rule.then == "record" or (ask.probe is not None and lapse != "failure")
     return kept and lapses[lapse] >= rule.retries
-
-
-def _turn(talk: Talk, ask: Ask, reply: Reply | None) -> Said:
-    speaker = talk.speakers[ask.slot].name
-    text, finish = (reply.text, reply.finish) if reply else ("", "other")
-    return Said(ask.turn, speaker, ask.model, text, finish)
-
-
-async def _pause_before_retry(result: _Lapsed, lapses: Counter[str], room: Room) -> None:
-    if result.lapse == "failure":
-        wait = room.retry_wait * 2.0 ** (lapses["failure"] - 1)
-        await room.brake.wait(min(wait, LONGEST_WAIT))
-
-
-def _shorten(talk: Talk, ask: Ask, keep: int, room: Room) -> Ask:
-    event = Event(ask.turn, "overflow_trim", {"keep": keep})
-    room.journal.add_event(talk.id, event)
-    room.publish(Intervened(talk.id, event))
-    return Trim(keep).change(ask, ask.turn - 1)
 
 
 def _end(then: str, result: _Lapsed, room: Room) -> Ended:

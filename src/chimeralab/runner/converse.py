@@ -1,14 +1,27 @@
-"""One conversation turn by turn, and many of them side by side."""
+"""One conversation turn by turn, watched or examined as its plan says, and many side by side."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from chimeralab.runner.asking import Ended, Stored
-from chimeralab.runner.examination import Examination
-from chimeralab.runner.journal import TalkEnded, TurnStored
-from chimeralab.runner.lookout import Lookout
+from chimeralab.core.records import plain_value
+from chimeralab.runner.asking import Ended, Stored, ask_turn
+from chimeralab.runner.interventions import Ask, Trim, due, name_of
+from chimeralab.runner.journal import (
+    Event,
+    Intervened,
+    TalkEnded,
+    TrialScored,
+    TurnStored,
+    events_of,
+)
 from chimeralab.runner.room import Room
 from chimeralab.runner.talk import Said, Talk
+from chimeralab.sandbox.hooks import Observed, observations
+from chimeralab.sandbox.probes import Probe
+from chimeralab.sandbox.scored import SessionPlace
+from chimeralab.sandbox.scoring import Scorer
+from chimeralab.sandbox.script import Script, score
 
 
 async def converse(talk: Talk, room: Room) -> Ended:
@@ -26,7 +39,9 @@ async def converse(talk: Talk, room: Room) -> Ended:
         await lookout.see(result.said)
         room.publish(_news(talk, result, lookout))
         ended = await examination.look_back(lookout.shape(len(said)), said)
-    _close(talk, ended, said, room)
+    if ended.outcome != "paused":
+        room.journal.finish(talk.id, ended.outcome, ended.reason)
+    room.publish(TalkEnded(talk.id, ended.outcome, len(said), ended.reason))
     return ended
 
 
@@ -49,6 +64,122 @@ async def converse_all(talks: Iterable[Talk], room: Room, concurrency: int) -> N
         raise several.exceptions[0] from None
 
 
+class Lookout:
+    """Watches one conversation, intervenes as its plan says, and shapes the next question.
+
+    `collapsed` is the verdict on the last turn. What was done to a conversation is read from the
+    journal and not worked out again: a detector that is off by a hair after a restart must not
+    rewrite the past.
+    """
+
+    def __init__(self, talk: Talk, room: Room) -> None:
+        self._talk = talk
+        self._room = room
+        self._judge = room.watch() if room.watch else None
+        self.collapsed: bool | None = None
+
+    async def catch_up(self, said: Sequence[Said]) -> None:
+        """Take in the turns that an earlier run has stored."""
+        for turn in said[:-1]:
+            await self._judge_turn(turn)
+        if said:
+            await self.see(said[-1])
+
+    async def see(self, turn: Said) -> None:
+        """Take in a turn, and intervene when it is time to."""
+        await self._judge_turn(turn)
+        countermeasure = self._talk.countermeasure
+        if not (self.collapsed and countermeasure):
+            return
+        events = self._room.journal.events(self._talk.id)
+        earlier = [event.turn for event in events if event.kind == "intervention"]
+        if due(countermeasure, turn.turn, earlier):
+            detail = {"use": name_of(countermeasure), **plain_value(countermeasure)}
+            event = Event(turn.turn, "intervention", detail)
+            self._room.journal.add_event(self._talk.id, event)
+            self._room.publish(Intervened(self._talk.id, event))
+
+    def shape(self, turn: int) -> Ask:
+        """How the next turn is asked, after all that was done to this conversation."""
+        slot = self._talk.slot(turn)
+        speaker = self._talk.speakers[slot]
+        ask = Ask(turn, slot, len(self._talk.speakers), speaker.model, speaker.sampling)
+        # A script has its own say in what is shown, and its many events change nothing here.
+        events = () if self._talk.script else self._room.journal.events(self._talk.id)
+        for event in events:
+            if event.kind == "overflow_trim":
+                ask = Trim(event.detail["keep"]).change(ask, event.turn - 1)
+            elif event.kind == "intervention" and self._talk.countermeasure:
+                ask = self._talk.countermeasure.change(ask, event.turn)
+        return ask
+
+    async def _judge_turn(self, turn: Said) -> None:
+        if self._judge is not None:
+            self.collapsed = await self._room.judge(self._judge, turn.text)
+
+
+class Examination:
+    """Puts one subject through its script: asks in forks, puts stress on record, scores trials.
+
+    Without a script it only asks; the journal knows what is done already.
+    """
+
+    def __init__(self, talk: Talk, room: Room) -> None:
+        self._talk = talk
+        self._room = room
+        self._scorer = Scorer()
+        # An earlier run may have broken off between an event and its question.
+        earlier = room.journal.events(talk.id) if talk.script else ()
+        self._recorded = {(event.turn, event.kind) for event in earlier}
+
+    async def ask(self, ask: Ask, said: Sequence[Said]) -> Stored | Ended:
+        """Ask for the next turn, after what has to be asked in a fork before it."""
+        script = self._talk.script
+        if script is None:
+            return await ask_turn(self._talk, ask, said, self._room)
+        if "alone" in script.probes_at(ask.turn):
+            ended = await self._probe("alone", ask, said)
+            if ended is not None:
+                return ended
+        ask = replace(ask, probed=self._room.journal.probed(self._talk.id, ask.turn))
+        shown = script.asked(ask.turn, [turn.text for turn in said], ask.probed.get("alone"))
+        for event in events_of(shown.scene):
+            if (event.turn, event.kind) not in self._recorded:
+                self._room.journal.add_event(self._talk.id, event)
+                self._room.publish(Intervened(self._talk.id, event))
+        return await ask_turn(self._talk, ask, said, self._room)
+
+    async def look_back(self, ask: Ask, said: Sequence[Said]) -> Ended | None:
+        """Ask in forks what follows the last answer, and score it; None when all of it is done."""
+        script = self._talk.script
+        if script is None or not said or self._room.journal.is_scored(self._talk.id, len(said)):
+            return None
+        for probe in script.probes_at(ask.turn):
+            ended = await self._probe(probe, ask, said)
+            if ended is not None:
+                return ended
+        self._score(script, ask.turn, said)
+        return None
+
+    async def _probe(self, probe: Probe, ask: Ask, said: Sequence[Said]) -> Ended | None:
+        probed = self._room.journal.probed(self._talk.id, ask.turn)
+        if probe in probed:
+            return None
+        fork = replace(ask, probe=probe, probed=probed)
+        result = await ask_turn(self._talk, fork, said, self._room)
+        return result if isinstance(result, Ended) else None
+
+    def _score(self, script: Script, turn: int, said: Sequence[Said]) -> None:
+        talk, journal = self._talk, self._room.journal
+        answers = [each.text for each in said]
+        row = score(script, turn, answers, journal.probed(talk.id, turn), self._scorer)
+        journal.add_trial(talk.id, row)
+        for point, detail in observations(row):
+            self._room.publish(Observed(point, talk.id, turn, detail))
+        place = SessionPlace(talk.id, talk.condition, talk.prompt.id, talk.repeat, script.arm.dose)
+        self._room.publish(TrialScored(place, row))
+
+
 def _ended(talk: Talk, said: Sequence[Said], lookout: Lookout, room: Room) -> Ended | None:
     if talk.rules.stop_early and lookout.collapsed:
         return Ended("collapsed", f"stop_early: the detector fired at turn {len(said)}")
@@ -57,12 +188,6 @@ def _ended(talk: Talk, said: Sequence[Said], lookout: Lookout, room: Room) -> En
     if room.brake.reason is not None:
         return Ended("paused", room.brake.reason)
     return None
-
-
-def _close(talk: Talk, ended: Ended, said: Sequence[Said], room: Room) -> None:
-    if ended.outcome != "paused":
-        room.journal.finish(talk.id, ended.outcome, ended.reason)
-    room.publish(TalkEnded(talk.id, ended.outcome, len(said), ended.reason))
 
 
 def _news(talk: Talk, stored: Stored, lookout: Lookout) -> TurnStored:

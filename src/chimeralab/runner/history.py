@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from chimeralab.models.seam import Message, Role
-from chimeralab.runner.countermeasures import Ask
+from chimeralab.runner.interventions import Ask
 from chimeralab.runner.talk import Said, Talk
 
 
@@ -27,9 +27,9 @@ def put(talk: Talk, ask: Ask, said: Sequence[Said]) -> Put:
         return Put(view(talk, ask, said))
     answers = [turn.text for turn in said]
     if ask.probe is None:
-        shown = talk.script.asked(ask.turn, answers, ask.aside.get("alone"))
+        shown = talk.script.asked(ask.turn, answers, ask.probed.get("alone"))
     else:
-        shown = talk.script.fork(ask.turn, answers, ask.probe, ask.aside)
+        shown = talk.script.fork(ask.turn, answers, ask.probe, ask.probed)
     return Put((*_system(talk, ask), *shown.messages), shown.key)
 
 
@@ -55,7 +55,7 @@ def _lines(talk: Talk, ask: Ask, said: Sequence[Said]) -> Iterator[_Line]:
         yield _Line("user", talk.prompt.text)
     for turn in said[_first_shown(talk, ask) - 1 :]:
         yield _Line("assistant" if talk.slot(turn.turn) == ask.slot else "user", turn.text)
-        yield from (_Line("user", note.text) for note in ask.notes if note.after == turn.turn)
+        yield from (_Line("user", hint.text) for hint in ask.hints if hint.after == turn.turn)
 
 
 def _first_shown(talk: Talk, ask: Ask) -> int:

@@ -1,11 +1,15 @@
-"""What a run writes down and what it tells: the journal is durable, the news is for watching."""
+"""What a run writes down and what it tells: the journal is kept, the news is for watching.
 
+The store of a study is a `Journal` on disk; `MemoryJournal` is one for a simulation.
+"""
+
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from chimeralab.core.records import Record
-from chimeralab.models.seam import Reply, Request
+from chimeralab.models.seam import Model, Reply, Request, Try
 from chimeralab.runner.talk import Said, Talk
 from chimeralab.sandbox.hooks import Observed
 from chimeralab.sandbox.scene import Scene
@@ -24,7 +28,7 @@ class Event(Record):
 def events_of(scene: Scene) -> list[Event]:
     """What was done to a scene, one event for each stressor or countermeasure that did something.
 
-    Verification makes them anew: whatever is put on record hangs on the scene alone.
+    Verification makes them again: whatever is put on record depends on the scene alone.
     """
     done: dict[str, list[dict[str, Any]]] = {}
     for injection in scene.injections:
@@ -77,6 +81,86 @@ class Journal(Protocol):
     def add_event(self, talk: str, event: Event) -> None: ...
 
     def finish(self, talk: str, outcome: str, reason: str | None) -> None: ...
+
+
+class MemoryJournal:
+    """A journal that is gone with the process: for simulations, where a disk would be the work."""
+
+    def __init__(self) -> None:
+        self.rows: defaultdict[str, list[Scored]] = defaultdict(list)
+        self.outcomes: dict[str, str] = {}
+        self._said: defaultdict[str, list[Said]] = defaultdict(list)
+        self._events: defaultdict[str, list[Event]] = defaultdict(list)
+        self._probed: defaultdict[tuple[str, int], dict[str, str]] = defaultdict(dict)
+        self._turned_down: defaultdict[tuple[str, int, str], Counter[str]] = defaultdict(Counter)
+        self._open: dict[int, tuple[str, int, str]] = {}
+        self._attempts = 0
+
+    def said(self, talk: str) -> Sequence[Said]:
+        return self._said[talk]
+
+    def events(self, talk: str) -> Sequence[Event]:
+        return self._events[talk]
+
+    def turned_down(self, talk: str, turn: int, probe: str = "") -> Mapping[str, int]:
+        return self._turned_down[talk, turn, probe]
+
+    def open_attempt(self, model: str, request: Request) -> int:
+        self._attempts += 1
+        self._open[self._attempts] = (request.conversation, request.turn, request.probe)
+        return self._attempts
+
+    def close_attempt(self, attempt: int, answer: Answer) -> None:
+        place = self._open.pop(attempt)
+        if answer.outcome in ("empty", "refusal"):
+            self._turned_down[place][answer.outcome] += 1
+
+    def add_try(self, talk: str, turn: int, outcome: str, seconds: float) -> None:
+        """Nothing is read from it again."""
+
+    def add_turn(self, attempt: int, talk: Talk, said: Said, answer: Answer) -> None:
+        self.close_attempt(attempt, answer)
+        self._said[talk.id].append(said)
+
+    def add_probe(self, attempt: int, talk: str, probe: str, said: Said, answer: Answer) -> None:
+        self.close_attempt(attempt, answer)
+        self._probed[talk, said.turn][probe] = said.text
+
+    def probed(self, talk: str, turn: int) -> Mapping[str, str]:
+        return self._probed[talk, turn]
+
+    def is_scored(self, talk: str, trial: int) -> bool:
+        return trial <= len(self.rows[talk])
+
+    def add_trial(self, talk: str, row: Scored) -> None:
+        self.rows[talk].append(row)
+
+    def add_event(self, talk: str, event: Event) -> None:
+        self._events[talk].append(event)
+
+    def finish(self, talk: str, outcome: str, reason: str | None) -> None:
+        self.outcomes[talk] = outcome
+
+
+class RetryLog:
+    """Keeps every failed try but the last of a request, which is the attempt itself."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._last: dict[tuple[str, int], Try] = {}
+
+    def listen(self, model: Model) -> None:
+        """Be told of the tries of a model that tells of them."""
+        if hasattr(model, "on_attempt"):
+            model.on_attempt = self.told
+
+    def told(self, made: Try) -> None:
+        place = made.conversation, made.turn
+        earlier = self._last.pop(place, None)
+        if earlier is not None and made.number > earlier.number and made.conversation:
+            self._journal.add_try(*place, earlier.outcome, earlier.seconds)
+        if made.outcome != "ok":
+            self._last[place] = made
 
 
 class RunStarted(NamedTuple):

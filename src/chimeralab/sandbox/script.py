@@ -108,7 +108,13 @@ class Script(Record):
 
     def asked(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Presented:
         """A turn's question after the answers before it; `alone` is the reply to that probe."""
-        return self._put(turn, answers, alone, self.arm.parts)
+        # A turn is put, forked and put on record: what it shows is worked out once for all three.
+        place = turn, tuple(answers[: turn - 1]), alone
+        if self._known.get("asked") != place:
+            self._known["shown"] = self._put(turn, answers, alone, self.arm.parts)
+            self._known["asked"] = place
+        shown: Presented = self._known["shown"]
+        return shown
 
     def scene(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Scene:
         """What the subject has before it at a turn, and what was done to it."""
@@ -128,7 +134,12 @@ class Script(Record):
         return Presented((*shown.messages, *more), self._key(question, turn), shown.scene)
 
     def probes_at(self, turn: int) -> tuple[Probe, ...]:
-        return probes_of(self.course.step(turn), self.probes, self._misleader(turn))
+        place = "probes", turn
+        if place not in self._known:
+            probes = probes_of(self.course.step(turn), self.probes, self._misleader(turn))
+            self._known[place] = probes
+        found: tuple[Probe, ...] = self._known[place]
+        return found
 
     def _misleader(self, turn: int) -> Misleader | None:
         """Who said something false that still stands: what amnesia took away can't be noticed."""
@@ -138,7 +149,7 @@ class Script(Record):
         return who if self._feedback_stands(turn) else None
 
     def _feedback_stands(self, turn: int) -> bool:
-        """Which episodes are gone does not hang on the answers, so blank ones will do."""
+        """Which episodes are gone does not depend on the answers, so blank ones will do."""
         question = self.course.step(turn).question
         scene = self.scene(turn, [""] * (turn - 1))
         return any(
@@ -329,7 +340,7 @@ def score(
     """The row of a turn, from its answer and the replies to its probes."""
     step, read = script.course.step(turn), _Reader(script.course, turn, scorer)
     question = step.question
-    scene = script.scene(turn, answers, probed.get("alone"))
+    scene = script.asked(turn, answers, probed.get("alone")).scene
     response = read.choice(answers[turn - 1], question)
     bias = bool(question.bias) or is_pushed(script, turn, scene)
     together = step.consensus is not None

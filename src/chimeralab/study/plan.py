@@ -14,7 +14,7 @@ from chimeralab.core.secrets import redact, secrets
 from chimeralab.detection.detectors import DETECTORS, check_detector
 from chimeralab.models.catalogue import MODELS
 from chimeralab.runner import Price, Prompt, Rules, Speaker
-from chimeralab.runner.countermeasures import COUNTERMEASURES
+from chimeralab.runner.interventions import COUNTERMEASURES
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.phantoms import SUBJECTS
 from chimeralab.sandbox.scenarios.public_sets import SetIsGone

@@ -11,7 +11,7 @@ from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.records import Record
 from chimeralab.core.secrets import redact
 from chimeralab.models.seam import Message, Model, Request, Sampling
-from chimeralab.runner.breakdown import breakdown
+from chimeralab.runner.asking import breakdown
 from chimeralab.study.plan import Plan
 
 HELLO = Request(

@@ -4,6 +4,7 @@ import io
 
 from rich.console import Console
 
+from benchmarks.sessions import play
 from chimeralab.cli import progress
 from chimeralab.cli.trial_monitor import TrialMonitor
 from chimeralab.runner import TrialScored
@@ -11,7 +12,6 @@ from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.metrics import measure
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
-from chimeralab.sandbox.play import play
 from chimeralab.sandbox.probes import PROBES
 from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.scored import SessionPlace, trials_of
@@ -28,7 +28,7 @@ def test_live_metrics_by_arm_are_those_of_the_whole_log():
         course = Layout().lay_out(Ledger().make(seed), 1, seed=0)
         for name, arm in ARMS.items():
             place = SessionPlace(f"{name}/{course.id}", name, course.id, 1)
-            rows = play(Script(course, arm, 3, PROBES), answer, place.session)
+            rows = play(Script(course, arm, 3, PROBES), answer, place.arm)
             logs[name] += trials_of(rows, place)
             for row in rows:
                 monitor.take(TrialScored(place, row))
@@ -47,7 +47,7 @@ def scored(arm):
     course = Layout().lay_out(Ledger().make(1), 1, seed=0)
     place = SessionPlace(f"{arm}/{course.id}", arm, course.id, 1)
     answer = PhantomSubject(PhantomSubjectSettings()).answer
-    rows = play(Script(course, ARMS["control"], 3, PROBES), answer, place.session)
+    rows = play(Script(course, ARMS["control"], 3, PROBES), answer, place.arm)
     return [TrialScored(place, row) for row in rows]
 
 

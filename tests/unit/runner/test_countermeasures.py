@@ -6,7 +6,7 @@ import pytest
 
 from chimeralab.models.seam import ModelFailure
 from chimeralab.runner import Intervened, converse
-from chimeralab.runner.countermeasures import Nudge, Rotate, Trim, Warm, due
+from chimeralab.runner.interventions import Nudge, Rotate, Trim, Warm, due
 
 
 def stuck(request):

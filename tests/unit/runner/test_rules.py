@@ -4,7 +4,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.runner import Rules
-from chimeralab.runner.rules import Rule
+from chimeralab.runner.talk import Rule
 
 
 @pytest.mark.parametrize(

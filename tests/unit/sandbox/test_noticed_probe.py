@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 
+from benchmarks.sessions import play
 from chimeralab.models.seam import Request
 from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
-from chimeralab.sandbox.play import play
 from chimeralab.sandbox.probes import PROBES, WHO
 from chimeralab.sandbox.scenarios import GENERATORS
 from chimeralab.sandbox.scored import Scored
@@ -32,7 +32,7 @@ def asked_at(one: Script) -> list[int]:
 
 
 def played(one: Script, answer) -> list[Scored]:
-    return [row for row in play(one, answer, "s") if row.trial in asked_at(one)]
+    return [row for row in play(one, answer) if row.trial in asked_at(one)]
 
 
 def test_feedback_is_asked_about_just_before_the_evidence_and_a_majority_once():

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.sessions import play
 from chimeralab.core.errors import InputError
 from chimeralab.sandbox.countermeasures import Commit, Notebook, Review
 from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.hooks import Hooks, Observed, observations
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings, read_scene
-from chimeralab.sandbox.play import play
 from chimeralab.sandbox.probes import PROBES, read_choice, read_share
 from chimeralab.sandbox.scenarios import GENERATORS
 from chimeralab.sandbox.script import Arm, Script
@@ -26,8 +26,8 @@ def script(measure=None, **stressors) -> Script:
     return Script(COURSE, Arm(stressors, measure), 11, PROBES)
 
 
-def answered(settings: PhantomSubjectSettings, one: Script, session: str = "s") -> list:
-    return play(one, PhantomSubject(settings).answer, session)
+def answered(settings: PhantomSubjectSettings, one: Script) -> list:
+    return play(one, PhantomSubject(settings).answer)
 
 
 def test_a_fork_leaves_the_conversation_as_it_is():
@@ -66,7 +66,7 @@ def test_an_answer_that_names_two_options_is_unread():
 
 
 def test_what_cannot_be_read_is_counted_and_never_wrong():
-    rows = play(script(), lambda request: "hm", "s")
+    rows = play(script(), lambda request: "hm")
     assert all(row.answered.correct is None and row.confided.confidence is None for row in rows)
     assert sum(row.unread for row in rows) == sum(row.asked for row in rows) > len(rows)
 
@@ -176,14 +176,12 @@ def test_evidence_of_an_item_states_its_reliability_once_and_a_phantom_reads_it(
     ids=repr,
 )
 def test_a_trial_is_biased_exactly_where_most_of_the_others_name_the_lure(others, pushed):
-    rows = play(script(conformity=others), lambda request: request.key["truth"], "s")
+    rows = play(script(conformity=others), lambda request: request.key["truth"])
     together = [row for row in rows if row.posed.consensus is not None]
     assert {row.posed.consensus for row in together} == {"critical", "neutral"}
     assert all(row.pressed.bias == (row.posed.consensus == pushed) for row in together)
     sham = Script(COURSE, Arm({"conformity": others}, sham=True), 11, PROBES)
-    assert not any(
-        row.pressed.bias for row in play(sham, lambda request: request.key["truth"], "s")
-    )
+    assert not any(row.pressed.bias for row in play(sham, lambda request: request.key["truth"]))
 
 
 MEASURES = {"ledger": Notebook(), "review": Review(), "commit": Commit()}
@@ -216,5 +214,5 @@ def test_what_a_countermeasure_says_is_on_record_under_its_name(name):
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_a_countermeasure_is_no_stress(name):
-    rows = play(script(MEASURES[name]), lambda request: request.key["truth"], "s")
+    rows = play(script(MEASURES[name]), lambda request: request.key["truth"])
     assert not any(row.pressed.bias or row.pressed.disturbed for row in rows)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.sessions import play
 from chimeralab.analysis.trial.analysis import Draws, SubjectResult, TrialDesign, analyse_trial
 from chimeralab.analysis.trial.checks import Check
 from chimeralab.analysis.trial.effects import Effect
@@ -12,7 +13,6 @@ from chimeralab.sandbox.countermeasures import Commit, Notebook
 from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.metrics import MetricWeights
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
-from chimeralab.sandbox.play import play
 from chimeralab.sandbox.probes import PROBES, Probe
 from chimeralab.sandbox.scenarios import GENERATORS
 from chimeralab.sandbox.scenarios.draws import pick
@@ -35,9 +35,9 @@ def analysed(
     trials = []
     for name, arm in arms.items():
         for course in COURSES:
-            place = SessionPlace(f"{name}/{course.id}", name, course.id, 1, arm.dose)
+            place = SessionPlace(f"{name}/{course.id}/1", name, course.id, 1, arm.dose)
             script = Script(course, arm, 5, probes)
-            trials += [PlacedTrial(place, row) for row in play(script, answer, place.session)]
+            trials += [PlacedTrial(place, row) for row in play(script, answer, name)]
     design = TrialDesign(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
     [found] = analyse_trial(trials, design, "here", Draws(resamples=100)).subjects
     return found

@@ -1,12 +1,13 @@
-"""What can be done about a conversation once the detector says that it has collapsed.
+"""What is done to a conversation once the detector says that it has collapsed.
 
-Each countermeasure changes how the turns after a detection are asked. It acts for `turns` turns
-and is not triggered again before they are over.
+A countermeasure of a condition changes how the turns after a detection are asked. A plan names one
+by its settings: `countermeasure = { use = "nudge" }` for ours, `use = "module:Class"` for your own,
+a frozen dataclass as `Countermeasure` describes it. It is on record under its own name.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Protocol
+from typing import Annotated, ClassVar, Protocol
 
 from pydantic import Field
 
@@ -18,7 +19,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 @dataclass(frozen=True, slots=True)
-class Note(Record):
+class Hint(Record):
     """A line that one speaker finds in its history after a turn, as if it had been told so."""
 
     after: int
@@ -29,7 +30,7 @@ class Note(Record):
 class Ask(Record):
     """How the next turn will be asked: of which model, how sampled, and with what of the past.
 
-    A `probe` is asked aside at that turn; `aside` holds the replies to the probes before it.
+    A `probe` is asked in a fork at that turn; `probed` holds the replies to the probes before it.
     """
 
     turn: int
@@ -38,9 +39,9 @@ class Ask(Record):
     model: str
     sampling: Sampling
     first_shown: int = 1
-    notes: tuple[Note, ...] = ()
+    hints: tuple[Hint, ...] = ()
     probe: Probe | None = None
-    aside: Mapping[str, str] = field(default_factory=dict)
+    probed: Mapping[str, str] = field(default_factory=dict)
 
     def within(self, detected: int, turns: int) -> bool:
         """Whether this is one of the `turns` turns after a detection."""
@@ -48,35 +49,55 @@ class Ask(Record):
 
 
 class Countermeasure(Protocol):
-    """Settings that can change how a turn is asked, given an earlier turn of detection."""
+    """Changes how a turn is asked, given the earlier turn at which a collapse was detected.
+
+    It is settings alone and keeps no state, so that an interrupted run asks the same again. It is
+    not triggered again before `turns` turns are over, but is asked to change every later turn:
+    `ask.within(detected, self.turns)` tells whether it still acts. Optional: `name`, which is
+    otherwise that of the class, and `models`, the models of the plan that it puts to work.
+    """
 
     @property
     def turns(self) -> int: ...
 
     def change(self, ask: Ask, detected: int) -> Ask: ...
 
-    def as_dict(self) -> dict[str, Any]: ...
+
+def name_of(countermeasure: Countermeasure) -> str:
+    """The name under which a countermeasure is on record."""
+    return str(getattr(countermeasure, "name", type(countermeasure).__name__))
+
+
+def models_of(countermeasure: Countermeasure) -> tuple[str, ...]:
+    """The models that a countermeasure puts in the place of the planned ones."""
+    return tuple(getattr(countermeasure, "models", ()))
 
 
 @dataclass(frozen=True, slots=True)
 class Nudge(Record):
     """Tell the next speaker to take another path. It keeps the line in its own history."""
 
+    name: ClassVar[str] = "nudge"
     text: str = "We are repeating ourselves. Leave this path and say something new."
     turns: Count = 4
 
     def change(self, ask: Ask, detected: int) -> Ask:
         if detected % ask.speakers != ask.slot:
             return ask
-        return replace(ask, notes=(*ask.notes, Note(detected, self.text)))
+        return replace(ask, hints=(*ask.hints, Hint(detected, self.text)))
 
 
 @dataclass(frozen=True, slots=True)
 class Rotate(Record):
     """Let other models speak in the place of the planned ones, in the order named."""
 
+    name: ClassVar[str] = "rotate"
     to: Annotated[tuple[str, ...], Field(min_length=1)]
     turns: Count = 4
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return self.to
 
     def change(self, ask: Ask, detected: int) -> Ask:
         if not ask.within(detected, self.turns):
@@ -88,6 +109,7 @@ class Rotate(Record):
 class Warm(Record):
     """Raise the temperature."""
 
+    name: ClassVar[str] = "warm"
     by: Annotated[float, Field(gt=0)] = 0.5
     turns: Count = 4
 
@@ -102,6 +124,7 @@ class Warm(Record):
 class Trim(Record):
     """Forget all but the last turns, for good. The seed prompt stays for those who see it."""
 
+    name: ClassVar[str] = "trim"
     keep: Count = 2
     turns: Count = 4
 
@@ -109,7 +132,7 @@ class Trim(Record):
         return replace(ask, first_shown=max(ask.first_shown, detected - self.keep + 1))
 
 
-COUNTERMEASURES = {"nudge": Nudge, "rotate": Rotate, "warm": Warm, "trim": Trim}
+COUNTERMEASURES: dict[str, type] = {part.name: part for part in (Nudge, Rotate, Warm, Trim)}
 
 
 def due(countermeasure: Countermeasure, detected: int, earlier: list[int]) -> bool:

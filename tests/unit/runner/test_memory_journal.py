@@ -1,0 +1,66 @@
+"""A session in memory and a study through its store are the same loop: they give the same rows."""
+
+import asyncio
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from chimeralab import pipeline
+from chimeralab.models.seam import ModelFailure, Reply
+from chimeralab.runner import Brake, Journal, MemoryJournal, Room, converse, converse_all
+from chimeralab.study import RunOptions
+from chimeralab.study.trial_rows import stored_trials
+from tests.small_trial import make_trial
+
+MODELS = (
+    'use = "subject"',
+    'use = "subject"\nrecall = 0.6\nforgetting = 0.2',
+    'use = "subject"\ncredulity = 0.9\nrigidity = 0.8',
+    'use = "subject"\nconformity = 0.7\noverconfidence = 0.2',
+)
+DESIGNS = (
+    'factorial = ["amnesia", "infallibility", "conformity"]',
+    'each = ["amnesia"]\nmeasures = ["ledger"]',
+    "dose = { conformity.size = [0, 3, 8] }",
+    'each = ["infallibility"]\nmeasures = ["review"]\nrepeats = 2',
+    'each = ["conformity"]\nmeasures = ["commit"]',
+)
+
+
+@pytest.mark.parametrize(("model", "design"), list(product(MODELS, DESIGNS)))
+def test_twenty_studies_give_the_same_rows_through_the_store_and_in_memory(
+    tmp_path: Path, model: str, design: str
+) -> None:
+    study = make_trial(tmp_path / "trial", model, design, number=2)
+    assert pipeline.run(study, RunOptions(watch=False)).complete
+    journal = MemoryJournal()
+    subject = study.plan.models["p"].part.settings.open()
+    room = Room({"p": subject}, journal, Brake())
+    asyncio.run(converse_all(study.talks, room, concurrency=4))
+    stored = [(each.place.session, each.row) for each in stored_trials(study)]
+    assert stored == [(talk.id, row) for talk in study.talks for row in journal.rows[talk.id]]
+    assert set(journal.outcomes.values()) == {"completed"}
+
+
+def test_a_memory_journal_remembers_what_a_store_remembers(stage, make_talk) -> None:
+    def answer(request):
+        if request.turn == 2:
+            return "" if not request.messages[-1].content.endswith("!") else "never"
+        if request.turn == 3 and len(failures) < 2:
+            failures.append(request)
+            return ModelFailure("server", "busy")
+        return Reply(f"turn {request.turn}!", "stop", 1, 1)
+
+    def held(journal: Journal, room: Room):
+        ended = asyncio.run(converse(talk, room))
+        return ended, list(journal.said(talk.id)), dict(journal.turned_down(talk.id, 2))
+
+    talk = make_talk(turns=4, on_empty="retry 2 then record", on_failure="retry 3 then stop")
+    failures: list[object] = []
+    on_disk = stage(talk, answer)
+    expected = held(on_disk.store, on_disk.room)
+    failures.clear()
+    journal = MemoryJournal()
+    assert held(journal, Room(on_disk.room.models, journal, Brake(), retry_wait=0.0)) == expected
+    assert expected[0].outcome == "completed"
