@@ -129,7 +129,8 @@ def test_people_get_a_table_with_words(measure: Callable[..., Any]) -> None:
     ran = measure([*RECALL, *FRAMED])
     assert ran.code == 0
     assert "0.585" in ran.out
-    assert "60.0 % of the trials" in ran.out
+    assert "60.0\xa0% of the trials" in ran.out
+    assert "pairs right only when neutral" in ran.out
     assert "undefined: ta is undefined" in " ".join(ran.out.split())
     assert "correct: stated in 5 of 15 trials" in ran.out
 

@@ -5,14 +5,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.metrics import (
-    LiveMetrics,
-    Metrics,
-    MetricWeights,
-    literal_values,
-    measure,
-    measure_live,
-)
+from chimeralab.sandbox.metrics import MetricWeights, measure
 from chimeralab.sandbox.trials import Trial
 
 CONFIDENCE = (0.9, 0.8, 0.6, 0.7, 0.3)
@@ -47,45 +40,31 @@ def framed_session() -> list[Trial]:
     ]  # fmt: skip
 
 
-def both_forms(trials: list[Trial]) -> list[Metrics]:
-    live = LiveMetrics()
-    for trial in trials:
-        live.update(trial)
-    return [measure(columns_of(trials)), measure_live(live)]
-
-
 def test_memory_coherence_of_the_worked_example() -> None:
-    for metrics in both_forms(recall_session()):
-        mci = metrics.mci
-        found = (mci.rf, mci.ci, mci.cb, mci.value, mci.ceiling)
-        assert found == pytest.approx((0.6, 0.8, 0.35, 0.585, 0.91))
-        assert metrics.companions.cb_normalised == pytest.approx(0.5)
+    metrics = measure(columns_of(recall_session()))
+    mci = metrics.mci
+    found = (mci.rf, mci.ci, mci.cb, mci.value, mci.ceiling)
+    assert found == pytest.approx((0.6, 0.8, 0.35, 0.585, 0.91))
+    assert metrics.companions.cb_normalised == pytest.approx(0.5)
 
 
 def test_generalization_fidelity_of_the_worked_example() -> None:
-    for metrics in both_forms(novel_session()):
-        gfq = metrics.gfq
-        assert (gfq.ta, gfq.cta, gfq.value) == pytest.approx((0.6, 0.44, 0.536))
+    gfq = measure(columns_of(novel_session())).gfq
+    assert (gfq.ta, gfq.cta, gfq.value) == pytest.approx((0.6, 0.44, 0.536))
 
 
 def test_decision_frame_stability_of_the_worked_example() -> None:
-    for metrics in both_forms(framed_session()):
-        dfs = metrics.dfs
-        assert (dfs.fi, dfs.br, dfs.value) == pytest.approx((0.6, 0.9, 0.75))
-        assert metrics.companions.br_biased_only == pytest.approx(0.8)
-        assert (metrics.companions.mcnemar_b, metrics.companions.mcnemar_c) == (1, 1)
-        assert (dfs.pairs, dfs.trials) == (5, 10)
+    metrics = measure(columns_of(framed_session()))
+    dfs = metrics.dfs
+    assert (dfs.fi, dfs.br, dfs.value) == pytest.approx((0.6, 0.9, 0.75))
+    assert metrics.companions.br_biased_only == pytest.approx(0.8)
+    assert (metrics.companions.mcnemar_b, metrics.companions.mcnemar_c) == (1, 1)
+    assert (dfs.pairs, dfs.trials) == (5, 10)
 
 
 def test_always_wrong_at_constant_confidence_scores_three_tenths() -> None:
     trials = [Trial("s", n, correct=False, confidence=0.5, weight=1.0) for n in range(4)]
     assert measure(columns_of(trials)).mci.value == pytest.approx(0.30)
-
-
-def test_quick_form_gives_the_same_numbers() -> None:
-    assert literal_values(columns_of(recall_session()))["mci"] == pytest.approx(0.585)
-    assert literal_values(columns_of(novel_session()))["gfq"] == pytest.approx(0.536)
-    assert literal_values(columns_of(framed_session()))["dfs"] == pytest.approx(0.75)
 
 
 def test_weights_are_tunable() -> None:

@@ -1,6 +1,7 @@
 """What holds for the sandbox metrics on any trials."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.sandbox.columns import AnswerRange, AnswerScale, columns_of
-from chimeralab.sandbox.metrics import LiveMetrics, Metrics, literal_values, measure, measure_live
+from chimeralab.sandbox.metrics import Metrics, measure
 from chimeralab.sandbox.trials import Trial
 
 Table = tuple[list[Trial], AnswerRange | None]
@@ -76,27 +77,122 @@ def whole(table: Table) -> Metrics:
     return measure(columns_of(trials, AnswerScale(span)), resamples=0)
 
 
-@given(tables)
-def test_trial_by_trial_equals_whole_columns(table: Table) -> None:
-    trials, span = table
-    live = LiveMetrics(span)
+def mean(cells: Sequence[float]) -> float | None:
+    return sum(cells) / len(cells) if cells else None
+
+
+def weigh(weights: Sequence[float], parts: Sequence[float | None]) -> float | None:
+    if any(part is None for part in parts):
+        return None
+    return sum(weight * (part or 0) for weight, part in zip(weights, parts, strict=True))
+
+
+def literal_sessions(trials: Sequence[Trial]) -> dict[str, float | None]:
+    """MCI and GFQ read off their formulas, session by session."""
+    found: dict[str, list[dict[str, float | None]]] = {"mci": [], "gfq": []}
+    gaps: list[float] = []
+    earned: list[float] = []
+    for name in dict.fromkeys(trial.session for trial in trials):
+        rows = [trial for trial in trials if trial.session == name]
+        stated = [t.confidence for t in rows if t.confidence is not None]
+        judged = [t for t in rows if t.correct is not None]
+        weighed = [(t.weight, t.correct) for t in judged if t.weight is not None]
+        step = mean([abs(b - a) for a, b in pairwise(stated)])
+        rf, ci = mean([bool(t.correct) for t in judged]), None if step is None else 1 - step
+        cb = mean([w * bool(c) for w, c in weighed])
+        ceiling = None if cb is None else 0.7 + 0.3 * (mean([w for w, _ in weighed]) or 0)
+        value = weigh((0.4, 0.3, 0.3), (rf, ci, cb))
+        found["mci"].append({"value": value, "rf": rf, "ci": ci, "cb": cb, "ceiling": ceiling})
+        all_weight = sum(w for w, _ in weighed)
+        earned += [sum(w for w, c in weighed if c) / all_weight] if all_weight else []
+        novel = [t for t in judged if t.novel]
+        ta = mean([bool(t.correct) for t in novel])
+        cta = mean([t.confidence * bool(t.correct) for t in novel if t.confidence is not None])
+        found["gfq"].append({"value": weigh((0.6, 0.4), (ta, cta)), "ta": ta, "cta": cta})
+        seen = mean([bool(t.correct) for t in judged if t.novel is False])
+        gaps += [seen - ta] if seen is not None and ta is not None else []
+    numbers = {
+        "companions.generalisation_gap": mean(gaps),
+        "companions.cb_normalised": mean(earned),
+    }
+    for metric, sessions in found.items():
+        whole = [each for each in sessions if each["value"] is not None] or sessions
+        for part in sessions[0]:
+            cells = [each[part] for each in whole]
+            numbers[f"{metric}.{part}"] = mean([cell for cell in cells if cell is not None])
+    return numbers
+
+
+def literal_frames(trials: Sequence[Trial], span: AnswerRange | None) -> dict[str, float | None]:
+    """DFS and what goes with it, read off the formulas, pair by pair and trial by trial."""
+
+    def apart(one: Any, other: Any) -> float | None:
+        if one is None or other is None:
+            return None
+        if isinstance(one, str):
+            return float(one != other)
+        return abs(one - other) / (span.high - span.low if span else 1)
+
+    def right(trial: Trial) -> bool | None:
+        missed = apart(trial.response, trial.truth)
+        stated = trial.correct
+        return stated if stated is not None or missed is None else missed == 0
+
+    halves: dict[Any, dict[str, Trial]] = {}
     for trial in trials:
-        live.update(trial)
-    streamed, at_once = measure_live(live, resamples=0), whole(table)
-    assert numbers(streamed) == pytest.approx(numbers(at_once))
-    assert streamed.undefined == at_once.undefined
-    assert streamed.clusters == at_once.clusters
+        if trial.pair is not None and trial.frame is not None:
+            halves.setdefault(trial.pair, {})[trial.frame] = trial
+    pairs = [(each["neutral"], each["biased"]) for each in halves.values() if len(each) == 2]
+    shifts = [apart(one.response, other.response) for one, other in pairs]
+    known = [shift for shift in shifts if shift is not None]
+    rights = [(right(one), right(other)) for one, other in pairs]
+    compared = [each for each in rights if None not in each]
+    biased = [trial for trial in trials if trial.bias]
+    errors = [apart(trial.response, trial.truth) for trial in biased]
+    judged = [error for error in errors if error is not None]
+    n = sum(trial.bias is False for trial in trials) + len(judged)
+    fi = None if not known else 1 - sum(known) / len(known)
+    br = None if not n or (biased and not judged) else 1 - sum(judged) / n
+    misled = [
+        (apart(t.response, t.signal) or 0) < (error or 0)
+        for t, error in zip(biased, errors, strict=True)
+        if error is not None and t.signal is not None and apart(t.signal, t.truth)
+    ]
+    return {
+        "dfs.value": weigh((0.5, 0.5), (fi, br)),
+        "dfs.fi": fi,
+        "dfs.br": br,
+        "dfs.pairs": len(known),
+        "dfs.unanswered": len(pairs) - len(known),
+        "dfs.unpaired": sum(len(each) == 1 for each in halves.values()),
+        "dfs.trials": n,
+        "companions.br_biased_only": None if not judged else 1 - sum(judged) / len(judged),
+        "companions.toward_signal_rate": mean(misled),
+        "companions.mcnemar_b": compared.count((True, False)) if compared else None,
+        "companions.mcnemar_c": compared.count((False, True)) if compared else None,
+    }
+
+
+@given(tables)
+def test_columns_give_what_the_formulas_say_trial_by_trial(table: Table) -> None:
+    trials, span = table
+    literal = literal_sessions(trials) | literal_frames(trials, span)
+    found = numbers(whole(table))
+    assert {name: found[name] for name in literal} == pytest.approx(literal)
 
 
 @given(tables, st.integers(1, 9))
-def test_quick_form_equals_the_full_one_in_blocks_of_any_size(table: Table, block: int) -> None:
+def test_blocks_of_any_size_give_the_same(table: Table, rows: int) -> None:
     trials, span = table
     columns, full = columns_of(trials, AnswerScale(span)), whole(table)
-    with patch("chimeralab.sandbox.metrics.literal.BLOCK_ROWS", block):
-        quick = literal_values(columns)
-    found = (full.mci.value, full.mci.ceiling, full.gfq.value, full.dfs.value, full.dfs.br)
-    names = ("mci", "mci.ceiling", "gfq", "dfs", "dfs.br")
-    assert [quick[name] for name in names] == pytest.approx(list(found))
+    with patch("chimeralab.sandbox.metrics.sums.BLOCK_ROWS", rows):
+        found = measure(columns, resamples=0)
+    assert numbers(found) == pytest.approx(numbers(full))
+    assert (found.undefined, found.clusters, found.notes) == (
+        full.undefined,
+        full.clusters,
+        full.notes,
+    )
 
 
 @given(tables, st.randoms(use_true_random=False))

@@ -1,31 +1,45 @@
 """`chimera measure`: what a log of trials says about memory, generalisation and independence."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from chimeralab.cli.measure_table import print_groups, print_metrics
+from chimeralab.cli.groups_table import groups_table
 from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.terminal import err, out, plain, say, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
+from chimeralab.core.numbers import between, counted, percent
 from chimeralab.sandbox.columns import (
     GROUPINGS,
     AnswerScale,
-    LabelledTrials,
     TrialColumns,
     answer_range,
     table_of,
 )
-from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
+from chimeralab.sandbox.metrics import (
+    COMPANION_MEANINGS,
+    METRIC_MEANINGS,
+    PARTS,
+    Meaning,
+    Metrics,
+    MetricWeights,
+    measure,
+)
 from chimeralab.sandbox.trials import TrialLog
+from chimeralab.stats.intervals import FEWEST_CLUSTERS, Interval
 
 if TYPE_CHECKING:
     from chimeralab.study.trial_rows import StudyTrials
 
 PUBLISHED = MetricWeights()
+A_CLUSTER = "A cluster is a scenario, else a session."
 
 
 def _weights_option(metric: str, parts: str) -> Decorator:
@@ -68,16 +82,20 @@ def _weights_option(metric: str, parts: str) -> Decorator:
 def measure_command(**options: Any) -> None:
     """Measure trials: MCI, GFQ and DFS with their parts, companions and intervals.
 
-    TRIALS is a .jsonl, .csv or .parquet file with a row a trial. Columns: session, trial, correct,
-    confidence, weight, novel, bias, response, truth, pair, frame, and optionally scenario, arm,
-    signal, dose, repeat. Only session and trial are required; a metric that lacks its columns is
-    null, with the reason. STUDY is the folder of a trial, whose weights stand in its plan.
+    TRIALS is a .jsonl, .csv or .parquet file with a row per trial. Columns: session, trial,
+    correct, confidence, weight, novel, bias, response, truth, pair, frame, and optionally scenario,
+    arm, signal, dose, repeat. Only session and trial are required; a metric that lacks its columns
+    is null, with the reason. STUDY is the folder of a trial, whose weights stand in its plan.
     """
-    limits = options["limits"]
-    log = _log(options["trials"])
-    weights = _weights(getattr(log, "weights", PUBLISHED), options)
-    table = _read(log, AnswerScale(answer_range(*limits) if limits else None))
-    by = options["by"]
+    log, by, limits = _log(options["trials"]), options["by"], options["limits"]
+    declared = getattr(log, "weights", PUBLISHED)
+    given = (options[f"{name}_weights"] or getattr(declared, name) for name in PARTS)
+    weights = MetricWeights(*given)
+    scale = AnswerScale(answer_range(*limits) if limits else None)
+    rows = list(with_progress(log.read(), "trials"))
+    if not rows:
+        raise InputError(f"{log.path}: holds no trial")
+    table = table_of(rows, scale, source=str(log.path))
 
     def measured(columns: TrialColumns) -> Metrics:
         rng = np.random.default_rng(options["seed"])
@@ -87,12 +105,17 @@ def measure_command(**options: Any) -> None:
         metrics = measured(table.columns)
         groups = {name: measured(group) for name, group in table.groups(by).items()} if by else {}
     if options["json"]:
-        click.echo(json_text(_as_json(log, metrics, by, groups)))
+        apart = {"by": by, "groups": {name: each.as_dict() for name, each in groups.items()}}
+        values = {"source": str(log.path), **metrics.as_dict()}
+        values |= {"unused_columns": sorted(log.unused)} | (apart if by else {})
+        click.echo(json_text(values))
         return
     print_metrics(out, metrics)
     if by:
-        print_groups(out, by, groups)
-    _tell(log)
+        out.print()
+        out.print(groups_table(by, groups, out.width))
+    if log.unused:
+        say(f"columns that no metric uses: {plain(', '.join(sorted(log.unused)))}")
 
 
 def _log(path: Path) -> "TrialLog | StudyTrials":
@@ -107,28 +130,64 @@ def _log(path: Path) -> "TrialLog | StudyTrials":
     return StudyTrials(study)
 
 
-def _weights(declared: MetricWeights, options: dict[str, Any]) -> MetricWeights:
-    """The declared weights, unless the command line says otherwise."""
-    names = ("mci", "gfq", "dfs")
-    return MetricWeights(*(options[f"{name}_weights"] or getattr(declared, name) for name in names))
+def print_metrics(console: Console, metrics: Metrics) -> None:
+    """All numbers of one set of trials, then what to know about them."""
+    sessions, trials = counted(metrics.sessions, "session"), counted(metrics.trials, "trial")
+    console.print(f"{sessions}, {trials}\n")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("", no_wrap=True)
+    for heading in ("value", "95 % interval"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("what it says")
+
+    def add(
+        label: str, value: float | None, drawn: Interval | None, meaning: Meaning, name: str
+    ) -> None:
+        if value is None:
+            said = Text(f"undefined: {metrics.undefined[name]}", style="dim")
+        else:
+            said = Text(meaning.says.format(share=percent(value), rest=1 - value, all=metrics))
+        table.add_row(label, meaning.shown(value), between(drawn, 3) if drawn else "", said)
+
+    for metric, parts in PARTS.items():
+        found, described = getattr(metrics, metric), METRIC_MEANINGS[metric]
+        add(metric.upper(), found.value, found.interval, described["value"], metric)
+        for part in parts:
+            drawn = found.part_intervals[part]
+            name = f"{metric}.{part}"
+            add(f"  {part.upper()}", getattr(found, part), drawn, described[part], name)
+    for name, meaning in COMPANION_MEANINGS.items():
+        value = getattr(metrics.companions, name)
+        if value is not None:
+            add(name, value, metrics.companions.interval.get(name), meaning, name)
+    console.print(table)
+    console.print()
+    for note in _notes(metrics):
+        console.print(note, style="dim", soft_wrap=True)
 
 
-def _read(log: "TrialLog | StudyTrials", scale: AnswerScale) -> LabelledTrials:
-    rows = list(with_progress(log.read(), "trials"))
-    if not rows:
-        raise InputError(f"{log.path}: holds no trial")
-    return table_of(rows, scale, source=str(log.path))
-
-
-def _as_json(
-    log: "TrialLog | StudyTrials", metrics: Metrics, by: str | None, groups: dict[str, Metrics]
-) -> dict[str, Any]:
-    values = {"source": str(log.path), **metrics.as_dict(), "unused_columns": sorted(log.unused)}
-    if by is None:
-        return values
-    return values | {"by": by, "groups": {name: group.as_dict() for name, group in groups.items()}}
-
-
-def _tell(log: "TrialLog | StudyTrials") -> None:
-    if log.unused:
-        say(f"columns that no metric uses: {plain(', '.join(sorted(log.unused)))}")
+def _notes(metrics: Metrics) -> Iterator[str]:
+    """What was left out, and what the intervals rest on."""
+    for name in ("correct", "confidence"):
+        stated = getattr(metrics.coverage, name)
+        if 0 < stated < metrics.trials:
+            yield f"{name}: stated in {stated:,} of {metrics.trials:,} trials, the rest left out."
+    if metrics.dfs.unpaired:
+        yield f"Halves without the other half of their pair: {metrics.dfs.unpaired}."
+    if metrics.dfs.unanswered:
+        yield f"Pairs without both answers: {metrics.dfs.unanswered}."
+    yield from (f"{note}." for note in metrics.notes)
+    sessions, trials = metrics.clusters["sessions"], metrics.clusters["trials"]
+    fewest = min(sessions, trials)
+    if not metrics.resamples:
+        yield "No intervals: no resamples were asked for."
+    elif max(sessions, trials) <= 1:
+        yield f"No intervals: one cluster has none. {A_CLUSTER}"
+    else:
+        alone = " One cluster has no interval." if fewest == 1 else ""
+        few = " With so few they come out too narrow." if fewest < FEWEST_CLUSTERS else ""
+        yield (
+            f"Intervals of MCI and GFQ: {metrics.resamples:,} resamples of"
+            f" {counted(sessions, 'cluster')}; of the others: {counted(trials, 'cluster')}."
+            f" {A_CLUSTER}{alone}{few}"
+        )

@@ -8,42 +8,47 @@ from rich.table import Table
 
 from chimeralab.cli.groups_table import groups_table
 from chimeralab.runner import TrialScored
-from chimeralab.sandbox.metrics import LiveMetrics, Metrics, MetricWeights, measure_live
+from chimeralab.sandbox.columns import columns_of
+from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
 from chimeralab.sandbox.scored import trials_of
+from chimeralab.sandbox.trials import Trial
 
 SECONDS_BETWEEN_TABLES = 5.0
+# Of the time that a long trial runs, at most one part in so many goes into its tables.
+SHARE_OF_TIME = 20
 RESAMPLES = 500
 
 
 class TrialMonitor:
-    """Adds up scored trials by arm. The table is worked out anew every few seconds at most."""
+    """Keeps scored trials by arm. The table is computed again every few seconds at most."""
 
     def __init__(self, weights: MetricWeights | None = None) -> None:
         self._weights = weights or MetricWeights()
-        self.arms: defaultdict[str, LiveMetrics] = defaultdict(LiveMetrics)
+        self.arms: defaultdict[str, list[Trial]] = defaultdict(list)
         self._table = Table()
-        self._drawn = -SECONDS_BETWEEN_TABLES
+        self._due = 0.0
 
     def take(self, news: TrialScored) -> None:
         """Take in the next trial of any session."""
-        for trial in trials_of([news.row], news.place):
-            self.arms[news.place.arm].update(trial)
+        self.arms[news.place.arm] += trials_of([news.row], news.place)
 
     def table(self, width: int) -> Table:
         """The three metrics of each arm, with intervals over the scenarios so far."""
-        if time.monotonic() - self._drawn >= SECONDS_BETWEEN_TABLES:
-            self._drawn = time.monotonic()
+        started = time.monotonic()
+        if started >= self._due:
             self._table = groups_table("arm", self.measured(), width)
+            now = time.monotonic()
+            self._due = now + max(SECONDS_BETWEEN_TABLES, SHARE_OF_TIME * (now - started))
         return self._table
 
     def outdate(self) -> None:
-        """Have the next table worked out anew, as at the end of a run."""
-        self._drawn = -SECONDS_BETWEEN_TABLES
+        """Have the next table computed again, as at the end of a run."""
+        self._due = 0.0
 
     def measured(self) -> dict[str, Metrics]:
         """Everything that the trials of each arm say so far."""
         rng = np.random.default_rng(0)
         return {
-            name: measure_live(live, self._weights, rng=rng, resamples=RESAMPLES)
-            for name, live in sorted(self.arms.items())
+            name: measure(columns_of(trials), self._weights, rng=rng, resamples=RESAMPLES)
+            for name, trials in sorted(self.arms.items())
         }

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from chimeralab.core.errors import InputError
-from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.metrics import LiveMetrics, measure, measure_live
-from chimeralab.sandbox.metrics.confidence import (
+from chimeralab.sandbox.columns import AnswerRange, AnswerScale, columns_of
+from chimeralab.sandbox.metrics import COMPANION_MEANINGS, measure
+from chimeralab.sandbox.metrics.companions import (
+    MOST_LEVELS,
     Confidences,
     calibration_rows,
     level_counts,
@@ -47,13 +47,10 @@ def test_calibration_companions_agree_with_scikit_learn() -> None:
 
 
 def test_calibration_of_counts_is_that_of_the_answers() -> None:
-    answers = Confidences(
-        CONFIDENCE.ravel(),
-        1.0 - CORRECT.ravel(),
-        CORRECT.ravel().astype(float),
-        np.repeat(SCENARIO, LENGTH),
-    )
-    rows = calibration_rows(level_counts(answers, SESSIONS // 2))
+    novel = np.zeros(CORRECT.size, bool)
+    scenarios = np.repeat(SCENARIO, LENGTH)
+    answers = Confidences(CONFIDENCE.ravel(), CORRECT.ravel(), novel, scenarios)
+    rows = calibration_rows(level_counts(answers, SESSIONS // 2).everywhere)
     for cluster in range(SESSIONS // 2):
         chosen = cluster == SCENARIO
         alone = calibration(CONFIDENCE[chosen].ravel(), CORRECT[chosen].ravel())
@@ -63,12 +60,12 @@ def test_calibration_of_counts_is_that_of_the_answers() -> None:
 
 def test_many_levels_of_confidence_are_counted_to_two_decimals() -> None:
     stated = RNG.random(5_000)
-    right = (RNG.random(5_000) < stated).astype(float)
-    answers = Confidences(stated, 1 - right, right, np.zeros(5_000, np.intp))
-    counts = level_counts(answers, 1)
+    right = RNG.random(5_000) < stated
+    answers = Confidences(stated, right, np.zeros(5_000, bool), np.zeros(5_000, np.intp))
+    counts = level_counts(answers, 1, MOST_LEVELS)
     assert len(counts.levels) == 101
     alone = calibration(stated, right)
-    rows = calibration_rows(counts)
+    rows = calibration_rows(counts.everywhere)
     assert (rows.brier[0], rows.auroc[0]) == pytest.approx((alone.brier, alone.auroc), abs=0.002)
 
 
@@ -97,30 +94,14 @@ def test_sessions_that_share_a_pair_are_one_cluster() -> None:
             ("c", "q", "biased"),
         ]
     ]
-    live = LiveMetrics()
-    for trial in trials:
-        live.update(trial)
-    for metrics in (measure(columns_of(trials)), measure_live(live)):
-        assert metrics.clusters == {"sessions": 3, "trials": 2}
+    assert measure(columns_of(trials)).clusters == {"sessions": 3, "trials": 2}
 
 
-def test_live_metrics_have_intervals_too() -> None:
-    live = LiveMetrics()
-    for trial in TRIALS:
-        live.update(trial)
-    streamed, at_once = measure_live(live), measure(columns_of(TRIALS))
-    assert streamed.mci.interval == pytest.approx(at_once.mci.interval, abs=0.01)
-    assert streamed.companions.interval["ece"] == pytest.approx(
-        at_once.companions.interval["ece"], abs=0.01
-    )
-
-
-def test_live_metrics_refuse_a_third_half() -> None:
-    live = LiveMetrics()
-    live.update(Trial("s", 1, pair="p", frame="neutral"))
-    live.update(Trial("s", 2, pair="p", frame="biased"))
-    with pytest.raises(InputError, match=r"'p': trial 3 of session 's'"):
-        live.update(Trial("s", 3, pair="p", frame="biased"))
+def test_every_companion_says_what_it_is_and_what_would_define_it() -> None:
+    metrics = measure(columns_of([Trial("s", 1)]), resamples=0)
+    for name, meaning in COMPANION_MEANINGS.items():
+        assert meaning.says
+        assert metrics.undefined[name] == meaning.undefined != ""
 
 
 def test_parts_are_taken_from_the_sessions_that_define_the_metric() -> None:
@@ -142,6 +123,12 @@ def test_signals_that_tell_the_truth_mislead_nobody() -> None:
         for n, (response, truth, signal) in enumerate(answers)
     ]
     assert measure(columns_of(trials)).companions.toward_signal_rate == pytest.approx(1 / 3)
+
+
+def test_an_answer_halfway_to_the_signal_does_not_follow_it() -> None:
+    trial = Trial("s", 1, bias=True, response=6, truth=8, signal=4)
+    columns = columns_of([trial], AnswerScale(AnswerRange(0, 10)))
+    assert measure(columns).companions.toward_signal_rate == 0
 
 
 def test_oddities_of_a_table_are_noted() -> None:
