@@ -7,8 +7,7 @@ import numpy as np
 from sklearn.metrics import cohen_kappa_score
 
 from benchmarks.table import Result, keep
-from chimeralab.stats.agreement import Table2x2
-from chimeralab.stats.agreement_intervals import kappa_bootstrap
+from chimeralab.stats.agreement import Table2x2, kappa_bootstrap
 
 COMMAND = "python -m benchmarks.speed.bootstrap_audit"
 TABLE = Table2x2(157, 7, 6, 10)

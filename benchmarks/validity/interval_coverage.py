@@ -8,8 +8,7 @@ import numpy as np
 
 from benchmarks.table import Result, keep
 from chimeralab.stats.arrays import Floats
-from chimeralab.stats.cells import cells_of
-from chimeralab.stats.clusters import cluster_mean, mean_bootstrap, mean_bootstrap_t
+from chimeralab.stats.clusters import cells_of, cluster_mean, mean_bootstrap, mean_bootstrap_t
 from chimeralab.stats.contrasts import contrast
 from chimeralab.stats.intervals import Interval
 

@@ -13,12 +13,19 @@ from benchmarks.validity.interval_coverage import (
     SIZE,
     holds,
 )
-from chimeralab.stats.agreement import Table2x2, cell_rows, cohen_kappa, tabulate
-from chimeralab.stats.agreement_intervals import kappa_bootstrap, kappa_score, kappa_wald
+from chimeralab.stats.agreement import (
+    Table2x2,
+    cell_rows,
+    cohen_kappa,
+    kappa_bootstrap,
+    kappa_score,
+    kappa_wald,
+    tabulate,
+)
 from chimeralab.stats.arrays import Floats
-from chimeralab.stats.design import Design
+from chimeralab.stats.design import SampleDesign
 from chimeralab.stats.intervals import Interval
-from chimeralab.stats.panel_intervals import design_intervals
+from chimeralab.stats.panel import design_intervals
 from chimeralab.stats.planning import items_for_kappa, items_for_kappa_score
 
 COMMAND = "python -m benchmarks.validity.kappa_coverage"
@@ -53,7 +60,7 @@ def clustered_kappa_coverage() -> Result:
     rng = np.random.default_rng(5)
     truth = cohen_kappa(tabulate(*_clustered_labels(200_000, rng)))
     assert truth is not None
-    design = Design(clusters=np.repeat(np.arange(CLUSTERS), REPEATS))
+    design = SampleDesign(clusters=np.repeat(np.arange(CLUSTERS), REPEATS))
     hits = {"jackknife t": 0, "score": 0, "percentile": 0, "Wald without clusters": 0}
     for _ in range(SIMULATIONS):
         first, second = _clustered_labels(CLUSTERS, rng)

@@ -7,14 +7,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from chimeralab.stats.cells import cells_of
-from chimeralab.stats.clusters import cluster_mean, mean_bootstrap
-from chimeralab.stats.contrasts import contrast, contrast_bootstrap, holm
-from chimeralab.stats.logrank import logrank, logrank_permutation
+from chimeralab.stats.clusters import cells_of, cluster_mean, mean_bootstrap
+from chimeralab.stats.contrasts import contrast, contrast_bootstrap, holm, rank_stability
 from chimeralab.stats.planning import detectable_difference, variance_components
-from chimeralab.stats.ranks import rank_stability
-from chimeralab.stats.restricted_mean import pseudo_values, restricted_mean
-from chimeralab.stats.survival import Durations, durations, kaplan_meier, median_time
+from chimeralab.stats.survival import (
+    Durations,
+    durations,
+    kaplan_meier,
+    logrank,
+    logrank_permutation,
+    median_time,
+    pseudo_values,
+    restricted_mean,
+)
 
 RUNS = Path(__file__).parents[2] / "../shared/data/escape-velocity/analysis_bundle.csv"
 CLOSED_FORM, BOOTSTRAP = 5e-5, 3e-3

@@ -11,21 +11,19 @@ from chimeralab.stats.agreement import (
     cohen_kappa,
     gwet_ac1,
     kappa_max,
+    kappa_score,
+    kappa_wald,
     pabak,
     pair_alpha,
     prevalence_index,
 )
-from chimeralab.stats.agreement_intervals import kappa_score, kappa_wald
 from chimeralab.stats.arrays import ratios
 from chimeralab.stats.calibration import auroc, expected_calibration_error
-from chimeralab.stats.cells import cells_of
-from chimeralab.stats.clusters import cluster_mean, mean_bootstrap, mean_bootstrap_t
+from chimeralab.stats.clusters import cells_of, cluster_mean, mean_bootstrap, mean_bootstrap_t
 from chimeralab.stats.contrasts import contrast, holm
 from chimeralab.stats.intervals import clopper_pearson, wilson
-from chimeralab.stats.logrank import logrank
 from chimeralab.stats.panel import panel
-from chimeralab.stats.restricted_mean import restricted_mean
-from chimeralab.stats.survival import durations, kaplan_meier
+from chimeralab.stats.survival import durations, kaplan_meier, logrank, restricted_mean
 
 counts = st.integers(0, 500)
 tables = st.builds(Table2x2, counts, counts, counts, counts).filter(lambda table: table.n > 0)

@@ -9,7 +9,7 @@ from chimeralab import pipeline
 from chimeralab.cli.terminal import out, percent, plain, say
 from chimeralab.core.errors import InputError
 from chimeralab.rating.audit import audit_json
-from chimeralab.stats.shares import Share
+from chimeralab.stats.clusters import Share
 from chimeralab.study import Study
 from chimeralab.study.auditing import StudyAudit
 from chimeralab.study.validating import ValidityAgainst

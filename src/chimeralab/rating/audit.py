@@ -13,7 +13,7 @@ from chimeralab.rating.gate import Gate, GateOutcome, judge_gate
 from chimeralab.rating.label_table import LabelTable
 from chimeralab.rating.rubric import Label
 from chimeralab.stats.panel import Panel, panel
-from chimeralab.stats.raters_panel import RaterPair, RatersPanel, raters_panel
+from chimeralab.stats.raters import RaterPair, RatersPanel, raters_panel
 
 ONLY_FOR_TWO = "this compares two raters, and there are more: see pairs"
 

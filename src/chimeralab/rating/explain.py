@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from chimeralab.stats.panel import Panel
-from chimeralab.stats.raters_panel import RatersPanel
+from chimeralab.stats.raters import RatersPanel
 
 # From this share of equal labels on, a reader expects a high kappa and deserves an explanation.
 HIGH_AGREEMENT = 0.8

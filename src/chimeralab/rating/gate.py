@@ -8,7 +8,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.stats.intervals import Interval
 from chimeralab.stats.panel import Panel
-from chimeralab.stats.raters_panel import RatersPanel
+from chimeralab.stats.raters import RatersPanel
 
 StatisticName = Literal["kappa", "alpha", "pabak", "ac1", "agreement"]
 RuleName = Literal["point", "lower_ci"]

@@ -9,7 +9,7 @@ from chimeralab.core.records import Record
 from chimeralab.rating.ratings import Rating
 from chimeralab.rating.rubric import Label
 from chimeralab.stats.agreement import Table2x2
-from chimeralab.stats.design import Design
+from chimeralab.stats.design import SampleDesign
 
 Fact = TypeVar("Fact", str, float)
 
@@ -37,7 +37,7 @@ class LabelTable(Record):
         return tuple(self.labels)
 
     @property
-    def design(self) -> Design | None:
+    def design(self) -> SampleDesign | None:
         """How the items came into the sample; None when each stands for itself.
 
         Strata matter only together with weights: then they were sampled at different rates.
@@ -45,7 +45,7 @@ class LabelTable(Record):
         if self.clusters is None and self.weights is None:
             return None
         strata = self.strata if self.weights is not None else None
-        return Design(self.clusters, strata, self.weights)
+        return SampleDesign(self.clusters, strata, self.weights)
 
     def keep(self, stratum: str) -> "LabelTable":
         """The items of one stratum."""

@@ -14,7 +14,7 @@ from chimeralab.core.records import Detection, Record
 from chimeralab.rating.differences import Difference, difference_of
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
-from chimeralab.stats.design import Design
+from chimeralab.stats.design import SampleDesign
 from chimeralab.stats.diagnostics import Diagnosis, diagnose
 from chimeralab.stats.intervals import mcnemar_exact
 from chimeralab.stats.panel import Panel, panel
@@ -63,7 +63,7 @@ def validity(
     items: Mapping[str, Item],
     *,
     rng: np.random.Generator,
-    design: Design | None = None,
+    design: SampleDesign | None = None,
 ) -> Validity:
     """Sensitivity, specificity and kappa of the detector, with one rater as the reference.
 

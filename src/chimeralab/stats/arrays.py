@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 
-class Encoded(NamedTuple):
+class Codes(NamedTuple):
     """Labels as positions in the sorted list of their names."""
 
     names: tuple[Any, ...]
@@ -32,11 +32,11 @@ def finite(values: ArrayLike, name: str) -> Floats:
     bad = np.flatnonzero(~np.isfinite(column.ravel()))
     if bad.size:
         value = column.ravel()[bad[0]]
-        raise InputError(f"{name}: value {bad[0] + 1} is {value}; leave the row out or mend it")
+        raise InputError(f"{name}: value {bad[0] + 1} is {value}; leave the row out or fix it")
     return column
 
 
-def encode(labels: Sequence[Any] | NDArray[Any]) -> Encoded:
+def encode(labels: Sequence[Any] | NDArray[Any]) -> Codes:
     """Number the labels by their sorted names, so that the order of the rows does not matter.
 
     >>> encode(["b", "a", "b"]).codes
@@ -46,7 +46,7 @@ def encode(labels: Sequence[Any] | NDArray[Any]) -> Encoded:
         names, codes = np.unique(np.asarray(labels), return_inverse=True)
     except TypeError:
         raise InputError("labels must all be given, and all of one kind") from None
-    return Encoded(tuple(names.tolist()), codes.astype(np.intp).ravel())
+    return Codes(tuple(names.tolist()), codes.astype(np.intp).ravel())
 
 
 def same_length(**columns: Sequence[Any] | NDArray[Any] | None) -> int:

@@ -1,8 +1,11 @@
-"""Means of clustered rows: repeats of one prompt are one cluster and tell less than they count."""
+"""Runs in clusters: repeats of one prompt are one cluster and tell less than they count.
 
-from collections.abc import Mapping
+One cell holds the repeats of one prompt under one condition. Means, and shares with an interval
+that keeps to 0..1, allow for clusters and weights."""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,9 +20,76 @@ from chimeralab.stats.arrays import (
     ratios,
     same_length,
 )
-from chimeralab.stats.design import Column, Units, cluster_totals
-from chimeralab.stats.intervals import Interval, t_interval
-from chimeralab.stats.resample import Bootstrap, bootstrap
+from chimeralab.stats.design import (
+    Column,
+    SampleDesign,
+    Units,
+    cluster_totals,
+    effective_units,
+    units,
+)
+from chimeralab.stats.intervals import Interval, normal_quantile, t_interval, t_quantile, wilson
+from chimeralab.stats.resample import Bootstrap, bootstrap, jackknife
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Size, mean and squared deviations of each cell; clusters are rows, conditions columns.
+
+    The mean of an empty cell is NaN.
+    """
+
+    clusters: tuple[Any, ...]
+    conditions: tuple[Any, ...]
+    counts: Integers
+    means: Floats
+    squares: Floats
+
+    def columns(self, conditions: Sequence[Any]) -> "Cells":
+        """These conditions only, in this order, and the clusters that have a run under each.
+
+        >>> cells = cells_of([1.0, 2.0, 3.0], ["A", "B", "A"], ["x", "x", "y"])
+        >>> cells.columns(["B", "A"]).means
+        array([[2., 1.]])
+        """
+        unknown = [name for name in conditions if name not in self.conditions]
+        if unknown:
+            known = ", ".join(map(str, self.conditions))
+            raise InputError(f"unknown condition '{unknown[0]}'; known: {known}")
+        where = np.array([self.conditions.index(name) for name in conditions], dtype=np.intp)
+        complete = np.flatnonzero((self.counts[:, where] > 0).all(axis=1))
+        picked = np.ix_(complete, where)
+        return Cells(
+            tuple(self.clusters[place] for place in complete),
+            tuple(conditions),
+            self.counts[picked],
+            self.means[picked],
+            self.squares[picked],
+        )
+
+
+def cells_of(values: ArrayLike, conditions: Column, clusters: Column) -> Cells:
+    """Sort the values into cells.
+
+    >>> cells_of([1.0, 2.0, 6.0], ["A", "B", "A"], ["x", "x", "x"]).means
+    array([[3.5, 2. ]])
+    """
+    column = finite(values, "values")
+    same_length(values=column, conditions=conditions, clusters=clusters)
+    row, col = encode(clusters), encode(conditions)
+    shape = (len(row.names), len(col.names))
+    cell = row.codes * shape[1] + col.codes
+    counts = np.bincount(cell, minlength=shape[0] * shape[1])
+    means = ratios(np.bincount(cell, weights=column, minlength=counts.size), counts)
+    deviations = (column - means[cell]) ** 2
+    squares = np.bincount(cell, weights=deviations, minlength=counts.size)
+    return Cells(
+        row.names,
+        col.names,
+        counts.astype(np.intp).reshape(shape),
+        means.reshape(shape),
+        squares.astype(np.float64).reshape(shape),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,3 +285,50 @@ def _columns(values: ArrayLike, clusters: Column) -> _Columns:
 
 def _one_stratum(totals: Floats) -> Units:
     return Units(totals, np.zeros(len(totals), np.intp))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Hits among the rows that could be hits; None where there are none to tell from."""
+
+    value: float | None
+    hits: int
+    n: int
+    interval: Interval | None
+
+
+def share(
+    hits: Floats, among: Floats, design: SampleDesign | None = None, level: float = 0.95
+) -> Share:
+    """Share of hits with a Wilson interval on the effective number of rows.
+
+    Clusters and weights shrink that number to what would give the same standard error (Korn,
+    Graubard 1998); without them it is the number of rows.
+
+    >>> result = share(np.array([1, 1, 0, 0]), np.array([1, 1, 1, 0]))
+    >>> tuple(round(bound, 4) for bound in result.interval)
+    (0.2077, 0.9385)
+    """
+    n, count = int(among.sum()), int(hits.sum())
+    if n == 0:
+        return Share(None, 0, 0, None)
+    if design is None:
+        return Share(count / n, count, n, wilson(count, n, level))
+    rows = among > 0
+    sample = units(np.column_stack([hits, among])[rows], design.keep(rows))
+    value = float(quotient(sample.totals.sum(axis=0, keepdims=True))[0])
+    effective = _effective_rows(sample, value, level)
+    if effective is None:
+        return Share(value, count, n, None)
+    return Share(value, count, n, wilson(value * effective, effective, level))
+
+
+def _effective_rows(sample: Units, value: float, level: float) -> float | None:
+    result = jackknife(sample, quotient)
+    if result.df < 1:
+        return None
+    # Without a single differing row the spread is unknown: each unit then counts as one row.
+    error = result.standard_error
+    rows = value * (1 - value) / error**2 if error else effective_units(sample, 1)
+    small_sample = (normal_quantile(level) / t_quantile(result.df, level)) ** 2
+    return min(rows, float(sample.totals[:, 1].sum())) * small_sample

@@ -1,4 +1,4 @@
-"""Comparisons of conditions, paired by cluster: the same prompts answer under each of them."""
+"""Differences between conditions within clusters, and whether their order holds in each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,8 +8,7 @@ import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats, finite
-from chimeralab.stats.cells import Cells
-from chimeralab.stats.clusters import ClusterMean, cluster_mean, mean_bootstrap
+from chimeralab.stats.clusters import Cells, ClusterMean, cluster_mean, mean_bootstrap
 from chimeralab.stats.intervals import Interval, t_interval, t_p_value
 from chimeralab.stats.resample import Bootstrap
 
@@ -66,7 +65,7 @@ class Difference:
 def contrast(cells: Cells, weights: Weights, level: float = 0.95) -> Contrast:
     """Contrast of conditions paired by cluster, with a t test on (clusters - 1) df.
 
-    >>> from chimeralab.stats.cells import cells_of
+    >>> from chimeralab.stats.clusters import cells_of
     >>> cells = cells_of([5.0, 3.0, 6.0, 2.0, 9.0, 3.0], ["B", "A"] * 3, [1, 1, 2, 2, 3, 3])
     >>> result = contrast(cells, {"B": 1, "A": -1})
     >>> result.estimate, round(result.p, 4)
@@ -93,7 +92,7 @@ def contrast(cells: Cells, weights: Weights, level: float = 0.95) -> Contrast:
 def differences(cells: Cells, weights: Weights) -> Floats:
     """The contrast within each cluster that has a run under every condition of it.
 
-    >>> from chimeralab.stats.cells import cells_of
+    >>> from chimeralab.stats.clusters import cells_of
     >>> differences(cells_of([5.0, 3.0, 1.0], ["B", "A", "A"], [1, 1, 2]), {"B": 1, "A": -1})
     array([2.])
     """
@@ -116,7 +115,7 @@ def contrast_bootstrap(
 ) -> Bootstrap:
     """Percentile interval of a contrast, whole clusters resampled.
 
-    >>> from chimeralab.stats.cells import cells_of
+    >>> from chimeralab.stats.clusters import cells_of
     >>> cells = cells_of([5.0, 3.0, 6.0, 2.0, 9.0, 3.0], ["B", "A"] * 3, [1, 1, 2, 2, 3, 3])
     >>> contrast_bootstrap(cells, {"B": 1, "A": -1}, rng=np.random.default_rng(1)).interval
     Interval(low=2.0, high=6.0)
@@ -129,7 +128,7 @@ def contrast_bootstrap(
 def naive_contrast(cells: Cells, weights: Weights) -> NaiveContrast | None:
     """Welch's test (1947) for a weighted sum of means; None when no condition varies.
 
-    >>> from chimeralab.stats.cells import cells_of
+    >>> from chimeralab.stats.clusters import cells_of
     >>> cells = cells_of([5.0, 3.0, 6.0, 2.0, 9.0, 3.0], ["B", "A"] * 3, [1, 1, 2, 2, 3, 3])
     >>> round(naive_contrast(cells, {"B": 1, "A": -1}).p, 4)
     0.0704
@@ -196,3 +195,40 @@ def _reasons(clusters: int, error: float | None, naive: NaiveContrast | None) ->
     if naive is None:
         why |= dict.fromkeys(("naive_p", "se_ratio"), "no run differs from another")
     return why
+
+
+@dataclass(frozen=True, slots=True)
+class RankStability:
+    """Clusters in which the order holds strictly, holds but for ties, or is inverted somewhere."""
+
+    order: tuple[Any, ...]
+    held: int
+    tied: int
+    inverted: int
+    left_out: int
+
+    @property
+    def total(self) -> int:
+        return self.held + self.tied + self.inverted
+
+
+def rank_stability(cells: Cells, order: Sequence[Any]) -> RankStability:
+    """Count the clusters whose condition means fall in the stated order, largest first.
+
+    Give cells by prompt for stability over prompts, cells by bucket for stability over buckets.
+
+    >>> from chimeralab.stats.clusters import cells_of
+    >>> cells = cells_of([3, 2, 1, 2, 2, 2], ["B", "A"] * 3, ["x", "x", "y", "y", "z", "z"])
+    >>> rank_stability(cells, ["B", "A"])
+    RankStability(order=('B', 'A'), held=1, tied=1, inverted=1, left_out=0)
+    """
+    used = cells.columns(order)
+    steps = np.diff(used.means, axis=1)
+    held, inverted = (steps < 0).all(axis=1), (steps > 0).any(axis=1)
+    return RankStability(
+        order=tuple(order),
+        held=int(held.sum()),
+        tied=int((~held & ~inverted).sum()),
+        inverted=int(inverted.sum()),
+        left_out=len(cells.clusters) - len(used.clusters),
+    )

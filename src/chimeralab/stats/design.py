@@ -14,7 +14,7 @@ Column = Sequence[Any] | NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class SampleDesign:
     """The sampling design, one entry a row; what is None plays no part.
 
     Rows of one cluster are kept together. Strata are sampled apart from each other, unless a
@@ -26,10 +26,10 @@ class Design:
     strata: Column | None = None
     weights: Sequence[float] | Floats | None = None
 
-    def keep(self, rows: NDArray[np.bool_]) -> "Design":
+    def keep(self, rows: NDArray[np.bool_]) -> "SampleDesign":
         """The design of the rows that are marked."""
         same_length(rows=rows, clusters=self.clusters, strata=self.strata, weights=self.weights)
-        return Design(
+        return SampleDesign(
             *(
                 None if column is None else np.asarray(column)[rows]
                 for column in (self.clusters, self.strata, self.weights)
@@ -44,14 +44,14 @@ class Units(NamedTuple):
     strata: Integers
 
 
-def units(rows: Floats, design: Design | None = None) -> Units:
+def units(rows: Floats, design: SampleDesign | None = None) -> Units:
     """Weight the rows and add them up within each cluster; without clusters each row is a unit.
 
-    >>> units(np.array([[1.0], [2.0], [4.0]]), Design(clusters=["a", "a", "b"])).totals
+    >>> units(np.array([[1.0], [2.0], [4.0]]), SampleDesign(clusters=["a", "a", "b"])).totals
     array([[3.],
            [4.]])
     """
-    design = design or Design()
+    design = design or SampleDesign()
     n = same_length(
         rows=rows, clusters=design.clusters, strata=design.strata, weights=design.weights
     )
@@ -81,10 +81,10 @@ def cluster_totals(rows: Floats, cluster: Integers) -> Floats:
     return np.column_stack([np.bincount(cluster, weights=column) for column in rows.T])
 
 
-def row_weights(design: Design, n: int) -> Floats:
+def row_weights(design: SampleDesign, n: int) -> Floats:
     """The weights scaled to a mean of 1, so that weighted counts still add up to ``n``.
 
-    >>> row_weights(Design(weights=[1, 3]), 2)
+    >>> row_weights(SampleDesign(weights=[1, 3]), 2)
     array([0.5, 1.5])
     """
     if design.weights is None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chimeralab.stats.agreement import Labels, cell_rows
-from chimeralab.stats.design import Design
+from chimeralab.stats.clusters import Share, share
+from chimeralab.stats.design import SampleDesign
 from chimeralab.stats.panel import Panel, panel
-from chimeralab.stats.shares import Share, share
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def diagnose(
     reference: Labels,
     *,
     rng: np.random.Generator,
-    design: Design | None = None,
+    design: SampleDesign | None = None,
     resamples: int = 100_000,
 ) -> Diagnosis:
     """Sensitivity, specificity and kappa with their intervals (Yerushalmy 1947).

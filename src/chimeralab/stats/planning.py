@@ -7,9 +7,9 @@ import numpy as np
 from scipy import special
 
 from chimeralab.core.errors import InputError
-from chimeralab.stats.agreement_intervals import kappa_variance
+from chimeralab.stats.agreement import kappa_variance
 from chimeralab.stats.arrays import finite
-from chimeralab.stats.cells import Cells
+from chimeralab.stats.clusters import Cells
 from chimeralab.stats.contrasts import Weights, differences
 from chimeralab.stats.intervals import t_quantile
 
@@ -94,7 +94,7 @@ def variance_components(cells: Cells, weights: Weights) -> VarianceComponents | 
     A part between clusters that comes out negative is 0: repeats explain all of it. None when
     there are fewer than two clusters, or a condition without a repeat.
 
-    >>> from chimeralab.stats.cells import cells_of
+    >>> from chimeralab.stats.clusters import cells_of
     >>> values, seeds = [1, 2, 3, 4, 5, 9, 1, 1, 1, 1, 1, 1], ["a", "a", "b", "b", "c", "c"] * 2
     >>> variance_components(cells_of(values, ["B"] * 6 + ["A"] * 6, seeds), {"B": 1, "A": -1})
     VarianceComponents(between=6.25, within=3.0)

@@ -7,7 +7,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.rating.gate import Gate, check_wording, claim_scope, judge_gate
 from chimeralab.rating.label_table import from_counts
 from chimeralab.stats.agreement import Table2x2
-from chimeralab.stats.raters_panel import RatersPanel, raters_panel
+from chimeralab.stats.raters import RatersPanel, raters_panel
 
 
 def panel_of(*counts: int) -> RatersPanel:

@@ -11,20 +11,18 @@ from chimeralab.stats.agreement import (
     cohen_kappa,
     expected_agreement,
     gwet_ac1,
+    kappa_bootstrap,
     kappa_max,
+    kappa_score,
+    kappa_standard_error,
+    kappa_variance,
+    kappa_wald,
     label_column,
     negative_agreement,
     pair_alpha,
     positive_agreement,
     raw_agreement,
     tabulate,
-)
-from chimeralab.stats.agreement_intervals import (
-    kappa_bootstrap,
-    kappa_score,
-    kappa_standard_error,
-    kappa_variance,
-    kappa_wald,
 )
 
 TABLES = [Table2x2(*row) for row in np.random.default_rng(1).integers(0, 30, (40, 4)).tolist()]

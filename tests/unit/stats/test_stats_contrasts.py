@@ -6,16 +6,15 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from chimeralab.core.errors import InputError
-from chimeralab.stats.cells import cells_of
-from chimeralab.stats.clusters import cluster_mean
+from chimeralab.stats.clusters import cells_of, cluster_mean
 from chimeralab.stats.contrasts import (
     contrast,
     contrast_bootstrap,
     differences,
     holm,
     independent_difference,
+    rank_stability,
 )
-from chimeralab.stats.ranks import rank_stability
 
 PAIR = {"B": 1, "A": -1}
 

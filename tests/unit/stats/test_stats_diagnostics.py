@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from statsmodels.stats.proportion import proportion_confint
 
-from chimeralab.stats.design import Design
+from chimeralab.stats.clusters import share
+from chimeralab.stats.design import SampleDesign
 from chimeralab.stats.diagnostics import diagnose
-from chimeralab.stats.shares import share
 
 VERDICTS = np.repeat([1, 1, 0, 0], [40, 10, 5, 45])
 REFERENCE = np.repeat([1, 0, 1, 0], [40, 10, 5, 45])
@@ -45,20 +45,22 @@ def test_missing_labels_take_part_in_no_rate():
 def test_weights_undo_the_choice_of_items_by_verdict():
     # In the population 900 of 1,000 verdicts are 1; the sample takes 50 of each.
     weights = np.where(VERDICTS == 1, 18.0, 2.0)
-    result = diagnose(VERDICTS, REFERENCE, rng=rng(), design=Design(weights=weights), resamples=99)
+    result = diagnose(
+        VERDICTS, REFERENCE, rng=rng(), design=SampleDesign(weights=weights), resamples=99
+    )
     assert result.sensitivity.value == pytest.approx(40 * 18 / (40 * 18 + 5 * 2))
     assert result.positive_predictive_value.value == pytest.approx(0.8)
 
 
 def test_copies_within_a_cluster_do_not_shorten_the_interval():
     hits, among = np.repeat([1.0, 0.0], [30, 10]), np.ones(40)
-    once = share(hits, among, Design(clusters=np.arange(40))).interval
-    clusters = Design(clusters=np.repeat(np.arange(40), 5))
+    once = share(hits, among, SampleDesign(clusters=np.arange(40))).interval
+    clusters = SampleDesign(clusters=np.repeat(np.arange(40), 5))
     copied = share(np.repeat(hits, 5), np.ones(200), clusters).interval
     assert copied == pytest.approx(once)
 
 
 def test_a_share_of_one_keeps_an_interval_as_wide_as_its_clusters_deserve():
-    clusters = Design(clusters=np.arange(50) // 10)
+    clusters = SampleDesign(clusters=np.arange(50) // 10)
     low = share(np.ones(50), np.ones(50), clusters).interval.low
     assert low < proportion_confint(5, 5, method="wilson")[0]

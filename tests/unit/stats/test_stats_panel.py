@@ -5,7 +5,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.agreement import Table2x2, cell_rows
-from chimeralab.stats.design import Design
+from chimeralab.stats.design import SampleDesign
 from chimeralab.stats.panel import panel, table_panel
 
 
@@ -55,7 +55,7 @@ def test_every_undefined_entry_has_a_reason_and_no_other_has_one():
 def test_items_in_clusters_of_one_give_the_same_estimates_and_similar_intervals():
     first, second, _ = ratings()
     plain = panel(first, second, rng=rng())
-    each = panel(first, second, rng=rng(), design=Design(clusters=np.arange(120)))
+    each = panel(first, second, rng=rng(), design=SampleDesign(clusters=np.arange(120)))
     assert each.kappa == pytest.approx(plain.kappa)
     assert each.kappa_ci == pytest.approx(plain.kappa_ci, abs=0.02)
     assert each.kappa_ci_score == pytest.approx(plain.kappa_ci_score, abs=0.02)
@@ -65,12 +65,12 @@ def test_items_in_clusters_of_one_give_the_same_estimates_and_similar_intervals(
 
 def test_copies_of_an_item_in_one_cluster_add_nothing():
     first, second, _ = ratings(60)
-    once = panel(first, second, rng=rng(), design=Design(clusters=np.arange(60)))
+    once = panel(first, second, rng=rng(), design=SampleDesign(clusters=np.arange(60)))
     copied = panel(
         np.repeat(first, 3),
         np.repeat(second, 3),
         rng=rng(),
-        design=Design(clusters=np.repeat(np.arange(60), 3)),
+        design=SampleDesign(clusters=np.repeat(np.arange(60), 3)),
     )
     for name in ("kappa_ci", "kappa_ci_score", "kappa_ci_bootstrap", "pabak_ci"):
         assert getattr(copied, name) == pytest.approx(getattr(once, name), abs=0.01)
@@ -79,7 +79,7 @@ def test_copies_of_an_item_in_one_cluster_add_nothing():
 def test_weights_count_an_item_as_often_as_it_stands_for():
     first, second = [1, 1, 0, 0, 1, 0, 1, 0], [1, 0, 0, 1, 1, 0, 1, 0]
     weights = [3, 1, 2, 1, 1, 2, 1, 1]
-    weighted = panel(first, second, rng=rng(), design=Design(weights=weights), resamples=100)
+    weighted = panel(first, second, rng=rng(), design=SampleDesign(weights=weights), resamples=100)
     repeated = panel(np.repeat(first, weights), np.repeat(second, weights), rng=rng())
     assert weighted.kappa == pytest.approx(repeated.kappa)
     assert weighted.agreement == pytest.approx(repeated.agreement)
@@ -97,7 +97,7 @@ def test_weighted_kappa_of_a_balanced_sample_recovers_the_population():
         [draw.choice(np.flatnonzero(verdict == label), 1_500, replace=False) for label in (0, 1)]
     )
     sizes = np.bincount(verdict)
-    design = Design(strata=verdict[picked], weights=sizes[verdict[picked]] / 1_500)
+    design = SampleDesign(strata=verdict[picked], weights=sizes[verdict[picked]] / 1_500)
     sample = panel(first[picked], second[picked], rng=rng(), design=design, resamples=2_000)
     unweighted = panel(first[picked], second[picked], rng=rng(), resamples=100)
     assert sample.kappa_ci_bootstrap.low < population < sample.kappa_ci_bootstrap.high
@@ -107,8 +107,8 @@ def test_weighted_kappa_of_a_balanced_sample_recovers_the_population():
 
 def test_perfect_agreement_in_few_clusters_is_less_certain_than_in_many():
     labels = [1] * 30 + [0] * 30
-    few = panel(labels, labels, rng=rng(), design=Design(clusters=np.arange(60) // 10))
-    many = panel(labels, labels, rng=rng(), design=Design(clusters=np.arange(60)))
+    few = panel(labels, labels, rng=rng(), design=SampleDesign(clusters=np.arange(60) // 10))
+    many = panel(labels, labels, rng=rng(), design=SampleDesign(clusters=np.arange(60)))
     assert few.kappa_ci_score.low < many.kappa_ci_score.low < 1
     assert few.pabak_ci.low < many.pabak_ci.low < 1
     assert few.kappa_ci is None
@@ -117,13 +117,13 @@ def test_perfect_agreement_in_few_clusters_is_less_certain_than_in_many():
 
 def test_a_single_cluster_gives_no_interval():
     first, second, _ = ratings(20)
-    result = panel(first, second, rng=rng(), design=Design(clusters=[1] * 20), resamples=100)
+    result = panel(first, second, rng=rng(), design=SampleDesign(clusters=[1] * 20), resamples=100)
     assert (result.kappa_ci, result.pabak_ci) == (None, None)
     assert result.kappa is not None
 
 
 def test_a_stratum_with_one_item_is_refused():
-    design = Design(strata=["x"] * 5 + ["y"])
+    design = SampleDesign(strata=["x"] * 5 + ["y"])
     with pytest.raises(InputError, match="merge it"):
         panel([1, 0, 1, 0, 1, 1], [1, 0, 1, 1, 1, 0], rng=rng(), design=design)
 
@@ -135,9 +135,9 @@ def test_a_table_of_broken_counts_is_refused():
 
 def test_weights_must_be_positive():
     with pytest.raises(InputError, match="weights: value 2 is 0"):
-        panel([1, 0], [1, 0], rng=rng(), design=Design(weights=[1, 0]))
+        panel([1, 0], [1, 0], rng=rng(), design=SampleDesign(weights=[1, 0]))
 
 
 def test_design_of_another_length_is_refused():
     with pytest.raises(InputError, match="differ in length"):
-        panel([1, 0], [1, 0], rng=rng(), design=Design(clusters=["a"]))
+        panel([1, 0], [1, 0], rng=rng(), design=SampleDesign(clusters=["a"]))

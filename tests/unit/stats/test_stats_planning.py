@@ -5,7 +5,7 @@ import pytest
 from statsmodels.stats.power import TTestPower
 
 from chimeralab.core.errors import InputError
-from chimeralab.stats.cells import cells_of
+from chimeralab.stats.clusters import cells_of
 from chimeralab.stats.planning import (
     VarianceComponents,
     contrast_power,

@@ -7,14 +7,14 @@ from statsmodels.stats.inter_rater import fleiss_kappa as oracle_fleiss
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.agreement import pair_alpha, tabulate
-from chimeralab.stats.design import Design
+from chimeralab.stats.design import SampleDesign
 from chimeralab.stats.raters import (
     alpha_bootstrap,
     fleiss_kappa,
     krippendorff_alpha,
     label_counts,
+    raters_panel,
 )
-from chimeralab.stats.raters_panel import raters_panel
 
 
 def labels_with_gaps(raters, seed, categories=2):
@@ -57,7 +57,7 @@ def test_alpha_interval_widens_when_items_come_in_clusters():
     labels = np.repeat(labels_with_gaps(3, seed=7)[:20], 4, axis=0)
     rng = np.random.default_rng(1)
     alone = alpha_bootstrap(labels, rng=rng, resamples=4_000).interval
-    clusters = Design(clusters=np.repeat(np.arange(20), 4))
+    clusters = SampleDesign(clusters=np.repeat(np.arange(20), 4))
     together = alpha_bootstrap(labels, rng=rng, design=clusters, resamples=4_000).interval
     assert together.high - together.low > 1.5 * (alone.high - alone.low)
 

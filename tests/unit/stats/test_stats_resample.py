@@ -7,9 +7,15 @@ from chimeralab.core.errors import InputError
 from chimeralab.stats import resample
 from chimeralab.stats.arrays import encode, finite, same_length
 from chimeralab.stats.clusters import quotient
-from chimeralab.stats.design import Design, Units, effective_units, units
-from chimeralab.stats.permutation import permutation_test, permute_within, sign_flip_test
-from chimeralab.stats.resample import bootstrap, bootstrap_draws, jackknife
+from chimeralab.stats.design import SampleDesign, Units, effective_units, units
+from chimeralab.stats.resample import (
+    bootstrap,
+    bootstrap_draws,
+    jackknife,
+    permutation_test,
+    permute_within,
+    sign_flip_test,
+)
 
 
 def rows_of(values):
@@ -28,14 +34,16 @@ def test_bootstrap_draws_spread_as_theory_says():
 def test_strata_are_resampled_apart_so_their_difference_adds_no_spread():
     values, strata = np.repeat([0.0, 10.0], 20), np.repeat(["low", "high"], 20)
     result = bootstrap(
-        units(rows_of(values), Design(strata=strata)), quotient, rng=np.random.default_rng(1)
+        units(rows_of(values), SampleDesign(strata=strata)), quotient, rng=np.random.default_rng(1)
     )
     assert result.interval == (5, 5)
-    assert jackknife(units(rows_of(values), Design(strata=strata)), quotient).standard_error == 0
+    assert (
+        jackknife(units(rows_of(values), SampleDesign(strata=strata)), quotient).standard_error == 0
+    )
 
 
 def test_clusters_that_reach_over_strata_are_resampled_as_wholes():
-    design = Design(clusters=["a", "a", "b", "b"], strata=[0, 1, 0, 1])
+    design = SampleDesign(clusters=["a", "a", "b", "b"], strata=[0, 1, 0, 1])
     assert units(rows_of([1.0, 2.0, 3.0, 4.0]), design).strata.tolist() == [0, 0]
 
 
@@ -68,7 +76,7 @@ def test_stratified_jackknife_error_adds_up_over_strata():
     expected = sum(
         (part.size / 50) ** 2 * part.var(ddof=1) / part.size for part in (values[:20], values[20:])
     )
-    result = jackknife(units(rows_of(values), Design(strata=strata)), quotient)
+    result = jackknife(units(rows_of(values), SampleDesign(strata=strata)), quotient)
     assert result.standard_error == pytest.approx(expected**0.5)
     assert result.df == 48
 

@@ -6,17 +6,16 @@ from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.clusters import cluster_mean
-from chimeralab.stats.logrank import logrank, logrank_permutation
-from chimeralab.stats.restricted_mean import (
-    pseudo_values,
-    restricted_mean,
-    restricted_mean_bootstrap,
-)
 from chimeralab.stats.survival import (
     Durations,
     durations,
     kaplan_meier,
+    logrank,
+    logrank_permutation,
     median_time,
+    pseudo_values,
+    restricted_mean,
+    restricted_mean_bootstrap,
     survival_band,
 )
 

@@ -12,20 +12,18 @@ from chimeralab.analysis.selfplay.outcomes import Measure, Settings, WeightedCon
 from chimeralab.analysis.selfplay.runs import Labels, Runs
 from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats, ratios
-from chimeralab.stats.cells import Cells, cells_of
-from chimeralab.stats.contrasts import Contrast, contrast, differences, holm
+from chimeralab.stats.clusters import Cells, cells_of
+from chimeralab.stats.contrasts import Contrast, contrast, differences, holm, rank_stability
 from chimeralab.stats.design import Units
 from chimeralab.stats.intervals import Interval
-from chimeralab.stats.logrank import logrank, logrank_permutation
-from chimeralab.stats.permutation import sign_flip_test
 from chimeralab.stats.planning import (
     VarianceComponents,
     contrast_power,
     detectable_difference,
     variance_components,
 )
-from chimeralab.stats.ranks import rank_stability
-from chimeralab.stats.resample import bootstrap_draws, summarise
+from chimeralab.stats.resample import bootstrap_draws, sign_flip_test, summarise
+from chimeralab.stats.survival import logrank, logrank_permutation
 
 Weights = Mapping[str, float]
 

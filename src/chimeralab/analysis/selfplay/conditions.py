@@ -10,12 +10,22 @@ from chimeralab.analysis.selfplay.outcomes import Settings, per_run
 from chimeralab.analysis.selfplay.runs import Run, Runs
 from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats
-from chimeralab.stats.clusters import ClusterMean, cluster_mean, mean_bootstrap, mean_bootstrap_t
-from chimeralab.stats.design import Design
+from chimeralab.stats.clusters import (
+    ClusterMean,
+    cluster_mean,
+    mean_bootstrap,
+    mean_bootstrap_t,
+    share,
+)
+from chimeralab.stats.design import SampleDesign
 from chimeralab.stats.intervals import Interval
-from chimeralab.stats.restricted_mean import restricted_mean
-from chimeralab.stats.shares import share
-from chimeralab.stats.survival import durations, kaplan_meier, median_time, survival_band
+from chimeralab.stats.survival import (
+    durations,
+    kaplan_meier,
+    median_time,
+    restricted_mean,
+    survival_band,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +134,7 @@ def _at_risk(runs: Runs, level: float) -> SummaryPart:
 
 def _incidence(runs: Runs, level: float) -> SummaryPart:
     hits = (runs.collapsed > 0).astype(np.float64)
-    found = share(hits, np.ones(len(hits)), Design(clusters=runs.seed), level)
+    found = share(hits, np.ones(len(hits)), SampleDesign(clusters=runs.seed), level)
     numbers = {"incidence": found.value, "incidence_ci": found.interval}
     return SummaryPart(
         numbers, {"incidence_ci": "one seed prompt alone tells nothing about others"}
@@ -176,7 +186,9 @@ def after_onset(runs: Runs, level: float = 0.95) -> AfterOnset:
     left = (runs.turns - runs.first + 1)[happened]
     collapsed = runs.collapsed[happened]
     recovered = (collapsed < left).astype(np.float64)
-    found = share(recovered, np.ones(len(recovered)), Design(clusters=runs.seed[happened]), level)
+    found = share(
+        recovered, np.ones(len(recovered)), SampleDesign(clusters=runs.seed[happened]), level
+    )
     spans = _spans(runs.rows)
     return AfterOnset(
         runs=len(runs.rows),

@@ -13,7 +13,7 @@ from chimeralab.analysis.selfplay.runs import Runs, at_risk_turns
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats
-from chimeralab.stats.restricted_mean import pseudo_values, restricted_mean
+from chimeralab.stats.survival import pseudo_values, restricted_mean
 
 Measure = Literal["share", "at_risk_share", "incidence", "restricted_mean"]
 Role = Literal["primary", "exploratory"]

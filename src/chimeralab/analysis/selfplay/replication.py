@@ -30,8 +30,7 @@ from chimeralab.analysis.selfplay.runs import Run, Runs, table_of
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats, ratios
-from chimeralab.stats.cells import Cells, cells_of
-from chimeralab.stats.clusters import cluster_mean
+from chimeralab.stats.clusters import Cells, cells_of, cluster_mean
 from chimeralab.stats.contrasts import (
     Difference,
     NaiveContrast,

@@ -25,7 +25,7 @@ from chimeralab.detection.measure import Measured, Measurer
 from chimeralab.detection.sweep import STUDY_GRID, all_cutoffs, distinct, grid_of
 from chimeralab.embedding.encoder import Encoder
 from chimeralab.stats.arrays import Floats, Integers
-from chimeralab.stats.cells import cells_of
+from chimeralab.stats.clusters import cells_of
 from chimeralab.stats.contrasts import contrast
 from chimeralab.stats.intervals import Interval
 

@@ -11,7 +11,7 @@ from chimeralab.analysis.trial.sessions import MeasuredSession
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.sandbox.script import Arm
-from chimeralab.stats.cells import Cells, cells_of
+from chimeralab.stats.clusters import Cells, cells_of
 from chimeralab.stats.contrasts import Contrast, contrast, contrast_bootstrap, holm
 from chimeralab.stats.intervals import Interval, widened_level
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from chimeralab.stats import agreement as pair
-from chimeralab.stats.agreement import Table2x2
-from chimeralab.stats.agreement_intervals import (
+from chimeralab.stats.agreement import (
+    Table2x2,
     kappa_bootstrap,
     kappa_score,
     kappa_standard_error,

@@ -30,7 +30,7 @@ from chimeralab.report.selfplay.words import (
     stability_in_words,
     survival_in_words,
 )
-from chimeralab.stats.cells import cells_of
+from chimeralab.stats.clusters import cells_of
 from chimeralab.stats.contrasts import naive_contrast
 from chimeralab.stats.intervals import Interval, t_interval
 
