@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.sandbox.columns import TrialColumns
+from chimeralab.sandbox.metrics.intervals import Estimator
 from chimeralab.sandbox.metrics.sums import Block, answer_gap, filled
 from chimeralab.stats.arrays import Floats, Integers, ratios
 
@@ -71,6 +72,16 @@ def _right(columns: TrialColumns, rows: Integers) -> Floats:
         return stated
     equal = np.where(np.isnan(missed), np.nan, missed == 0)
     return np.where(np.isnan(stated), equal, stated)
+
+
+def signal_numbers(sums: PressureSums) -> Estimator:
+    """Share of misled answers among the trials with a misleading signal."""
+
+    def numbers(totals: Floats) -> dict[str, Floats]:
+        counts = PressureSums(*totals.T)
+        return {"toward_signal_rate": ratios(counts.toward, counts.signalled)}
+
+    return Estimator(np.column_stack(sums), numbers)
 
 
 class Confidences(NamedTuple):
@@ -175,4 +186,23 @@ def calibration_rows(counts: LevelCounts) -> CalibrationRows:
         ece=ratios(gaps, total),
         brier=ratios(squares, total),
         auroc=ratios((right * below).sum(axis=1), right.sum(axis=1) * wrong.sum(axis=1)),
+    )
+
+
+def calibrations(counts: ConfidenceCounts) -> tuple[Estimator, Estimator]:
+    """Calibration over all answers that state a confidence, and over those on novel trials."""
+    half = len(counts.levels)
+
+    def numbers(totals: Floats) -> dict[str, Floats]:
+        return calibration_rows(
+            LevelCounts(counts.levels, totals[:, :half], totals[:, half:])
+        )._asdict()
+
+    def on_novel(totals: Floats) -> dict[str, Floats]:
+        found = numbers(totals)
+        return {f"{name}_novel": found[name] for name in ("brier", "auroc")}
+
+    return (
+        Estimator(np.hstack(counts.everywhere[1:]), numbers),
+        Estimator(np.hstack(counts.novel[1:]), on_novel),
     )

@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from chimeralab.sandbox.metrics.intervals import Estimator
 from chimeralab.sandbox.metrics.sums import Block, absolute_steps, answer_gap, filled
-from chimeralab.stats.arrays import Floats, ratios
+from chimeralab.stats.arrays import Floats, Integers, ratios
+from chimeralab.stats.design import cluster_totals
 
 
 class MciSums(NamedTuple):
@@ -189,6 +191,41 @@ def dfs_parts(sums: DfsSums, weights: tuple[float, float]) -> DfsParts:
     br = 1 - ratios(sums.error, trials)
     biased_only = 1 - ratios(sums.error, sums.biased)
     return DfsParts(value=weighted(weights, fi, br), fi=fi, br=br, br_biased_only=biased_only)
+
+
+def session_means(mci: MciParts, gfq: GfqParts, cluster: Integers) -> Estimator:
+    """Means over sessions. Parts are taken where their metric is defined, so that they add up."""
+    columns: dict[str, Floats] = {}
+    for metric, parts, names in (
+        ("mci", mci, ("rf", "ci", "cb", "ceiling")),
+        ("gfq", gfq, ("ta", "cta")),
+    ):
+        defined = ~np.isnan(parts.value)
+        columns[metric] = parts.value
+        for name in names:
+            part = getattr(parts, name)
+            columns[f"{metric}.{name}"] = np.where(defined, part, np.nan) if defined.any() else part
+    columns |= {"cb_normalised": mci.cb_normalised, "generalisation_gap": gfq.gap}
+    table = np.column_stack(list(columns.values()))
+    known = ~np.isnan(table)
+    sums = np.hstack([np.where(known, table, 0.0), known])
+    means = len(columns)
+    return Estimator(
+        cluster_totals(sums, cluster),
+        lambda totals: dict(
+            zip(columns, ratios(totals[:, :means], totals[:, means:]).T, strict=True)
+        ),
+    )
+
+
+def frame_numbers(sums: DfsSums, weights: tuple[float, float]) -> Estimator:
+    """Decision frame stability over all pairs and trials."""
+
+    def numbers(totals: Floats) -> dict[str, Floats]:
+        value, fi, br, biased_only = dfs_parts(DfsSums(*totals.T), weights)
+        return {"dfs": value, "dfs.fi": fi, "dfs.br": br, "br_biased_only": biased_only}
+
+    return Estimator(np.column_stack(sums), numbers)
 
 
 def weighted(weights: tuple[float, ...], *parts: Floats) -> Floats:

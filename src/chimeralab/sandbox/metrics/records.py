@@ -149,7 +149,12 @@ class Dfs(Record):
 
 @dataclass(frozen=True, slots=True)
 class Companions(Record):
-    """Numbers that see what the three metrics do not."""
+    """Numbers that see what the three metrics do not.
+
+    One more is a field with its meaning here, and a number of the same name in `companions`; only
+    if it needs sums of its own, `summary` has to gather them. The table of `chimera measure`, the
+    JSON object and the reasons follow from the field.
+    """
 
     cb_normalised: Annotated[
         Number,

@@ -10,27 +10,25 @@ from chimeralab.sandbox.metrics.companions import (
     MOST_LEVELS,
     ConfidenceCounts,
     PressureSums,
+    calibrations,
     confidences,
     joined,
     level_counts,
     pressure_sums,
-)
-from chimeralab.sandbox.metrics.intervals import (
-    Estimator,
-    calibrations,
-    frame_numbers,
-    session_means,
     signal_numbers,
 )
+from chimeralab.sandbox.metrics.intervals import Estimator
 from chimeralab.sandbox.metrics.published import (
     DfsSums,
     GfqSums,
     MciSums,
     dfs_sums,
+    frame_numbers,
     gfq_parts,
     gfq_sums,
     mci_parts,
     mci_sums,
+    session_means,
 )
 from chimeralab.sandbox.metrics.records import (
     COMPANION_MEANINGS,

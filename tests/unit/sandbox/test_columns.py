@@ -1,16 +1,20 @@
-"""Trials gathered into columns, and pairs found in them."""
+"""Trials gathered into columns: cells, answers on one scale, and pairs found in them."""
+
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.sandbox.columns import (
+    AnswerRange,
     AnswerScale,
     TrialColumns,
     columns_of,
     matched_pairs,
     table_of,
 )
+from chimeralab.sandbox.metrics import measure
 from chimeralab.sandbox.trials import Numbered, Trial, trial_of
 
 
@@ -120,3 +124,56 @@ def test_cells_that_mean_nothing_are_refused(cells: dict[str, object]) -> None:
     [(name, _)] = cells.items()
     with pytest.raises(InputError, match=name):
         trial_of({"session": 1, "trial": 1} | cells)
+
+
+def test_categories_stand_for_themselves() -> None:
+    scale = AnswerScale()
+    assert [scale.place(city) for city in ("Paris", "Rome")] == ["Paris", "Rome"]
+
+
+def test_zero_one_and_booleans_are_the_same_answers() -> None:
+    scale = AnswerScale()
+    assert scale.place(True) == scale.place(1) == 1
+    assert abs(scale.place(0) - scale.place(1.0)) == 1  # type: ignore[operator]
+
+
+def test_numbers_are_measured_by_their_range() -> None:
+    scale = AnswerScale(AnswerRange(-10, 30))
+    assert [scale.place(answer) for answer in (-10, 10, 30)] == pytest.approx([0, 0.5, 1])
+
+
+@pytest.mark.parametrize("answer", [2, 0.5, -1])
+def test_other_numbers_need_a_range(answer: float) -> None:
+    with pytest.raises(InputError, match="--range"):
+        AnswerScale().place(answer)
+
+
+def test_a_number_outside_its_range_is_refused() -> None:
+    with pytest.raises(InputError, match="outside --range 0 10"):
+        AnswerScale(AnswerRange(0, 10)).place(11)
+
+
+@pytest.mark.parametrize(("first", "second"), [("red", 1), (1, "red"), (False, "red")])
+def test_categories_and_numbers_do_not_mix(first: float | str, second: float | str) -> None:
+    scale = AnswerScale()
+    scale.place(first)
+    with pytest.raises(InputError, match="apart from each other"):
+        scale.place(second)
+
+
+def test_categories_have_no_range() -> None:
+    with pytest.raises(InputError, match="category"):
+        AnswerScale(AnswerRange(0, 1)).place("red")
+
+
+def test_a_misfit_is_named_by_its_row_in_the_whole_table() -> None:
+    rows = np.arange(10)
+    pair, frame = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4]), np.tile([0.0, 1.0], 5)
+    frame[9] = 0
+    columns = TrialColumns(session=rows // 2, pair=pair, frame=frame)
+    said = "row 10: the row is the second neutral half"
+    with (
+        patch("chimeralab.sandbox.metrics.sums.BLOCK_ROWS", 4),
+        pytest.raises(InputError, match=said),
+    ):
+        measure(columns, resamples=0)
