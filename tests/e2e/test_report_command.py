@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from chimeralab.report import frame
 from chimeralab.report.files import write_report
-from chimeralab.report.selfplay import page as study_page
 from tests.looping_study import finished_study, write_study
 
 Chimera = Callable[..., Any]
@@ -115,7 +115,7 @@ def test_a_report_that_can_not_be_made_leaves_the_last_one_alone(
     def fails(*_: Any, **__: Any) -> str:
         raise OSError("no more room")
 
-    monkeypatch.setattr(study_page, "render", fails)
+    monkeypatch.setattr(frame, "render", fails)
     assert chimera("report", reported).code == 2
     assert files(reported / "report") == before
 

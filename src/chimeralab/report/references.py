@@ -1,4 +1,6 @@
-"""The works that a methods paragraph cites, numbered in the order in which it does."""
+"""The methods of a study as paragraphs to paste into a paper, and the works that they cite."""
+
+from typing import NamedTuple
 
 WORKS = {
     "consort": (
@@ -79,3 +81,10 @@ class References:
     def works(self) -> list[str]:
         """The works by their numbers."""
         return [WORKS[name] for name in self.cited]
+
+
+class Methods(NamedTuple):
+    """Paragraphs of plain text, and the works that they cite."""
+
+    paragraphs: list[str]
+    references: list[str]

@@ -1,10 +1,84 @@
-"""A table for a page and for a file: the page shows rounded numbers, the file has all of them."""
+"""Numbers and tables as a reader meets them: rounded, with units, or with the reason why not.
+
+The file of a table has all digits.
+"""
 
 from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
-from chimeralab.core.numbers import NONE
+from chimeralab.analysis.selfplay.outcomes import Measure
+from chimeralab.core.numbers import NO_BREAK, NONE, between, number
+from chimeralab.stats.intervals import Interval
+
+# A difference with a Holm-corrected p below this is called found.
+SIGNIFICANT = 0.05
+
+
+class Unit(NamedTuple):
+    """How the values of a measure, and differences between them, are written."""
+
+    name: str
+    scale: float
+    digits: int
+    value: str
+    difference: str
+
+    @property
+    def percent(self) -> bool:
+        return self.value == f"{NO_BREAK}%"
+
+
+SHARE = Unit("share of collapsed turns", 100, 1, f"{NO_BREAK}%", f"{NO_BREAK}points")
+UNITS: dict[Measure, Unit] = {
+    "share": SHARE,
+    "at_risk_share": SHARE._replace(name="share of collapsed turns at risk"),
+    "incidence": SHARE._replace(name="share of runs with any collapse"),
+    "restricted_mean": Unit(
+        "mean turns to the first collapse", 1, 1, f"{NO_BREAK}turns", f"{NO_BREAK}turns"
+    ),
+}
+
+
+def estimate(value: float | None, interval: Interval | None, unit: Unit) -> str:
+    """A value with its interval.
+
+    >>> estimate(0.287, Interval(0.242, 0.331), SHARE)
+    '28.7\\xa0% (24.2 to 33.1)'
+    >>> estimate(0.287, None, SHARE)
+    '28.7\\xa0% (–)'
+    """
+    if value is None:
+        return NONE
+    shown = number(value, unit.digits, unit.scale) + unit.value
+    return f"{shown} ({between(interval, unit.digits, unit.scale)})"
+
+
+def difference(
+    value: float | None, interval: Interval | None, unit: Unit, *, bare: bool = False
+) -> str:
+    """A difference with its interval, signed; `bare` where the axis says the unit.
+
+    >>> difference(-0.1, Interval(-0.2, 0.05), SHARE)
+    '−10.0\\xa0points (−20.0 to +5.0)'
+    """
+    if value is None:
+        return NONE
+    shown = signed(value, unit) if not bare else number(value, unit.digits, unit.scale, sign=True)
+    return f"{shown} ({between(interval, unit.digits, unit.scale, sign=True)})"
+
+
+def signed(value: float | None, unit: Unit) -> str:
+    """A difference without its interval.
+
+    >>> signed(0.1, SHARE)
+    '+10.0\\xa0points'
+    """
+    return (
+        NONE
+        if value is None
+        else number(value, unit.digits, unit.scale, sign=True) + unit.difference
+    )
 
 
 class Cell(NamedTuple):
@@ -21,7 +95,7 @@ class Dash(NamedTuple):
     shown: str = NONE
 
 
-class Note(NamedTuple):
+class TableNote(NamedTuple):
     """The reason behind a – in a table."""
 
     mark: str
@@ -34,7 +108,7 @@ class Table(NamedTuple):
     name: str
     headings: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    notes: Sequence[Note]
+    notes: Sequence[TableNote]
     words: frozenset[int]
     raw: Sequence[Mapping[str, Any]]
 
@@ -54,22 +128,20 @@ def table(
 
     >>> found = table("t", ("a", "b"), [["x", Dash("why")], ["y", Dash("why")]], [])
     >>> found.rows[1], found.notes
-    ((Cell(text='y', mark=''), Cell(text='–', mark='a')), [Note(mark='a', text='why')])
+    ((Cell(text='y', mark=''), Cell(text='–', mark='a')), [TableNote(mark='a', text='why')])
     """
     reasons = dict.fromkeys(c.reason for row in rows for c in row if isinstance(c, Dash))
-    marks = {reason: _mark(place) for place, reason in enumerate(reasons)}
-    cells = [tuple(_cell(shown, marks) for shown in row) for row in rows]
-    notes = [Note(mark, in_prompts(reason)) for reason, mark in marks.items()]
+    # a to z, then aa and so on
+    marks = {
+        reason: ascii_lowercase[place % 26] * (1 + place // 26)
+        for place, reason in enumerate(reasons)
+    }
+    cells = [
+        tuple(Cell(c.shown, marks[c.reason]) if isinstance(c, Dash) else Cell(c) for c in row)
+        for row in rows
+    ]
+    notes = [TableNote(mark, in_prompts(reason)) for reason, mark in marks.items()]
     return Table(name, headings, cells, notes, frozenset(words), raw)
-
-
-def _mark(place: int) -> str:
-    """a to z, then aa and so on."""
-    return ascii_lowercase[place % 26] * (1 + place // 26)
-
-
-def _cell(shown: Shown, marks: Mapping[str, str]) -> Cell:
-    return Cell(shown.shown, marks[shown.reason]) if isinstance(shown, Dash) else Cell(shown)
 
 
 def known(text: str, value: Any, reason: str | None) -> Shown:

@@ -10,71 +10,70 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from chimeralab.report.charts.canvas import COLLAPSE, draw, svg, turn_ticks
 from chimeralab.report.charts.timeline import (
-    Line,
-    Span,
+    SimilarityLine,
+    TurnSpan,
     heat_map,
     step_name,
     timeline,
-    to_png,
-    to_svg,
-    turn_ticks,
 )
-from chimeralab.report.theme import COLLAPSE
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINES = [
-    Line("s1", "to the last", range(1, 7), [None, 0.2, 0.1, 0.95, 0.96, 0.97], 0.92),
-    Line("s2", "to the one before", range(1, 7), [None, None, -0.3, 0.1, 0.94, 0.95], 0.9),
+    SimilarityLine("s1", "to the last", range(1, 7), [None, 0.2, 0.1, 0.95, 0.96, 0.97], 0.92),
+    SimilarityLine(
+        "s2", "to the one before", range(1, 7), [None, None, -0.3, 0.1, 0.94, 0.95], 0.9
+    ),
 ]
 
 
-def words(svg: str) -> list[str]:
-    return [node.text or "" for node in ET.fromstring(svg).iter(f"{SVG}text")]
+def words(drawn: str) -> list[str]:
+    return [node.text or "" for node in ET.fromstring(drawn).iter(f"{SVG}text")]
 
 
-def filled(svg: str, colour: str) -> int:
-    nodes = ET.fromstring(svg).iter(f"{SVG}path")
+def filled(drawn: str, colour: str) -> int:
+    nodes = ET.fromstring(drawn).iter(f"{SVG}path")
     return sum(node.get("fill", "").lower() == colour.lower() for node in nodes)
 
 
 def test_timeline_names_its_lines_and_their_thresholds() -> None:
-    shown = words(to_svg(timeline(LINES, [], 6)))
+    shown = words(svg(timeline(LINES, [], 6)))
     assert {"to the last", "to the one before", "s1 ≥ 0.92", "s2 ≥ 0.90"} <= set(shown)
     assert "collapsed" not in shown
 
 
 def test_timeline_shades_every_collapsed_span_and_says_what_the_shade_means() -> None:
-    svg = to_svg(timeline(LINES, [Span(2, 3), Span(5, 6)], 6))
-    assert filled(svg, COLLAPSE) == 2
-    assert words(svg).count("collapsed") == 1
+    drawn = svg(timeline(LINES, [TurnSpan(2, 3), TurnSpan(5, 6)], 6))
+    assert filled(drawn, COLLAPSE) == 2
+    assert words(drawn).count("collapsed") == 1
 
 
 def test_timeline_has_room_for_negative_similarities() -> None:
     values = [row["value"] for row in _rows(timeline(LINES, [], 6), "value")]
     assert min(values) == -0.3
-    assert "−0.2" in words(to_svg(timeline(LINES, [], 6)))
+    assert "−0.2" in words(svg(timeline(LINES, [], 6)))
 
 
 def test_long_timeline_draws_lines_without_points() -> None:
     turns = range(1, 401)
-    line = Line("s1", "to the last", turns, [0.5] * 400, 0.92)
+    line = SimilarityLine("s1", "to the last", turns, [0.5] * 400, 0.92)
     marks = [layer["mark"]["type"] for layer in timeline([line], [], 400).to_dict()["layer"]]
     assert "line" in marks
     assert "point" not in marks
 
 
 def test_heat_map_marks_collapsed_turns_along_both_axes() -> None:
-    spans = [Span(turn, turn) for turn in range(1, 7)]
-    svg = to_svg(heat_map(spans, np.full((6, 6), 0.5), [Span(3, 4)]))
-    assert filled(svg, COLLAPSE) == 2
-    assert {"earlier turn", "later turn", "similarity", "0.9 to 1.0"} <= set(words(svg))
+    spans = [TurnSpan(turn, turn) for turn in range(1, 7)]
+    drawn = svg(heat_map(spans, np.full((6, 6), 0.5), [TurnSpan(3, 4)]))
+    assert filled(drawn, COLLAPSE) == 2
+    assert {"earlier turn", "later turn", "similarity", "0.9 to 1.0"} <= set(words(drawn))
 
 
 @settings(deadline=None, max_examples=50)
 @given(arrays(float, (7, 7), elements=st.floats(-1, 1) | st.just(float("nan"))))
 def test_heat_map_colours_each_pair_once_by_its_own_value(values: np.ndarray) -> None:
-    spans = [Span(3 * i + 1, 3 * i + 3) for i in range(7)]
+    spans = [TurnSpan(3 * i + 1, 3 * i + 3) for i in range(7)]
     drawn: dict[tuple[int, int], list[str]] = {}
     for cell in _rows(heat_map(spans, values, []), "step"):
         row = round(cell["top"] - 0.5) // 3
@@ -96,21 +95,18 @@ def test_ticks_are_rising_turns_with_room_between_them(last_turn: int, width: in
 
 
 def test_svg_carries_no_decimals_below_a_pixel_no_links_and_no_scripts() -> None:
-    svg = to_svg(heat_map([Span(i, i) for i in range(1, 8)], np.full((7, 7), 0.5), []))
-    assert re.search(r"\d\.\d\d", svg)
-    assert not re.search(r"\d\.\d{3}", svg)
-    tags = {node.tag.removeprefix(SVG) for node in ET.fromstring(svg).iter()}
+    drawn = svg(heat_map([TurnSpan(i, i) for i in range(1, 8)], np.full((7, 7), 0.5), []))
+    assert re.search(r"\d\.\d\d", drawn)
+    assert not re.search(r"\d\.\d{3}", drawn)
+    tags = {node.tag.removeprefix(SVG) for node in ET.fromstring(drawn).iter()}
     assert tags <= {"svg", "g", "rect", "path", "text", "line"}
 
 
-def test_png_is_a_picture_and_scales() -> None:
-    small, large = (to_png(timeline(LINES, [], 6), scale=scale) for scale in (1, 2))
-    assert small[:8] == large[:8] == b"\x89PNG\r\n\x1a\n"
-    assert _png_width(large) == pytest.approx(2 * _png_width(small), abs=2)
-
-
-def _png_width(png: bytes) -> int:
-    return int.from_bytes(png[16:20])
+def test_png_is_a_picture_with_two_dots_per_pixel() -> None:
+    figure = draw("f", "", lambda width: timeline(LINES, [], 6, width=width))
+    assert figure.png[:8] == b"\x89PNG\r\n\x1a\n"
+    width = float(ET.fromstring(str(figure.wide)).get("width", ""))
+    assert int.from_bytes(figure.png[16:20]) == pytest.approx(2 * width, abs=2)
 
 
 def _rows(chart: Any, column: str) -> list[dict[str, Any]]:
@@ -120,4 +116,4 @@ def _rows(chart: Any, column: str) -> list[dict[str, Any]]:
 
 def test_numbers_in_words_keep_their_decimals() -> None:
     chart = timeline([LINES[0]._replace(threshold=0.925)], [], 6)
-    assert ">s1 ≥ 0.925<" in to_svg(chart)
+    assert ">s1 ≥ 0.925<" in svg(chart)

@@ -8,8 +8,7 @@ import pytest
 
 from chimeralab import Locked, Trajectory, Turn
 from chimeralab.core.records import Episode
-from chimeralab.report.conversation import draw_conversation
-from chimeralab.report.words import spans_in_words
+from chimeralab.report.conversation import draw_conversation, spans_in_words
 
 TOPICS = [
     "The lighthouse keeper counts the ships before breakfast.",

@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 from chimeralab import LOCKED, Detection, Locked, Trajectory, Turn, detect
 from chimeralab.core.records import Episode
-from chimeralab.report.messages import (
+from chimeralab.report.conversation import (
     MOST_MESSAGES,
     Gap,
-    Message,
     Repeat,
+    ShownMessage,
     fold,
     list_messages,
     positions_shown,
@@ -32,8 +32,8 @@ def a_detection(turns: int, episodes: tuple[Episode, ...] = ()) -> Detection:
     )  # fmt: skip
 
 
-def said(items: list[Message | Gap]) -> list[Message]:
-    return [item for item in items if isinstance(item, Message)]
+def said(items: list[ShownMessage | Gap]) -> list[ShownMessage]:
+    return [item for item in items if isinstance(item, ShownMessage)]
 
 
 def test_every_message_of_a_common_conversation_is_shown() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
-from chimeralab.report.pages import _ENVIRONMENT, inert
+from chimeralab.report.page import _ENVIRONMENT, inert
 
 ANY_TEXT = st.text(st.characters(), max_size=60)
 

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity
 
-from chimeralab.report.charts.timeline import Span
-from chimeralab.report.similarities import Pair, blocks, compare, peaks
+from chimeralab.report.charts.timeline import SimilarPair, TurnSpan, blocks, compare, peaks
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -56,8 +55,8 @@ def test_most_alike_are_named_from_the_top_and_equals_from_the_start() -> None:
     a, b = np.eye(2, dtype=np.float32)
     named = compare(np.stack([a, b, a, b])).most_alike(3)
     assert named[:2] == [
-        Pair(Span(1, 1), Span(3, 3), 1.0),
-        Pair(Span(2, 2), Span(4, 4), 1.0),
+        SimilarPair(TurnSpan(1, 1), TurnSpan(3, 3), 1.0),
+        SimilarPair(TurnSpan(2, 2), TurnSpan(4, 4), 1.0),
     ]
     assert named[2].similarity == 0
 

@@ -9,15 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.report.charts.canvas import Label, fitted, look
-from chimeralab.report.charts.conditions import Bucket, Distribution, buckets, distributions
-from chimeralab.report.charts.contrasts import Effect, Stability, forest, stability
-from chimeralab.report.charts.figure import draw, svg
+from chimeralab.report.charts.canvas import NARROW, WIDE, Chart, Label, draw, fitted, look, svg
+from chimeralab.report.charts.conditions import (
+    Bucket,
+    Distribution,
+    Survivors,
+    buckets,
+    distributions,
+    survival,
+)
+from chimeralab.report.charts.contrasts import (
+    CurvePoint,
+    ForestRow,
+    StabilityRow,
+    all_choices,
+    forest,
+    specification,
+    stability,
+)
 from chimeralab.report.charts.flow import ArmFlow, Stage, flow_diagram
-from chimeralab.report.charts.specification import Specification, all_choices, specification
-from chimeralab.report.charts.survival import Survivors, survival
-from chimeralab.report.charts.timeline import Chart
-from chimeralab.report.theme import NARROW, WIDE
 from chimeralab.stats.intervals import Interval
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -62,9 +72,9 @@ def test_survival_runs_to_the_last_turn_even_when_all_collapsed_before(width: in
 
 def test_forest_draws_the_naive_interval_only_where_there_is_one() -> None:
     effects = [
-        Effect(Label("A − B", "+1.0, p < 0.001"), 0.1, Interval(0.0, 0.2), Interval(0.05, 0.15)),
-        Effect(Label("A − C", "–"), 0.3, None, None),
-        Effect(Label("B − C", "no run"), None, None, None),
+        ForestRow(Label("A − B", "+1.0, p < 0.001"), 0.1, Interval(0.0, 0.2), Interval(0.05, 0.15)),
+        ForestRow(Label("A − C", "–"), 0.3, None, None),
+        ForestRow(Label("B − C", "no run"), None, None, None),
     ]
     chart = forest(effects, "difference", percent=True)
     assert [row["kind"] for row in rows(chart, 1)] == [
@@ -76,7 +86,10 @@ def test_forest_draws_the_naive_interval_only_where_there_is_one() -> None:
 
 
 def test_stability_counts_stand_on_their_bars() -> None:
-    units = [Stability(Label("36 prompts", ""), 12, 3, 21), Stability(Label("1", ""), 0, 0, 1)]
+    units = [
+        StabilityRow(Label("36 prompts", ""), 12, 3, 21),
+        StabilityRow(Label("1", ""), 0, 0, 1),
+    ]
     assert {"12", "3", "21", "1"} <= set(words(stability(units)))
 
 
@@ -97,7 +110,7 @@ def test_names_with_markup_stay_words() -> None:
 def test_specification_curve_marks_the_declared_detector(width: int) -> None:
     rng = np.random.default_rng(1)
     curve = [
-        Specification(
+        CurvePoint(
             n / 100, Interval(n / 100 - 0.1, n / 100 + 0.1), n == 7, {"s1 ≥": str(rng.integers(2))}
         )
         for n in range(90)
@@ -107,14 +120,14 @@ def test_specification_curve_marks_the_declared_detector(width: int) -> None:
 
 
 def test_specification_curve_of_one_detector_can_be_drawn() -> None:
-    only = [Specification(0.0, None, True, {"drift": "both"})]
+    only = [CurvePoint(0.0, None, True, {"drift": "both"})]
     assert "drift both" in words(specification(only, "difference", percent=False))
 
 
 def test_choices_of_one_setting_stand_together() -> None:
     curve = [
-        Specification(0, None, False, {"a": "2", "b": "x"}),
-        Specification(0, None, False, {"a": "1", "b": "x"}),
+        CurvePoint(0, None, False, {"a": "2", "b": "x"}),
+        CurvePoint(0, None, False, {"a": "1", "b": "x"}),
     ]
     assert [tuple(choice) for choice in all_choices(curve)] == [("a", "1"), ("a", "2"), ("b", "x")]
 
@@ -136,7 +149,7 @@ def test_boxes_of_the_flow_do_not_overlap() -> None:
 
 
 def test_numbers_in_words_keep_their_digits() -> None:
-    effect = Effect(Label("A − B", "p = 0.0163"), 0.123456789, None, None)
+    effect = ForestRow(Label("A − B", "p = 0.0163"), 0.123456789, None, None)
     text = svg(forest([effect], "difference", percent=False))
     assert "p = 0.0163" in text
     assert "0.123456789" not in text

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from chimeralab.core.records import Detection, Episode
 from chimeralab.detection.detectors import LOCKED
-from chimeralab.report.messages import Message, Text
-from chimeralab.report.selfplay.conversations import choose, parts
+from chimeralab.report.conversation import ShownMessage, Text
+from chimeralab.report.selfplay.page import choose, parts
 
 
 def detection(name: str, turns: int, collapsed: tuple[int, ...]) -> Detection:
@@ -56,8 +56,8 @@ def test_a_conversation_without_a_verdict_is_not_shown() -> None:
     assert choose([detection("a", 0, ())]) == ([], [])
 
 
-def message(position: int) -> Message:
-    return Message(position, position, "a", None, True, False, None, Text("x", "", 0))
+def message(position: int) -> ShownMessage:
+    return ShownMessage(position, position, "a", None, True, False, None, Text("x", "", 0))
 
 
 @settings(max_examples=50)

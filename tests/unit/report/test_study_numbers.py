@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.core.numbers import NONE, number, p_value
-from chimeralab.report.numbers import SHARE, UNITS, difference, estimate
-from chimeralab.report.table import Dash, flat, table
+from chimeralab.report.table import SHARE, UNITS, Dash, difference, estimate, flat, table
 from chimeralab.stats.intervals import Interval
 
 FLOATS = st.floats(-1e6, 1e6)

@@ -11,14 +11,17 @@ from chimeralab.analysis.selfplay.specifications import every_detector, judge_by
 from chimeralab.detection.detectors import LOCKED
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.report.claims import NO_AUDIT
+from chimeralab.report.frame import Report
 from chimeralab.report.selfplay.figures import naive_interval
-from chimeralab.report.selfplay.flow import study_flow
-from chimeralab.report.selfplay.material import Material
-from chimeralab.report.selfplay.methods import methods
-from chimeralab.report.selfplay.page import Report, make_report
-from chimeralab.report.selfplay.results import Results, least_certain
-from chimeralab.report.selfplay.stored_similarities import stored_series
-from chimeralab.report.selfplay.words import few_prompts, glance
+from chimeralab.report.selfplay.material import (
+    Material,
+    Results,
+    least_certain,
+    stored_series,
+    study_flow,
+)
+from chimeralab.report.selfplay.page import make_report
+from chimeralab.report.selfplay.words import few_prompts, glance, methods
 
 
 @pytest.fixture(scope="module")

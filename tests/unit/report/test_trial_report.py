@@ -10,14 +10,13 @@ import pytest
 
 from chimeralab.analysis.trial.analysis import NAMES as MEASURES
 from chimeralab.core.errors import InputError
-from chimeralab.report.charts.figure import svg
+from chimeralab.report.charts.canvas import svg
 from chimeralab.report.charts.trial import Axes, Dose, dose_response
 from chimeralab.report.files import write_report
-from chimeralab.report.selfplay.page import Report
+from chimeralab.report.frame import Report
 from chimeralab.report.trial.figures import doses_of
 from chimeralab.report.trial.material import TrialMaterial, gather_trial
-from chimeralab.report.trial.page import make_trial_report
-from chimeralab.report.trial.session import show_session
+from chimeralab.report.trial.page import make_trial_report, show_session
 from chimeralab.report.trial.words import NAMES
 from chimeralab.stats.intervals import Interval
 from chimeralab.study import Study
@@ -158,7 +157,8 @@ def test_replies_stay_text(report: Report) -> None:
 
 
 def test_the_flow_adds_up_the_arms_of_a_subject(report: Report, material: TrialMaterial) -> None:
-    rows = {row["condition"]: row for row in next(iter(report.tables)).raw}
+    flow = next(table for table in report.tables if table.name == "flow")
+    rows = {row["condition"]: row for row in flow.raw}
     planned = sum(talk.id.startswith("phantom.") for talk in material.study.talks)
     assert rows["phantom"]["planned"] == rows["phantom"]["analysed"] == planned
 

@@ -1,15 +1,70 @@
-"""A surface for charts whose rows carry their own labels, measured downwards in pixels."""
+"""What all charts share: colours and fonts, rows with their own labels, and figures from charts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import altair as alt
+import vl_convert
+from altair.utils.schemapi import debug_mode
+from markupsafe import Markup
 
-from chimeralab.report.charts.timeline import Chart
-from chimeralab.report.pages import inert
-from chimeralab.report.theme import FAINT_INK, INK, SERIES_COLOURS, SERIES_SHAPES, THEME
+from chimeralab.report.page import inert
 
+Chart = alt.LayerChart
 Row = dict[str, Any]
+
+# Okabe and Ito's palette: told apart under every common kind of colour blindness.
+BLUE = "#0072B2"
+GREEN = "#009E73"
+PURPLE = "#CC79A7"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+VERMILION = "#D55E00"
+
+SERIES_COLOURS = (BLUE, GREEN, PURPLE, ORANGE, SKY)
+SERIES_SHAPES = ("circle", "triangle-up", "square", "diamond", "cross")
+
+# Vermilion stands for collapse in every chart and for nothing else; words need the darker shade.
+COLLAPSE = VERMILION
+COLLAPSE_INK = "#9C4500"
+
+INK = "#24292f"
+FAINT_INK = "#57606a"
+GRID = "#e4e7eb"
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+# Widths in pixels of what lies inside the axes: for a page, for a phone, and for a square.
+WIDE = 620
+NARROW = 240
+SQUARE = 300
+
+THEME: dict[str, Any] = {
+    "background": "white",
+    "font": FONT,
+    # A reader's font may be wider than the one that the layout was measured with.
+    "padding": {"left": 6, "top": 4, "right": 16, "bottom": 4},
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": FAINT_INK,
+        "labelFontSize": 12,
+        "titleColor": INK,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titlePadding": 10,
+        "gridColor": GRID,
+        "domainColor": FAINT_INK,
+        "tickColor": FAINT_INK,
+    },
+    "legend": {
+        "labelColor": INK,
+        "labelFontSize": 12,
+        "titleColor": INK,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    },
+    "text": {"color": INK, "fontSize": 12},
+}
 
 # Lines of text on the surface stand this far apart.
 LINE = 16
@@ -119,3 +174,86 @@ def legend(names: Sequence[str], width: int, **look: Any) -> alt.Legend:
     columns = max(1, min(len(names), int(width // longest)))
     look = {"symbolSize": 80, "labelLimit": width, "columnPadding": 24, **look}
     return alt.Legend(orient="bottom", columns=columns, offset=6, title=None, **look)
+
+
+# A digit takes about this many pixels, and a number some room around it.
+DIGIT, TICK_ROOM = 8, 20
+
+
+def turn_ticks(last_turn: int, width: int) -> list[int]:
+    """The first turn and then round numbers, no more than have room.
+
+    >>> turn_ticks(20, 240), turn_ticks(1000, 300)
+    ([1, 5, 10, 15, 20], [1, 200, 400, 600, 800, 1000])
+    """
+    room = width // (TICK_ROOM + DIGIT * len(str(last_turn)))
+    # A step of two would set 1 and 2 side by side.
+    steps = (1, *(factor * 10**power for power in range(9) for factor in (5, 10, 20)))
+    step = next(step for step in steps if last_turn / step <= room)
+    return [1, *range(max(step, 2), last_turn + 1, step)]
+
+
+PNG_SCALE = 2
+# The version of the chart language that Altair writes, without its last digit.
+VEGA_LITE = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
+
+
+class Figure(NamedTuple):
+    """A drawn figure that describes itself: the name of its files, title, captions, and in words.
+
+    `label` is what it shows, for those who can't see it. It is drawn for a wide screen and for a
+    phone, unless it looks the same on both.
+    """
+
+    name: str
+    label: str
+    wide: Markup
+    narrow: Markup | None
+    title: str = ""
+    captions: Sequence[str] = ()
+
+    @property
+    def png(self) -> bytes:
+        """The figure for print and slides, made without a network."""
+        picture: bytes = vl_convert.svg_to_png(str(self.wide), scale=PNG_SCALE)
+        return picture
+
+
+def draw(
+    name: str,
+    label: str,
+    chart: Callable[[int], Chart],
+    *,
+    title: str = "",
+    captions: Sequence[str] = (),
+) -> Figure:
+    """Draw a chart that comes in any width."""
+    # Altair checks every number of a chart against its schema, which takes as long as drawing it.
+    with debug_mode(False):
+        # Drawings of our own: the few names in them are escaped by the renderer, as a test checks.
+        wide, narrow = Markup(svg(chart(WIDE))), Markup(svg(chart(NARROW)))  # noqa: S704
+    return Figure(name, label, wide, narrow, title, captions)
+
+
+def draw_square(name: str, label: str, chart: Chart, *, captions: Sequence[str] = ()) -> Figure:
+    """Draw a chart that looks the same everywhere."""
+    return Figure(name, label, Markup(svg(chart)), None, captions=captions)  # noqa: S704
+
+
+def svg(chart: Chart) -> str:
+    """The chart as SVG text, made without a network, its coordinates rounded below a pixel."""
+    spec = chart.to_dict(validate=False)
+    text: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
+    return coarse(text)
+
+
+def coarse(text: str) -> str:
+    """SVG text without decimals far below a pixel, which are half its size; words stay as they are.
+
+    >>> coarse('<path d="M1.23456,2"/><text>p < 0.001</text>')
+    '<path d="M1.23,2"/><text>p < 0.001</text>'
+    """
+    return re.sub(r"<[^<>]+>", lambda tag: _TINY.sub(lambda n: f"{float(n[0]):.2f}", tag[0]), text)
+
+
+_TINY = re.compile(r"\d+\.\d{3,}")

@@ -1,4 +1,4 @@
-"""Charts of the conditions side by side: how much of each run collapsed, and bucket by bucket."""
+"""Charts of the conditions side by side: how much collapsed, by bucket, and when it began."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -7,7 +7,11 @@ import altair as alt
 import numpy as np
 
 from chimeralab.report.charts.canvas import (
+    FAINT_INK,
+    INK,
     LINE,
+    WIDE,
+    Chart,
     Label,
     Row,
     data,
@@ -16,9 +20,8 @@ from chimeralab.report.charts.canvas import (
     layered,
     legend,
     series_scales,
+    turn_ticks,
 )
-from chimeralab.report.charts.timeline import Chart
-from chimeralab.report.theme import FAINT_INK, INK, WIDE
 from chimeralab.stats.intervals import Interval
 
 BINS = 20
@@ -56,7 +59,9 @@ def distributions(conditions: Sequence[Distribution], *, width: int = WIDE) -> C
         axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1], grid=True),
     )
     depth = alt.Y("top:Q", axis=None, scale=down(height))
-    shown = bars.encode(x=across, x2="to:Q", y=depth, y2="bottom:Q", color=_colour(conditions))
+    names = [str(place) for place in range(len(conditions))]
+    colour = alt.Color("place:N", legend=None, scale=series_scales(names).colour)
+    shown = bars.encode(x=across, x2="to:Q", y=depth, y2="bottom:Q", color=colour)
     floors = alt.Chart(data({"floor": top + WORDS + BARS} for top in tops))
     lines = floors.mark_rule(color=FAINT_INK, strokeWidth=0.5, aria=False)
     return layered(
@@ -69,11 +74,6 @@ def distributions(conditions: Sequence[Distribution], *, width: int = WIDE) -> C
         width,
         height,
     )
-
-
-def _colour(conditions: Sequence[Distribution]) -> alt.Color:
-    names = [str(place) for place in range(len(conditions))]
-    return alt.Color("place:N", legend=None, scale=series_scales(names).colour)
 
 
 def _bars(conditions: Sequence[Distribution]) -> Iterator[Row]:
@@ -114,7 +114,14 @@ def buckets(rows: Sequence[Bucket], conditions: Sequence[str], *, width: int = W
     """The mean of each condition in each bucket of prompts: where the order changes, it shows."""
     height = BUCKET_ROW * len(rows)
     tops = [BUCKET_ROW * place for place in range(len(rows))]
-    points = alt.Chart(data(_points(rows, conditions)))
+    points = alt.Chart(
+        data(
+            {"level": top + BUCKET_ROW - 9, "condition": name, "mean": mean}
+            for top, row in zip(tops, rows, strict=True)
+            for name, mean in zip(conditions, row.means, strict=True)
+            if mean is not None
+        )
+    )
     scales = series_scales(conditions)
     key = legend(conditions, width)
     level = alt.Y("level:Q", axis=None, scale=down(height))
@@ -142,9 +149,65 @@ def buckets(rows: Sequence[Bucket], conditions: Sequence[str], *, width: int = W
     )
 
 
-def _points(rows: Sequence[Bucket], conditions: Sequence[str]) -> Iterator[Row]:
-    for place, row in enumerate(rows):
-        level = BUCKET_ROW * (place + 1) - 9
-        for name, mean in zip(conditions, row.means, strict=True):
-            if mean is not None:
-                yield {"level": level, "condition": name, "mean": mean}
+class Survivors(NamedTuple):
+    """The share of one condition's runs without a collapse after each turn, and its band."""
+
+    name: str
+    turns: Sequence[float]
+    shares: Sequence[float]
+    low: Sequence[float] | None
+    high: Sequence[float] | None
+
+
+def survival(curves: Sequence[Survivors], last: int, *, width: int = WIDE) -> Chart:
+    """Steps that fall as runs collapse for the first time, up to the last turn; bands pointwise."""
+    names = [curve.name for curve in curves]
+    scales = series_scales(names)
+    key = legend(
+        names, width, symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=3, symbolSize=400
+    )
+    turns = alt.X(
+        "turn:Q",
+        title="turn",
+        scale=alt.Scale(domain=[0, last], nice=False),
+        axis=alt.Axis(values=ticks_from_0(last, width), grid=False, format="d"),
+    )
+    shares = alt.Y(
+        "share:Q",
+        title="runs without a collapse so far",
+        scale=alt.Scale(domain=[0, 1], nice=False),
+        axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1]),
+    )
+    colour = alt.Color("condition:N", scale=scales.colour, legend=key)
+    steps = (
+        {"condition": curve.name, "turn": turn, "share": share}
+        for curve in curves
+        for turn, share in zip(curve.turns, curve.shares, strict=True)
+    )
+    spans = (
+        {"condition": curve.name, "turn": turn, "low": low, "high": high}
+        for curve in curves
+        if curve.low is not None and curve.high is not None
+        for turn, low, high in zip(curve.turns, curve.low, curve.high, strict=True)
+    )
+    bands = alt.Chart(data(spans)).mark_area(interpolate="step-after", opacity=0.16, aria=False)
+    lines = alt.Chart(data(steps)).mark_line(interpolate="step-after", strokeWidth=2, aria=False)
+    dash = alt.StrokeDash("condition:N", scale=scales.dash, legend=key)
+    return layered(
+        [
+            bands.encode(x=turns, y=alt.Y("low:Q"), y2="high:Q", color=colour),
+            lines.encode(x=turns, y=shares, color=colour, strokeDash=dash),
+        ],
+        width,
+        260,
+    )
+
+
+def ticks_from_0(last: int, width: int) -> list[int]:
+    """Round numbers of turns from 0 on, no more than have room.
+
+    >>> ticks_from_0(40, 200), ticks_from_0(3, 200)
+    ([0, 10, 20, 30, 40], [0, 1, 2, 3])
+    """
+    first, *rest = turn_ticks(last, width)
+    return [0, *([first] if rest[:1] == [first + 1] else []), *rest]

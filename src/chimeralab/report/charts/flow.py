@@ -1,15 +1,29 @@
-"""The way of the conversations from plan to analysis, drawn as boxes with what was lost between."""
+"""The way of the conversations from plan to analysis: as boxes, as a table, and in words."""
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import altair as alt
 
-from chimeralab.report.charts.canvas import LETTER, LINE, Row, data, down, layered
-from chimeralab.report.charts.timeline import Chart
-from chimeralab.report.pages import inert
-from chimeralab.report.theme import FAINT_INK, INK, WIDE
+from chimeralab.core.numbers import counted
+from chimeralab.report.charts.canvas import (
+    FAINT_INK,
+    INK,
+    LETTER,
+    LINE,
+    WIDE,
+    Chart,
+    Figure,
+    Row,
+    data,
+    down,
+    draw,
+    layered,
+)
+from chimeralab.report.page import inert
+from chimeralab.report.table import Table, table
+from chimeralab.study import Arm
 
 # Pixels: the least width of a column, the gap beside it, the margin inside a box.
 COLUMN, GAP, MARGIN = 150, 12, 6
@@ -87,23 +101,15 @@ def _band(arms: Sequence[ArmFlow], columns: Sequence[_Column], top: float) -> It
         paper = "last box" if number == len(rows) - 1 else "box"
         for stage, column in zip(stages, columns, strict=False):
             if number:
-                yield from _arrow(stage, column, top, gap)
-            yield from _box(stage, column, (top + gap, bottom), paper)
+                at = column.left + ARROW_AT
+                yield _Piece("arrow", {"x": at, "top": top, "bottom": top + gap - 5})
+                yield from _words("lost", column.wrap(stage.lost, 3), at + 10, top + 4)
+            left, right = column.left + GAP / 2, column.left + column.width - GAP / 2
+            yield _Piece(paper, {"x": left, "x2": right, "top": top + gap, "bottom": bottom})
+            count, under = f"{stage.name}: {stage.reached:,}", top + gap + MARGIN
+            yield from _words("bold", [count], column.middle, under)
+            yield from _words("said", column.wrap(stage.lines), column.middle, under + LINE)
         top = bottom
-
-
-def _arrow(stage: Stage, column: _Column, top: float, gap: float) -> Iterator[_Piece]:
-    at = column.left + ARROW_AT
-    yield _Piece("arrow", {"x": at, "top": top, "bottom": top + gap - 5})
-    yield from _words("lost", column.wrap(stage.lost, 3), at + 10, top + 4)
-
-
-def _box(stage: Stage, column: _Column, ends: tuple[float, float], paper: str) -> Iterator[_Piece]:
-    top, bottom = ends
-    sides = {"x": column.left + GAP / 2, "x2": column.left + column.width - GAP / 2}
-    yield _Piece(paper, {**sides, "top": top, "bottom": bottom})
-    yield from _words("bold", [f"{stage.name}: {stage.reached:,}"], column.middle, top + MARGIN)
-    yield from _words("said", column.wrap(stage.lines), column.middle, top + MARGIN + LINE)
 
 
 def _words(kind: str, lines: Sequence[str], x: float, top: float) -> Iterator[_Piece]:
@@ -135,3 +141,85 @@ def _layers(pieces: Sequence[_Piece], width: int, height: float) -> Iterator[alt
 
 def _of(pieces: Sequence[_Piece], kind: str) -> alt.Chart:
     return alt.Chart(data(piece.row for piece in pieces if piece.kind == kind))
+
+
+# How an outcome of a conversation or of a question is spoken of.
+OUTCOMES = {
+    "completed": "completed",
+    "collapsed": "stopped on collapse, as planned",
+    "failed": "failed",
+    "overflow": "history too long",
+    "refusal": "refused",
+    "empty": "empty reply",
+}
+ATTEMPTS = {
+    "rate_limit": "rate limit",
+    "server": "server error",
+    "connection": "no connection",
+    "timeout": "timed out",
+    "bad_answer": "unreadable answer",
+    "overflow": "history too long",
+    "auth": "wrong key",
+    "refused": "refused",
+    "refusal": "refused",
+    "empty": "empty reply",
+    "interrupted": "run killed",
+    "cancelled": "run stopped",
+    "crashed": "crashed",
+    "in flight": "in flight",
+}
+
+
+def lost(reasons: Mapping[str, int]) -> list[str]:
+    """Reasons with their counts, where there are any."""
+    return [f"{count:,} {reason}" for reason, count in reasons.items() if count > 0]
+
+
+def asked_of(arm: Arm) -> Iterator[str]:
+    """How many questions were asked, and what became of those without an answer."""
+    total = sum(arm.attempts.values())
+    if total:
+        yield counted(total, "question")
+    again = {ATTEMPTS.get(k, k): n for k, n in arm.attempts.items() if k != "answered"}
+    if again:
+        reasons = ", ".join(f"{name} {count:,}" for name, count in again.items())
+        yield f"{sum(again.values()):,} without an answer: {reasons}"
+
+
+def endings(arm: Arm) -> Iterator[str]:
+    """How conversations came to an end."""
+    for outcome, count in sorted(arm.outcomes.items()):
+        yield f"{count:,} {OUTCOMES.get(outcome, outcome)}"
+
+
+def flow_table(arms: Sequence[ArmFlow]) -> Table:
+    """The same numbers as a table."""
+    notes = [
+        "; ".join(line for stage in arm.stages for line in (*stage.lost, *stage.lines))
+        for arm in arms
+    ]
+    rows = [
+        [arm.condition, *(f"{stage.reached:,}" for stage in arm.stages), note]
+        for arm, note in zip(arms, notes, strict=True)
+    ]
+    raw = [
+        {
+            "condition": arm.condition,
+            **{stage.name.lower(): stage.reached for stage in arm.stages},
+            "notes": note,
+        }
+        for arm, note in zip(arms, notes, strict=True)
+    ]
+    stages = [stage.name for stage in arms[0].stages]
+    headings = ("condition", *stages, "what happened on the way")
+    return table("flow", headings, rows, raw, words=(0, len(headings) - 1))
+
+
+def flow_figure(arms: Sequence[ArmFlow], caption: str) -> Figure:
+    """The diagram, and the same in words."""
+    parts = [
+        f"{arm.condition}: " + ", ".join(f"{s.name.lower()} {s.reached:,}" for s in arm.stages)
+        for arm in arms
+    ]
+    label = f"From plan to analysis. {'; '.join(parts)}."
+    return draw("flow", label, lambda width: flow_diagram(arms, width=width), captions=[caption])

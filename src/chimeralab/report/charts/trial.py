@@ -1,14 +1,18 @@
 """Charts of a trial: a measure over its doses, and the parts of a metric arm by arm."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import altair as alt
 
 from chimeralab.report.charts.canvas import (
+    BLUE,
+    FAINT_INK,
+    GRID,
     LINE,
+    WIDE,
+    Chart,
     Label,
-    Row,
     data,
     down,
     labels,
@@ -16,8 +20,6 @@ from chimeralab.report.charts.canvas import (
     legend,
     series_scales,
 )
-from chimeralab.report.charts.timeline import Chart
-from chimeralab.report.theme import BLUE, FAINT_INK, GRID, WIDE
 from chimeralab.stats.intervals import Interval
 
 DOSE_HEIGHT = 220
@@ -53,9 +55,20 @@ def dose_response(
     doses: Sequence[Dose], control: float | None, axes: Axes, *, width: int = WIDE
 ) -> Chart:
     """Values over their doses with intervals; the dashed line is the untouched control."""
-    rows = [{"dose": each.dose, "value": each.value, **_bounds(each.interval)} for each in doses]
+    rows = [
+        {
+            "dose": each.dose,
+            "value": each.value,
+            **(each.interval._asdict() if each.interval else {}),
+        }
+        for each in doses
+    ]
     reach = [row[key] for row in rows for key in ("value", "low", "high") if key in row]
-    span = alt.Scale(domain=_span([*reach, *([control] if control is not None else [])]), nice=True)
+    reach += [control] if control is not None else []
+    low, high = min(reach), max(reach)
+    # Some room where all values are the same.
+    ends = [low, high] if high - low > 0.02 else [low - 0.01, high + 0.01]
+    span = alt.Scale(domain=ends, nice=True)
     up = alt.Y(
         "value:Q", title=axes.value, scale=span, axis=alt.Axis(format="%" if axes.percent else "~g")
     )
@@ -82,27 +95,28 @@ def dose_response(
     )
 
 
-def _bounds(interval: Interval | None) -> dict[str, float]:
-    return {} if interval is None else interval._asdict()
-
-
-def _span(values: Sequence[float]) -> list[float]:
-    """From the least to the largest, with some room where all are the same."""
-    low, high = min(values), max(values)
-    return [low, high] if high - low > 0.02 else [low - 0.01, high + 0.01]
-
-
 def metric_parts(rows: Sequence[Parts], metric: str, *, width: int = WIDE) -> Chart:
-    """A metric and its parts on one line an arm, from 0 to 1."""
+    """A metric and its parts on one line per arm, from 0 to 1."""
     height = PART_ROW * len(rows)
     tops = [PART_ROW * place for place in range(len(rows))]
     names = [metric, *dict.fromkeys(name for row in rows for name in row.parts)]
     scales, key = series_scales(names), legend(names, width)
     x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(grid=False))
     y = alt.Y("level:Q", axis=None, scale=down(height))
-    lines = alt.Chart(data({"level": _level(place)} for place in range(len(rows))))
-    points = alt.Chart(data(_points(rows, metric)))
-    bars = alt.Chart(data(_intervals(rows)))
+    levels = [top + 2 * LINE + 9 for top in tops]
+    placed = list(zip(rows, levels, strict=True))
+    lines = alt.Chart(data({"level": level} for level in levels))
+    points = alt.Chart(
+        data(
+            {"name": name, "value": value, "level": level}
+            for row, level in placed
+            for name, value in {metric: row.value, **row.parts}.items()
+            if value is not None
+        )
+    )
+    bars = alt.Chart(
+        data({**row.interval._asdict(), "level": level} for row, level in placed if row.interval)
+    )
     return layered(
         [
             lines.mark_rule(color=GRID, aria=False).encode(y=y),
@@ -120,21 +134,3 @@ def metric_parts(rows: Sequence[Parts], metric: str, *, width: int = WIDE) -> Ch
         width,
         height,
     )
-
-
-def _level(place: int) -> float:
-    return PART_ROW * place + 2 * LINE + 9
-
-
-def _points(rows: Sequence[Parts], metric: str) -> Iterator[Row]:
-    for place, row in enumerate(rows):
-        values = {metric: row.value, **row.parts}
-        for name, value in values.items():
-            if value is not None:
-                yield {"name": name, "value": value, "level": _level(place)}
-
-
-def _intervals(rows: Sequence[Parts]) -> Iterator[Row]:
-    for place, row in enumerate(rows):
-        if row.interval is not None:
-            yield {**row.interval._asdict(), "level": _level(place)}

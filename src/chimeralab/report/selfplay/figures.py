@@ -1,35 +1,38 @@
-"""Every figure of a study's results, drawn from its analysis."""
+"""Every figure of a self-play study, drawn from its analysis, with its caption and in words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
+from math import isclose
 
 from chimeralab.analysis import Analysis, Runs
-from chimeralab.analysis.selfplay.comparisons import Comparison
+from chimeralab.analysis.selfplay.comparisons import Comparison, Held
 from chimeralab.analysis.selfplay.outcomes import per_run
-from chimeralab.analysis.selfplay.specifications import SpecificationCurve
 from chimeralab.core.numbers import counted, cutoff, p_phrase
-from chimeralab.report.charts import contrasts as charts_contrasts
-from chimeralab.report.charts import specification as charts_specification
-from chimeralab.report.charts.canvas import Label
-from chimeralab.report.charts.conditions import Bucket, Distribution, buckets, distributions
-from chimeralab.report.charts.contrasts import Effect, forest, stability
-from chimeralab.report.charts.figure import Figure, draw
-from chimeralab.report.charts.flow import ArmFlow, flow_diagram
-from chimeralab.report.charts.specification import specification
-from chimeralab.report.charts.survival import Survivors, survival
-from chimeralab.report.numbers import SHARE, UNITS, difference, estimate
-from chimeralab.report.selfplay.flow import flow_in_words
-from chimeralab.report.selfplay.material import Material
-from chimeralab.report.selfplay.results import Results, measure_of
-from chimeralab.report.selfplay.words import (
-    buckets_in_words,
-    curve_in_words,
-    distributions_in_words,
-    forest_in_words,
-    held_in_words,
-    stability_in_words,
-    survival_in_words,
+from chimeralab.report.charts.canvas import Figure, Label, draw
+from chimeralab.report.charts.conditions import (
+    Bucket,
+    Distribution,
+    Survivors,
+    buckets,
+    distributions,
+    survival,
 )
+from chimeralab.report.charts.contrasts import (
+    CurvePoint,
+    ForestRow,
+    StabilityRow,
+    forest,
+    specification,
+    stability,
+)
+from chimeralab.report.selfplay.material import (
+    Material,
+    Results,
+    is_found,
+    measure_of,
+    primary_comparisons,
+)
+from chimeralab.report.table import SHARE, UNITS, difference, estimate, signed
 from chimeralab.stats.clusters import cells_of
 from chimeralab.stats.contrasts import naive_contrast
 from chimeralab.stats.intervals import Interval, t_interval
@@ -39,80 +42,100 @@ MOST_EFFECTS = 15
 MOST_BUCKETS = 24
 
 
-def flow_figure(arms: Sequence[ArmFlow]) -> Figure:
-    return draw("flow", flow_in_words(arms), lambda width: flow_diagram(arms, width=width))
-
-
-def result_figures(material: Material, results: Results) -> Iterator[Figure]:
-    """The figures that the analysis allows."""
+def distribution_figure(results: Results) -> Figure:
+    """How much of each run collapsed."""
     analysis, runs = results.analysis, results.runs
-    yield distribution_figure(analysis, runs)
-    yield survival_figure(analysis)
-    effects = shown_effects(results, material)
-    if any(each.difference is not None for each in effects):
-        yield forest_figure(effects, runs, analysis)
-    if analysis.rank_stability.by_seed and analysis.rank_stability.by_seed.total:
-        yield stability_figure(analysis)
-    if analysis.buckets and analysis.buckets > 1 and len(analysis.conditions) > 1:
-        yield bucket_figure(analysis, runs)
-    if results.curve is not None and results.curve.declared is not None:
-        yield curve_figure(results.curve)
-
-
-def distribution_figure(analysis: Analysis, runs: Runs) -> Figure:
     rates = runs.collapsed / runs.turns
+    means = {
+        name: estimate(each.mean, each.cluster_ci, SHARE)
+        for name, each in analysis.conditions.items()
+    }
     rows = [
         Distribution(
-            Label(name, f"{estimate(each.mean, each.cluster_ci, SHARE)}, {counted(each.n, 'run')}"),
+            Label(name, f"{means[name]}, {counted(each.n, 'run')}"),
             rates[runs.condition == name].tolist(),
             each.mean,
             each.cluster_ci,
         )
         for name, each in analysis.conditions.items()
     ]
-    label = distributions_in_words(analysis)
-    return draw("distributions", label, lambda width: distributions(rows, width=width))
+    shown = "; ".join(f"{name}: {mean}" for name, mean in means.items())
+    return draw(
+        "distributions",
+        f"Histograms of the share of collapsed turns in each run. Means: {shown}.",
+        lambda width: distributions(rows, width=width),
+        captions=[
+            "Every run by its share of collapsed turns, in steps of 5 %; within a condition, the "
+            "higher a bar, the more runs. The diamond is the mean, the line its "
+            f"{100 * analysis.settings.level:g} % interval over prompts."
+        ],
+    )
 
 
 def survival_figure(analysis: Analysis) -> Figure:
+    """How many runs have not collapsed yet, turn by turn."""
     curves = [
         Survivors(name, curve.turns, curve.survival, curve.low, curve.high)
         for name, curve in analysis.curves.items()
     ]
-    label = survival_in_words(analysis)
     last = int(max(analysis.settings.tau, *(curve.turns[-1] for curve in curves)))
-    return draw("survival", label, lambda width: survival(curves, last, width=width))
+    ends = "; ".join(
+        f"{curve.name}: {100 * curve.shares[-1]:.0f} % at turn {curve.turns[-1]:g}"
+        for curve in curves
+    )
+    return draw(
+        "survival",
+        f"Step lines of the runs that have not collapsed so far. At the end: {ends}.",
+        lambda width: survival(curves, last, width=width),
+        captions=[
+            "The share of runs without a collapse so far (Kaplan-Meier). Bands are pointwise "
+            f"{100 * analysis.settings.level:g} % intervals over prompts. A run that never "
+            "collapsed is followed to its last turn, not dropped."
+        ],
+    )
 
 
-def shown_effects(results: Results, material: Material) -> list[Comparison]:
+def forest_figure(material: Material, results: Results) -> Figure | None:
     """The differences of the primary measure: those with weights, then the largest pairs."""
     found = results.analysis.measures[measure_of(material.outcomes)]
     pairs = sorted(found.pairs, key=lambda each: -abs(each.difference or 0.0))
     chosen = set(map(id, pairs[:MOST_EFFECTS]))
-    return [*found.weighted, *(each for each in found.pairs if id(each) in chosen)]
-
-
-def forest_figure(effects: Sequence[Comparison], runs: Runs, analysis: Analysis) -> Figure:
-    unit = UNITS[effects[0].measure]
+    effects = [*found.weighted, *(each for each in found.pairs if id(each) in chosen)]
+    if all(each.difference is None for each in effects):
+        return None
+    unit = UNITS[found.measure]
     rows = [
-        Effect(
-            Label(f"{each.a} − {each.b}", _effect_numbers(each)),
+        ForestRow(
+            Label(f"{each.a} − {each.b}", _forest_numbers(each)),
             each.difference,
             each.ci,
-            naive_interval(each, runs, analysis),
+            naive_interval(each, results.runs, results.analysis),
         )
         for each in effects
     ]
-    title = f"difference in the {unit.name}"
-    chart = partial(forest, rows, title, percent=unit.percent)
-    return draw("contrasts", forest_in_words(effects), lambda width: chart(width=width))
+    shown = "; ".join(
+        f"{each.a} minus {each.b}: {difference(each.difference, each.ci, unit)}, "
+        f"Holm {p_phrase(each.p_holm)}, naive {p_phrase(each.naive_p)}"
+        for each in effects
+    )
+    caption = (
+        f"Differences in the {unit.name}, taken within each prompt and averaged, with "
+        "Holm-corrected p. The grey line is the interval one gets by taking all runs for "
+        "independent: where it is shorter, it promises too much."
+    )
+    if len(pairs) > MOST_EFFECTS:
+        caption += f" Of {len(pairs)} pairs these are the {MOST_EFFECTS} that differ most."
+    chart = partial(forest, rows, f"difference in the {unit.name}", percent=unit.percent)
+    label = f"Differences between conditions with their intervals. {shown}."
+    return draw("contrasts", label, lambda width: chart(width=width), captions=[caption])
 
 
-def _effect_numbers(each: Comparison) -> str:
+def _forest_numbers(each: Comparison) -> str:
+    """The numbers without their unit, which the axis has: a phone has room for no more."""
     if each.difference is None:
         return each.reasons.get("difference", "")
-    shown = difference(each.difference, each.ci, UNITS[each.measure])
-    return f"{shown.replace(UNITS[each.measure].difference, '')}, {p_phrase(each.p_holm)}"
+    shown = difference(each.difference, each.ci, UNITS[each.measure], bare=True)
+    return f"{shown}, {p_phrase(each.p_holm)}"
 
 
 def naive_interval(each: Comparison, runs: Runs, analysis: Analysis) -> Interval | None:
@@ -126,10 +149,13 @@ def naive_interval(each: Comparison, runs: Runs, analysis: Analysis) -> Interval
     return t_interval(found.estimate, found.standard_error, found.df, analysis.settings.level)
 
 
-def stability_figure(analysis: Analysis) -> Figure:
+def stability_figure(analysis: Analysis) -> Figure | None:
+    """In how many prompts and buckets the order of the conditions holds."""
     found = analysis.rank_stability
+    if not found.by_seed or not found.by_seed.total:
+        return None
     rows = [
-        charts_contrasts.Stability(
+        StabilityRow(
             Label(counted(held.total, noun), held_in_words(held)),
             held.held,
             held.tied,
@@ -138,14 +164,65 @@ def stability_figure(analysis: Analysis) -> Figure:
         for held, noun in ((found.by_seed, "prompt"), (found.by_bucket, "bucket"))
         if held is not None and held.total
     ]
-    label = stability_in_words(analysis)
-    return draw("rank_stability", label, lambda width: stability(rows, width=width))
+    return draw(
+        "rank_stability",
+        f"Bars. The order is {order_in_words(analysis)}. {' '.join(stability_lines(analysis))}",
+        lambda width: stability(rows, width=width),
+        captions=["An order of means may hold in few of the prompts that it is a mean of."],
+    )
 
 
-def bucket_figure(analysis: Analysis, runs: Runs) -> Figure:
-    names, rows = list(analysis.conditions), bucket_means(analysis, runs)[:MOST_BUCKETS]
-    label = buckets_in_words(names, rows)
-    return draw("buckets", label, lambda width: buckets(rows, names, width=width))
+def order_in_words(analysis: Analysis) -> str:
+    """The conditions by their means, with = between those that have the same."""
+    order, said = analysis.rank_stability.order, ""
+    for before, name in zip((None, *order), order, strict=False):
+        if before is not None:
+            means = (analysis.conditions[each].mean for each in (before, name))
+            ties = isclose(*means, abs_tol=1e-9)
+            said += " = " if ties else " > "
+        said += name
+    return said
+
+
+def stability_lines(analysis: Analysis) -> Iterator[str]:
+    """In how many prompts and buckets the order holds, in sentences."""
+    found = analysis.rank_stability
+    for held, noun in ((found.by_seed, "prompt"), (found.by_bucket, "bucket")):
+        if held is not None and held.total:
+            yield f"Of {counted(held.total, noun)}, {held_in_words(held)}."
+
+
+def held_in_words(held: Held) -> str:
+    """How far an order holds.
+
+    >>> held_in_words(Held(held=12, tied=0, inverted=24, total=36, left_out=0))
+    'it holds in 12 and is inverted somewhere in 24'
+    """
+    ties = f", holds but for ties in {held.tied}" if held.tied else ""
+    return f"it holds in {held.held}{ties} and is inverted somewhere in {held.inverted}"
+
+
+def bucket_figure(results: Results) -> Figure | None:
+    """The conditions in each bucket of prompts."""
+    analysis = results.analysis
+    if not analysis.buckets or analysis.buckets < 2 or len(analysis.conditions) < 2:
+        return None
+    names, rows = list(analysis.conditions), bucket_means(analysis, results.runs)[:MOST_BUCKETS]
+    shown = "; ".join(
+        f"{row.name}: "
+        + ", ".join(
+            f"{name} {100 * mean:.0f} %"
+            for name, mean in zip(names, row.means, strict=True)
+            if mean is not None
+        )
+        for row in rows
+    )
+    return draw(
+        "buckets",
+        f"Mean share of collapsed turns by bucket of prompts. {shown}.",
+        lambda width: buckets(rows, names, width=width),
+        captions=["The mean of each condition in each bucket of prompts."],
+    )
 
 
 def bucket_means(analysis: Analysis, runs: Runs) -> list[Bucket]:
@@ -163,22 +240,48 @@ def bucket_means(analysis: Analysis, runs: Runs) -> list[Bucket]:
     ]
 
 
-def curve_figure(curve: SpecificationCurve) -> Figure:
-    unit = UNITS[curve.measure]
-    rows = [
-        charts_specification.Specification(
-            each.estimate, each.ci, each.declared, _choices(each.settings.as_dict())
+def curve_figure(material: Material, results: Results) -> Figure | None:
+    """One difference under every detector one could have declared."""
+    curve = results.curve
+    if curve is None or curve.declared is None:
+        return None
+    unit, detectors = UNITS[curve.measure], f"{curve.distinct_detectors:,}"
+    rows = []
+    for each in curve.specifications:
+        if each.estimate is not None:
+            settings = each.settings.as_dict()
+            choices = {
+                **{f"{name} ≥": cutoff(float(settings[name])) for name in ("s1", "s2")},
+                **{f"{name} ≤": cutoff(float(settings[name])) for name in ("d1", "d2")},
+                **{name: str(settings[name]) for name in ("sustain", "drift", "marking", "empty")},
+            }
+            rows.append(CurvePoint(each.estimate, each.ci, each.declared, choices))
+    comparisons = primary_comparisons(results.analysis, material.outcomes)
+    why = "No difference was found; this is the one that came nearest to it."
+    if len(comparisons) == 1:
+        why = "This is the contrast that was asked for."
+    elif any(is_found(each) for each in comparisons):
+        why = "Of the differences found, this is the one that would be the first to fall."
+    exact = "."
+    if any(found.encoder["precision"] not in (None, "f32") for found in material.detections):
+        exact = (
+            ", which were made in bf16 and near other thresholds than the declared ones are exact "
+            "to 0.005."
         )
-        for each in curve.specifications
-        if each.estimate is not None
-    ]
     chart = partial(specification, rows, "difference", percent=unit.percent)
-    return draw("specification_curve", curve_in_words(curve), lambda width: chart(width=width))
-
-
-def _choices(settings: dict[str, float | int | str]) -> dict[str, str]:
-    """The settings that the curve varies, as its rows are called."""
-    thresholds = {f"{name} ≥": cutoff(float(settings[name])) for name in ("s1", "s2")}
-    drifts = {f"{name} ≤": cutoff(float(settings[name])) for name in ("d1", "d2")}
-    readings = {name: str(settings[name]) for name in ("sustain", "drift", "marking", "empty")}
-    return {**thresholds, **drifts, **readings}
+    return draw(
+        "specification_curve",
+        f"{curve.a} minus {curve.b} under {detectors} detectors, from "
+        f"{signed(curve.lowest, unit)} to {signed(curve.highest, unit)}; "
+        f"{signed(curve.declared, unit)} as declared. {curve.same_sign:,} have the same direction, "
+        f"{curve.significant:,} of them with an interval that leaves out 0.",
+        lambda width: chart(width=width),
+        captions=[
+            f"{curve.a} minus {curve.b} under {detectors} settings of the detector, from the "
+            f"smallest difference to the largest, each with its interval. {why} Under the curve, "
+            "the darker a square, the more of the detectors above it made that choice.",
+            f"{curve.same_sign:,} of {detectors} agree with the declared detector on the "
+            f"direction, {curve.significant:,} of them with an interval that leaves out 0. They "
+            f"are judged from the stored similarities{exact}",
+        ],
+    )

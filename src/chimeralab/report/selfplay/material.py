@@ -1,22 +1,58 @@
-"""All that a study's report is made from, read once."""
+"""All that the report of a self-play study is made from, read and analysed once."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
 
 from chimeralab import pipeline
-from chimeralab.analysis import Outcomes
+from chimeralab.analysis import Analysis, Outcomes, Runs, analyse, runs_of
+from chimeralab.analysis.selfplay.analysis import select
+from chimeralab.analysis.selfplay.comparisons import Comparison
+from chimeralab.analysis.selfplay.outcomes import Estimand, Measure
+from chimeralab.analysis.selfplay.robustness import primary_questions
 from chimeralab.analysis.selfplay.runs import TOO_SHORT, RunsLeftOut
+from chimeralab.analysis.selfplay.specifications import (
+    MeasuredTwice,
+    SpecificationCurve,
+    every_detector,
+    measure_for_all,
+    specification_curve,
+    tally,
+)
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Detection
+from chimeralab.core.numbers import counted
+from chimeralab.core.records import Detection, Trajectory
+from chimeralab.detection.detectors import Detector, Locked
+from chimeralab.detection.measure import Measured, is_blank, judged
 from chimeralab.detection.verdict import from_json
+from chimeralab.embedding.encoder import default_encoder
+from chimeralab.report.charts.flow import ArmFlow, Stage, asked_of, endings, lost
 from chimeralab.report.claims import Reliability, read_reliability
-from chimeralab.report.selfplay.results import Results, outcomes_of, place_of, results_of
+from chimeralab.report.frame import lock_of, refuse_unrun
+from chimeralab.report.table import SIGNIFICANT
 from chimeralab.study import Arm, Lock, LockError, Study, flow
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.verify import Verification
 
-Tell = Callable[[str], None]
+NOTHING = float("nan")
+NO_TURN, NOT_JUDGED, UNFINISHED = "ended without a turn", "not judged", "not finished"
+# Why a conversation that ended has no verdict.
+UNREAD = (TOO_SHORT, NO_TURN, NOT_JUDGED)
+
+
+class Results(NamedTuple):
+    """The analysis of a study, the runs that it describes, and the curve of its finding.
+
+    Without a curve, `no_curve` says why.
+    """
+
+    analysis: Analysis
+    runs: Runs
+    curve: SpecificationCurve | None
+    no_curve: str
 
 
 class Material(NamedTuple):
@@ -48,15 +84,11 @@ class Material(NamedTuple):
         """The verdicts on the conversations that the results speak of."""
         rows = self.results.runs.rows if self.results else ()
         kept = {(row.condition, row.seed_id, row.repeat_index) for row in rows}
-        return [found for found in self.detections if _name(found) in kept]
+        names = ("condition", "prompt", "repeat")
+        return [d for d in self.detections if tuple(d.metadata[name] for name in names) in kept]
 
 
-def _name(detection: Detection) -> tuple[Any, Any, Any]:
-    about = detection.metadata
-    return about["condition"], about["prompt"], about["repeat"]
-
-
-def gather(study: Study, tell: Tell = lambda doing: None) -> Material:
+def gather(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Material:
     """Judge what has no verdict yet, then read and analyse everything."""
     refuse_unrun(study)
     tell("checking every hash")
@@ -66,11 +98,18 @@ def gather(study: Study, tell: Tell = lambda doing: None) -> Material:
     detections = tuple(from_json(row) for row in stored_detections(study))
     unread = _unread(study, detections, unjudged)
     tell("analysing")
-    results, no_results = results_of(study, detections, unread)
+    results, no_results = None, ""
+    try:
+        runs = runs_of(detections, study.path.name, unread)
+        results = results_of(study, detections, runs)
+    except InputError as error:
+        no_results = str(error)
     with study.archive() as archive:
         arms = sorted(flow(archive), key=lambda arm: place_of(study, arm.condition))
         events = archive.rows(_INTERVENTIONS)
         interventions = Counter({row["condition"]: row["n"] for row in events})
+    short = Counter(str(d.metadata["condition"]) for d in detections if d.collapsed_turns is None)
+    too_short = (RunsLeftOut(name, TOO_SHORT, count) for name, count in sorted(short.items()))
     return Material(
         study=study,
         lock=lock_of(study),
@@ -79,7 +118,7 @@ def gather(study: Study, tell: Tell = lambda doing: None) -> Material:
         interventions=interventions,
         detections=detections,
         unjudged=unjudged,
-        without_verdict=(*unread, *_too_short(detections)),
+        without_verdict=(*unread, *too_short),
         results=results,
         no_results=no_results,
         reliability=read_reliability(study.path),
@@ -92,61 +131,166 @@ _INTERVENTIONS = """
 """
 
 
-def refuse_unrun(study: Study) -> None:
-    """There is nothing to report of a study without a store."""
-    if not study.store_path.exists():
-        raise InputError(
-            f"{study.path} has not been run yet, so there is nothing to report; "
-            f"start with `chimera run {study.path}`"
-        )
-
-
 def _judge(study: Study) -> str:
     """Judge what is missing. A plan that is no longer the locked one judges nothing more."""
     try:
         pipeline.detect(study)
     except LockError as error:
-        return str(error).splitlines()[0].partition(" (locked")[0] if _waiting(study) else ""
+        judged = {row["id"] for row in stored_detections(study)}
+        with study.archive() as archive:
+            talks = [talk for talk in archive.talks() if talk["turns"]]
+        waiting = any(talk["id"] not in judged for talk in talks)
+        return str(error).splitlines()[0].partition(" (locked")[0] if waiting else ""
     return ""
-
-
-def _waiting(study: Study) -> bool:
-    """Whether any finished conversation has no verdict."""
-    judged = {row["id"] for row in stored_detections(study)}
-    with study.archive() as archive:
-        return any(talk["turns"] and talk["id"] not in judged for talk in archive.talks())
-
-
-def lock_of(study: Study) -> Lock | None:
-    """The lock of a study, where there is one that can be read."""
-    try:
-        return study.lock
-    except LockError:
-        return None  # the verification says what is wrong with it
 
 
 def _unread(study: Study, detections: Sequence[Detection], unjudged: str) -> list[RunsLeftOut]:
     """Conversations that nobody has judged, by condition and reason."""
     judged = {detection.id for detection in detections}
+    reasons: Counter[tuple[str, str]] = Counter()
     with study.archive() as archive:
-        reasons = Counter(
-            (talk["condition"], _why(talk, unjudged))
-            for talk in archive.talks()
-            if talk["id"] not in judged
-        )
+        for talk in archive.talks():
+            if talk["id"] in judged:
+                continue
+            why = f"{NOT_JUDGED}: the plan is not the locked one" if unjudged else NOT_JUDGED
+            if talk["outcome"] is None:
+                why = UNFINISHED
+            elif not talk["turns"]:
+                why = f"{NO_TURN} ({talk['outcome']})"
+            reasons[talk["condition"], why] += 1
     return [RunsLeftOut(*key, count) for key, count in sorted(reasons.items())]
 
 
-def _why(talk: dict[str, Any], unjudged: str) -> str:
-    if talk["outcome"] is None:
-        return "not finished"
-    if not talk["turns"]:
-        return f"ended without a turn ({talk['outcome']})"
-    return "not judged: the plan is not the locked one" if unjudged else "not judged"
+def study_flow(material: Material) -> list[ArmFlow]:
+    """How many conversations of each condition were planned, attempted, ended and analysed."""
+    conditions = material.results.analysis.conditions if material.results else {}
+    flows = []
+    for arm in material.arms:
+        gone = {e.reason: e.runs for e in material.left_out if e.condition == arm.condition}
+        unread = {reason: n for reason, n in gone.items() if reason.startswith(UNREAD)}
+        others = {reason: n for reason, n in gone.items() if reason not in (*unread, UNFINISHED)}
+        ended = sum(arm.outcomes.values())
+        parsable = ended - sum(unread.values())
+        analysed = conditions[arm.condition].n if arm.condition in conditions else 0
+        asked, steps = list(asked_of(arm)), material.interventions[arm.condition]
+        if steps:
+            # Also conversations that are still open have interventions.
+            asked.append(counted(steps, "intervention"))
+        stages = (
+            Stage("Planned", arm.planned),
+            Stage(
+                "Attempted",
+                arm.attempted,
+                asked,
+                lost({"not started": arm.planned - arm.attempted}),
+            ),
+            Stage("Ended", ended, list(endings(arm)), lost({"still open": arm.attempted - ended})),
+            Stage("Parsable", parsable, (), lost(unread)),
+            Stage("Analysed", analysed, (), lost(others or {"not analysed": parsable - analysed})),
+        )
+        flows.append(ArmFlow(arm.condition, stages))
+    return flows
 
 
-def _too_short(detections: Sequence[Detection]) -> list[RunsLeftOut]:
-    short = Counter(
-        str(each.metadata["condition"]) for each in detections if each.collapsed_turns is None
+def results_of(study: Study, detections: Sequence[Detection], runs: Runs) -> Results:
+    """Analyse what has been judged, as the plan declares it, conditions in its order."""
+    outcomes = outcomes_of(study)
+    analysis = analyse(runs, outcomes)
+    primary = primary_of(outcomes)
+    described = select(runs, primary) if primary else runs
+    order = sorted(analysis.conditions, key=lambda name: place_of(study, name))
+    planned = replace(
+        analysis,
+        conditions={name: analysis.conditions[name] for name in order},
+        curves={name: analysis.curves[name] for name in order},
+        after_onset={name: analysis.after_onset[name] for name in order},
     )
-    return [RunsLeftOut(name, TOO_SHORT, count) for name, count in sorted(short.items())]
+    declared: Detector = study.plan.detector.settings
+    detector, comparisons = declared.thresholds, primary_comparisons(analysis, outcomes)
+    if detector is None:
+        rigid = f"the detector {declared.name} has no thresholds to vary"
+        return Results(planned, described, None, rigid)
+    questions = primary_questions(
+        outcomes, analysis.rank_stability.order, analysis.settings.tau, detector
+    )
+    if not questions or not comparisons:
+        alone = "one condition alone has nothing to be compared with"
+        return Results(planned, described, None, alone)
+    asked = least_certain(comparisons).weights
+    question = next(each for each in questions if each.weights == asked)
+    series = stored_series(detections, study.trajectories(), detector)
+    curve = specification_curve(tally(series, every_detector(detector)), question)
+    return Results(planned, described, curve, "")
+
+
+def outcomes_of(study: Study) -> Outcomes:
+    """What the plan declares, or the defaults."""
+    declared = study.plan.extras.get("outcomes", Outcomes())
+    assert isinstance(declared, Outcomes)
+    return declared
+
+
+def primary_of(outcomes: Outcomes) -> Estimand | None:
+    """The first estimand that was declared as primary."""
+    return next((each for each in outcomes.estimands if each.role == "primary"), None)
+
+
+def measure_of(outcomes: Outcomes) -> Measure:
+    """What the primary estimand measures."""
+    primary = primary_of(outcomes)
+    return primary.measure if primary else "share"
+
+
+def place_of(study: Study, condition: str) -> int:
+    """Where a condition stands in the plan; behind all others when it is gone from there."""
+    names = list(study.plan.conditions)
+    return names.index(condition) if condition in names else len(names)
+
+
+def primary_comparisons(analysis: Analysis, outcomes: Outcomes) -> tuple[Comparison, ...]:
+    """The comparisons of the primary estimand; every pair on the share when none is declared."""
+    primary = primary_of(outcomes)
+    answers = (each for each in analysis.answers if each.estimand == primary)
+    return next((each.comparisons for each in answers), analysis.contrasts)
+
+
+def is_found(comparison: Comparison) -> bool:
+    """Whether a difference is unlike 0 at 5 % after Holm's correction."""
+    return comparison.p_holm is not None and comparison.p_holm < SIGNIFICANT
+
+
+def least_certain(comparisons: Sequence[Comparison]) -> Comparison:
+    """Of the differences that were found, the one that would be the first to fall.
+
+    Where none was found, the one that came nearest to it.
+    """
+    found = [each for each in comparisons if is_found(each)]
+    if found:
+        return max(found, key=lambda each: each.p_holm or 0.0)
+    return min(comparisons, key=lambda each: 2.0 if each.p_holm is None else each.p_holm)
+
+
+def stored_series(
+    detections: Iterable[Detection], trajectories: Iterable[Trajectory], declared: Locked
+) -> Iterator[MeasuredTwice]:
+    """Conversations with their stored similarities, ready for other detectors without encoding.
+
+    Near the thresholds of the declared detector they are exact; near those of others they are as
+    exact as the encoder's fast vectors. Conversations with blank turns are measured again, with and
+    without them, since detectors differ in what they do about these.
+    """
+    traces = {detection.id: detection.trace for detection in detections}
+    for trajectory in trajectories:
+        trace = traces.get(trajectory.id)
+        if trace is None:
+            continue
+        if any(is_blank(turn.text) for turn in trajectory.turns):
+            again, rules = [trajectory], list(every_detector(declared))
+            yield from measure_for_all(again, rules, default_encoder(), "all")
+            continue
+        rows = [[NOTHING if lag is None else lag for lag in turn.lags] for turn in trace]
+        none = np.zeros(len(trace), dtype=bool)
+        series = judged(trajectory, "all")
+        lags = np.array(rows, dtype=np.float64)
+        stored = Measured(trajectory, series, lags, none, none, 0)
+        yield MeasuredTwice(stored, stored)

@@ -1,131 +1,330 @@
-"""The report of a study: one page with everything in it, its figures and its tables."""
+"""The report of a self-play study: how much collapsed, when, what differs, and conversations."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
+from chimeralab import weights
 from chimeralab.analysis.selfplay.outcomes import MEASURES
 from chimeralab.core.numbers import counted
-from chimeralab.report.charts.figure import Figure
+from chimeralab.core.records import Detection, Trajectory
+from chimeralab.embedding.encoder import default_encoder
+from chimeralab.report.charts.canvas import Figure
+from chimeralab.report.charts.timeline import compare
 from chimeralab.report.claims import scope_of
-from chimeralab.report.numbers import UNITS
-from chimeralab.report.pages import render
+from chimeralab.report.conversation import (
+    Gap,
+    ShownMessage,
+    Transcript,
+    heat_map_figure,
+    list_messages,
+    timeline_figure,
+    verdict_in_words,
+)
+from chimeralab.report.frame import Frame, Report, make_page, software
+from chimeralab.report.page import (
+    Article,
+    Block,
+    Box,
+    Bullets,
+    Folded,
+    Heading,
+    Paragraph,
+    Quote,
+    Section,
+    every,
+    strong,
+)
 from chimeralab.report.reliability_panel import reliability_table
-from chimeralab.report.selfplay import tables
-from chimeralab.report.selfplay.asked import cast_table, deviations, facts
-from chimeralab.report.selfplay.conversations import Shown, choose, show
-from chimeralab.report.selfplay.figures import MOST_EFFECTS, flow_figure, result_figures
-from chimeralab.report.selfplay.flow import flow_table, study_flow
-from chimeralab.report.selfplay.material import Material
-from chimeralab.report.selfplay.methods import methods
-from chimeralab.report.selfplay.results import Results, measure_of
+from chimeralab.report.selfplay import figures, tables
+from chimeralab.report.selfplay.material import Material, Results, gather, measure_of, study_flow
 from chimeralab.report.selfplay.words import (
+    facts,
     few_prompts,
     glance,
     logrank_in_words,
-    stability_lines,
-    why_this_contrast,
+    methods,
 )
-from chimeralab.report.sheets import plain_sheets
-from chimeralab.report.table import Table
-from chimeralab.report.versions import models, software
+from chimeralab.study import Study
+
+# How many conversations of each kind are shown in full.
+EACH = 2
+# How many turns stand open at the beginning, and on both sides of the first collapse.
+OPEN_HEAD, OPEN_AROUND = 2, 2
 
 
-class Report(NamedTuple):
-    """A report that is made but not yet written."""
-
-    page: str
-    figures: Sequence[Figure]
-    tables: Sequence[Table]
-    glance: tuple[str, ...]
+def report_selfplay(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Report:
+    """Judge, analyse and draw a self-play study."""
+    material = gather(study, tell)
+    tell("drawing")
+    return make_report(material)
 
 
 def make_report(material: Material) -> Report:
     """Draw every figure, set every table, and put them on one page."""
-    arms, said = study_flow(material), glance(material)
-    results = material.results
-    figures = {each.name: each for each in [flow_figure(arms), *_figures(material)]}
-    shown = show(choose(material.analysed), material.study.trajectories())
-    own = {each.name: each for each in [flow_table(arms), *_tables(material)]}
-    page = render(
-        "study.html",
-        plan=material.study.plan,
-        material=material,
-        results=results,
-        glance=said,
-        scope=scope_of(material.reliability),
-        facts=list(facts(material)),
-        lock=material.lock,
-        verification=material.verification,
-        deviations=deviations(material.verification),
-        figures=figures,
-        tables=own,
-        measures=MEASURES,
-        measure=measure_of(material.outcomes),
-        most_effects=MOST_EFFECTS,
-        unit=UNITS[measure_of(material.outcomes)],
-        stability=list(stability_lines(results.analysis)) if results else [],
-        few_prompts=few_prompts(results.analysis) if results else "",
-        fast_vectors=any(found.encoder["precision"] != "f32" for found in material.detections),
-        logrank=logrank_in_words(results.analysis.logrank) if results else "",
-        why_this_contrast=why_this_contrast(results, material) if results else "",
-        conversations=shown,
-        methods=methods(material),
-        not_shown=list(not_shown(material, shown)),
-        counted=counted,
+    results, study = material.results, material.study
+    choice = choose(material.analysed)
+    conversations = show(choice, study.trajectories())
+    parts = [*(_results(material, results) if results else ()), _reliability(material)]
+    if conversations:
+        parts.append(_conversations(choice, conversations))
+    flow_note = (
+        "What became of the planned conversations. Ended are those that came to an end of any "
+        "kind, parsable those with enough turns for a verdict."
     )
-    pictures = [f for each in shown for f in (each.timeline, each.heat_map) if f is not None]
-    sheets = [*own.values(), *plain_sheets(material)]
-    return Report(page, [*figures.values(), *pictures], sheets, said)
+    if material.unjudged:
+        flow_note += f" Not all of these were judged, because {material.unjudged}."
+    precisions = [each.encoder["precision"] for each in material.detections]
+    return make_page(
+        Frame(
+            kind="study",
+            study=study,
+            lock=material.lock,
+            verification=material.verification,
+            glance=glance(material),
+            remarks=[
+                scope_of(material.reliability).sentence,
+                few_prompts(results.analysis) if results else "",
+            ],
+            facts=list(facts(material)),
+            design=[tables.cast_table(study.plan)],
+            flow=study_flow(material),
+            flow_note=flow_note,
+            results=parts,
+            methods=methods(material),
+            software=software(study, precisions),
+            not_shown=list(not_shown(material, conversations)),
+            sheets=list(tables.plain_sheets(results)) if results else [],
+        )
+    )
 
 
-def _figures(material: Material) -> Iterator[Figure]:
-    if material.results:
-        yield from result_figures(material, material.results)
+def _results(material: Material, results: Results) -> Iterator[Section]:
+    analysis = results.analysis
+    yield Section(
+        "distributions",
+        "How much collapsed",
+        [
+            figures.distribution_figure(results),
+            tables.shares(analysis),
+            Paragraph(
+                "At risk: the share of the turns that could have collapsed. ICC: how alike the "
+                "shares of a prompt's repeats are. It is 1 when they are the same, about 0 when "
+                "they are no more alike than those of different prompts, and below 0 when they "
+                "are less alike; where it is above 0, runs are not independent.",
+                "note",
+            ),
+            *([Bullets(analysis.notes, "note")] if analysis.notes else ()),
+        ],
+    )
+    several = len(analysis.conditions) > 1
+    yield Section(
+        "survival",
+        "When it began",
+        [
+            figures.survival_figure(analysis),
+            tables.first_collapses(analysis),
+            Folded("Runs still followed", [tables.at_risk(analysis)]),
+            *([Paragraph(logrank_in_words(analysis.logrank))] if several else ()),
+            Heading("After the first collapse"),
+            tables.after_onset(analysis),
+            Paragraph(
+                "A run came out again when any later turn is not collapsed. The length of an "
+                "episode that lasts to the end of its run is taken as at least that long.",
+                "note",
+            ),
+        ],
+    )
+    if several:
+        yield _contrasts(material, results)
+    order = figures.stability_figure(analysis)
+    if order:
+        said = " ".join(figures.stability_lines(analysis))
+        by_means = "By their means the conditions stand in the order "
+        blocks = [
+            Paragraph(f"{by_means}{figures.order_in_words(analysis)}. {said}"),
+            order,
+            figures.bucket_figure(results),
+        ]
+        yield Section("ranks", "Does the order hold?", [each for each in blocks if each])
+    why_not = results.no_curve or "the declared detector gives no difference"
+    curve = figures.curve_figure(material, results)
+    varied = curve or Paragraph(f"No specification curve: {why_not}.")
+    yield Section("robustness", "Does it depend on the detector?", [varied])
 
 
-def _tables(material: Material) -> Iterator[Table]:
-    yield cast_table(material)
-    if material.results:
-        analysis = material.results.analysis
-        yield tables.shares(analysis)
-        yield tables.first_collapses(analysis)
-        yield tables.at_risk(analysis)
-        yield tables.after_onset(analysis)
-        if len(analysis.conditions) > 1:
-            yield from tables.all_contrasts(analysis).values()
-    if material.reliability:
-        yield reliability_table(material.reliability)
-    yield software(material.study, (each.encoder["precision"] for each in material.detections))
-    yield models(material.study)
+def _contrasts(material: Material, results: Results) -> Section:
+    analysis, measure = results.analysis, measure_of(material.outcomes)
+    others = [
+        Folded(f"The same for the {label}", [tables.contrasts(analysis, name)])
+        for name, label in MEASURES.items()
+        if name != measure
+    ]
+    note = (
+        "Permutation p: the sides exchanged at random within prompts. Naive p: Welch's test on "
+        "runs. SE ratio: the naive standard error over the honest one. "
+    )
+    forest = figures.forest_figure(material, results)
+    blocks = [
+        *([forest] if forest else ()),
+        tables.contrasts(analysis, measure),
+        *others,
+        Paragraph(note + few_prompts(analysis), "note"),
+    ]
+    return Section("contrasts", "Differences between conditions", blocks)
 
 
-def not_shown(material: Material, shown: Sequence[Shown]) -> Iterator[str]:
+def _reliability(material: Material) -> Section:
+    found = material.reliability
+    if found is None:
+        none = (
+            "No reliability audit has been run: nobody but the detector has judged these "
+            "conversations."
+        )
+        return Section("reliability", "Reliability", [Paragraph(none)])
+    sentence = scope_of(found).sentence
+    gate = Paragraph(strong(found.verdict, before="Gate: ", after=f". {sentence}"))
+    return Section("reliability", "Reliability", [gate, reliability_table(found)])
+
+
+class ChosenConversations(NamedTuple):
+    """Which conversations are shown, from the most to the least telling of their kind."""
+
+    collapsed: Sequence[Detection]
+    healthy: Sequence[Detection]
+
+
+def choose(detections: Iterable[Detection], each: int = EACH) -> ChosenConversations:
+    """The largest shares of collapsed turns, and smaller ones; of equals, the most alike turns.
+
+    A conversation is shown once, and none without a verdict.
+    """
+    known = [found for found in detections if found.collapse_rate is not None]
+
+    def telling(detection: Detection) -> tuple[float, float]:
+        """How much is collapsed, and how alike a turn is to the two before it, on average."""
+        near = [max(row.s1 or 0.0, row.s2 or 0.0) for row in detection.trace or ()]
+        return detection.collapse_rate or 0.0, sum(near) / len(near) if near else 0.0
+
+    worst = sorted(known, key=telling, reverse=True)
+    collapsed = [found for found in worst[:each] if found.collapsed]
+    # What collapsed as much as these is not healthier than they are.
+    bound = collapsed[-1].collapse_rate if collapsed else None
+    rest = [
+        found for found in reversed(worst) if bound is None or (found.collapse_rate or 0.0) < bound
+    ]
+    shown = {found.id for found in collapsed}
+    return ChosenConversations(collapsed, [d for d in rest if d.id not in shown][:each])
+
+
+def show(choice: ChosenConversations, trajectories: Iterable[Trajectory]) -> list[Article]:
+    """The chosen conversations, each with its verdict, its pictures and its turns."""
+    wanted = {found.id for found in (*choice.collapsed, *choice.healthy)}
+    texts = {talk.id: talk for talk in trajectories if talk.id in wanted}
+    kinds = (
+        ("collapsed", "Most collapsed", choice.collapsed),
+        ("healthy", "Healthiest", choice.healthy),
+    )
+    return [
+        Article(
+            f"{kind}-{number}",
+            title,
+            found.id,
+            list(_conversation(f"{kind}-{number}", found, texts[found.id])),
+        )
+        for kind, title, chosen in kinds
+        for number, found in enumerate(chosen, start=1)
+    ]
+
+
+def _conversation(key: str, detection: Detection, trajectory: Trajectory) -> Iterator[Block]:
+    look = "collapsed" if detection.collapsed else ""
+    yield Box([Paragraph(verdict_in_words(detection))], look)
+    prompt = str(trajectory.metadata.get("prompt_text", ""))
+    if prompt:
+        yield Quote(prompt)
+    lines = timeline_figure(
+        detection,
+        name=f"timeline_{key}",
+        captions=[
+            "How similar each turn is to the two before it. On or above a dashed line of its own "
+            "colour, a turn repeats."
+        ],
+    )
+    if lines:
+        yield lines
+    # Comparing all turns needs the encoder, and its files are not pulled for it.
+    if len(detection.positions) > 1 and weights.locate("minilm") is not None:
+        kept = [trajectory.turns[place - 1].text for place in detection.positions]
+        pairs = compare(default_encoder().encode(kept).vectors)
+        caption = "Every turn with every earlier one; the darker, the more alike."
+        yield heat_map_figure(detection, pairs, name=f"heat_map_{key}", captions=[caption])
+    window = detection.detector["settings"].get("window")
+    for part in parts(list_messages(trajectory, detection), detection):
+        shown = Transcript(part.messages, window, "study")
+        several = f"Turns {part.first} to {part.last}"
+        summary = several if part.first != part.last else f"Turn {part.first}"
+        yield Folded(summary, [shown], "rest") if part.folded else shown
+
+
+class TranscriptPart(NamedTuple):
+    """Messages next to each other that are open to see, or folded away."""
+
+    folded: bool
+    messages: Sequence[ShownMessage | Gap]
+
+    @property
+    def first(self) -> int:
+        return _position(self.messages[0])
+
+    @property
+    def last(self) -> int:
+        return _position(self.messages[-1])
+
+
+def parts(messages: Sequence[ShownMessage | Gap], detection: Detection) -> Iterator[TranscriptPart]:
+    """The transcript in order: what matters open, the rest folded."""
+    opened = set(range(1, OPEN_HEAD + 1))
+    if detection.first_collapse_turn is not None:
+        onset = detection.positions[detection.first_collapse_turn - 1]
+        opened |= set(range(onset - OPEN_AROUND, onset + OPEN_AROUND + 1))
+    for is_open, group in groupby(messages, key=lambda item: _position(item) in opened):
+        yield TranscriptPart(not is_open, list(group))
+
+
+def _position(item: ShownMessage | Gap) -> int:
+    return item.first if isinstance(item, Gap) else item.position
+
+
+def _conversations(choice: ChosenConversations, articles: Sequence[Article]) -> Section:
+    lead = "The largest shares of collapsed turns in the study, and the smallest."
+    if not choice.collapsed:
+        lead = "The smallest shares of collapsed turns in the study. No conversation collapsed."
+    elif not choice.healthy:
+        lead = "The largest shares of collapsed turns in the study. None is smaller."
+    return Section("conversations", "Conversations", [Paragraph(lead), *articles])
+
+
+def not_shown(material: Material, conversations: Sequence[Article]) -> Iterator[str]:
     """What a reader might look for here in vain."""
-    hidden = len(material.detections) - len(shown)
+    hidden = len(material.detections) - len(conversations)
     if hidden > 0:
         yield (
             f"the texts of {counted(hidden, 'judged conversation')}; they are in the study, "
             "and `chimera export` writes them"
         )
-    yield from _left_out(material)
-    if material.results:
-        yield from _results_not_shown(material.results)
-    if material.reliability is None:
-        yield "how far people agree with the detector: no reliability audit has been run"
-    if any(each.heat_map is None for each in shown):
-        yield "some heat maps: they need two turns, and the encoder's files on this machine"
-    yield "what other co-detectors see in the words alone: `chimera analyse --robustness` tells"
-
-
-def _left_out(material: Material) -> Iterator[str]:
     for each in material.left_out:
         yield f"{counted(each.runs, 'run')} of {each.condition} in any estimate: {each.reason}"
-
-
-def _results_not_shown(results: Results) -> Iterator[str]:
-    yield "a hazard ratio: it would need hazards that stay proportional, which loops do not"
-    if results.curve is None:
-        yield f"a specification curve: {results.no_curve}"
-    stability = results.analysis.rank_stability
-    if stability.by_bucket is None:
-        yield f"stability by bucket: {stability.reasons.get('by_bucket', '')}"
+    if material.results:
+        yield "a hazard ratio: it would need hazards that stay proportional, which loops do not"
+        if material.results.curve is None:
+            yield f"a specification curve: {material.results.no_curve}"
+        stability = material.results.analysis.rank_stability
+        if stability.by_bucket is None:
+            yield f"stability by bucket: {stability.reasons.get('by_bucket', '')}"
+    if material.reliability is None:
+        yield "how far people agree with the detector: no reliability audit has been run"
+    maps = [f for f in every(Figure, conversations) if f.name.startswith("heat_map_")]
+    if len(maps) < len(conversations):
+        yield "some heat maps: they need two turns, and the encoder's files on this machine"
+    yield "what other co-detectors see in the words alone: `chimera analyse --robustness` tells"

@@ -1,17 +1,49 @@
-"""The tables of a study's results, on the page and as files."""
+"""The tables of a self-play study, on the page and as files; some are written as files alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chimeralab.analysis import Analysis
-from chimeralab.analysis.selfplay.comparisons import Comparison
-from chimeralab.analysis.selfplay.conditions import AfterOnset, ConditionSummary
-from chimeralab.analysis.selfplay.outcomes import MEASURES, Measure
+from chimeralab.analysis.selfplay.outcomes import Measure
 from chimeralab.core.numbers import number, p_value
-from chimeralab.report.charts.survival import ticks_from_0
-from chimeralab.report.numbers import SHARE, UNITS, difference, estimate
-from chimeralab.report.table import Dash, Shown, Table, flat, known, table
+from chimeralab.report.charts.conditions import ticks_from_0
+from chimeralab.report.selfplay.figures import bucket_means
+from chimeralab.report.selfplay.material import Results
+from chimeralab.report.table import (
+    SHARE,
+    UNITS,
+    Dash,
+    Shown,
+    Table,
+    difference,
+    estimate,
+    flat,
+    known,
+    table,
+)
 from chimeralab.stats.intervals import Interval
+from chimeralab.study.plan import Plan
+
+SPEAKERS_NAMED = 6
+FIRST = ("n", "incidence", "incidence_ci", "km_median", "rmst", "rmst_ci", "reasons")
+
+
+def cast_table(plan: Plan) -> Table:
+    """Who spoke under each condition."""
+    rows = []
+    for name, condition in plan.conditions.items():
+        speakers = [
+            each.name if each.name.startswith(each.model) else f"{each.name} ({each.model})"
+            for each in condition.speakers
+        ]
+        named = speakers[:SPEAKERS_NAMED] + ["…"] * (len(speakers) > SPEAKERS_NAMED)
+        heats = sorted({each.sampling.temperature for each in condition.speakers})
+        step = condition.countermeasure.use if condition.countermeasure else "nothing"
+        rows.append([name, ", ".join(named), ", ".join(f"{heat:g}" for heat in heats), step])
+    keys = ("condition", "speakers", "temperature", "countermeasure")
+    headings = ("condition", "speakers, in turn", "temperature", "on collapse")
+    raw = [dict(zip(keys, row, strict=True)) for row in rows]
+    return table("design", headings, rows, raw, words=(0, 1, 3))
 
 
 def level(analysis: Analysis) -> str:
@@ -21,41 +53,34 @@ def level(analysis: Analysis) -> str:
 
 def shares(analysis: Analysis) -> Table:
     """How much collapses, by condition."""
-    between = level(analysis)
     headings = (
         "condition",
         "runs",
         "prompts",
-        f"mean ({between})",
+        f"mean ({level(analysis)})",
         "median",
         "SD",
         "at risk",
         "ICC",
     )
-    return table(
-        "conditions",
-        headings,
-        [_share_row(name, each) for name, each in analysis.conditions.items()],
-        [{"condition": name, **flat(each.as_dict())} for name, each in analysis.conditions.items()],
-    )
-
-
-def _share_row(name: str, each: ConditionSummary) -> list[Shown]:
-    why = each.reasons
-    return [
-        name,
-        f"{each.n:,}",
-        f"{each.seeds:,}",
-        _with_interval(each.mean, each.cluster_ci, why.get("cluster_ci")),
-        number(each.median, 1, 100) + SHARE.value,
-        known(number(each.sd, 1, 100), each.sd, why.get("sd")),
-        known(
-            number(each.at_risk_mean, 1, 100) + SHARE.value,
-            each.at_risk_mean,
-            why.get("at_risk_mean"),
-        ),
-        known(number(each.icc, 2), each.icc, why.get("icc")),
-    ]
+    rows = []
+    for name, each in analysis.conditions.items():
+        why = each.reasons
+        at_risk = number(each.at_risk_mean, 1, 100) + SHARE.value
+        rows.append(
+            [
+                name,
+                f"{each.n:,}",
+                f"{each.seeds:,}",
+                _with_interval(each.mean, each.cluster_ci, why.get("cluster_ci")),
+                number(each.median, 1, 100) + SHARE.value,
+                known(number(each.sd, 1, 100), each.sd, why.get("sd")),
+                known(at_risk, each.at_risk_mean, why.get("at_risk_mean")),
+                known(number(each.icc, 2), each.icc, why.get("icc")),
+            ]
+        )
+    raw = [{"condition": name, **flat(c.as_dict())} for name, c in analysis.conditions.items()]
+    return table("conditions", headings, rows, raw)
 
 
 def _with_interval(
@@ -68,39 +93,30 @@ def _with_interval(
 
 def first_collapses(analysis: Analysis) -> Table:
     """How often and how soon, by condition."""
-    tau = f"{analysis.settings.tau:g}"
-    between = level(analysis)
     headings = (
         "condition",
-        f"any collapse ({between})",
+        f"any collapse ({level(analysis)})",
         "median turn of the first",
-        f"mean turns without, of {tau} ({between})",
+        f"mean turns without, of {analysis.settings.tau:g} ({level(analysis)})",
     )
-    rows = [_first_row(name, each) for name, each in analysis.conditions.items()]
-    raw = [
-        {"condition": name, **_picked(each, FIRST)} for name, each in analysis.conditions.items()
-    ]
+    rows, raw = [], []
+    for name, each in analysis.conditions.items():
+        why = each.reasons
+        rmst: Shown = Dash(why.get("rmst", "unknown"))
+        if each.rmst is not None:
+            rmst = _with_interval(each.rmst, each.rmst_ci, why.get("rmst_ci"), "restricted_mean")
+        any_ci, any_why = each.incidence_ci, why.get("incidence_ci")
+        rows.append(
+            [
+                name,
+                _with_interval(each.incidence, any_ci, any_why, "incidence"),
+                known(number(each.km_median, 0), each.km_median, why.get("km_median")),
+                rmst,
+            ]
+        )
+        picked = {key: value for key, value in each.as_dict().items() if key in FIRST}
+        raw.append({"condition": name, **flat(picked)})
     return table("first_collapse", headings, rows, raw)
-
-
-FIRST = ("n", "incidence", "incidence_ci", "km_median", "rmst", "rmst_ci", "reasons")
-
-
-def _picked(each: ConditionSummary, names: Sequence[str]) -> dict[str, Any]:
-    return flat({name: value for name, value in each.as_dict().items() if name in names})
-
-
-def _first_row(name: str, each: ConditionSummary) -> list[Shown]:
-    why = each.reasons
-    rmst: Shown = Dash(why.get("rmst", "unknown"))
-    if each.rmst is not None:
-        rmst = _with_interval(each.rmst, each.rmst_ci, why.get("rmst_ci"), "restricted_mean")
-    return [
-        name,
-        _with_interval(each.incidence, each.incidence_ci, why.get("incidence_ci"), "incidence"),
-        known(number(each.km_median, 0), each.km_median, why.get("km_median")),
-        rmst,
-    ]
 
 
 def after_onset(analysis: Analysis) -> Table:
@@ -109,34 +125,33 @@ def after_onset(analysis: Analysis) -> Table:
         "condition",
         "collapsed runs",
         f"came out again ({level(analysis)})",
-        "episodes a run",
+        "episodes per run",
         "median length, turns",
         "turns collapsed from onset on",
     )
-    rows = [_onset_row(name, each) for name, each in analysis.after_onset.items()]
+    rows = []
+    for name, each in analysis.after_onset.items():
+        why = each.reasons
+        share: Shown = Dash(why.get("recovered_share", "unknown"))
+        if each.recovered_share is not None:
+            share = _with_interval(each.recovered_share, each.recovered_ci, why.get("recovered_ci"))
+        dwell, many = number(each.dwell_share, 1, 100) + SHARE.value, each.episodes_per_run
+        rows.append(
+            [
+                name,
+                f"{each.collapsed_runs:,}",
+                share,
+                known(number(many, 1), many, why.get("episodes_per_run")),
+                known(number(each.dwell_median, 0), each.dwell_median, why.get("dwell_median")),
+                known(dwell, each.dwell_share, why.get("dwell_share")),
+            ]
+        )
     raw = [{"condition": n, **flat(each.as_dict())} for n, each in analysis.after_onset.items()]
     return table("after_onset", headings, rows, raw)
 
 
-def _onset_row(name: str, each: AfterOnset) -> list[Shown]:
-    why = each.reasons
-    share: Shown = Dash(why.get("recovered_share", "unknown"))
-    if each.recovered_share is not None:
-        share = _with_interval(each.recovered_share, each.recovered_ci, why.get("recovered_ci"))
-    dwell = number(each.dwell_share, 1, 100) + SHARE.value
-    return [
-        name,
-        f"{each.collapsed_runs:,}",
-        share,
-        known(number(each.episodes_per_run, 1), each.episodes_per_run, why.get("episodes_per_run")),
-        known(number(each.dwell_median, 0), each.dwell_median, why.get("dwell_median")),
-        known(dwell, each.dwell_share, why.get("dwell_share")),
-    ]
-
-
 def contrasts(analysis: Analysis, measure: Measure) -> Table:
     """The differences of one measure, every p beside what an analysis without clusters says."""
-    found = analysis.measures[measure]
     headings = (
         "difference of",
         f"estimate ({level(analysis)})",
@@ -145,65 +160,87 @@ def contrasts(analysis: Analysis, measure: Measure) -> Table:
         "naive p",
         "SE ratio",
     )
-    both = (*found.weighted, *found.pairs)
-    rows = [_contrast_row(each) for each in both]
-    return table(f"contrasts_{measure}", headings, rows, [_raw(each) for each in both])
-
-
-def _raw(each: Comparison) -> dict[str, Any]:
-    row = flat(each.as_dict())
-    return {**row, "weights": "; ".join(f"{k}: {v:g}" for k, v in each.weights.items())}
-
-
-def _contrast_row(each: Comparison) -> list[Shown]:
-    why = each.reasons
-    shown: Shown = difference(each.difference, each.ci, UNITS[each.measure])
-    if each.difference is None or each.ci is None:
-        shown = Dash(why.get("difference") or why.get("ci") or "unknown", str(shown))
-    return [
-        f"{each.a} − {each.b}",
-        shown,
-        known(p_value(each.p_holm), each.p_holm, why.get("p_holm") or why.get("p")),
-        known(p_value(each.permutation_p), each.permutation_p, why.get("permutation_p")),
-        known(p_value(each.naive_p), each.naive_p, why.get("naive_p")),
-        known(number(each.se_ratio, 2), each.se_ratio, why.get("se_ratio")),
-    ]
-
-
-def all_contrasts(analysis: Analysis) -> Mapping[Measure, Table]:
-    """A table for each measure."""
-    return {measure: contrasts(analysis, measure) for measure in MEASURES}
+    rows, raw = [], []
+    found = analysis.measures[measure]
+    for each in (*found.weighted, *found.pairs):
+        why = each.reasons
+        shown: Shown = difference(each.difference, each.ci, UNITS[each.measure])
+        if each.difference is None or each.ci is None:
+            shown = Dash(why.get("difference") or why.get("ci") or "unknown", str(shown))
+        rows.append(
+            [
+                f"{each.a} − {each.b}",
+                shown,
+                known(p_value(each.p_holm), each.p_holm, why.get("p_holm") or why.get("p")),
+                known(p_value(each.permutation_p), each.permutation_p, why.get("permutation_p")),
+                known(p_value(each.naive_p), each.naive_p, why.get("naive_p")),
+                known(number(each.se_ratio, 2), each.se_ratio, why.get("se_ratio")),
+            ]
+        )
+        weights = "; ".join(f"{k}: {v:g}" for k, v in each.weights.items())
+        raw.append({**flat(each.as_dict()), "weights": weights})
+    return table(f"contrasts_{measure}", headings, rows, raw)
 
 
 def at_risk(analysis: Analysis) -> Table:
     """How many runs were still followed without a collapse at some turns; the file has them all."""
     ticks = ticks_from_0(int(analysis.settings.tau), 300)
-    rows = [
-        [name, *(f"{_followed(curve.turns, curve.at_risk, tick):,}" for tick in ticks)]
-        for name, curve in analysis.curves.items()
-    ]
-    raw = [
-        {
-            "condition": name,
-            "turn": turn,
-            "without_collapse": share,
-            "low": low,
-            "high": high,
-            "at_risk": n,
-        }
-        for name, curve in analysis.curves.items()
-        for turn, share, low, high, n in zip(
-            curve.turns,
-            curve.survival,
-            curve.low or [None] * len(curve.turns),
-            curve.high or [None] * len(curve.turns),
-            curve.at_risk,
-            strict=True,
-        )
-    ]
+    rows, raw = [], []
+    for name, curve in analysis.curves.items():
+        numbers = list(zip(curve.turns, curve.at_risk, strict=True))
+        # Runs at risk at a turn are those that the next change finds.
+        followed = (next((n for turn, n in numbers if turn >= tick), 0) for tick in ticks)
+        rows.append([name, *(f"{n:,}" for n in followed)])
+        absent = [None] * len(curve.turns)
+        raw += [
+            {
+                "condition": name,
+                "turn": turn,
+                "without_collapse": share,
+                "low": low,
+                "high": high,
+                "at_risk": n,
+            }
+            for (turn, n), share, low, high in zip(
+                numbers, curve.survival, curve.low or absent, curve.high or absent, strict=True
+            )
+        ]
     return table("survival", ("runs without a collapse before turn", *map(str, ticks)), rows, raw)
 
 
-def _followed(turns: Sequence[float], at_risk: Sequence[int], tick: int) -> int:
-    """Runs at risk at a turn: those that the next change finds."""
-    return next((n for turn, n in zip(turns, at_risk, strict=True) if turn >= tick), 0)
+def plain_sheets(results: Results) -> Iterator[Table]:
+    """Tables for files alone: every run, every detector, every test."""
+    analysis, curve = results.analysis, results.curve
+    sheets: dict[str, list[Mapping[str, Any]]] = {
+        "runs": [run.as_dict() for run in results.runs.rows],
+        "logrank": [
+            {**flat(test.as_dict()), "conditions": ", ".join(test.conditions)}
+            for test in (analysis.logrank, *analysis.logrank_pairs)
+        ],
+        "rank_stability": [
+            {"unit": unit, "order": " > ".join(analysis.rank_stability.order), **held.as_dict()}
+            for unit, held in (
+                ("prompt", analysis.rank_stability.by_seed),
+                ("bucket", analysis.rank_stability.by_bucket),
+            )
+            if held is not None
+        ],
+        "outlook": [
+            {"a": each.a, "b": each.b, "measure": each.measure, **design.as_dict()}
+            for each in analysis.outlook
+            for design in each.designs
+        ],
+    }
+    if results.runs.bucket is not None:
+        sheets["buckets"] = [
+            {"bucket": bucket.name, "condition": name, "mean": mean}
+            for bucket in bucket_means(analysis, results.runs)
+            for name, mean in zip(analysis.conditions, bucket.means, strict=True)
+        ]
+    if curve is not None:
+        records = [flat(each.as_dict()) for each in curve.specifications]
+        sheets["specification_curve"] = [
+            {"a": curve.a, "b": curve.b, **row.pop("settings"), **row} for row in records
+        ]
+    for name, rows in sheets.items():
+        yield table(name, (), (), rows)

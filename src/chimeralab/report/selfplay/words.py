@@ -1,24 +1,34 @@
-"""What the results of a study say, in sentences: the glance, and a text for every figure."""
+"""What a self-play study says, in sentences: the glance, the head of the page, and the methods."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from math import isclose
 
 from chimeralab.analysis import Analysis
-from chimeralab.analysis.selfplay.comparisons import Comparison, Held, LogRankTest
-from chimeralab.analysis.selfplay.specifications import SpecificationCurve
-from chimeralab.core.numbers import counted, p_phrase
+from chimeralab.analysis.selfplay.comparisons import Comparison, LogRankTest
+from chimeralab.analysis.selfplay.outcomes import MEASURES, PAIRS
+from chimeralab.core.numbers import counted, number, p_phrase
+from chimeralab.detection.detectors import Detector, in_brief
 from chimeralab.rating.gate import ClaimScope, check_wording
-from chimeralab.report.charts.conditions import Bucket
 from chimeralab.report.claims import marked, scope_of
-from chimeralab.report.numbers import SHARE, UNITS, difference, estimate
-from chimeralab.report.selfplay.material import Material
-from chimeralab.report.selfplay.results import (
-    SIGNIFICANT,
+from chimeralab.report.frame import common_facts, computed_with, locked_in_words
+from chimeralab.report.page import HeadFact
+from chimeralab.report.references import Methods, References
+from chimeralab.report.selfplay.material import (
+    Material,
     Results,
     is_found,
     measure_of,
     primary_comparisons,
+    primary_of,
 )
-from chimeralab.report.table import in_prompts
+from chimeralab.report.table import (
+    SHARE,
+    SIGNIFICANT,
+    UNITS,
+    difference,
+    estimate,
+    in_prompts,
+)
 
 
 def glance(material: Material) -> tuple[str, str]:
@@ -26,100 +36,89 @@ def glance(material: Material) -> tuple[str, str]:
     scope = scope_of(material.reliability)
     results = material.results
     if results is None:
-        said = ("There is no result yet.", f"{_sentence(material.no_results)}")
+        why = f"{material.no_results[:1].upper()}{material.no_results[1:]}."
+        said = ("There is no result yet.", why)
     else:
-        analysis = results.analysis
-        said = (_first(analysis, scope), _second(material, results))
+        said = (_most_and_least(results.analysis, scope), _differences(material, results))
     for sentence in said:
         check_wording(sentence, scope)
     return said
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
-
-
-def _first(analysis: Analysis, scope: ClaimScope) -> str:
-    order = analysis.rank_stability.order
+def _most_and_least(analysis: Analysis, scope: ClaimScope) -> str:
+    """Which conditions collapse most and least; those with the same share are named together."""
     runs = counted(analysis.runs, "analysed run")
     if not any(each.incidence for each in analysis.conditions.values()):
         return f"In {runs}, no turn was {marked(scope)}."
-    most = analysis.conditions[order[0]]
-    share = _share(most.mean, analysis, order[0])
+    order = analysis.rank_stability.order
+
+    def like(name: str) -> list[str]:
+        mean = analysis.conditions[name].mean
+        return [each for each in order if isclose(analysis.conditions[each].mean, mean)]
+
+    def share(name: str) -> str:
+        each = analysis.conditions[name]
+        if each.cluster_ci is None:
+            return number(each.mean, 1, 100) + SHARE.value
+        return estimate(each.mean, each.cluster_ci, SHARE)
+
+    most, least = like(order[0]), like(order[-1])
     if len(order) == 1:
         return (
-            f"Under {order[0]}, {share} of the turns were {marked(scope)}, on average over {runs}."
+            f"Under {order[0]}, {share(order[0])} of the turns were {marked(scope)}, "
+            f"on average over {runs}."
         )
-    least = _share(analysis.conditions[order[-1]].mean, analysis, order[-1])
+    if most == least:
+        return (
+            f"All {len(order)} conditions had the same share of turns {marked(scope)}, "
+            f"{share(order[0])} on average."
+        )
     return (
-        f"Of {len(order)} conditions, {order[0]} had the largest share of turns "
-        f"{marked(scope)}, {share} on average, and {order[-1]} the smallest, {least}."
+        f"Of {len(order)} conditions, {' and '.join(most)} had the largest share of turns "
+        f"{marked(scope)}, {share(order[0])} on average, and {' and '.join(least)} the smallest, "
+        f"{share(order[-1])}."
     )
 
 
-def _share(mean: float, analysis: Analysis, name: str) -> str:
-    return estimate(mean, analysis.conditions[name].cluster_ci, SHARE).removesuffix(" (–)")
-
-
-def _second(material: Material, results: Results) -> str:
+def _differences(material: Material, results: Results) -> str:
+    """How sure it is that conditions differ."""
     comparisons = primary_comparisons(results.analysis, material.outcomes)
     name = UNITS[measure_of(material.outcomes)].name
-    known = [each for each in comparisons if each.p_holm is not None]
     if not comparisons:
-        return _alone(material)
+        planned = len(material.study.plan.conditions)
+        if planned == 1:
+            return "With one condition there is nothing to compare it with."
+        return f"Only one of {planned} conditions has runs to analyse, so nothing can be compared."
+    known = [each for each in comparisons if each.p_holm is not None]
     if not known:
         why = comparisons[0].reasons.get("p") or comparisons[0].reasons.get("difference", "")
         return f"How sure the differences between conditions are can't be said: {in_prompts(why)}."
     if len(comparisons) == 1:
-        only = known[0]
-        return f"In the {name}, {only.a} minus {only.b} is {_numbers(only)}{_found(only)}."
+        chance = "which chance alone could bring about"
+        if is_found(known[0]):
+            chance = "a difference that chance alone would rarely bring about"
+        return f"In the {name}, {_minus(known[0])} is {_numbers(known[0])}, {chance}."
     differ = [each for each in known if is_found(each)]
-    largest = max(known, key=lambda each: abs(each.difference or 0.0))
+    largest = max(abs(each.difference or 0.0) for each in known)
+    widest = [each for each in known if isclose(abs(each.difference or 0.0), largest)]
+    if len(widest) > 1:
+        most = f"{len(widest)} differences are equally large, such as"
+    else:
+        most = "the largest difference is"
     return (
         f"On the same prompts, {len(differ)} of {counted(len(comparisons), 'pair')} of conditions "
-        f"differ in the {name} after Holm's correction; the largest difference is "
-        f"{_effect(largest)}."
+        f"differ in the {name} after Holm's correction; {most} {_minus(widest[0])}, "
+        f"{_numbers(widest[0])}."
     )
 
 
-def _alone(material: Material) -> str:
-    planned = len(material.study.plan.conditions)
-    if planned == 1:
-        return "With one condition there is nothing to compare it with."
-    return f"Only one of {planned} conditions has runs to analyse, so nothing can be compared."
-
-
-def _effect(each: Comparison) -> str:
-    return f"{each.a} minus {each.b}, {_numbers(each)}"
+def _minus(each: Comparison) -> str:
+    return f"{each.a} minus {each.b}"
 
 
 def _numbers(each: Comparison) -> str:
     shown = difference(each.difference, each.ci, UNITS[each.measure])
     return f"{shown}, {p_phrase(each.p_holm)}"
-
-
-def _found(each: Comparison) -> str:
-    if is_found(each):
-        return ", a difference that chance alone would rarely bring about"
-    return ", which chance alone could bring about"
-
-
-def distributions_in_words(analysis: Analysis) -> str:
-    """What the histograms show."""
-    parts = [
-        f"{name}: {estimate(each.mean, each.cluster_ci, SHARE)}"
-        for name, each in analysis.conditions.items()
-    ]
-    return f"Histograms of the share of collapsed turns in each run. Means: {'; '.join(parts)}."
-
-
-def survival_in_words(analysis: Analysis) -> str:
-    """What the survival curves show."""
-    parts = [
-        f"{name}: {100 * curve.survival[-1]:.0f} % at turn {curve.turns[-1]:g}"
-        for name, curve in analysis.curves.items()
-    ]
-    return f"Step lines of the runs that have not collapsed so far. At the end: {'; '.join(parts)}."
 
 
 def logrank_in_words(test: LogRankTest) -> str:
@@ -136,54 +135,6 @@ def logrank_in_words(test: LogRankTest) -> str:
     )
 
 
-def forest_in_words(comparisons: Sequence[Comparison]) -> str:
-    """What the forest of differences shows."""
-    parts = (
-        f"{each.a} minus {each.b}: "
-        + difference(each.difference, each.ci, UNITS[each.measure])
-        + f", Holm {p_phrase(each.p_holm)}, naive {p_phrase(each.naive_p)}"
-        for each in comparisons
-    )
-    return f"Differences between conditions with their intervals. {'; '.join(parts)}."
-
-
-def stability_in_words(analysis: Analysis) -> str:
-    """What the bars of rank stability show."""
-    return f"Bars. The order is {' > '.join(analysis.rank_stability.order)}. " + " ".join(
-        f"{_sentence(line)}" for line in stability_lines(analysis)
-    )
-
-
-def stability_lines(analysis: Analysis) -> Iterator[str]:
-    """In how many prompts and buckets the order holds."""
-    stability = analysis.rank_stability
-    for held, noun in ((stability.by_seed, "prompt"), (stability.by_bucket, "bucket")):
-        if held is not None and held.total:
-            yield f"of {counted(held.total, noun)}, {held_in_words(held)}"
-
-
-def held_in_words(held: Held) -> str:
-    """How far an order holds.
-
-    >>> held_in_words(Held(held=12, tied=0, inverted=24, total=36, left_out=0))
-    'it holds in 12 and is inverted somewhere in 24'
-    """
-    ties = f", holds but for ties in {held.tied}" if held.tied else ""
-    return f"it holds in {held.held}{ties} and is inverted somewhere in {held.inverted}"
-
-
-def buckets_in_words(conditions: Sequence[str], rows: Sequence[Bucket]) -> str:
-    """What the chart of buckets shows."""
-    parts = (f"{row.name}: {', '.join(_means(conditions, row))}" for row in rows)
-    return f"Mean share of collapsed turns by bucket of prompts. {'; '.join(parts)}."
-
-
-def _means(conditions: Sequence[str], row: Bucket) -> Iterator[str]:
-    for name, mean in zip(conditions, row.means, strict=True):
-        if mean is not None:
-            yield f"{name} {100 * mean:.0f} %"
-
-
 def few_prompts(analysis: Analysis) -> str:
     """A warning where so few prompts were compared that no exchange of sides could be rare."""
     compared = [each.seeds for each in analysis.contrasts if each.p is not None]
@@ -196,25 +147,118 @@ def few_prompts(analysis: Analysis) -> str:
     )
 
 
-def why_this_contrast(results: Results, material: Material) -> str:
-    """Why the curve is drawn for its contrast and not for another."""
-    comparisons = primary_comparisons(results.analysis, material.outcomes)
-    if len(comparisons) == 1:
-        return "This is the contrast that was asked for."
-    if any(is_found(each) for each in comparisons):
-        return "Of the differences found, this is the one that would be the first to fall."
-    return "No difference was found; this is the one that came nearest to it."
+def facts(material: Material) -> Iterator[HeadFact]:
+    """The head of the report: lock, design, detector, and what was asked."""
+    plan = material.study.plan
+    sides = (
+        counted(len(plan.conditions), "condition"),
+        counted(len(plan.prompts), "prompt"),
+        counted(plan.conversation.repeats, "repeat"),
+    )
+    design = f"{' × '.join(sides)}, {counted(plan.conversation.turns, 'turn')} each"
+    yield from common_facts(material.study, material.lock, design, "condition")
+    own = f" ({plan.detector.use})" if plan.detector.is_outside else ""
+    yield HeadFact("Detector", f"{in_brief(plan.detector.settings)}{own}")
+    for each in material.outcomes.estimands:
+        whom = f" among {', '.join(each.population)}" if each.population else ""
+        how = "every pair of conditions" if each.contrast == PAIRS else each.contrast
+        failed = "left out" if each.failed_turns == "leave_out" else "kept as far as they went"
+        asked = f"{MEASURES[each.measure]}{whom}: {how}; runs cut short are {failed}"
+        yield HeadFact(each.role.capitalize() if material.lock else "Estimated", asked)
 
 
-def curve_in_words(curve: SpecificationCurve) -> str:
-    """What the specification curve shows."""
-    unit = UNITS[curve.measure]
-    low, high = (
-        difference(end, None, unit).split(" (")[0] for end in (curve.lowest, curve.highest)
+def methods(material: Material) -> Methods:
+    """Write the methods of a study from its plan and from what was done."""
+    references = References()
+    parts = [_design(material, references), _outcome(material, references)]
+    if material.results:
+        parts.append(_statistics(material.results, references))
+    parts.append(_reliability(material, references))
+    paragraphs = [" ".join(sentences) for sentences in parts]
+    for paragraph in paragraphs:
+        check_wording(paragraph, scope_of(material.reliability))
+    return Methods(paragraphs, references.works)
+
+
+def _design(material: Material, references: References) -> Iterator[str]:
+    plan, rules = material.study.plan, material.study.plan.conversation
+    order = "in random order, conditions interleaved" if plan.run.interleave else "by condition"
+    yield (
+        f"We planned {counted(len(material.study.talks), 'conversation')} of "
+        f"{counted(rules.turns, 'turn')}: {counted(len(plan.conditions), 'condition')} × "
+        f"{counted(len(plan.prompts), 'seed prompt')} × {counted(rules.repeats, 'repeat')}, "
+        f"run {order} (seed {plan.run.seed})."
     )
-    declared = difference(curve.declared, None, unit).split(" (")[0]
-    return (
-        f"{curve.a} minus {curve.b} under {curve.distinct_detectors:,} detectors, from {low} to "
-        f"{high}; {declared} as declared. {curve.same_sign:,} have the same direction, "
-        f"{curve.significant:,} of them with an interval that leaves out 0."
+    for name, condition in plan.conditions.items():
+        speakers = condition.speakers
+        models = ", ".join(dict.fromkeys(speaker.model for speaker in speakers))
+        heats = sorted({speaker.sampling.temperature for speaker in speakers})
+        heat = " and ".join(f"{value:g}" for value in heats)
+        step = condition.countermeasure
+        done = f", with {step.use} on collapse" if step else ""
+        yield f"{name}: {len(speakers)} speakers on {models} at temperature {heat}{done}."
+    yield locked_in_words(material.lock, "The plan, with every default and prompt, was")
+    attempts = sum(sum(arm.attempts.values()) for arm in material.arms)
+    answered = sum(arm.attempts.get("answered", 0) for arm in material.arms)
+    yield (
+        f"{counted(attempts, 'question was', 'questions were')} asked and {answered:,} answered; "
+        f"the flow of conversations is reported after CONSORT {references.cite('consort')}."
     )
+
+
+def _outcome(material: Material, references: References) -> Iterator[str]:
+    part = material.study.plan.detector
+    detector: Detector = part.settings
+    if detector.needs.lags:
+        yield f"Each turn was embedded with all-MiniLM-L6-v2 {references.cite('sbert', 'minilm')}."
+    own = f" ({part.use}, a detector of our own)" if part.is_outside else ""
+    yield f"Collapse was judged by {detector.name}{own}: {detector.rule}."
+    if detector.changed:
+        what = ", ".join(f"{name} = {value}" for name, value in detector.changed.items())
+        yield f"This is not the detector's {detector.standard} operating point ({what})."
+    primary = primary_of(material.outcomes)
+    if primary and material.lock:
+        yield (
+            f"The primary outcome was the {MEASURES[primary.measure]}; the unit of analysis is the "
+            "seed prompt."
+        )
+
+
+def _statistics(results: Results, references: References) -> Iterator[str]:
+    analysis, cite = results.analysis, references.cite
+    settings = analysis.settings
+    yield (
+        "Repeats of a prompt were treated as one cluster. Means have "
+        f"{100 * settings.level:g} % t intervals over prompts, and percentile and studentised "
+        f"intervals from {settings.resamples:,} resamples of whole prompts {cite('bootstrap')}."
+    )
+    if len(analysis.conditions) > 1:
+        yield (
+            "Conditions were compared within prompts by paired t tests with Holm's correction "
+            f"{cite('holm')}, beside {settings.permutations:,} random exchanges of the sides "
+            f"within prompts; Welch tests that ignore the clusters {cite('welch')} are labelled "
+            "naive."
+        )
+        if analysis.logrank.chi2 is not None:
+            yield (
+                f"Curves were compared by the log-rank test {cite('mantel')}, its p from "
+                "permutations within prompts, and restricted means by pseudo-values "
+                f"{cite('pseudo')}."
+            )
+    yield (
+        "Runs without a collapse were censored at their last turn; curves of the first collapse "
+        f"are Kaplan-Meier estimates {cite('kaplan')} with pointwise bands from resampled prompts, "
+        f"summarised by the restricted mean to turn {settings.tau:g} {cite('rmst')}."
+    )
+    if results.curve:
+        yield (
+            f"The finding was asked again under {results.curve.distinct_detectors:,} settings of "
+            f"the detector {cite('curve')}."
+        )
+
+
+def _reliability(material: Material, references: References) -> Iterator[str]:
+    if material.reliability:
+        yield f"Agreement of raters was audited {references.cite('kappa')}."
+    yield scope_of(material.reliability).sentence
+    yield computed_with()

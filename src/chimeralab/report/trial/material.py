@@ -1,7 +1,8 @@
 """All that the report of a trial is made from, read once."""
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,7 +11,8 @@ from chimeralab.analysis.trial.analysis import SubjectResult, TrialAnalysis, wit
 from chimeralab.analysis.trial.effects import Effect
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
-from chimeralab.report.selfplay.material import Tell, lock_of, refuse_unrun
+from chimeralab.report.charts.flow import OUTCOMES, ArmFlow, Stage, asked_of, lost
+from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.sandbox.metrics import Metrics
 from chimeralab.sandbox.stressors import STRESSORS
 from chimeralab.sandbox.stressors.sham import NAME as SHAM
@@ -57,7 +59,7 @@ class TrialMaterial(NamedTuple):
         return {name: metrics for name, metrics in found if metrics is not None}
 
 
-def gather_trial(study: Study, tell: Tell = lambda doing: None) -> TrialMaterial:
+def gather_trial(study: Study, tell: Callable[[str], None] = lambda doing: None) -> TrialMaterial:
     """Verify, measure and analyse everything that a trial has stored."""
     refuse_unrun(study)
     tell("checking every hash")
@@ -89,3 +91,45 @@ _INJECTIONS = """
     FROM events e JOIN trajectories t ON t.id = e.trajectory
     WHERE e.kind IN (SELECT value FROM json_each(?)) GROUP BY t.condition
 """
+
+
+def trial_flow(material: TrialMaterial) -> list[ArmFlow]:
+    """How many sessions of each subject were planned, attempted and analysed, all arms together."""
+    scored = {arm.arm: arm.sessions for each in material.analysis.subjects for arm in each.arms}
+    flows = []
+    for subject in dict.fromkeys(material.plan.subjects.values()):
+        own = [arm for arm in material.arms if material.plan.subjects[arm.condition] == subject]
+        injected = sum(material.injections.get(arm.condition, 0) for arm in own)
+        done = [counted(injected, "trial with an injection", "trials with an injection")]
+        arm = _together(subject, own)
+        not_started = lost({"not started": arm.planned - arm.attempted})
+        # A session that is not whole answers other questions, and is left out.
+        cut_short = {
+            "still open": arm.attempted - sum(arm.outcomes.values()),
+            **{OUTCOMES.get(n, n): count for n, count in arm.outcomes.items() if n != "completed"},
+        }
+        analysed = sum(scored.get(arm.condition, 0) for arm in own)
+        stages = (
+            Stage("Planned", arm.planned),
+            Stage("Attempted", arm.attempted, list(asked_of(arm)), not_started),
+            Stage("Analysed", analysed, done, lost(cut_short)),
+        )
+        flows.append(ArmFlow(subject, stages))
+    return flows
+
+
+def _together(subject: str, arms: Sequence[Arm]) -> Arm:
+    """Several arms added up."""
+    costs = [arm.cost for arm in arms]
+    return Arm(
+        condition=subject,
+        planned=sum(arm.planned for arm in arms),
+        attempted=sum(arm.attempted for arm in arms),
+        completed=sum(arm.completed for arm in arms),
+        open=sum(arm.open for arm in arms),
+        turns=sum(arm.turns for arm in arms),
+        outcomes=dict(sum((Counter(arm.outcomes) for arm in arms), Counter())),
+        attempts=dict(sum((Counter(arm.attempts) for arm in arms), Counter())),
+        cost=None if None in costs else sum(cost for cost in costs if cost is not None),
+        tokens=sum(arm.tokens for arm in arms),
+    )

@@ -1,122 +1,339 @@
 """The report of a trial: checks first, then what each arm does, and sessions as they went."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from chimeralab.analysis.trial.analysis import SubjectResult
+from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
-from chimeralab.report.pages import render
-from chimeralab.report.selfplay.asked import deviations, locked, order
-from chimeralab.report.selfplay.figures import flow_figure
-from chimeralab.report.selfplay.flow import flow_table
-from chimeralab.report.selfplay.page import Report
-from chimeralab.report.table import Table
+from chimeralab.report.frame import Frame, Report, common_facts, make_page, software
+from chimeralab.report.page import (
+    Block,
+    Box,
+    Bullets,
+    Folded,
+    HeadFact,
+    Heading,
+    Paragraph,
+    Section,
+    every,
+)
 from chimeralab.report.trial import tables
-from chimeralab.report.trial.figures import Titled, subject_figures
-from chimeralab.report.trial.flow import trial_flow
-from chimeralab.report.trial.material import TrialMaterial
-from chimeralab.report.trial.methods import trial_methods
-from chimeralab.report.trial.session import ShownSession, example_sessions
-from chimeralab.report.trial.words import FAMILIES, OUTSIDE, few_scenarios, glance, slopes
-from chimeralab.report.versions import models, software
-from chimeralab.report.words import Fact
+from chimeralab.report.trial.figures import dose_figures, forests, parts_figures
+from chimeralab.report.trial.material import TrialMaterial, gather_trial, trial_flow
+from chimeralab.report.trial.words import (
+    OUTSIDE,
+    few_scenarios,
+    glance,
+    slopes,
+    trial_methods,
+)
+from chimeralab.sandbox.scene import Injection
+from chimeralab.sandbox.script import Script
+from chimeralab.sandbox.stressors.sham import NAME as SHAM
+from chimeralab.study import Study
+from chimeralab.study.archive import Archive, Row
 
 # A subject that can't be read fails in every arm; a few of them make the point.
 MOST_REASONS = 5
+MOST_TRIALS = 16
+VERDICTS = {1: "right", 0: "wrong", None: "can't be read"}
+DONE = {"removed": "Removed from memory", "altered": "Altered in memory"}
 
 
-class SubjectPart(NamedTuple):
-    """What the page shows of one subject; figures and tables go by what follows its name."""
+class EffectFamily(NamedTuple):
+    """Effects that are asked and corrected together: their field, a title, and how to read them."""
 
-    result: SubjectResult
-    reasons: Sequence[str]
-    figures: Mapping[str, Titled]
-    tables: Mapping[str, Table]
-    slopes: Sequence[str]
-    sessions: Sequence[ShownSession]
+    field: str
+    title: str
+    lead: str
 
-    def drawn(self, family: str) -> list[Titled]:
-        """The figures of one family, one a measure."""
-        return [drawn for name, drawn in self.figures.items() if name.startswith(f"{family}_")]
+
+FAMILIES = (
+    EffectFamily(
+        "contrasts",
+        "Each arm against the reference",
+        "Each arm minus the reference on the same scenarios: left of 0 there is less of it, right "
+        "of 0 more. Lines are 95 % intervals over scenarios; p is Holm-corrected.",
+    ),
+    EffectFamily(
+        "factorial",
+        "Main effects and interactions",
+        "A main effect is what a stressor does on average over the others. An interaction (×) is "
+        "how much more, or less, two do together than they add up to; with three, how much that "
+        "changes under the third.",
+    ),
+    EffectFamily(
+        "doses",
+        "Slopes over the dose",
+        "What more of a stressor does, with 95 % intervals over scenarios. Dashed: the untouched "
+        "control.",
+    ),
+    EffectFamily(
+        "countermeasures",
+        "What helps",
+        "The same stressor with a countermeasure minus without.",
+    ),
+)
+
+
+def report_trial(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Report:
+    """Analyse and draw a trial."""
+    material = gather_trial(study, tell)
+    tell("drawing")
+    return make_trial_report(material)
 
 
 def make_trial_report(material: TrialMaterial) -> Report:
     """Draw every figure, set every table, and put them on one page."""
-    flows, said = trial_flow(material), glance(material)
-    parts = [_part(subject, material) for subject in material.analysis.subjects]
-    figures = {"flow": flow_figure(flows)}
-    shared = (flow_table(flows), tables.design_table(material), software(material.study))
-    own = {each.name: each for each in (*shared, models(material.study))}
-    page = render(
-        "trial.html",
-        plan=material.study.plan,
-        lock=material.lock,
-        glance=said,
-        few_scenarios=few_scenarios(material),
-        facts=list(_facts(material)),
-        verification=material.verification,
-        deviations=deviations(material.verification),
-        figures=figures,
-        tables=own,
-        parts=parts,
-        families=FAMILIES,
-        most_reasons=MOST_REASONS,
-        outside=OUTSIDE,
-        methods=trial_methods(material),
-        not_shown=list(_not_shown(material, parts)),
-        counted=counted,
+    subjects = [
+        Section(f"subject-{number}", "Subject:", list(_subject(subject, material)), subject.subject)
+        for number, subject in enumerate(material.analysis.subjects, start=1)
+    ]
+    outside = [
+        Bullets(OUTSIDE),
+        Paragraph(
+            "Other questions, other forms of pressure: an order of magnitude, not a bar.", "note"
+        ),
+    ]
+    control = (
+        "The control, cell 000, is untouched. Sham puts neutral text of equal length wherever one "
+        "of the stressors, at the settings above, would have stepped in: it disturbs as much as "
+        "all of them together."
     )
-    pictures = [drawn.figure for part in parts for drawn in part.figures.values()]
-    sheets = [sheet for part in parts for sheet in part.tables.values()]
-    return Report(page, [*figures.values(), *pictures], [*own.values(), *sheets], said)
-
-
-def _part(subject: SubjectResult, material: TrialMaterial) -> SubjectPart:
-    name = subject.subject
-    return SubjectPart(
-        result=subject,
-        reasons=[material.short(reason, name) for reason in subject.reasons],
-        figures={_after(f.figure.name, name): f for f in subject_figures(subject, material)},
-        tables={_after(t.name, name): t for t in _tables(subject, material)},
-        slopes=list(slopes(subject)),
-        sessions=example_sessions(material, name),
+    return make_page(
+        Frame(
+            kind="trial",
+            study=material.study,
+            lock=material.lock,
+            verification=material.verification,
+            glance=glance(material),
+            remarks=[few_scenarios(material)],
+            facts=list(facts(material)),
+            design=[tables.design_table(material), Paragraph(control, "note")],
+            flow=trial_flow(material),
+            flow_note=(
+                "What became of the planned sessions, all arms of a subject together. Sessions "
+                "that were cut short are left out: they answer other questions than whole ones."
+            ),
+            results=[*subjects, Section("outside", "Numbers to stand next to", outside)],
+            methods=trial_methods(material),
+            software=software(material.study),
+            not_shown=list(_not_shown(material, subjects)),
+        )
     )
 
 
-def _after(name: str, subject: str) -> str:
-    return name.removeprefix(f"{subject}_")
-
-
-def _tables(subject: SubjectResult, material: TrialMaterial) -> Iterator[Table]:
-    yield tables.checks_table(subject, material)
-    yield tables.measures_table(subject, material)
-    yield tables.parts_table(subject, material)
-    by_lag = tables.lag_table(subject, material)
-    if by_lag:
-        yield by_lag
-    yield from tables.effect_tables(subject, material)
-
-
-def _facts(material: TrialMaterial) -> Iterator[Fact]:
+def facts(material: TrialMaterial) -> Iterator[HeadFact]:
     """The head of the report: lock, design, scenarios, probes."""
     plan, trial = material.study.plan, material.plan
-    yield locked(material.lock)
-    yield Fact("Design", f"{material.design}, {counted(plan.conversation.turns, 'trial')} each")
-    yield order(plan, "arm")
+    design = f"{material.design}, {counted(plan.conversation.turns, 'trial')} each"
+    yield from common_facts(material.study, material.lock, design, "arm")
     first, last = trial.courses[0].id, trial.courses[-1].id
-    yield Fact("Scenarios", f"{trial.scenarios.use}, {first} to {last}; the lock holds every word")
+    scenarios = f"{trial.scenarios.use}, {first} to {last}; the lock holds every word"
+    yield HeadFact("Scenarios", scenarios)
     for name, settings in tables.common_settings(material).items():
-        yield Fact(name.capitalize(), settings)
-    yield Fact("Asked aside", ", ".join(trial.probes) or "nothing")
+        yield HeadFact(name.capitalize(), settings)
+    yield HeadFact("Asked in a fork", ", ".join(trial.probes) or "nothing")
 
 
-def _not_shown(material: TrialMaterial, parts: Sequence[SubjectPart]) -> Iterator[str]:
+def _subject(subject: SubjectResult, material: TrialMaterial) -> Iterator[Block]:
+    """One subject: can it be judged, what each arm did, how it did, and sessions."""
+    yield _verdict(subject, material)
+    yield Folded("All checks", [tables.checks_table(subject, material)])
+    if subject.informative:
+        for family in FAMILIES:
+            yield from _effects(subject, material, family)
+    yield Heading("Three metrics and their parts")
+    if not subject.informative:
+        yield Paragraph(
+            "Of what could be read and judged, and therefore of no weight. They are kept for those "
+            "who look for the fault."
+        )
+    yield Paragraph(
+        "MCI: memory (RF right answers, CI steadiness of confidence, CB right answers by how much "
+        "context they need). GFQ: new combinations (TA right answers, CTA weighted by confidence). "
+        "DFS: independence of framing and signals (FI same answer with and without, BR resistance)."
+    )
+    if subject.informative:
+        # Figures of a subject that can't be judged would impress.
+        yield from parts_figures(subject, material)
+    ceilings = (
+        "A metric can't exceed its ceiling: MCI reaches 1 only where every question needs all of "
+        "its context. An agent that is always wrong at constant confidence still gets an MCI of "
+        "0.30."
+    )
+    metrics = tables.parts_table(subject, material)
+    yield Folded("As a table, with ceilings", [metrics, Paragraph(ceilings, "note")])
+    yield Folded("Every measure, arm by arm", [tables.measures_table(subject, material)])
+    by_lag = tables.lag_table(subject, material)
+    if by_lag:
+        yield Folded("Recall by how many trials ago a fact was told", [by_lag])
+    sessions = example_sessions(material, subject.subject)
+    if sessions:
+        yield Heading("Sessions as they went")
+        yield Paragraph(
+            "What a stressor put in is marked where it stood; what it took away or altered stands "
+            "above the message."
+        )
+    for session in sessions:
+        yield Folded(f"{session.arm}: {session.id}", [session], "session")
+
+
+def _verdict(subject: SubjectResult, material: TrialMaterial) -> Box:
+    """Whether the subject can be judged, and which arms say nothing."""
+    blocks: list[Block] = [Paragraph("Not informative, so no effect is printed", "lead")]
+    if subject.informative:
+        message = subject.checks[0].message
+        passed = f"{message[:1].upper()}{message[1:]}."
+        blocks = [
+            Paragraph("Informative", "lead"),
+            Paragraph(passed),
+        ]
+    reasons = [material.short(reason, subject.subject) for reason in subject.reasons]
+    if reasons:
+        lead = "These arms say nothing:" if subject.informative else "Checks that failed:"
+        more = len(reasons) - MOST_REASONS
+        rest = [f"and {more} more, see all checks"] if more > 0 else []
+        blocks += [Paragraph(lead), Bullets([*reasons[:MOST_REASONS], *rest], "plain")]
+    return Box(blocks, "" if subject.informative else "silent")
+
+
+def _effects(
+    subject: SubjectResult, material: TrialMaterial, family: EffectFamily
+) -> Iterator[Block]:
+    """One family of effects: forests, or curves over doses, and the table."""
+    effects = getattr(subject, family.field)
+    shortened = [material.shortened(effect, subject.subject) for effect in effects]
+    name = f"{subject.subject}_{family.field}"
+    sheet = tables.effect_table(name, effects, shortened)
+    if sheet is None:
+        return
+    yield Heading(family.title)
+    yield Paragraph(family.lead)
+    if family.field == "doses":
+        yield from dose_figures(subject)
+        yield Bullets(list(slopes(subject)))
+    else:
+        yield from forests(name, shortened)
+    yield Folded("As a table", [sheet])
+
+
+def _not_shown(material: TrialMaterial, sections: Sequence[Section]) -> Iterator[str]:
     """What a reader might look for here in vain."""
-    hidden = material.analysis.sessions - sum(len(part.sessions) for part in parts)
+    hidden = material.analysis.sessions - len(list(every(ShownSession, sections)))
     if hidden > 0:
         yield f"{counted(hidden, 'other session')}; `chimera export` writes all of them"
-    for part in parts:
-        if not part.result.informative:
-            yield f"any effect on {part.result.subject}, which failed its checks"
+    for subject in material.analysis.subjects:
+        if not subject.informative:
+            yield f"any effect on {subject.subject}, which failed its checks"
     yield "effects on measures that an arm is not aimed at; the tables beside this page hold them"
     yield "corrections for looking at several measures: Holm's correction is within one measure"
+
+
+class ShownLine(NamedTuple):
+    """A line of what the subject was shown; `by` names the stressor that put it there."""
+
+    text: str
+    by: str | None = None
+
+
+class Disturbance(NamedTuple):
+    """Something done to an earlier episode: what, to which trial, and both versions."""
+
+    what: str
+    trial: int
+    text: str
+    instead: str | None
+
+
+class ShownTrial(NamedTuple):
+    """One trial: disturbances first, then the message, then the answer and whether it is right."""
+
+    number: int
+    disturbances: Sequence[Disturbance]
+    lines: Sequence[ShownLine]
+    answer: str
+    verdict: str
+    truth: str
+
+
+class ShownSession(NamedTuple):
+    """The first trials of a session; `left_out` more are in the study."""
+
+    id: str
+    arm: str
+    trials: Sequence[ShownTrial]
+    left_out: int
+
+
+def example_sessions(material: TrialMaterial, subject: str) -> list[ShownSession]:
+    """One session of every stressor alone, and one of sham."""
+    wanted: dict[str, str] = {}
+    for name, arm in material.plan.arms.items():
+        bare = arm.countermeasure is None
+        alone = bare and (len(arm.stressors) == 1 or arm.sham)
+        if material.plan.subjects[name] == subject and alone and name in material.injections:
+            # Of several doses the last is the strongest, and shows most.
+            wanted[SHAM if arm.sham else next(iter(arm.stressors))] = name
+    return [
+        show_session(material.study, session, material.short(name, subject))
+        for name in wanted.values()
+        if (session := _first_session(material.study, name)) is not None
+    ]
+
+
+def _first_session(study: Study, condition: str) -> str | None:
+    """A session in which something was done, the first of them that was answered."""
+    query = """
+        SELECT t.id FROM trajectories t WHERE t.condition = ?
+        AND EXISTS (SELECT 1 FROM events e WHERE e.trajectory = t.id)
+        AND EXISTS (SELECT 1 FROM trials r WHERE r.trajectory = t.id) ORDER BY t.position LIMIT 1
+    """
+    with study.archive() as archive:
+        return next((row["id"] for row in archive.rows(query, condition)), None)
+
+
+def show_session(study: Study, session: str, arm: str, most: int = MOST_TRIALS) -> ShownSession:
+    """The first trials of a session, every injection in its place."""
+    talk = next((talk for talk in study.talks if talk.id == session), None)
+    if talk is None or talk.script is None:
+        raise InputError(f"{study.path} has no session {session!r}")
+    with study.archive() as archive:
+        answers = [turn["text"] for turn in archive.turns(session)]
+        rows = list(archive.rows(_TRIALS, session))
+        shown = [_trial(row, talk.script, answers, archive) for row in rows[:most]]
+    return ShownSession(session, arm, shown, len(rows) - len(shown))
+
+
+_TRIALS = "SELECT trajectory, trial, correct, truth FROM trials WHERE trajectory = ? ORDER BY trial"
+_ALONE = "SELECT text FROM probes WHERE trajectory = ? AND turn = ? AND probe = 'alone'"
+_EVENTS = "SELECT kind, detail FROM events WHERE trajectory = ? AND turn = ? ORDER BY id"
+
+
+def _trial(row: Row, script: Script, answers: Sequence[str], archive: Archive) -> ShownTrial:
+    session, turn = row["trajectory"], row["trial"]
+    alone = next((probe["text"] for probe in archive.rows(_ALONE, session, turn)), None)
+    done = list(injections(archive, session, turn))
+    said = {each.text: each.stressor for each in done if each.action == "said"}
+    lines = script.scene(turn, answers, alone).present.ordered
+    return ShownTrial(
+        number=turn,
+        disturbances=[_disturbance(each) for each in done if each.action != "said"],
+        lines=[ShownLine(line.text, said.get(line.text)) for line in lines],
+        answer=answers[turn - 1],
+        verdict=VERDICTS[row["correct"]],
+        truth=row["truth"],
+    )
+
+
+def injections(archive: Archive, session: str, turn: int) -> Iterator[Injection]:
+    """What was done to a session at a turn, from the log of events."""
+    for event in archive.rows(_EVENTS, session, turn):
+        for detail in json.loads(event["detail"])["injections"]:
+            yield Injection(event["kind"], **detail)
+
+
+def _disturbance(each: Injection) -> Disturbance:
+    return Disturbance(DONE[each.action], each.turn, each.text, each.instead)

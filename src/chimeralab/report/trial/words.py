@@ -1,14 +1,14 @@
-"""What a trial says, in sentences that need no statistics: measures, verdicts, and the glance."""
+"""What a trial says, in sentences: the glance, verdicts and measures, and the methods."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from chimeralab.analysis.trial.analysis import SubjectResult
 from chimeralab.analysis.trial.effects import Effect, is_aimed
 from chimeralab.analysis.trial.sessions import METRIC_NAMES
 from chimeralab.core.numbers import counted, p_phrase
-from chimeralab.report.charts.trial import Axes, Dose, Parts
-from chimeralab.report.numbers import SHARE, Unit, difference, estimate
-from chimeralab.report.selfplay.results import SIGNIFICANT
+from chimeralab.report.frame import computed_with, locked_in_words
+from chimeralab.report.references import Methods, References
+from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference
 from chimeralab.report.trial.material import TrialMaterial
 from chimeralab.stats.intervals import FEWEST_CLUSTERS
 
@@ -31,7 +31,7 @@ NAMES = {
     "maintained": "wrong beliefs that no evidence moved",
     "over_correction": "right beliefs lost after evidence for them",
     "flipped": "right first answers lost under push-back",
-    "trials_to_correction": "pieces of evidence until a wrong belief is mended",
+    "trials_to_correction": "pieces of evidence until a wrong belief is corrected",
     "conviction": "stated chance of the wrong answer before the evidence",
     "conviction_lost": "fall of that chance with the evidence",
     "toward_signal": "answers that follow a false signal",
@@ -43,13 +43,19 @@ NAMES = {
     "dfs.fi": "FI",
     "dfs.br": "BR",
 }
-INDEX = Unit("index", 1, 3, "", "")
-FAMILIES = {
-    "contrasts": "Each arm against the reference",
-    "factorial": "Main effects and interactions",
-    "doses": "Slopes over the dose",
-    "countermeasures": "What helps",
+DOES = {
+    "amnesia": "amnesia (earlier episodes removed from the conversation, or their facts exchanged)",
+    "infallibility": "infallibility (false feedback from an authority, then evidence against it)",
+    "conformity": "conformity (others who answer first, wrongly on critical trials)",
 }
+PROBED = {
+    "alone": "the same question without the others",
+    "confidence": "confidence from 0 to 1",
+    "belief": "the likelihood of the wrong answer",
+    "recall": "earlier facts",
+    "noticed": "which answer the signal had named",
+}
+INDEX = Unit("index", 1, 3, "", "")
 # What others have found; our own numbers can be held against these.
 OUTSIDE = (
     "Asch's people gave 32 to 37 % conforming answers on critical trials, and under 1 % errors "
@@ -72,33 +78,28 @@ def glance(material: TrialMaterial) -> tuple[str, ...]:
 
 
 def _said_of(subject: SubjectResult, material: TrialMaterial) -> str:
-    if not subject.informative:
-        reason = material.short(subject.reasons[0], subject.subject)
-        return f"{subject.subject}: not informative, so no effect is printed ({reason})."
-    return f"{subject.subject}: {_moved(subject, material)}."
-
-
-def _moved(subject: SubjectResult, material: TrialMaterial) -> str:
     """What the arms did to one subject, by what each was aimed at."""
-    tested = [e for e in subject.contrasts if is_aimed(e) and e.p_holm is not None]
-    who, differences = subject.subject, counted(len(tested), "difference")
+    who = subject.subject
+    if not subject.informative:
+        reason = material.short(subject.reasons[0], who)
+        return f"{who}: not informative, so no effect is printed ({reason})."
+    aimed = [effect for effect in subject.contrasts if is_aimed(effect)]
+    tested = [effect for effect in aimed if effect.p_holm is not None]
+    differences = counted(len(tested), "difference")
     reference = material.short(subject.reference, who)
     if not tested:
-        return f"informative, but no difference from {reference} can be tested{_why(subject)}"
+        reasons = [effect.reason for effect in aimed if effect.reason]
+        why = f" ({reasons[0]})" if reasons else ""
+        return f"{who}: informative, but no difference from {reference} can be tested{why}."
     found = [effect for effect in tested if is_found(effect)]
     if not found:
-        return f"none of {differences} from {reference} stands out after Holm's correction"
+        return f"{who}: none of {differences} from {reference} stands out after Holm's correction."
     largest = max(found, key=lambda effect: abs(effect.estimate or 0.0))
-    arm = material.short(largest.name, who).split(" − ")[0]
+    arm = material.short(next(iter(largest.weights)), who)
     return (
-        f"{len(found)} of {differences} from {reference} stand out after Holm's correction; the "
-        f"largest: {NAMES[largest.measure]} under {arm}, {effect_in_words(largest)}"
+        f"{who}: {len(found)} of {differences} from {reference} stand out after Holm's correction; "
+        f"the largest: {NAMES[largest.measure]} under {arm}, {effect_in_words(largest)}."
     )
-
-
-def _why(subject: SubjectResult) -> str:
-    reasons = [each.reason for each in subject.contrasts if is_aimed(each) and each.reason]
-    return f" ({reasons[0]})" if reasons else ""
 
 
 def few_scenarios(material: TrialMaterial) -> str:
@@ -123,13 +124,6 @@ def effect_in_words(effect: Effect) -> str:
     return f"{difference(effect.estimate, effect.interval, unit)}, {p_phrase(effect.p_holm)}"
 
 
-def effects_in_words(effects: Sequence[Effect]) -> str:
-    """What a forest shows, for those who can't see it."""
-    parts = (f"{effect.name}: {effect_in_words(effect)}" for effect in effects)
-    name = unit_of(effects[0].measure).name
-    return f"Differences in {name}, with intervals over scenarios. {'; '.join(parts)}."
-
-
 def slopes(subject: SubjectResult) -> Iterator[str]:
     """How each measure that is aimed at moves with a dose, and whether that is more than chance."""
     for effect in subject.doses:
@@ -138,15 +132,86 @@ def slopes(subject: SubjectResult) -> Iterator[str]:
             yield f"{effect.name}, {name}: {effect_in_words(effect)} for each unit of the dose"
 
 
-def doses_in_words(doses: Sequence[Dose], control: float | None, axes: Axes) -> str:
-    """What a curve over doses shows."""
-    unit = SHARE if axes.percent else INDEX
-    parts = [f"at {each.dose:g}, {estimate(each.value, each.interval, unit)}" for each in doses]
-    untouched = f" The control has {estimate(control, None, unit)}." if control is not None else ""
-    return f"{axes.value} over {axes.dose}: {'; '.join(parts)}.{untouched}"
+def trial_methods(material: TrialMaterial) -> Methods:
+    """Write the methods of a trial from its plan and from what was done."""
+    references = References()
+    paragraphs = (
+        _design(material, references),
+        _stress(material),
+        _measurement(material, references),
+        _statistics(material, references),
+    )
+    return Methods([" ".join(sentences) for sentences in paragraphs], references.works)
 
 
-def parts_in_words(metric: str, rows: Sequence[Parts]) -> str:
-    """What a chart of a metric and its parts shows."""
-    shown = "; ".join(f"{row.label.name}: {row.label.numbers}" for row in rows)
-    return f"{metric} and its parts, arm by arm. {shown}."
+def _design(material: TrialMaterial, references: References) -> Iterator[str]:
+    plan, trial = material.study.plan, material.plan
+    trials = counted(len(trial.courses[0].steps), "trial")
+    yield (
+        f"We planned {counted(len(material.study.talks), 'session')} of {trials}: "
+        f"{material.design}. Subjects were {', '.join(dict.fromkeys(trial.subjects.values()))}."
+    )
+    order = "in random order, arms interleaved" if plan.run.interleave else "arm by arm"
+    yield (
+        f"Sessions were run {order} (seed {plan.run.seed}); all arms of a scenario share their "
+        "seeds, so that events fall on the same trials."
+    )
+    yield locked_in_words(material.lock, "The plan and every scenario, word by word, were")
+    yield f"The flow of sessions is reported after CONSORT {references.cite('consort')}."
+
+
+def _stress(material: TrialMaterial) -> Iterator[str]:
+    arms = material.plan.arms.values()
+    names = dict.fromkeys(name for arm in arms for name in arm.stressors)
+    if names:
+        yield f"Stressors were {', '.join(DOES.get(name, name) for name in names)}."
+    if any(arm.sham for arm in arms):
+        yield "A sham arm got neutral text of equal length in the same places."
+    against = dict.fromkeys(arm.against for arm in arms if arm.against)
+    if against:
+        yield f"Countermeasures were {', '.join(against)}, each compared with its bare arm."
+
+
+def _measurement(material: TrialMaterial, references: References) -> Iterator[str]:
+    probes = [PROBED[probe] for probe in material.plan.probes]
+    if probes:
+        yield (
+            f"Beside the answers, {', '.join(probes)} were asked for in forks of the conversation, "
+            "which are thrown away: measuring changes nothing."
+        )
+    if any(not step.question.options for course in material.plan.courses for step in course.steps):
+        yield (
+            "Free answers count as right when they match the truth exactly, in number, or by the "
+            f"similarity of their tokens (above 0.9) {references.cite('minilm')} without a "
+            "contradiction in negation, number or antonym."
+        )
+    weights = material.plan.weights
+    mci, gfq, dfs = (
+        " / ".join(f"{weight:g}" for weight in each)
+        for each in (weights.mci, weights.gfq, weights.dfs)
+    )
+    yield f"MCI, GFQ and DFS are computed as published, with weights {mci}, {gfq} and {dfs}."
+
+
+def _statistics(material: TrialMaterial, references: References) -> Iterator[str]:
+    cite = references.cite
+    yield (
+        "Before any effect, we checked that the control is at least ten points better than "
+        "guessing, that no more than 20 % of the answers can't be read, and that each stressor "
+        "arrived and was noticed; where this fails no effect is printed. Sessions that were cut "
+        "short are left out."
+    )
+    yield (
+        "Differences are taken within scenarios; intervals resample whole scenarios "
+        f"{cite('bootstrap')}, their percentiles widened for few of them {cite('expanded')}; "
+        "p-values are from paired t tests over scenarios with Holm's correction within each family "
+        f"and measure {cite('holm')}."
+    )
+    if any(arm.dose is not None for arm in material.plan.arms.values()):
+        yield "A dose is tested by its least-squares slope within scenarios."
+    if any("infallibility" in arm.stressors for arm in material.plan.arms.values()):
+        yield (
+            "Trials to correction are restricted means; beliefs that were never corrected are "
+            f"censored at the last piece of evidence {cite('rmst')}."
+        )
+    yield computed_with()

@@ -1,0 +1,230 @@
+"""The frame of every report: what was locked, the flow, the results, methods, software and models.
+
+A kind of study fills the frame with what is its own, and gets a page with its figures and tables.
+"""
+
+import platform
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from chimeralab.core.errors import InputError
+from chimeralab.embedding.encoder import MODEL, model_hash
+from chimeralab.report.charts.canvas import Figure
+from chimeralab.report.charts.flow import ArmFlow, flow_figure, flow_table
+from chimeralab.report.page import (
+    Block,
+    Bullets,
+    Facts,
+    Folded,
+    HeadFact,
+    Paragraph,
+    Section,
+    every,
+    render,
+)
+from chimeralab.report.references import Methods
+from chimeralab.report.table import Dash, Table, table
+from chimeralab.study import Lock, LockError, Study
+from chimeralab.study.verify import Verification
+from chimeralab.version import __version__
+
+DEVIATIONS_NAMED, FINDING_CHARACTERS = 10, 300
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "openvino",
+    "openvino-genai",
+    "altair",
+    "vl-convert-python",
+)
+BESIDE = Markup(
+    "Beside this page, <code>figures/</code> holds every figure as SVG and PNG, and "
+    "<code>tables/</code> every table as CSV, with all digits."
+)
+
+
+class Frame(NamedTuple):
+    """What a report is made of: the parts that its kind of study fills in.
+
+    `remarks` stand beside the result, `sheets` are tables that are written as files alone.
+    """
+
+    kind: str
+    study: Study
+    lock: Lock | None
+    verification: Verification
+    glance: tuple[str, ...]
+    remarks: Sequence[str]
+    facts: Sequence[HeadFact]
+    design: Sequence[Block]
+    flow: Sequence[ArmFlow]
+    flow_note: str
+    results: Sequence[Section]
+    methods: Methods
+    software: Table
+    not_shown: Sequence[str]
+    sheets: Sequence[Table] = ()
+
+
+class Report(NamedTuple):
+    """A report that is made but not yet written."""
+
+    page: str
+    figures: Sequence[Figure]
+    tables: Sequence[Table]
+    glance: tuple[str, ...]
+
+
+def make_page(frame: Frame) -> Report:
+    """Put the parts of a report on one page, and gather its figures and tables."""
+    findings = [str(finding) for finding in frame.verification.findings]
+    head = [*frame.facts, _deviations(findings, frame.verification)]
+    flow = flow_figure(frame.flow, frame.flow_note)
+    as_table = Folded("The same as a table", [flow_table(frame.flow)])
+    revisions = "A declared revision is what the plan's author states; no server lets us check it."
+    versions = [models(frame.study), frame.software, Paragraph(revisions, "note")]
+    sections = [
+        Section("asked", "What was asked and locked", [Facts(head), *frame.design]),
+        Section("flow", "From plan to analysis", [flow, as_table]),
+        *frame.results,
+        Section("methods", "Methods, ready to paste", [frame.methods]),
+        Section("versions", "Software and models", versions),
+        Section(
+            "not-shown",
+            "What is not shown",
+            [Bullets(frame.not_shown), Paragraph(BESIDE, "files")],
+        ),
+    ]
+    page = render(
+        "report.html",
+        kind=frame.kind,
+        plan=frame.study.plan,
+        locked=frame.lock is not None,
+        deviations=len(findings),
+        glance=frame.glance,
+        remarks=[remark for remark in frame.remarks if remark],
+        sections=sections,
+    )
+    figures, tables = list(every(Figure, sections)), list(every(Table, sections))
+    return Report(page, figures, [*tables, *frame.sheets], frame.glance)
+
+
+def _deviations(findings: Sequence[str], verification: Verification) -> HeadFact:
+    """What is not as it was locked or stored: some of it in words, and how much it is in all."""
+    notes = [Paragraph(str(note), "remark") for note in verification.notes]
+    if not findings:
+        fits = "none: every hash, from the plan to the last turn, was computed again and fits"
+        return HeadFact("Deviations", fits, notes)
+    named = [
+        textwrap.shorten(finding, FINDING_CHARACTERS, placeholder="…")
+        for finding in findings[:DEVIATIONS_NAMED]
+    ]
+    if len(findings) > len(named):
+        more = Markup("and {:,} more; <code>chimera verify</code> lists them all")
+        named.append(more.format(len(findings) - len(named)))
+    return HeadFact("Deviations", "", [Bullets(named, "plain"), *notes])
+
+
+def lock_of(study: Study) -> Lock | None:
+    """The lock of a study, where there is one that can be read."""
+    try:
+        return study.lock
+    except LockError:
+        return None  # the verification says what is wrong with it
+
+
+def refuse_unrun(study: Study) -> None:
+    """There is nothing to report of a study without a store."""
+    if not study.store_path.exists():
+        raise InputError(
+            f"{study.path} has not been run yet, so there is nothing to report; "
+            f"start with `chimera run {study.path}`"
+        )
+
+
+def common_facts(study: Study, lock: Lock | None, design: str, group: str) -> Iterator[HeadFact]:
+    """Whether the plan was frozen and under which hash, the design, and the order of the runs."""
+    if lock is None:
+        yield HeadFact("Locked", "no: everything here is exploratory")
+    else:
+        yield HeadFact("Locked", f"before the first run, SHA-256 {lock.sha256}")
+    yield HeadFact("Design", design)
+    run = study.plan.run
+    mixed = f"random, {group}s interleaved" if run.interleave else f"one {group} after another"
+    yield HeadFact("Order", f"{mixed}, seed {run.seed}")
+
+
+def locked_in_words(lock: Lock | None, what: str) -> str:
+    """A sentence on the lock for the methods."""
+    if lock is None:
+        return "The plan was not locked beforehand, so all results are exploratory."
+    return f"{what} locked before the first run (SHA-256 {lock.sha256})."
+
+
+def computed_with() -> str:
+    """The last sentence of all methods."""
+    return f"All computations were made with Chimera Lab {__version__}."
+
+
+def software(study: Study, precisions: Iterable[str | None] = ()) -> Table:
+    """Versions of everything that had a hand in the numbers, and how exact its vectors are."""
+    with study.archive() as archive:
+        ran = [row["version"] for row in archive.rows("SELECT DISTINCT version FROM runs")]
+    rows = [
+        ["chimera-lab, runs", ", ".join(ran)],
+        ["chimera-lab, this report", __version__],
+    ]
+    if study.plan.detector.settings.needs.lags:
+        rows.append(["encoder", f"{MODEL}, sha256 {model_hash()}"])
+    known = sorted({each for each in precisions if each})
+    if known:
+        rows.append(["vectors", f"in {', '.join(known)}"])
+    rows.append(["Python", platform.python_version()])
+    for package in PACKAGES:
+        try:
+            rows.append([package, version(package)])
+        except PackageNotFoundError:
+            continue
+    raw = [{"what": what, "version": shown} for what, shown in rows]
+    return table("software", ("what", "version"), rows, raw, words=(0, 1))
+
+
+def models(study: Study) -> Table:
+    """The models of the plan: what they are, as what they were declared, what they answered as."""
+    with study.archive() as archive:
+        answered = {row["model"]: row for row in archive.rows(_ANSWERED)}
+    raw: list[dict[str, Any]] = []
+    for name, subject in study.plan.models.items():
+        settings, found = subject.part.settings, answered.get(name, {})
+        what = getattr(settings, "model", None) or getattr(settings, "weights", None)
+        raw.append(
+            {
+                "model": name,
+                "is": f"{subject.part.use}: {what}" if what else subject.part.use,
+                "declared_revision": subject.revision,
+                "answered_as": found.get("names"),
+                "answers": found.get("n", 0),
+            }
+        )
+    rows = [
+        [
+            row["model"],
+            row["is"],
+            row["declared_revision"] or Dash("not declared"),
+            row["answered_as"] or Dash("the model gives no name"),
+            f"{row['answers']:,}",
+        ]
+        for row in raw
+    ]
+    headings = ("name", "is", "declared revision", "answered as", "answers")
+    return table("models", headings, rows, raw, words=(0, 1, 2, 3))
+
+
+_ANSWERED = """
+    SELECT model, group_concat(DISTINCT reported_model) AS names, count(*) AS n
+    FROM attempts WHERE outcome = 'answered' GROUP BY model
+"""

@@ -1,0 +1,159 @@
+"""Self-contained pages: sections made of blocks, in which a log's text can only be read.
+
+A block is a record that has a macro under the name of its class in `templates/blocks.html`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from chimeralab.core.numbers import counted
+from chimeralab.embedding.pieces import readable
+from chimeralab.version import __version__
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+_LINE_ENDS = dict.fromkeys((0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029), "\n")
+_CONTROLS = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\t"), ord("\n")}
+# These turn the writing direction around, and could make a text read as another.
+_TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_SIGNS = {code: f"[U+{code:04X}]" for code in _CONTROLS | _TURNING} | _LINE_ENDS
+
+
+def inert(text: str) -> str:
+    """The text with every character that acts instead of being seen replaced by its name.
+
+    >>> inert("\\x1b[31mred\\u202e\\r\\n")
+    '[U+001B][31mred[U+202E]\\n'
+    """
+    return readable(text).replace("\r\n", "\n").translate(_SIGNS)
+
+
+def render(template: str, **content: Any) -> str:
+    """Fill a template. Every value is made inert and escaped, unless it is `Markup` of our own."""
+    return _ENVIRONMENT.get_template(template).render(version=__version__, **content)
+
+
+def strong(text: str, *, before: str = "", after: str = "") -> Markup:
+    """A text whose middle stands out.
+
+    >>> strong("<b>", before="Gate: ")
+    Markup('Gate: <strong>&lt;b&gt;</strong>')
+    """
+    return Markup("{}<strong>{}</strong>{}").format(inert(before), inert(text), inert(after))
+
+
+# Anything that has a macro of its own in the template of blocks.
+Block = object
+
+
+class Paragraph(NamedTuple):
+    """A paragraph. `look` is a class of the style sheet."""
+
+    text: str
+    look: str = ""
+
+
+class Heading(NamedTuple):
+    """A heading within a section."""
+
+    text: str
+
+
+class Bullets(NamedTuple):
+    """A list of short texts."""
+
+    lines: Sequence[str]
+    look: str = ""
+
+
+class Quote(NamedTuple):
+    """Words of others, in whichever direction they are written."""
+
+    text: str
+
+
+class Box(NamedTuple):
+    """Blocks that stand out from the others."""
+
+    blocks: Sequence[Block]
+    look: str = ""
+
+
+class Folded(NamedTuple):
+    """Blocks behind a line that opens them; those with the look `numbers` are open in print."""
+
+    summary: str
+    blocks: Sequence[Block]
+    look: str = "numbers"
+
+
+class Article(NamedTuple):
+    """Blocks about one thing among several of its kind."""
+
+    anchor: str
+    title: str
+    about: str
+    blocks: Sequence[Block]
+
+
+class HeadFact(NamedTuple):
+    """A line of a page's head: a term, what there is to say of it, and more if need be."""
+
+    term: str
+    value: str
+    blocks: Sequence[Block] = ()
+
+
+class Facts(NamedTuple):
+    """Terms with their values."""
+
+    facts: Sequence[HeadFact]
+
+
+class Section(NamedTuple):
+    """A part of a page under its own heading, which the contents link to."""
+
+    anchor: str
+    title: str
+    blocks: Sequence[Block]
+    about: str = ""
+
+
+Kind = TypeVar("Kind")
+
+
+def every(kind: type[Kind], blocks: Iterable[Any]) -> Iterator[Kind]:
+    """All blocks of one kind, also those inside of others, in the order of the page."""
+    for block in blocks:
+        if isinstance(block, kind):
+            yield block
+        yield from every(kind, getattr(block, "blocks", ()))
+
+
+def _finalize(value: Any) -> Any:
+    if value is None:
+        return ""
+    return value if isinstance(value, Markup) else inert(str(value))
+
+
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(TEMPLATES),
+    autoescape=True,
+    finalize=_finalize,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def show(block: Block) -> Any:
+    """The markup of a block."""
+    macros = _ENVIRONMENT.get_template("blocks.html").module
+    return getattr(macros, type(block).__name__)(block)
+
+
+_ENVIRONMENT.globals |= {"show": show, "counted": counted}
