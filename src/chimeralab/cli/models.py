@@ -23,7 +23,7 @@ from chimeralab.weights.cache import (
 from chimeralab.weights.catalogue import MODELS, known_model
 
 if TYPE_CHECKING:
-    from chimeralab.weights.sources import Source
+    from chimeralab.weights.pull import Source
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -121,7 +121,7 @@ def _chosen(names: tuple[str, ...]) -> list[str]:
 
 
 def _sources(choice: str, wheel_path: Path | None) -> Mapping[str, "Source"]:
-    from chimeralab.weights.sources import SOURCES, wheel_file  # noqa: PLC0415 - as above
+    from chimeralab.weights.pull import SOURCES, wheel_file  # noqa: PLC0415 - as above
 
     if wheel_path is not None:
         return {f"file {wheel_path.name}": wheel_file(wheel_path)}

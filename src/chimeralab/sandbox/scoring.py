@@ -14,7 +14,7 @@ from chimeralab.sandbox.trials import Answer, number_in
 from chimeralab.sandbox.wording import EDGES, normalised, quantities
 
 if TYPE_CHECKING:
-    from chimeralab.embedding.tokens import TokenEncoder
+    from chimeralab.embedding.minilm import TokenEncoder
 
 SAME_ABOVE = 0.9
 
@@ -57,7 +57,7 @@ class Scorer:
 
     @cached_property
     def _tokens(self) -> "TokenEncoder":
-        from chimeralab.embedding.tokens import default_token_encoder  # noqa: PLC0415 - OpenVINO is slow to import
+        from chimeralab.embedding.minilm import default_token_encoder  # noqa: PLC0415 - OpenVINO is slow to import
 
         return self._given or default_token_encoder()
 

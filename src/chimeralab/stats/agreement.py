@@ -2,7 +2,8 @@
 
 At high kappa and lopsided labels the Wald interval is too short and its lower bound too high; the
 score interval takes the variance at each candidate kappa, as Wilson does for a proportion, and
-keeps its level. ``benchmarks/validity/kappa_coverage.py`` prints the coverage of all three."""
+keeps its level. ``benchmarks/validity/kappa_coverage.py`` prints the coverage of all three.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass

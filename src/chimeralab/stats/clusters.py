@@ -1,7 +1,8 @@
 """Runs in clusters: repeats of one prompt are one cluster and tell less than they count.
 
 One cell holds the repeats of one prompt under one condition. Means, and shares with an interval
-that keeps to 0..1, allow for clusters and weights."""
+that keeps to 0..1, allow for clusters and weights.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

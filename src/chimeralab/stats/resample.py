@@ -1,7 +1,8 @@
 """Intervals for any statistic of sums, by resampling whole units (rows, or clusters of rows).
 
 A statistic is a function from many rows of sums to one number each, NaN where undefined. Because
-resampling only changes the sums, ten thousand resamples are one product of two matrices."""
+resampling only changes the sums, ten thousand resamples are one product of two matrices.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

