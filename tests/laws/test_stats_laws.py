@@ -18,7 +18,7 @@ from chimeralab.stats.agreement import (
     prevalence_index,
 )
 from chimeralab.stats.arrays import ratios
-from chimeralab.stats.calibration import auroc, expected_calibration_error
+from chimeralab.stats.calibration import LevelCounts, calibration_rows
 from chimeralab.stats.clusters import cells_of, cluster_mean, mean_bootstrap, mean_bootstrap_t
 from chimeralab.stats.contrasts import contrast, holm
 from chimeralab.stats.intervals import clopper_pearson, wilson
@@ -145,11 +145,16 @@ def test_a_group_compared_with_its_copy_shows_no_difference(times):
 
 @given(st.lists(st.tuples(shares, st.integers(0, 1)), min_size=1))
 def test_calibration_numbers_stay_between_zero_and_one(answers):
-    confidence, correct = zip(*answers, strict=True)
-    assert 0 <= expected_calibration_error(confidence, correct) <= 1
-    area = auroc(confidence, correct)
-    assert (area is None) == (len(set(correct)) == 1)
-    assert area is None or 0 <= area <= 1
+    levels = sorted({level for level, _ in answers})
+    wrong, right = (
+        np.array([[answers.count((level, flag)) for level in levels]], float) for flag in (0, 1)
+    )
+    rows = calibration_rows(LevelCounts(np.array(levels), wrong, right))
+    assert 0 <= rows.ece[0] <= 1
+    assert 0 <= rows.brier[0] <= 1
+    area = rows.auroc[0]
+    assert np.isnan(area) == (len({correct for _, correct in answers}) == 1)
+    assert np.isnan(area) or 0 <= area <= 1
 
 
 @given(st.lists(st.integers(-5, 5), min_size=1))

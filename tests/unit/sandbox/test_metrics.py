@@ -9,11 +9,10 @@ from chimeralab.sandbox.metrics import COMPANION_MEANINGS, measure
 from chimeralab.sandbox.metrics.companions import (
     MOST_LEVELS,
     Confidences,
-    calibration_rows,
     level_counts,
 )
 from chimeralab.sandbox.trials import Trial
-from chimeralab.stats.calibration import calibration
+from chimeralab.stats.calibration import calibration_rows
 from chimeralab.stats.clusters import mean_bootstrap
 from chimeralab.stats.intervals import widened_level
 
@@ -53,9 +52,12 @@ def test_calibration_of_counts_is_that_of_the_answers() -> None:
     rows = calibration_rows(level_counts(answers, SESSIONS // 2).everywhere)
     for cluster in range(SESSIONS // 2):
         chosen = cluster == SCENARIO
-        alone = calibration(CONFIDENCE[chosen].ravel(), CORRECT[chosen].ravel())
-        found = (rows.ece[cluster], rows.brier[cluster], rows.auroc[cluster])
-        assert found == pytest.approx((alone.ece, alone.brier, alone.auroc))
+        stated, right = CONFIDENCE[chosen].ravel(), CORRECT[chosen].ravel()
+        assert rows.brier[cluster] == pytest.approx(brier_score_loss(right, stated))
+        assert rows.auroc[cluster] == pytest.approx(roc_auc_score(right, stated))
+        tenths = np.clip(np.ceil(10 * stated.round(1)), 1, 10)
+        gaps = [abs((stated - right)[tenths == bin_].sum()) for bin_ in range(1, 11)]
+        assert rows.ece[cluster] == pytest.approx(sum(gaps) / len(stated))
 
 
 def test_many_levels_of_confidence_are_counted_to_two_decimals() -> None:
@@ -64,9 +66,9 @@ def test_many_levels_of_confidence_are_counted_to_two_decimals() -> None:
     answers = Confidences(stated, right, np.zeros(5_000, bool), np.zeros(5_000, np.intp))
     counts = level_counts(answers, 1, MOST_LEVELS)
     assert len(counts.levels) == 101
-    alone = calibration(stated, right)
     rows = calibration_rows(counts.everywhere)
-    assert (rows.brier[0], rows.auroc[0]) == pytest.approx((alone.brier, alone.auroc), abs=0.002)
+    assert rows.brier[0] == pytest.approx(brier_score_loss(right, stated), abs=0.002)
+    assert rows.auroc[0] == pytest.approx(roc_auc_score(right, stated), abs=0.002)
 
 
 def test_interval_of_recall_is_the_cluster_bootstrap_of_session_means() -> None:

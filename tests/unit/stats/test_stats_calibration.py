@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from chimeralab.core.errors import InputError
-from chimeralab.stats.calibration import (
-    auroc,
-    brier_score,
-    calibration,
-    confidence_bins,
-    expected_calibration_error,
-)
+from chimeralab.stats.calibration import CalibrationRows, LevelCounts, calibration_rows
 
 
 def answers(n=200, seed=1):
@@ -20,50 +13,60 @@ def answers(n=200, seed=1):
     return confidence, (rng.random(n) < confidence).astype(int)
 
 
+def calibrated(confidence, correct) -> CalibrationRows:
+    """The numbers of one sample."""
+    levels, place = np.unique(confidence, return_inverse=True)
+    right = np.bincount(place, np.asarray(correct, float), minlength=len(levels))
+    wrong = np.bincount(place, minlength=len(levels)) - right
+    found = calibration_rows(LevelCounts(levels, wrong[None], right[None]))
+    return CalibrationRows(*(float(column[0]) for column in found))
+
+
 def test_auroc_with_ties_agrees_with_scikit_learn():
     confidence, correct = answers()
-    assert auroc(confidence, correct) == pytest.approx(roc_auc_score(correct, confidence))
+    assert calibrated(confidence, correct).auroc == pytest.approx(
+        roc_auc_score(correct, confidence)
+    )
 
 
 def test_brier_score_agrees_with_scikit_learn():
     confidence, correct = answers()
-    assert brier_score(confidence, correct) == pytest.approx(brier_score_loss(correct, confidence))
+    assert calibrated(confidence, correct).brier == pytest.approx(
+        brier_score_loss(correct, confidence)
+    )
 
 
 def test_calibration_error_is_the_weighted_gap_of_the_bins():
     # Two bins: three answers at 0.4 of which one is right, one wrong answer at 1.0.
     gap = (3 * abs(1 / 3 - 0.4) + 1 * abs(0 - 1)) / 4
-    found = expected_calibration_error([0.4, 0.4, 0.4, 1.0], [1, 0, 0, 0], bins=2)
-    assert found == pytest.approx(gap)
+    assert calibrated([0.4, 0.4, 0.4, 1.0], [1, 0, 0, 0]).ece == pytest.approx(gap)
 
 
-def test_bins_hold_every_answer_once_and_close_at_the_top():
-    confidence, correct = answers()
-    bins = confidence_bins(confidence, correct)
-    assert sum(part.n for part in bins) == 200
-    assert all(part.low < part.confidence <= part.high + 1e-12 for part in bins[1:])
-    assert bins[0].n == (confidence <= 0.1).sum()
+def test_levels_of_one_bin_make_up_for_each_other_and_bins_close_at_the_top():
+    assert calibrated([0.91, 0.99], [1, 0]).ece == pytest.approx(abs(0.95 - 0.5))
+    assert calibrated([0.1, 0.0], [0, 0]).ece == pytest.approx(0.05)
+    assert calibrated([0.2, 0.21], [1, 0]).ece == pytest.approx((0.8 + 0.21) / 2)
 
 
-def test_missing_confidences_are_skipped_and_counted():
-    result = calibration([0.9, None, 0.2], [1, 0, 0])
-    assert (result.n_total, result.n_valid, result.auroc) == (3, 2, 1.0)
+def test_nothing_but_right_answers_has_no_auroc():
+    found = calibrated([0.9, 0.8], [1, 1])
+    assert np.isnan(found.auroc)
+    assert found.brier == pytest.approx(0.025)
 
 
-def test_nothing_but_right_answers_has_no_auroc_but_a_reason():
-    result = calibration([0.9, 0.8], [1, 1])
-    assert result.auroc is None
-    assert result.brier is not None
-    assert set(result.reasons) == {"auroc"}
+def test_no_answer_leaves_everything_undefined():
+    empty = np.zeros((1, 0))
+    found = calibration_rows(LevelCounts(np.empty(0), empty, empty))
+    assert np.isnan([column[0] for column in found]).all()
 
 
-def test_no_stated_confidence_leaves_everything_undefined():
-    result = calibration([None, None], [1, 0])
-    assert (result.ece, result.brier, result.auroc) == (None, None, None)
-    assert set(result.reasons) == {"ece", "brier", "auroc"}
-
-
-@pytest.mark.parametrize(("confidence", "correct"), [(1.2, 1), (-0.1, 1), (0.5, 2)])
-def test_impossible_answers_are_refused_with_their_place(confidence, correct):
-    with pytest.raises(InputError, match="answer 2"):
-        calibration([0.5, confidence], [1, correct])
+def test_rows_are_samples_of_their_own():
+    samples = [answers(seed=seed) for seed in (1, 2)]
+    levels = np.arange(11) / 10
+    right, wrong = (
+        np.array([[((c == v) & (r == flag)).sum() for v in levels] for c, r in samples], float)
+        for flag in (1, 0)
+    )
+    rows = calibration_rows(LevelCounts(levels, wrong, right))
+    for n, sample in enumerate(samples):
+        assert [column[n] for column in rows] == pytest.approx(list(calibrated(*sample)))

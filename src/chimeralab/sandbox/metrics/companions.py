@@ -10,8 +10,8 @@ from chimeralab.sandbox.columns import TrialColumns
 from chimeralab.sandbox.metrics.intervals import Estimator
 from chimeralab.sandbox.metrics.sums import Block, answer_gap, filled
 from chimeralab.stats.arrays import Floats, Integers, ratios
+from chimeralab.stats.calibration import LevelCounts, calibration_rows
 
-BINS = 10
 # Above this many levels, intervals see confidence to two decimals, so that memory stays small.
 MOST_LEVELS = 101
 # Halfway between signal and truth is not nearer to the signal, whatever the last bits say.
@@ -93,14 +93,6 @@ class Confidences(NamedTuple):
     row: Integers
 
 
-class LevelCounts(NamedTuple):
-    """Wrong and right answers of each cluster or resample (rows) at each level (columns)."""
-
-    levels: Floats
-    wrong: Floats
-    right: Floats
-
-
 class ConfidenceCounts(NamedTuple):
     """Answers by row, by familiar or novel, by wrong or right, and by level of confidence."""
 
@@ -114,14 +106,6 @@ class ConfidenceCounts(NamedTuple):
     @property
     def novel(self) -> LevelCounts:
         return LevelCounts(self.levels, self.table[:, 1, 0], self.table[:, 1, 1])
-
-
-class CalibrationRows(NamedTuple):
-    """Calibration of each row of counts; NaN where undefined."""
-
-    ece: Floats
-    brier: Floats
-    auroc: Floats
 
 
 def confidences(columns: TrialColumns, row: Integers | None = None) -> Confidences:
@@ -161,32 +145,6 @@ def joined(parts: Sequence[ConfidenceCounts]) -> ConfidenceCounts:
     flat = np.concatenate([part.table[0] for part in parts], axis=-1).reshape(4, -1)
     table = [np.bincount(place, weights=counts, minlength=len(levels)) for counts in flat]
     return ConfidenceCounts(levels, np.reshape(table, (1, 2, 2, len(levels))))
-
-
-def calibration_rows(counts: LevelCounts) -> CalibrationRows:
-    """Expected calibration error, Brier score and AUROC of every row of counts.
-
-    The numbers are those of `stats.calibration`, here for many resamples at once.
-
-    >>> one = np.array([[1.0, 0.0, 0.0, 1.0]]), np.array([[0.0, 1.0, 1.0, 1.0]])
-    >>> rows = calibration_rows(LevelCounts(np.array([0.3, 0.5, 0.8, 0.9]), *one))
-    >>> round(float(rows.auroc[0]), 4), round(float(rows.brier[0]), 4)
-    (0.5833, 0.24)
-    """
-    levels, wrong, right = counts
-    total = (wrong + right).sum(axis=1)
-    edges = np.linspace(0, 1, BINS + 1)
-    place = np.clip(np.searchsorted(edges, levels, side="left") - 1, 0, BINS - 1)
-    # Confidence minus accuracy, added up within the bins of equal width.
-    surplus = (wrong + right) * levels - right
-    gaps = np.abs(surplus @ (place[:, None] == np.arange(BINS))).sum(axis=1)
-    squares = (right * (1 - levels) ** 2 + wrong * levels**2).sum(axis=1)
-    below = wrong.cumsum(axis=1) - wrong / 2
-    return CalibrationRows(
-        ece=ratios(gaps, total),
-        brier=ratios(squares, total),
-        auroc=ratios((right * below).sum(axis=1), right.sum(axis=1) * wrong.sum(axis=1)),
-    )
 
 
 def calibrations(counts: ConfidenceCounts) -> tuple[Estimator, Estimator]:
