@@ -20,11 +20,10 @@ from chimeralab.embedding.encoder import default_encoder
 from chimeralab.models.phantom import line
 from chimeralab.runner import Said, Talk
 from chimeralab.study import Store, Study
-from chimeralab.study.chain import link, opening
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.detecting import detector_key
-from chimeralab.study.lock import resolve
-from chimeralab.study.scaffold import new_study
+from chimeralab.study.folder import new_study
+from chimeralab.study.lock import link, opening, resolve
 
 COMMAND = "python -m benchmarks.speed.report"
 SENTENCES_A_TURN = 8

@@ -131,7 +131,7 @@ def test_a_study_that_was_not_run_says_what_to_do(chimera: Chimera, tmp_path: Pa
 def test_a_folder_that_is_no_study_is_refused(chimera: Chimera, tmp_path: Path) -> None:
     ran = chimera("report", tmp_path)
     assert ran.code == 2
-    assert "is no study" in ran.err
+    assert "is not a study" in ran.err
 
 
 def test_a_trial_that_was_not_run_is_sent_to_its_run(chimera: Chimera, tmp_path: Path) -> None:

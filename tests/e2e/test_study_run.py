@@ -139,7 +139,7 @@ def test_a_cost_limit_stops_cleanly_and_can_be_raised(tmp_path):
 
 def test_a_cost_limit_needs_prices(tmp_path):
     study = make_study(tmp_path / "s", 'use = "phantom"')
-    with pytest.raises(InputError, match="max_cost can't be held without a price for a"):
+    with pytest.raises(InputError, match="max_cost can't be enforced without a price for a"):
         chimera("run", study.path, "--max-cost", "1")
 
 
@@ -154,7 +154,7 @@ def test_a_server_that_is_down_is_named_before_anything_is_spent(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        (lambda s: s.plan_path.unlink(), "is no study: it has no plan.toml"),
+        (lambda s: s.plan_path.unlink(), "is not a study: it has no plan.toml"),
         (lambda s: s.plan_path.write_text("[study"), "plan.toml: no valid TOML"),
         (lambda s: s.store_path.write_text("x" * 5_000), "study.db: the file is damaged"),
         (lambda s: s.lock_path.write_text("{}"), "plan.lock is damaged"),

@@ -16,8 +16,8 @@ from chimeralab.pipeline import analyse_trial, run
 from chimeralab.runner import RunStarted, TrialScored
 from chimeralab.sandbox.hooks import POINTS, Hooks
 from chimeralab.study import RunOptions, Study, run_study
+from chimeralab.study.folder import new_study, templates
 from chimeralab.study.forecast import forecast
-from chimeralab.study.scaffold import new_study, templates
 from chimeralab.study.verify import verify_study
 from tests.small_trial import ALL, make_trial, rows
 

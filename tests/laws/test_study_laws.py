@@ -12,9 +12,8 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Part
 from chimeralab.models.seam import Sampling
 from chimeralab.runner import Prompt, Rules, Said, Speaker
-from chimeralab.study.chain import link, opening
-from chimeralab.study.lock import differences, digest
-from chimeralab.study.order import planned_talks
+from chimeralab.study.folder import planned_talks
+from chimeralab.study.lock import differences, digest, link, opening
 from chimeralab.study.plan import Condition, Plan, make_plan
 from chimeralab.study.sections import About, RunTable
 

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 
 from chimeralab.cli.terminal import plain
-from chimeralab.study import Arm
+from chimeralab.study import ConditionFlow
 
 COUNTS = ("planned", "begun", "completed", "open", "turns")
 # So many rows that all say the same are a line.
 MANY = 10
 
 
-def where_it_stands(arms: Sequence[Arm], order: Sequence[str]) -> Table | str:
+def where_it_stands(arms: Sequence[ConditionFlow], order: Sequence[str]) -> Table | str:
     """What was planned, what became of it, and which questions had to be asked again."""
     if len(arms) > MANY and all(arm.completed == arm.planned for arm in arms):
         talks, turns = sum(arm.planned for arm in arms), sum(arm.turns for arm in arms)
@@ -23,7 +23,7 @@ def where_it_stands(arms: Sequence[Arm], order: Sequence[str]) -> Table | str:
     return _table(sorted(arms, key=lambda arm: places.get(arm.condition, len(places))))
 
 
-def _table(arms: Sequence[Arm]) -> Table:
+def _table(arms: Sequence[ConditionFlow]) -> Table:
     ends = [_listed(arm.outcomes, "completed") for arm in arms]
     failed = [_listed(arm.attempts, "answered") for arm in arms]
     # A column that has nothing to say would only squeeze the names.

@@ -12,9 +12,9 @@ from chimeralab import pipeline
 from chimeralab.cli.flow_table import where_it_stands
 from chimeralab.cli.progress import showing_progress
 from chimeralab.cli.terminal import out, plain, say
-from chimeralab.study import Arm, RunOptions, RunSummary, Study
+from chimeralab.study import ConditionFlow, RunOptions, RunSummary, Study
+from chimeralab.study.folder import new_study, templates
 from chimeralab.study.forecast import Forecast, forecast
-from chimeralab.study.scaffold import new_study, templates
 from chimeralab.study.subjects import Greeting, greet, open_models
 
 study_argument = click.argument("path", metavar="STUDY", type=click.Path(path_type=Path))
@@ -174,7 +174,7 @@ def _print_summary(done: RunSummary, order: list[str]) -> None:
         click.echo(f"{_open(done.arms)} conversations are left; the same command goes on with them")
 
 
-def _open(arms: tuple[Arm, ...]) -> int:
+def _open(arms: tuple[ConditionFlow, ...]) -> int:
     return sum(arm.open for arm in arms)
 
 

@@ -7,10 +7,11 @@ a frozen dataclass as `Countermeasure` describes it. It is on record under its o
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import Field
 
+from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Sampling
 from chimeralab.sandbox.probes import Probe
@@ -61,6 +62,15 @@ class Countermeasure(Protocol):
     def turns(self) -> int: ...
 
     def change(self, ask: Ask, detected: int) -> Ask: ...
+
+
+def check_countermeasure(settings: Any, what: str) -> None:
+    """Refuse a part that is not a countermeasure before anything is run with it."""
+    if not (callable(getattr(settings, "change", None)) and hasattr(settings, "turns")):
+        raise InputError(
+            f"{what} is not a countermeasure; it needs a method change(ask, detected) and a "
+            "setting turns"
+        )
 
 
 def name_of(countermeasure: Countermeasure) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 from chimeralab.core.records import Detection, Trajectory
 from chimeralab.detection import measurer_for, verdict
 from chimeralab.embedding.encoder import Encoder, default_encoder, model_hash
-from chimeralab.study.archive import Archive
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
+from chimeralab.study.store import Archive
 
 
 def detect_study(

@@ -9,8 +9,8 @@ from chimeralab.core.files import replacing
 from chimeralab.core.tables import Columns, open_table
 from chimeralab.readers.plain import dumps
 from chimeralab.sandbox.scored import COLUMNS as SCORED
-from chimeralab.study.archive import Archive, Row
 from chimeralab.study.folder import Study
+from chimeralab.study.store import Archive, Row
 
 Format = Literal["parquet", "csv", "jsonl"]
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chimeralab.core.records import Record
-from chimeralab.study.archive import Archive
+from chimeralab.study.store import Archive
 
 
 @dataclass(frozen=True, slots=True)
-class Arm(Record):
-    """The way of one condition's conversations, and of the questions asked in them.
+class ConditionFlow(Record):
+    """What became of one condition's conversations, and of the questions asked in them.
 
     `outcomes` counts the conversations that came to an end by how they ended; the others are
     `open`. `attempts` counts the questions by how they were answered.
@@ -28,12 +28,12 @@ class Arm(Record):
     tokens: int
 
 
-def flow(archive: Archive) -> tuple[Arm, ...]:
-    """One arm per condition, in the order of the plan."""
+def flow(archive: Archive) -> tuple[ConditionFlow, ...]:
+    """Every condition, in the order of the plan."""
     attempts = _counters(archive, _ATTEMPTS)
     outcomes = _counters(archive, _OUTCOMES)
     return tuple(
-        Arm(
+        ConditionFlow(
             **row,
             completed=outcomes[row["condition"]]["completed"],
             open=row["planned"] - outcomes[row["condition"]].total(),
@@ -44,7 +44,7 @@ def flow(archive: Archive) -> tuple[Arm, ...]:
     )
 
 
-# An attempt that was answered but not counted in money leaves the cost of its arm unknown.
+# An attempt that was answered but not counted in money leaves the cost of its condition unknown.
 _ARMS = """
     SELECT t.condition, count(*) AS planned,
         sum(EXISTS (SELECT 1 FROM attempts a WHERE a.trajectory = t.id)) AS attempted,

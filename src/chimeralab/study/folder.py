@@ -1,23 +1,28 @@
-"""A study as a folder: the plan, its lock, and the database of what was run."""
+"""A study as a folder: started from a template, it holds the plan, its lock and what was run."""
 
+import hashlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import read_value
+from chimeralab.core.files import write_text
+from chimeralab.core.parts import choose, read_value
 from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.scenarios.public_sets import SetIsGone
-from chimeralab.study.archive import Archive
 from chimeralab.study.lock import Lock, LockError, make_lock, read_lock, refuse_changes, write_lock
-from chimeralab.study.order import planned_talks
 from chimeralab.study.plan import Plan, read_plan
+from chimeralab.study.store import Archive
 from chimeralab.version import __version__
 
 
@@ -27,7 +32,7 @@ class Study:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not self.plan_path.is_file():
-            raise InputError(f"{self.path} is no study: it has no plan.toml; see `chimera new`")
+            raise InputError(f"{self.path} is not a study: it has no plan.toml; see `chimera new`")
 
     @property
     def plan_path(self) -> Path:
@@ -53,7 +58,9 @@ class Study:
         lock = self.lock
         if lock is None:
             raise gone
-        plan = read_plan(self.plan_path, _locked_courses(lock))
+        kept = (lock.resolved.get("trial") or {}).get("courses", [])
+        courses: tuple[Course, ...] = read_value(tuple[Course, ...], kept, "plan.lock courses")
+        plan = read_plan(self.plan_path, courses)
         # Reading asks for no version; `checked_lock` still does before anything is run.
         refuse_changes(replace(lock, resolved={**lock.resolved, "chimeralab": __version__}), plan)
         return plan
@@ -87,21 +94,18 @@ class Study:
         """Lock the plan. Doing it again changes nothing."""
         if lock := self.checked_lock():
             return lock
-        self._refuse_locking_after_the_fact()
-        lock = make_lock(self.plan)
-        write_lock(self.lock_path, lock)
-        return lock
-
-    def _refuse_locking_after_the_fact(self) -> None:
-        if not self.store_path.exists():
-            return
-        with self.archive() as archive:
-            turns = archive.value("SELECT count(*) FROM turns")
+        turns = 0
+        if self.store_path.exists():
+            with self.archive() as archive:
+                turns = archive.value("SELECT count(*) FROM turns")
         if turns:
             raise LockError(
                 f"{self.path} already holds {turns} turns that were run without a lock; a lock "
                 "after the fact registers nothing: copy the plan into a new study and lock that"
             )
+        lock = make_lock(self.plan)
+        write_lock(self.lock_path, lock)
+        return lock
 
     @contextmanager
     def occupied(self) -> Iterator[None]:
@@ -128,8 +132,65 @@ class Study:
         return f", by run {run.id} (process {run.pid} on {run.host}, since {run.started})"
 
 
-def _locked_courses(lock: Lock) -> tuple[Course, ...]:
-    trial = lock.resolved.get("trial") or {}
-    kept = trial.get("courses", [])
-    courses: tuple[Course, ...] = read_value(tuple[Course, ...], kept, "plan.lock courses")
-    return courses
+def planned_talks(plan: Plan) -> list[Talk]:
+    """Every condition x prompt x repeat, in the order in which they are held.
+
+    Interleaved, the conditions of one prompt and repeat stand next to each other in random order,
+    so that whatever changes during a run changes for all of them alike.
+    """
+    talks = [
+        Talk(
+            condition=name,
+            prompt=prompt,
+            repeat=repeat,
+            speakers=condition.speakers,
+            rules=plan.conversation,
+            seed=plan.run.seed,
+            countermeasure=condition.countermeasure.settings if condition.countermeasure else None,
+            # The seed of a trial session is the same under every arm.
+            script=plan.trial.script(
+                name, prompt.id, int(_shuffled(plan.run.seed, "script", repeat)[:12], 16)
+            )
+            if plan.trial
+            else None,
+        )
+        for name, condition in plan.conditions.items()
+        for prompt in plan.prompts
+        for repeat in range(1, plan.conversation.repeats + 1)
+    ]
+
+    def block(talk: Talk) -> str:
+        return _shuffled(talk.seed, talk.prompt.id, talk.repeat)
+
+    if plan.run.interleave:
+        return sorted(talks, key=lambda talk: (block(talk), _shuffled(talk.seed, talk.id)))
+    ranks = {name: rank for rank, name in enumerate(plan.conditions)}
+    return sorted(talks, key=lambda talk: (ranks[talk.condition], block(talk)))
+
+
+def _shuffled(*parts: Any) -> str:
+    """A hash to sort by: random order that no version of Python changes."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def templates() -> dict[str, Traversable]:
+    """The templates there are, by name."""
+    root = files("chimeralab.study") / "templates"
+    return {item.name: item for item in sorted(root.iterdir(), key=lambda item: item.name)}
+
+
+def new_study(path: Path, template: str) -> tuple[Path, ...]:
+    """Write the plan and the prompts of a template. What is there is never overwritten."""
+    choose(template, templates(), f"template {template!r}")
+    sources = list(templates()[template].iterdir())
+    for source in sources:
+        if (path / source.name).exists():
+            raise InputError(f"{path / source.name} is there already; choose another folder")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path} can't be made ({error.strerror})") from error
+    name = json.dumps(path.resolve().name, ensure_ascii=False)
+    for source in sources:
+        write_text(path / source.name, source.read_text("utf-8").replace("@NAME@", name))
+    return tuple(path / source.name for source in sources)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from chimeralab.core.records import Record
 from chimeralab.runner import Prompt, Rules, Speaker
+from chimeralab.runner.interventions import models_of
 from chimeralab.stats.planning import VarianceComponents, detectable_difference
-from chimeralab.study.order import planned_talks
+from chimeralab.study.folder import planned_talks
 from chimeralab.study.plan import Condition, Plan
 from chimeralab.study.subjects import Greeting
 from chimeralab.study.trial_forecast import asked_at_most
@@ -139,17 +140,13 @@ def _advice(plan: Plan, loads: Sequence[Load]) -> Iterator[str]:
         yield f"with one {noun} nothing can be said about any other; add {noun}s"
     if not plan.run.interleave and len(plan.conditions) > 1:
         yield "without interleaving, whatever changes over time looks like a condition"
+    measures = (condition.countermeasure for condition in plan.conditions.values())
+    standing_in = {model for part in measures if part for model in models_of(part.settings)}
     for load in loads:
-        if not load.calls and not _stands_in(plan, load.model):
+        if not load.calls and load.model not in standing_in:
             yield f"[models.{load.model}] is named in no condition"
 
 
 def _found(prompts: int, repeats: int) -> str:
     difference = detectable_difference(PUBLISHED, prompts, repeats)
     return f"a difference of {difference:.3f}" if difference < 1 else "none at all"
-
-
-def _stands_in(plan: Plan, model: str) -> bool:
-    """Whether a model is there for a countermeasure to rotate to."""
-    measures = (condition.countermeasure for condition in plan.conditions.values())
-    return any(model in getattr(part.settings, "to", ()) for part in measures if part)

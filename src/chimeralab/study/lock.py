@@ -1,4 +1,9 @@
-"""The lock: the fully resolved plan under one hash, so that nothing changes after the fact."""
+"""The lock: the fully resolved plan under one hash, and a chain of hashes through what is said.
+
+Each turn's hash covers the one before it: a turn that is edited, dropped, added or swapped breaks
+the chain from there on. A reply to a probe branches off the chain, as it is not a part of the
+conversation.
+"""
 
 import hashlib
 import inspect
@@ -13,7 +18,8 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
 from chimeralab.core.parts import shown
 from chimeralab.core.records import Record
-from chimeralab.study.plan import Plan, Subject
+from chimeralab.runner import Prompt, Said
+from chimeralab.study.plan import Plan
 from chimeralab.weights.catalogue import MODELS as FILES
 
 DIFFERENCES_SHOWN = 12
@@ -31,7 +37,7 @@ class Lock(Record):
     resolved: Mapping[str, Any]
 
 
-class Difference(NamedTuple):
+class Change(NamedTuple):
     """One key that is not as it was locked; None stands where it is absent."""
 
     key: str
@@ -39,32 +45,31 @@ class Difference(NamedTuple):
     present: Any
 
     def __str__(self) -> str:
-        return f"{self.key}: {_side(self.locked)} → {_side(self.present)}"
+        sides = ("nothing" if side is None else shown(side) for side in self[1:])
+        return f"{self.key}: {' → '.join(sides)}"
 
 
 def resolve(plan: Plan) -> dict[str, Any]:
-    """Everything that the results may hang on, as plain values."""
+    """Everything that the results may depend on, as plain values.
+
+    The hashes of weights and of outside code are None where the files are out of our sight.
+    """
+    hashes = {
+        name: {file.name: file.sha256 for file in weights.files} for name, weights in FILES.items()
+    }
     return {
         "chimeralab": version.__version__,
-        "encoder": _file_hashes("minilm"),
-        "weights": {name: _weights(subject) for name, subject in plan.models.items()},
+        "encoder": hashes["minilm"],
+        "weights": {
+            name: hashes.get(getattr(subject.part.settings, "weights", ""))
+            for name, subject in plan.models.items()
+        },
         "outside_code": {use: _source_hash(cls) for use, cls in plan.outside_code.items()},
         **plan.as_dict(),
     }
 
 
-def _weights(subject: Subject) -> dict[str, str] | None:
-    """The hashes of the files that a model runs on; None where they are out of our sight."""
-    name = getattr(subject.part.settings, "weights", None)
-    return _file_hashes(name) if name in FILES else None
-
-
-def _file_hashes(name: str) -> dict[str, str]:
-    return {file.name: file.sha256 for file in FILES[name].files}
-
-
 def _source_hash(cls: type) -> str | None:
-    """The hash of the file that a class stands in; None when it stands in none."""
     try:
         return hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()
     except (OSError, TypeError):
@@ -87,8 +92,8 @@ def digest(value: Any) -> str:
 
 
 def write_lock(path: Path, lock: Lock) -> None:
+    text = json.dumps(lock.as_dict(), sort_keys=True, indent=1, ensure_ascii=False)
     with replacing(path) as part:
-        text = json.dumps(lock.as_dict(), sort_keys=True, indent=1, ensure_ascii=False)
         part.write_text(text + "\n", encoding="utf-8")
 
 
@@ -126,13 +131,13 @@ def refuse_changes(lock: Lock, plan: Plan) -> None:
         )
 
 
-def summary(changes: list[Difference]) -> str:
+def summary(changes: list[Change]) -> str:
     lines = [f"  {change}" for change in changes[:DIFFERENCES_SHOWN]]
     more = len(changes) - len(lines)
     return "\n".join([*lines, *([f"  and {more} more"] if more else [])])
 
 
-def differences(locked: Any, present: Any) -> list[Difference]:
+def differences(locked: Any, present: Any) -> list[Change]:
     """What differs, key by key.
 
     >>> [str(change) for change in differences({"run": {"seed": 1}}, {"run": {"seed": 2}})]
@@ -140,7 +145,7 @@ def differences(locked: Any, present: Any) -> list[Difference]:
     """
     old, new = dict(_leaves("", locked)), dict(_leaves("", present))
     keys = [*old, *(key for key in new if key not in old)]
-    return [Difference(k, old.get(k), new.get(k)) for k in keys if old.get(k) != new.get(k)]
+    return [Change(k, old.get(k), new.get(k)) for k in keys if old.get(k) != new.get(k)]
 
 
 def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -156,5 +161,16 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield key, value
 
 
-def _side(value: Any) -> str:
-    return "nothing" if value is None else shown(value)
+def opening(talk: str, prompt: Prompt) -> str:
+    """The hash that a conversation starts from."""
+    return digest([talk, prompt.id, prompt.bucket, prompt.text])
+
+
+def link(previous: str, said: Said) -> str:
+    """The hash of a turn, given the one before it."""
+    return digest([previous, said.turn, said.speaker, said.model, said.text, said.finish])
+
+
+def branch(previous: str, turn: int, probe: str, text: str) -> str:
+    """The hash of a reply to a probe, given that of the turn before the one it was asked at."""
+    return digest([previous, turn, probe, text])

@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.files import read_text
 from chimeralab.core.parts import Part, choose, read_part, read_record, read_value
 from chimeralab.core.records import Record
 from chimeralab.core.secrets import redact, secrets
 from chimeralab.detection.detectors import DETECTORS, check_detector
 from chimeralab.models.catalogue import MODELS
 from chimeralab.runner import Price, Prompt, Rules, Speaker
-from chimeralab.runner.interventions import COUNTERMEASURES
+from chimeralab.runner.interventions import COUNTERMEASURES, check_countermeasure, models_of
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.phantoms import SUBJECTS
 from chimeralab.sandbox.scenarios.public_sets import SetIsGone
 from chimeralab.study import trial_plan
-from chimeralab.study.casting import cast
-from chimeralab.study.prompts import read_prompts
 from chimeralab.study.sections import (
     EXTRA_TABLES,
     About,
@@ -30,6 +29,8 @@ from chimeralab.study.sections import (
     PromptTable,
     RunTable,
     SamplingChange,
+    cast,
+    read_prompts,
 )
 from chimeralab.study.trial_plan import TrialPlan, read_trial
 
@@ -72,7 +73,7 @@ class Plan(Record):
 
     @property
     def needs_guard(self) -> bool:
-        """Whether the course of a conversation hangs on the detector."""
+        """Whether the course of a conversation depends on the detector."""
         measures = any(condition.countermeasure for condition in self.conditions.values())
         return measures or self.conversation.stop_early
 
@@ -88,7 +89,10 @@ class Plan(Record):
 def read_plan(path: Path, locked: tuple[Course, ...] = ()) -> Plan:
     """Read a plan file. Whatever is wrong with it is said in one sentence, without any key."""
     try:
-        return make_plan(_toml(path), path.parent, locked)
+        text = read_text(path, "a plan", most_bytes=LARGEST_PLAN)
+        return make_plan(tomllib.loads(text), path.parent, locked)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(redact(f"{path.name}: not valid TOML: {error}")) from error
     except InputError as error:
         kind = SetIsGone if isinstance(error, SetIsGone) else InputError
         raise kind(redact(f"{path.name}: {error}")) from None
@@ -99,15 +103,16 @@ def make_plan(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...
 
     The scenarios of a trial are taken from `locked` where there are any.
     """
-    _check_tables(tables)
+    study = tables.get("study")
+    of_trial = isinstance(study, Mapping) and study.get("kind") == "trial"
+    _check_tables(tables, of_trial)
     _refuse_secrets(tables)
-    trial = _kind(tables) == "trial"
-    models = _named(tables, "models")
-    subjects = {name: _subject(name, table, folder) for name, table in models.items()}
     plan = Plan(
-        study=read_record(About, tables["study"], "[study]"),
-        models=subjects,
-        **(_trial(tables, folder, locked) if trial else _selfplay(tables, folder)),
+        study=read_record(About, study, "[study]"),
+        models={
+            name: _subject(name, table, folder) for name, table in _named(tables, "models").items()
+        },
+        **(_trial(tables, folder, locked) if of_trial else _selfplay(tables, folder)),
         detector=_detector(tables.get("detector", {}), folder),
         run=read_record(RunTable, tables.get("run", {}), "[run]"),
         extras={
@@ -119,57 +124,17 @@ def make_plan(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...
     return plan
 
 
-def _extra(cls: type, table: Any, place: str, folder: Path) -> Any:
-    """A table of a later step; one that names a file is told in which folder it lies."""
-    read: Any = read_record(cls, table, place)
-    return read.within(folder) if hasattr(read, "within") else read
-
-
-def _selfplay(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Who speaks about what in conversations between models."""
-    return {
-        "conditions": _conditions(tables, folder),
-        "conversation": read_record(Rules, tables.get("conversation", {}), "[conversation]"),
-        "prompts": read_prompts(read_record(PromptTable, tables["prompts"], "[prompts]"), folder),
-    }
-
-
-def _trial(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...]) -> dict[str, Any]:
-    """Who is tested with what: an arm is a condition, and a scenario a prompt."""
-    found = read_trial(tables, folder, locked)
-    return {
-        "conditions": {name: Condition(speakers) for name, speakers in found.speakers.items()},
-        "conversation": found.rules,
-        "prompts": found.prompts,
-        "trial": found.plan,
-    }
-
-
 def refuse_unpriced(plan: Plan) -> None:
     """Raise when the cost of a reply could not be known."""
     unpriced = [name for name, subject in plan.models.items() if subject.price is None]
     if unpriced:
         raise InputError(
-            f"max_cost can't be held without a price for {', '.join(unpriced)}; "
+            f"max_cost can't be enforced without a price for {', '.join(unpriced)}; "
             f"set [models.{unpriced[0]}] price = {{ input = …, output = … }} (0 where it is free)"
         )
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        if path.stat().st_size > LARGEST_PLAN:
-            raise InputError("this is too large for a plan")
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise InputError(f"{path} can't be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise InputError("this is not UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"no valid TOML: {error}") from error
-
-
-def _check_tables(tables: Mapping[str, Any]) -> None:
-    of_trial = _kind(tables) == "trial"
+def _check_tables(tables: Mapping[str, Any], of_trial: bool) -> None:
     required = trial_plan.REQUIRED if of_trial else REQUIRED
     known = trial_plan.TABLES if of_trial else (*TABLES, *EXTRA_TABLES)
     for name in tables:
@@ -177,12 +142,6 @@ def _check_tables(tables: Mapping[str, Any]) -> None:
     for name in required:
         if name not in tables:
             raise InputError(f"there is no table [{name}]; a plan needs {', '.join(required)}")
-
-
-def _kind(tables: Mapping[str, Any]) -> Any:
-    """What kind of study the tables describe; whether it is one is found out later."""
-    study = tables.get("study")
-    return study.get("kind") if isinstance(study, Mapping) else None
 
 
 def _refuse_secrets(tables: Mapping[str, Any]) -> None:
@@ -221,6 +180,15 @@ def _detector(table: Any, folder: Path) -> Part:
     return part
 
 
+def _selfplay(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Who speaks about what in conversations between models."""
+    return {
+        "conditions": _conditions(tables, folder),
+        "conversation": read_record(Rules, tables.get("conversation", {}), "[conversation]"),
+        "prompts": read_prompts(read_record(PromptTable, tables["prompts"], "[prompts]"), folder),
+    }
+
+
 def _conditions(tables: Mapping[str, Any], folder: Path) -> dict[str, Condition]:
     sampling = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
     by_model = {
@@ -243,9 +211,27 @@ def _countermeasure(
         return None
     place = f"{place} countermeasure"
     part = read_part(COUNTERMEASURES, table.countermeasure, place, folder)
-    for model in getattr(part.settings, "to", ()):
+    check_countermeasure(part.settings, f"use = {part.use!r} in {place}")
+    for model in models_of(part.settings):
         choose(model, models, f"model {model!r} in {place}")
     return part
+
+
+def _trial(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...]) -> dict[str, Any]:
+    """Who is tested with what: an arm is a condition, and a scenario a prompt."""
+    found = read_trial(tables, folder, locked)
+    return {
+        "conditions": {name: Condition(speakers) for name, speakers in found.speakers.items()},
+        "conversation": found.rules,
+        "prompts": found.prompts,
+        "trial": found.plan,
+    }
+
+
+def _extra(cls: type, table: Any, place: str, folder: Path) -> Any:
+    """A table of a later step; one that names a file is told in which folder it lies."""
+    read: Any = read_record(cls, table, place)
+    return read.within(folder) if hasattr(read, "within") else read
 
 
 def _check_together(plan: Plan) -> None:

@@ -1,14 +1,21 @@
-"""The tables of a plan, each a frozen record with its defaults."""
+"""The tables of a plan, each a frozen record with its defaults, and what they resolve to."""
 
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from chimeralab.analysis.selfplay.outcomes import Outcomes
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import read_text
+from chimeralab.core.parts import choose, read_record, read_value
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Sampling
-from chimeralab.runner import Price
+from chimeralab.runner import Price, Prompt, Speaker
 from chimeralab.study.rating_sections import GateTable, RatersTable, RubricTable
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
@@ -79,7 +86,7 @@ class PromptTable(Record):
 
 @dataclass(frozen=True, slots=True)
 class RunTable(Record):
-    """[run]: how the work is done. Limits can be set anew for each run on the command line."""
+    """[run]: how the work is done. Each run may set other limits on the command line."""
 
     seed: int = 0
     concurrency: Count = 8
@@ -97,3 +104,94 @@ EXTRA_TABLES: dict[str, type] = {
     "raters": RatersTable,
     "gate": GateTable,
 }
+
+# A log whose speakers are called so is read as a chat, where only the assistant is judged.
+ROLES = frozenset({"user", "assistant", "system", "tool"})
+
+
+def cast(
+    table: ConditionTable,
+    sampling: SamplingChange,
+    by_model: Mapping[str, SamplingChange],
+    place: str,
+) -> tuple[Speaker, ...]:
+    """The speakers of one condition, in the order in which they take turns."""
+    if len(table.speakers) < 2:
+        raise InputError(
+            f"{place} needs two speakers or more; a model that talks to itself is named twice"
+        )
+    rows = [row if isinstance(row, SpeakerTable) else SpeakerTable(row) for row in table.speakers]
+    for row in rows:
+        choose(row.model, by_model, f"model {row.model!r} among the speakers of {place}")
+    names = _names(rows, place)
+    return tuple(
+        Speaker(
+            name=name,
+            model=row.model,
+            sampling=innermost(sampling, by_model[row.model], table.sampling, row.sampling),
+            system=table.system if row.system is None else row.system,
+        )
+        for name, row in zip(names, rows, strict=True)
+    )
+
+
+def innermost(*changes: SamplingChange) -> Sampling:
+    """How replies are drawn once every change is made, the last one winning."""
+    sampling = Sampling()
+    for change in changes:
+        sampling = change.on(sampling)
+    return sampling
+
+
+def _names(rows: list[SpeakerTable], place: str) -> list[str]:
+    """A speaker without a name is called after its model, with a number where that is not enough.
+
+    >>> _names([SpeakerTable("a"), SpeakerTable("b"), SpeakerTable("a")], "here")
+    ['a-1', 'b', 'a-2']
+    """
+    count = Counter(row.model for row in rows if row.name is None)
+    seen: Counter[str] = Counter()
+    names = []
+    for row in rows:
+        seen[row.model] += row.name is None
+        numbered = f"{row.model}-{seen[row.model]}" if count[row.model] > 1 else row.model
+        names.append(row.name or numbered)
+    for name in ROLES.intersection(names):
+        raise InputError(f"{place} has a speaker called {name!r}, as a role of chat logs is")
+    if len(set(names)) < len(names):
+        raise InputError(f"{place} has two speakers of one name: {', '.join(names)}")
+    return names
+
+
+def read_prompts(table: PromptTable, folder: Path) -> tuple[Prompt, ...]:
+    """The seed prompts in order, from a file or from the plan itself, each with its own id."""
+    if (table.file is None) == (table.items is None):
+        raise InputError("[prompts] needs either a file or a list of items, and not both")
+    items = enumerate(table.items or (), start=1)
+    entries: Iterable[tuple[str, Any]] = ((f"[prompts] items[{n}]", item) for n, item in items)
+    if table.file is not None:
+        entries = _prompt_lines(folder / table.file)
+    prompts: dict[str, Prompt] = {}
+    for place, value in entries:
+        prompt = read_record(Prompt, value, place)
+        read_value(Name, prompt.id, f"{place} id")
+        if not prompt.text.strip():
+            raise InputError(f"{place}: prompt {prompt.id!r} has no text")
+        if prompt.id in prompts:
+            raise InputError(f"{place}: there are two prompts with the id {prompt.id!r}")
+        prompts[prompt.id] = prompt
+    if not prompts:
+        raise InputError("[prompts] holds no prompt; a study needs at least one")
+    return tuple(prompts.values())
+
+
+def _prompt_lines(path: Path) -> Iterable[tuple[str, Any]]:
+    """Every line of a prompt file with its place; a prompt's text may hold any other line break."""
+    for number, line in enumerate(read_text(path, "one prompt per line").split("\n"), start=1):
+        place = f"{path.name}, line {number}"
+        if not line.strip():
+            continue
+        try:
+            yield place, json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{place}: no JSON ({error.msg})") from error

@@ -1,22 +1,33 @@
-"""The journal of a study's runs, kept in SQLite: every turn is on disk before the next is asked."""
+"""What a study has stored: `Store` is the journal that a run writes, `Archive` is for reading.
+
+Every turn is on disk before the next is asked; reading is safe while a run goes on.
+"""
 
 import json
 import os
 import platform
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from chimeralab import version
-from chimeralab.core.records import Record
+from chimeralab.core.records import Record, Trajectory, Turn
 from chimeralab.models.seam import Request
 from chimeralab.runner import Answer, Event, Said, Talk
 from chimeralab.sandbox.scored import Scored
-from chimeralab.study.chain import aside, link, opening
-from chimeralab.study.database import StoreError, open_to_write, plainly, transaction
+from chimeralab.study.database import (
+    StoreError,
+    open_to_read,
+    open_to_write,
+    plainly,
+    transaction,
+)
+from chimeralab.study.lock import branch, link, opening
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,19 @@ class Store:
                 "INSERT OR IGNORE INTO trajectories "
                 "(id, position, condition, prompt, bucket, prompt_text, repeat, opening) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (_talk_row(n, talk) for n, talk in enumerate(talks, start=1)),
+                (
+                    (
+                        talk.id,
+                        position,
+                        talk.condition,
+                        talk.prompt.id,
+                        talk.prompt.bucket,
+                        talk.prompt.text,
+                        talk.repeat,
+                        opening(talk.id, talk.prompt),
+                    )
+                    for position, talk in enumerate(talks, start=1)
+                ),
             )
 
     def open_talks(self) -> set[str]:
@@ -174,8 +197,8 @@ class Store:
     def add_probe(self, attempt: int, talk: str, probe: str, said: Said, answer: Answer) -> None:
         with transaction(self._db, self.path) as db:
             _close_attempt(db, attempt, answer)
-            hung = aside(self._last_hash(talk, said.turn), said.turn, probe, said.text)
-            row = (talk, said.turn, probe, said.text, attempt, hung)
+            branched = branch(self._last_hash(talk, said.turn), said.turn, probe, said.text)
+            row = (talk, said.turn, probe, said.text, attempt, branched)
             db.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def probed(self, talk: str, turn: int) -> dict[str, str]:
@@ -248,11 +271,56 @@ def _close_attempt(db: sqlite3.Connection, attempt: int, answer: Answer) -> None
     )
 
 
-def _talk_row(position: int, talk: Talk) -> tuple[Any, ...]:
-    prompt = talk.prompt
-    about = (talk.condition, prompt.id, prompt.bucket, prompt.text, talk.repeat)
-    return (talk.id, position, *about, opening(talk.id, prompt))
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+METADATA = ("condition", "prompt", "bucket", "prompt_text", "repeat", "outcome", "reason")
+
+
+class Archive:
+    """A reader's connection to the database of a study: conversations, tables and counts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db = open_to_read(path)
+        self._db.row_factory = sqlite3.Row
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def rows(self, query: str, *values: Any) -> Iterator[Row]:
+        """The rows of a query, one at a time."""
+        with plainly(self.path):
+            for row in self._db.execute(query, values):
+                yield dict(row)
+
+    def value(self, query: str, *values: Any) -> Any:
+        """The only value of a query; None when there is no row."""
+        row = next(self.rows(query, *values), {})
+        return next(iter(row.values()), None)
+
+    def last_run(self) -> RunEntry | None:
+        query = "SELECT id, pid, host, started, ended FROM runs ORDER BY id DESC LIMIT 1"
+        return next((RunEntry(**row) for row in self.rows(query)), None)
+
+    def talks(self) -> Iterator[Row]:
+        """Every planned conversation that the store knows, in the order of the plan."""
+        return self.rows("SELECT * FROM trajectories ORDER BY position")
+
+    def turns(self, talk: str) -> Iterator[Row]:
+        return self.rows("SELECT * FROM turns WHERE trajectory = ? ORDER BY turn", talk)
+
+    def trajectories(self) -> Iterator[Trajectory]:
+        """Every conversation that has a turn, finished or not."""
+        for talk in self.talks():
+            turns = tuple(
+                Turn(turn["text"], turn["speaker"], model=turn["model"])
+                for turn in self.turns(talk["id"])
+            )
+            metadata = {key: talk[key] for key in METADATA}
+            if turns:
+                yield Trajectory(talk["id"], turns, metadata, str(self.path))

@@ -17,8 +17,7 @@ from chimeralab.sandbox.scenarios import SCENARIOS, Scenario
 from chimeralab.sandbox.scenarios.items import USUAL_NUMBER
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Infallibility
-from chimeralab.study.casting import innermost
-from chimeralab.study.sections import SamplingChange
+from chimeralab.study.sections import SamplingChange, innermost
 from chimeralab.study.trial_arms import read_arms
 from chimeralab.study.trial_sections import ScenarioCount, TrialTable
 

@@ -8,10 +8,9 @@ from chimeralab.sandbox.scene import Scene
 from chimeralab.sandbox.scored import Scored
 from chimeralab.sandbox.scoring import Scorer
 from chimeralab.sandbox.script import Script, score
-from chimeralab.study.archive import Archive, Row
-from chimeralab.study.chain import aside
 from chimeralab.study.folder import Study
-from chimeralab.study.store import written
+from chimeralab.study.lock import branch
+from chimeralab.study.store import Archive, Row, written
 
 
 class Misscored(NamedTuple):
@@ -56,7 +55,7 @@ def _changed_replies(session: str, turns: list[Row], archive: Archive) -> Iterat
     query = "SELECT * FROM probes WHERE trajectory = ? AND hash IS NOT NULL ORDER BY turn, probe"
     for row in archive.rows(query, session):
         trial, probe = row["turn"], row["probe"]
-        if row["hash"] != aside(before.get(trial, ""), trial, probe, row["text"]):
+        if row["hash"] != branch(before.get(trial, ""), trial, probe, row["text"]):
             said = f"trial {trial}: the reply to its probe {probe}"
             yield Misscored(session, f"{said} is not the one that was stored")
 

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from chimeralab.core.records import Record
 from chimeralab.runner import Prompt, Said, Talk
-from chimeralab.study.archive import Archive, Row
-from chimeralab.study.chain import link, opening
 from chimeralab.study.folder import Study
-from chimeralab.study.lock import Lock, LockError, differences, digest, resolve
+from chimeralab.study.lock import Lock, LockError, differences, digest, link, opening, resolve
+from chimeralab.study.store import Archive, Row
 from chimeralab.study.trial_verify import misscored
 
 

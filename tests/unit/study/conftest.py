@@ -72,7 +72,7 @@ class Talker:
 @pytest.fixture(autouse=True)
 def _nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine without the encoder: these studies hang on no detector."""
-    monkeypatch.setattr("chimeralab.study.session.weights.locate", lambda name: None)
+    monkeypatch.setattr("chimeralab.study.run.weights.locate", lambda name: None)
 
 
 MakeStudy = Callable[..., Study]

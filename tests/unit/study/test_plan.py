@@ -30,7 +30,11 @@ from chimeralab.study.sections import SamplingChange
         ("max_tokens = 20", "max_tokens = 0", r"\[sampling\] max_tokens = 0: "),
         ("turns = 6", "turns = 0", r"\[conversation\] turns = 0: .*greater than or equal to 1"),
         ("turns = 6", 'turns = "6"', r'\[conversation\] turns = "6": .*valid integer'),
-        ("turns = 6", 'on_empty = "skip"', r"on_empty = 'skip' is no rule .*known: record, stop"),
+        (
+            "turns = 6",
+            'on_empty = "skip"',
+            r"on_empty = 'skip' is not a rule .*known: record, stop",
+        ),
         ("repeats = 2", "repeats = -1", r"\[conversation\] repeats = -1"),
         ('use = "scripted:Script"', 'use = "opnai"', r"unknown use = 'opnai' .*module:Class"),
         ('use = "scripted:Script"', "", r"\[models.echo\] needs use = NAME"),
@@ -49,8 +53,8 @@ from chimeralab.study.sections import SamplingChange
         ('text = "Begin."', 'txt = "Begin."', r"unknown key 'txt' in \[prompts\] items\[1\]"),
         ("items = [", 'file = "p.jsonl"\nitems = [', r"either a file or a list of items"),
         ("seed = 3", "sed = 3", r"unknown key 'sed' in \[run\]"),
-        ("seed = 3", "max_cost = 5", r"max_cost can't be held without a price for echo"),
-        ('name = "scripted"', "name = scripted", r"no valid TOML: .*line 3, column"),
+        ("seed = 3", "max_cost = 5", r"max_cost can't be enforced without a price for echo"),
+        ('name = "scripted"', "name = scripted", r"not valid TOML: .*line 3, column"),
         ('[study]\nname = "scripted"', "", r"there is no table \[study\]"),
     ],
 )

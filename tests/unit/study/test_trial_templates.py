@@ -6,7 +6,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.study import Study
-from chimeralab.study.scaffold import new_study, templates
+from chimeralab.study.folder import new_study, templates
 
 TRIALS = [name for name in templates() if name.startswith("trial-")]
 NEEDS_FACTS = ("trial-amnesia", "trial-countermeasures", "trial-factorial")

@@ -7,7 +7,7 @@ import pytest
 
 from chimeralab.runner import Said
 from chimeralab.study import Study, run_study
-from chimeralab.study.chain import link
+from chimeralab.study.lock import link
 from chimeralab.study.verify import verify_study
 
 

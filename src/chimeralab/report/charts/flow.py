@@ -23,7 +23,7 @@ from chimeralab.report.charts.canvas import (
 )
 from chimeralab.report.page import inert
 from chimeralab.report.table import Table, table
-from chimeralab.study import Arm
+from chimeralab.study import ConditionFlow
 
 # Pixels: the least width of a column, the gap beside it, the margin inside a box.
 COLUMN, GAP, MARGIN = 150, 12, 6
@@ -175,7 +175,7 @@ def lost(reasons: Mapping[str, int]) -> list[str]:
     return [f"{count:,} {reason}" for reason, count in reasons.items() if count > 0]
 
 
-def asked_of(arm: Arm) -> Iterator[str]:
+def asked_of(arm: ConditionFlow) -> Iterator[str]:
     """How many questions were asked, and what became of those without an answer."""
     total = sum(arm.attempts.values())
     if total:
@@ -186,7 +186,7 @@ def asked_of(arm: Arm) -> Iterator[str]:
         yield f"{sum(again.values()):,} without an answer: {reasons}"
 
 
-def endings(arm: Arm) -> Iterator[str]:
+def endings(arm: ConditionFlow) -> Iterator[str]:
     """How conversations came to an end."""
     for outcome, count in sorted(arm.outcomes.items()):
         yield f"{count:,} {OUTCOMES.get(outcome, outcome)}"

@@ -33,7 +33,7 @@ from chimeralab.report.charts.flow import ArmFlow, Stage, asked_of, endings, los
 from chimeralab.report.claims import Reliability, read_reliability
 from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.report.table import SIGNIFICANT
-from chimeralab.study import Arm, Lock, LockError, Study, flow
+from chimeralab.study import ConditionFlow, Lock, LockError, Study, flow
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.verify import Verification
 
@@ -61,7 +61,7 @@ class Material(NamedTuple):
     study: Study
     lock: Lock | None
     verification: Verification
-    arms: tuple[Arm, ...]
+    arms: tuple[ConditionFlow, ...]
     interventions: Counter[str]
     detections: tuple[Detection, ...]
     unjudged: str

@@ -16,7 +16,7 @@ from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.sandbox.metrics import Metrics
 from chimeralab.sandbox.stressors import STRESSORS
 from chimeralab.sandbox.stressors.sham import NAME as SHAM
-from chimeralab.study import Arm, Lock, Study, flow
+from chimeralab.study import ConditionFlow, Lock, Study, flow
 from chimeralab.study.trial_plan import TrialPlan
 from chimeralab.study.trial_rows import trial_plan
 from chimeralab.study.verify import Verification
@@ -29,7 +29,7 @@ class TrialMaterial(NamedTuple):
     plan: TrialPlan
     lock: Lock | None
     verification: Verification
-    arms: tuple[Arm, ...]
+    arms: tuple[ConditionFlow, ...]
     injections: Mapping[str, int]
     analysis: TrialAnalysis
 
@@ -118,10 +118,10 @@ def trial_flow(material: TrialMaterial) -> list[ArmFlow]:
     return flows
 
 
-def _together(subject: str, arms: Sequence[Arm]) -> Arm:
+def _together(subject: str, arms: Sequence[ConditionFlow]) -> ConditionFlow:
     """Several arms added up."""
     costs = [arm.cost for arm in arms]
-    return Arm(
+    return ConditionFlow(
         condition=subject,
         planned=sum(arm.planned for arm in arms),
         attempted=sum(arm.attempted for arm in arms),

@@ -33,7 +33,7 @@ from chimeralab.sandbox.scene import Injection
 from chimeralab.sandbox.script import Script
 from chimeralab.sandbox.stressors.sham import NAME as SHAM
 from chimeralab.study import Study
-from chimeralab.study.archive import Archive, Row
+from chimeralab.study.store import Archive, Row
 
 # A subject that can't be read fails in every arm; a few of them make the point.
 MOST_REASONS = 5

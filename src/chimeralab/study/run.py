@@ -3,10 +3,11 @@
 import asyncio
 import json
 import shutil
+import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
 from chimeralab import weights
@@ -15,7 +16,6 @@ from chimeralab.core.records import Record
 from chimeralab.detection import Guard
 from chimeralab.detection.detectors import Detector
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.models.seam import Model
 from chimeralab.runner import (
     Brake,
     Limits,
@@ -27,9 +27,8 @@ from chimeralab.runner import (
     converse_all,
 )
 from chimeralab.study.database import StoreError
-from chimeralab.study.flow import Arm, flow
+from chimeralab.study.flow import ConditionFlow, flow
 from chimeralab.study.folder import Study
-from chimeralab.study.interrupt import stopped_by_signals
 from chimeralab.study.lock import LockError, differences, resolve, summary
 from chimeralab.study.plan import Plan, refuse_unpriced
 from chimeralab.study.store import Store
@@ -39,6 +38,7 @@ from chimeralab.study.subjects import greet, open_models
 BYTES_A_TOKEN = 5
 BYTES_A_TURN = 2_000
 SPARE_BYTES = 20_000_000
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class RunSummary(Record):
     """Where a study stands after a run, and why the run stopped if it had to."""
 
     locked: bool
-    arms: tuple[Arm, ...]
+    arms: tuple[ConditionFlow, ...]
     stopped: str | None
     seconds: float
 
@@ -75,12 +75,12 @@ def run_study(
         with ThreadPoolExecutor(1) as aside:
             return aside.submit(run_study, study, options, publish).result()
     started = time.monotonic()
-    session = Session(study, options or RunOptions(), publish)
+    run = StudyRun(study, options or RunOptions(), publish)
     with study.occupied(), closing(Store(study.store_path)) as store:
-        stopped = session.go_on(store)
+        stopped = run.go_on(store)
     with study.archive() as archive:
         arms = flow(archive)
-    return RunSummary(session.lock is not None, arms, stopped, time.monotonic() - started)
+    return RunSummary(run.lock is not None, arms, stopped, time.monotonic() - started)
 
 
 def _inside_a_loop() -> bool:
@@ -92,7 +92,7 @@ def _inside_a_loop() -> bool:
     return True
 
 
-class Session:
+class StudyRun:
     """One run of a study, from the check of its lock to the last stored turn."""
 
     def __init__(self, study: Study, options: RunOptions, publish: Subscriber) -> None:
@@ -124,8 +124,12 @@ class Session:
         return stopped
 
     async def _converse(self, store: Store, missing: Sequence[Talk]) -> str | None:
-        patience = max(3, self.concurrency)
-        brake = Brake(self._limits(), spent=store.spent(), patience=patience)
+        run, options = self.plan.run, self.options
+        limits = Limits(
+            run.max_cost if options.max_cost is None else options.max_cost,
+            run.max_hours if options.max_hours is None else options.max_hours,
+        )
+        brake = Brake(limits, spent=store.spent(), patience=max(3, self.concurrency))
         self._tell_start(store, len(missing))
         async with open_models(self.plan, self.study.path) as models:
             with ThreadPoolExecutor(1) as judges, stopped_by_signals(brake):
@@ -133,30 +137,18 @@ class Session:
                 log = RetryLog(store)
                 for model in models.values():
                     log.listen(model)
-                room = self._room(models, store, brake, judges)
+                room = Room(
+                    models=models,
+                    journal=store,
+                    brake=brake,
+                    prices={n: s.price for n, s in self.plan.models.items() if s.price},
+                    watch=watcher(self.plan, options.watch),
+                    judges=judges,
+                    retry_wait=run.retry_wait,
+                    publish=self.publish,
+                )
                 await converse_all(missing, room, self.concurrency)
         return brake.reason
-
-    def _limits(self) -> Limits:
-        run, options = self.plan.run, self.options
-        return Limits(
-            run.max_cost if options.max_cost is None else options.max_cost,
-            run.max_hours if options.max_hours is None else options.max_hours,
-        )
-
-    def _room(
-        self, models: Mapping[str, Model], store: Store, brake: Brake, judges: Executor
-    ) -> Room:
-        return Room(
-            models=models,
-            journal=store,
-            brake=brake,
-            prices={n: s.price for n, s in self.plan.models.items() if s.price},
-            watch=watcher(self.plan, self.options.watch),
-            judges=judges,
-            retry_wait=self.plan.run.retry_wait,
-            publish=self.publish,
-        )
 
     def _tell_start(self, store: Store, missing: int) -> None:
         talks, turns = len(self.study.talks), self.plan.conversation.turns
@@ -172,7 +164,7 @@ class Session:
         )
 
     def _refuse_another_plan(self, store: Store) -> None:
-        """Half a study under one plan and half under another is no study."""
+        """Half a study under one plan and half under another is not a study."""
         resolved, lock = resolve(self.plan), self.lock.sha256 if self.lock else ""
         kept = store.kept("resolved")
         if kept is None:
@@ -213,3 +205,30 @@ def refuse_full_disk(study: Study, talks: Sequence[Talk]) -> None:
             f"the disk of {study.path} has {free / 1e6:.0f} MB left and this study may need "
             f"{needed / 1e6:.0f} MB; free some space first"
         )
+
+
+@contextmanager
+def stopped_by_signals(brake: Brake) -> Iterator[None]:
+    """Inside, Ctrl-C lets the requests in flight finish, and a second one cancels them."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+
+    def stop(name: str) -> None:
+        if brake.reason is None:
+            brake.pull(f"stopped by {name}")
+        else:
+            task.cancel()
+
+    # Not every system and no other thread can handle signals in a loop: there they act as ever.
+    with suppress(NotImplementedError, RuntimeError, ValueError):
+        for number in SIGNALS:
+            loop.add_signal_handler(number, stop, number.name)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if brake.reason is None:
+            raise
+    finally:
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
