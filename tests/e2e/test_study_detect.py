@@ -52,7 +52,7 @@ def test_a_study_is_judged_by_its_plan(chimera: Chimera, study: Path) -> None:
     assert found["looping"]["judged"].startswith("all turns")
 
 
-def test_the_second_time_nothing_is_judged_anew(chimera: Chimera, study: Path) -> None:
+def test_the_second_time_nothing_is_judged_again(chimera: Chimera, study: Path) -> None:
     first = chimera("detect", "--json", study)
     second = chimera("detect", "--json", study)
     assert "2 newly judged" in first.err
@@ -62,7 +62,9 @@ def test_the_second_time_nothing_is_judged_anew(chimera: Chimera, study: Path) -
 
 def test_the_table_groups_by_condition(chimera: Chimera, study: Path) -> None:
     ran = chimera("detect", study, "--group-by", "condition")
-    assert "1 of 2 conversations collapsed" in ran.out
+    # One prompt alone says nothing about others, so there is no interval.
+    assert "1 of 2 conversations collapsed (50.0 %)." in ran.out
+    assert "intervals take the conversations on one prompt as one cluster" in ran.out
     assert "looping" in ran.out
 
 

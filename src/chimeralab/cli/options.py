@@ -1,4 +1,4 @@
-"""Options that several commands share: which logs to read, and how to judge them."""
+"""Options that several commands share: which logs to read, how to judge and group them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -12,6 +12,7 @@ from chimeralab import readers
 from chimeralab.cli.terminal import say
 from chimeralab.core.errors import LogError
 from chimeralab.core.records import Trajectory
+from chimeralab.detection import Measured
 from chimeralab.detection.detectors import LOCKED, READINGS, Locked
 
 MOST_NAMED = 5
@@ -118,3 +119,11 @@ def take_detector(options: dict[str, Any]) -> Locked:
 def is_study(paths: Sequence[str]) -> bool:
     """Whether the paths are one study folder."""
     return len(paths) == 1 and (Path(paths[0]) / "plan.toml").is_file()
+
+
+def group_name(measured: Measured, field: str) -> str:
+    """The value of a metadata field; models are found at the turns too."""
+    value = measured.trajectory.metadata.get(field)
+    if value is None and field == "model":
+        value = "+".join(sorted({turn.model for turn in measured.series.turns if turn.model}))
+    return str(value) if value not in (None, "") else f"(no {field})"

@@ -4,7 +4,7 @@ import difflib
 import hashlib
 import re
 import webbrowser
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,12 +18,11 @@ from chimeralab.cli.options import (
     take_detector,
     with_options,
 )
-from chimeralab.cli.standing import print_standing, stored_talks
-from chimeralab.cli.terminal import plain, say, with_progress
+from chimeralab.cli.terminal import out, plain, say, where_it_stands, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
 from chimeralab.core.records import Trajectory
-from chimeralab.detection.detectors import Detector
+from chimeralab.detection.detectors import Detector, Locked
 
 IDS_NAMED = 5
 # Enough to find a misspelt name; comparing with millions would take minutes.
@@ -83,6 +82,34 @@ def _draw(
     return draw_conversation(
         trajectory, speaker=speaker, detector=detector, open_encoder=open_encoder
     )
+
+
+def print_standing(path: Path) -> None:
+    """What is asked, whether it was locked, and how far each condition has come."""
+    # Imported here: drawing a conversation of a log, the common case, needs no study.
+    from chimeralab.study import Study, flow  # noqa: PLC0415
+
+    study = Study(path)
+    about = study.plan.study
+    lock = study.checked_lock()
+    click.echo(plain(f"{about.name}: {about.question}" if about.question else about.name))
+    click.echo(f"locked, sha256 {lock.sha256}" if lock else "not locked: exploratory")
+    if not study.store_path.exists():
+        click.echo(f"{len(study.talks):,} conversations planned, none begun: `chimera run {path}`")
+        return
+    with study.archive() as archive:
+        out.print(where_it_stands(flow(archive), list(study.plan.conditions)))
+
+
+def stored_talks(path: Path, asked: Locked) -> tuple[Iterator[Trajectory], Detector]:
+    """The conversations of a study, and the detector that its plan declares."""
+    from chimeralab.study import Study  # noqa: PLC0415 - as above
+
+    if asked.changed:
+        option = next(iter(asked.changed))
+        raise InputError(f"a study is judged as its plan says: leave out --{option}")
+    study = Study(path)
+    return study.trajectories(), study.plan.detector.settings
 
 
 class Search(NamedTuple):

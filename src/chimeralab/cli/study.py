@@ -9,9 +9,8 @@ import click
 from rich.table import Table
 
 from chimeralab import pipeline
-from chimeralab.cli.flow_table import where_it_stands
 from chimeralab.cli.progress import showing_progress
-from chimeralab.cli.terminal import out, plain, say
+from chimeralab.cli.terminal import out, plain, say, where_it_stands
 from chimeralab.study import ConditionFlow, RunOptions, RunSummary, Study
 from chimeralab.study.folder import new_study, templates
 from chimeralab.study.forecast import Forecast, forecast

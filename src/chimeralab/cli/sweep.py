@@ -6,11 +6,11 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.detect_table import group_name
 from chimeralab.cli.options import (
     LOG_OPTIONS,
     READING_OPTIONS,
     Logs,
+    group_name,
     with_options,
 )
 from chimeralab.cli.terminal import out, percent, plain, with_progress
@@ -45,7 +45,7 @@ def _grid_option(name: str) -> Any:
 )
 @click.option("--json", is_flag=True, help="One JSON object with every point of the grid.")
 def sweep(**options: Any) -> None:
-    """Try a grid of thresholds: does the finding hang on the operating point?
+    """Try a grid of thresholds: does the finding depend on the operating point?
 
     Similarities are computed once and every cell of the grid is judged from them. Cells that must
     always agree count as one detector. The default grid is that of the preregistered study.

@@ -1,20 +1,29 @@
-"""What people see in a terminal: safe text, sparklines, spans, and a bar when it takes long."""
+"""What people see in a terminal: safe text, sparklines, spans, a bar when it takes long,
+and where a study stands."""
 
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from rich.text import Text
 
+from chimeralab.core import numbers
 from chimeralab.core.records import Episode
+
+if TYPE_CHECKING:
+    from chimeralab.study import ConditionFlow
 
 BARS = "▁▂▃▄▅▆▇█"
 QUIET_SECONDS = 2.0
+COUNTS = ("planned", "begun", "completed", "open", "turns")
+# So many conditions that are all done are a line.
+MANY = 10
 
 out = Console(highlight=False, soft_wrap=False)
 err = Console(stderr=True, highlight=False)
@@ -78,7 +87,7 @@ def spans(episodes: Sequence[Episode], most: int = 4) -> str:
 
 
 def percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f} %"
+    return plain(numbers.percent(share))
 
 
 def with_progress(items: Iterable[Any], noun: str) -> Iterator[Any]:
@@ -98,3 +107,37 @@ def with_progress(items: Iterable[Any], noun: str) -> Iterator[Any]:
             yield item
             late = time.monotonic() - started > QUIET_SECONDS
             progress.update(task, advance=1, visible=late)
+
+
+def where_it_stands(arms: "Sequence[ConditionFlow]", order: Sequence[str]) -> Table | str:
+    """What was planned, what became of it, and which questions had to be asked again."""
+    if len(arms) > MANY and all(arm.completed == arm.planned for arm in arms):
+        talks, turns = sum(arm.planned for arm in arms), sum(arm.turns for arm in arms)
+        return (
+            f"all {talks:,} conversations of {len(arms)} conditions are complete: {turns:,} turns"
+        )
+    places = {name: place for place, name in enumerate(order)}
+    return _table(sorted(arms, key=lambda arm: places.get(arm.condition, len(places))))
+
+
+def _table(arms: "Sequence[ConditionFlow]") -> Table:
+    ends = [_listed(arm.outcomes, "completed") for arm in arms]
+    failed = [_listed(arm.attempts, "answered") for arm in arms]
+    # A column that has nothing to say would only squeeze the names.
+    told = {"other ends": ends, "failed attempts": failed}
+    told = {heading: column for heading, column in told.items() if set(column) != {"–"}}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("condition", overflow="fold")
+    for heading in COUNTS:
+        table.add_column(heading, justify="right")
+    for heading in told:
+        table.add_column(heading)
+    for place, arm in enumerate(arms):
+        counts = (arm.planned, arm.attempted, arm.completed, arm.open, arm.turns)
+        cells = (f"{count:,}" for count in counts)
+        table.add_row(plain(arm.condition), *cells, *(column[place] for column in told.values()))
+    return table
+
+
+def _listed(counts: Mapping[str, int], but: str) -> str:
+    return ", ".join(f"{n:,} {name}" for name, n in counts.items() if name != but) or "–"

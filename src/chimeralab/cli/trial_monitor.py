@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 from rich.table import Table
 
-from chimeralab.cli.groups_table import groups_table
+from chimeralab.cli.measure import groups_table
 from chimeralab.runner import TrialScored
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from chimeralab.cli.groups_table import groups_table
-from chimeralab.cli.measure import print_metrics
+from chimeralab.cli.measure import groups_table, print_metrics
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import Metrics, measure
 from chimeralab.sandbox.trials import Trial

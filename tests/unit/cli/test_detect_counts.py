@@ -1,0 +1,42 @@
+"""Repeats of a prompt tell less than they count, also in the table of `chimera detect`."""
+
+from dataclasses import replace
+
+import pytest
+
+from chimeralab import Detection, detect
+from chimeralab.cli.detect import VerdictCounts
+
+LOOPING, FREE = detect(["Once more."] * 6), replace(detect(["Once more."] * 6), collapsed=())
+
+
+def counted(talks: list[Detection], prompts: list[str | None]) -> VerdictCounts:
+    counts = VerdictCounts()
+    for rate, (talk, prompt) in enumerate(zip(talks, prompts, strict=True)):
+        counts.add(replace(talk, collapse_rate=(rate // 20) / 10), prompt)
+    return counts
+
+
+def test_twenty_repeats_of_three_prompts_are_three_clusters() -> None:
+    talks = [LOOPING] * 20 + [FREE] * 40
+    prompts = ["a"] * 20 + ["b"] * 20 + ["c"] * 20
+    apart = counted(talks, [None] * 60)
+    together = counted(talks, list(prompts))
+    assert apart.collapsed == together.collapsed == 20
+    narrow, wide = apart.incidence_interval(), together.incidence_interval()
+    assert narrow is not None
+    assert wide is not None
+    assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+    rates, clustered = apart.rate_interval(), together.rate_interval()
+    assert rates is not None
+    assert clustered is not None
+    # Three cluster means 0, 0.1 and 0.2: their error is 0.1 / sqrt(3), on two degrees of freedom.
+    assert clustered.high - 0.1 == pytest.approx(4.3027 * 0.1 / 3**0.5, rel=1e-4)
+    assert clustered.high > rates.high
+
+
+def test_one_prompt_alone_has_no_interval() -> None:
+    counts = counted([LOOPING, FREE] * 20, ["a"] * 40)
+    assert counts.incidence_interval() is None
+    assert counts.rate_interval() is None
+    assert counts.sentence() == "20 of 40 conversations collapsed (50.0 %)."
