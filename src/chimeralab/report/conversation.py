@@ -139,23 +139,18 @@ def fold(text: str, most: int) -> Text:
     >>> fold("short", 5_000)
     Text(head='short', folded='', left_out=0)
     """
-    end = _head_end(text)
+    end = min(len(text), FOLD_AT)
+    lines = text[:end].split("\n")
+    if len(lines) > FOLD_LINES:
+        end = len("\n".join(lines[:FOLD_LINES]))
+    elif end < len(text):
+        # Cut between two words if there is one near.
+        space = max(text.rfind(" ", end - 80, end), text.rfind("\n", end - 80, end))
+        end = space if space > 0 else end
     # Nobody wants to unfold a last half line.
     if len(text) - end <= FOLD_AT // 4 and text.count("\n", end) <= FOLD_LINES // 4:
         end = len(text)
     return Text(text[:end], text[end:most], max(0, len(text) - max(most, end)))
-
-
-def _head_end(text: str) -> int:
-    end = min(len(text), FOLD_AT)
-    lines = text[:end].split("\n")
-    if len(lines) > FOLD_LINES:
-        return len("\n".join(lines[:FOLD_LINES]))
-    if end == len(text):
-        return end
-    # Cut between two words if there is one near.
-    space = max(text.rfind(" ", end - 80, end), text.rfind("\n", end - 80, end))
-    return space if space > 0 else end
 
 
 def _repeat(trace: TurnTrace, evidence: Evidence | None) -> Repeat | None:

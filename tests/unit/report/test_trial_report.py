@@ -11,7 +11,7 @@ import pytest
 from chimeralab.analysis.trial.analysis import NAMES as MEASURES
 from chimeralab.core.errors import InputError
 from chimeralab.report.charts.canvas import svg
-from chimeralab.report.charts.trial import Axes, Dose, dose_response
+from chimeralab.report.charts.contrasts import Axes, Dose, dose_response
 from chimeralab.report.files import write_report
 from chimeralab.report.frame import Report
 from chimeralab.report.trial.figures import doses_of

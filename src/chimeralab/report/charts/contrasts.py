@@ -1,4 +1,4 @@
-"""Charts of differences: a forest of them, how far their order holds, and a specification curve.
+"""Charts of what makes a difference: forests, how far an order holds, doses, and detectors.
 
 A specification curve shows one difference under every detector one could have declared.
 """
@@ -31,6 +31,7 @@ from chimeralab.stats.intervals import Interval
 
 EFFECT_ROW = 2 * LINE + 42
 STABILITY_ROW = 2 * LINE + 36
+DOSE_HEIGHT = 220
 # Pixels: the curve, the gap under it, and the row of one choice.
 CURVE, GAP, CHOICE_ROW = 190, 16, 13
 # Detectors beyond this number share the squares under the curve.
@@ -153,6 +154,66 @@ def _parts(rows: Sequence[StabilityRow], kinds: Sequence[str]) -> Iterator[Row]:
                 "top": top,
                 "bottom": top + 20,
             }
+
+
+class Dose(NamedTuple):
+    """What an arm measured under one dose."""
+
+    dose: float
+    value: float
+    interval: Interval | None
+
+
+class Axes(NamedTuple):
+    """What a dose and a value are called."""
+
+    dose: str
+    value: str
+    percent: bool
+
+
+def dose_response(
+    doses: Sequence[Dose], control: float | None, axes: Axes, *, width: int = WIDE
+) -> Chart:
+    """Values over their doses with intervals; the dashed line is the untouched control."""
+    rows = [
+        {
+            "dose": each.dose,
+            "value": each.value,
+            **(each.interval._asdict() if each.interval else {}),
+        }
+        for each in doses
+    ]
+    reach = [row[key] for row in rows for key in ("value", "low", "high") if key in row]
+    reach += [control] if control is not None else []
+    low, high = min(reach), max(reach)
+    # Some room where all values are the same.
+    ends = [low, high] if high - low > 0.02 else [low - 0.01, high + 0.01]
+    span = alt.Scale(domain=ends, nice=True)
+    up = alt.Y(
+        "value:Q", title=axes.value, scale=span, axis=alt.Axis(format="%" if axes.percent else "~g")
+    )
+    across = alt.X(
+        "dose:Q",
+        title=f"dose: {axes.dose}",
+        scale=alt.Scale(zero=False, nice=False, padding=16),
+        axis=alt.Axis(values=[each.dose for each in doses], format="~g", grid=False),
+    )
+    drawn = alt.Chart(data(rows))
+    known = alt.Chart(data(row for row in rows if "low" in row))
+    level = alt.Chart(data([] if control is None else [{"value": control}]))
+    return layered(
+        [
+            level.mark_rule(color=FAINT_INK, strokeDash=[6, 4], aria=False).encode(y=up),
+            known.mark_rule(strokeWidth=2.5, color=BLUE, aria=False).encode(
+                x=across, y=alt.Y("low:Q", scale=span), y2="high:Q"
+            ),
+            drawn.mark_line(color=BLUE, aria=False).encode(x=across, y=up),
+            drawn.mark_point(filled=True, size=80, opacity=1, color=BLUE).encode(x=across, y=up),
+        ],
+        width,
+        DOSE_HEIGHT,
+    )
 
 
 class CurvePoint(NamedTuple):

@@ -83,7 +83,28 @@ def flow_diagram(arms: Sequence[ArmFlow], *, width: int = WIDE) -> Chart:
         pieces += _band(arms[start : start + side_by_side], columns, top)
         top = max(piece.row["bottom"] for piece in pieces) + 2 * LINE
     height = top - 2 * LINE
-    return layered(list(_layers(pieces, width, height)), width, height)
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False))
+    y = alt.Y("top:Q", axis=None, scale=down(height))
+    tip = alt.Y("bottom:Q", axis=None, scale=down(height))
+    arrows = _of(pieces, "arrow")
+    tips = arrows.mark_point(shape="triangle-down", filled=True, color=EDGE, opacity=1, size=50)
+    boxes = [
+        _of(pieces, kind)
+        .mark_rect(fill=paper, stroke=EDGE, cornerRadius=3, aria=False)
+        .encode(x=x, x2="x2:Q", y=y, y2="bottom:Q")
+        for kind, paper in (("box", PAPER), ("last box", LAST_PAPER))
+    ]
+    words = [
+        _of(pieces, kind).mark_text(baseline="top", **look).encode(x=x, y=y, text="text:N")
+        for kind, look in WORDS.items()
+    ]
+    layers = [
+        *boxes,
+        arrows.mark_rule(color=EDGE, aria=False).encode(x=x, y=y, y2="bottom:Q"),
+        tips.encode(x=x, y=tip),
+        *words,
+    ]
+    return layered(layers, width, height)
 
 
 def _band(arms: Sequence[ArmFlow], columns: Sequence[_Column], top: float) -> Iterator[_Piece]:
@@ -123,20 +144,6 @@ WORDS: dict[str, dict[str, Any]] = {
     "said": {"align": "center", "color": FAINT_INK},
     "lost": {"align": "left", "color": FAINT_INK},
 }
-
-
-def _layers(pieces: Sequence[_Piece], width: int, height: float) -> Iterator[alt.Chart]:
-    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False))
-    y = alt.Y("top:Q", axis=None, scale=down(height))
-    for kind, paper in (("box", PAPER), ("last box", LAST_PAPER)):
-        box = _of(pieces, kind).mark_rect(fill=paper, stroke=EDGE, cornerRadius=3, aria=False)
-        yield box.encode(x=x, x2="x2:Q", y=y, y2="bottom:Q")
-    arrows = _of(pieces, "arrow")
-    yield arrows.mark_rule(color=EDGE, aria=False).encode(x=x, y=y, y2="bottom:Q")
-    tips = arrows.mark_point(shape="triangle-down", filled=True, color=EDGE, opacity=1, size=50)
-    yield tips.encode(x=x, y=alt.Y("bottom:Q", axis=None, scale=down(height)))
-    for kind, look in WORDS.items():
-        yield _of(pieces, kind).mark_text(baseline="top", **look).encode(x=x, y=y, text="text:N")
 
 
 def _of(pieces: Sequence[_Piece], kind: str) -> alt.Chart:

@@ -9,14 +9,6 @@ from chimeralab.analysis.selfplay.comparisons import Comparison, Held
 from chimeralab.analysis.selfplay.outcomes import per_run
 from chimeralab.core.numbers import counted, cutoff, p_phrase
 from chimeralab.report.charts.canvas import Figure, Label, draw
-from chimeralab.report.charts.conditions import (
-    Bucket,
-    Distribution,
-    Survivors,
-    buckets,
-    distributions,
-    survival,
-)
 from chimeralab.report.charts.contrasts import (
     CurvePoint,
     ForestRow,
@@ -24,6 +16,14 @@ from chimeralab.report.charts.contrasts import (
     forest,
     specification,
     stability,
+)
+from chimeralab.report.charts.groups import (
+    Bucket,
+    Distribution,
+    Survivors,
+    buckets,
+    distributions,
+    survival,
 )
 from chimeralab.report.selfplay.material import (
     Material,

@@ -6,7 +6,7 @@ from typing import Any
 from chimeralab.analysis import Analysis
 from chimeralab.analysis.selfplay.outcomes import Measure
 from chimeralab.core.numbers import number, p_value
-from chimeralab.report.charts.conditions import ticks_from_0
+from chimeralab.report.charts.groups import ticks_from_0
 from chimeralab.report.selfplay.figures import bucket_means
 from chimeralab.report.selfplay.material import Results
 from chimeralab.report.table import (

@@ -8,8 +8,8 @@ from chimeralab.analysis.trial.analysis import SubjectResult
 from chimeralab.analysis.trial.effects import Effect, is_aimed
 from chimeralab.core.numbers import between, number, p_phrase
 from chimeralab.report.charts.canvas import Figure, Label, draw
-from chimeralab.report.charts.contrasts import ForestRow, forest
-from chimeralab.report.charts.trial import Axes, Dose, Parts, dose_response, metric_parts
+from chimeralab.report.charts.contrasts import Axes, Dose, ForestRow, dose_response, forest
+from chimeralab.report.charts.groups import Parts, metric_parts
 from chimeralab.report.table import difference, estimate
 from chimeralab.report.trial.material import TrialMaterial
 from chimeralab.report.trial.words import effect_in_words, unit_of

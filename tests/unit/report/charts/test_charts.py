@@ -10,14 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.report.charts.canvas import NARROW, WIDE, Chart, Label, draw, fitted, look, svg
-from chimeralab.report.charts.conditions import (
-    Bucket,
-    Distribution,
-    Survivors,
-    buckets,
-    distributions,
-    survival,
-)
 from chimeralab.report.charts.contrasts import (
     CurvePoint,
     ForestRow,
@@ -28,6 +20,14 @@ from chimeralab.report.charts.contrasts import (
     stability,
 )
 from chimeralab.report.charts.flow import ArmFlow, Stage, flow_diagram
+from chimeralab.report.charts.groups import (
+    Bucket,
+    Distribution,
+    Survivors,
+    buckets,
+    distributions,
+    survival,
+)
 from chimeralab.stats.intervals import Interval
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,4 +1,4 @@
-"""Charts of the conditions side by side: how much collapsed, by bucket, and when it began."""
+"""Charts of conditions or arms side by side: how much, in which bucket, how soon, and of what."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -7,7 +7,9 @@ import altair as alt
 import numpy as np
 
 from chimeralab.report.charts.canvas import (
+    BLUE,
     FAINT_INK,
+    GRID,
     INK,
     LINE,
     WIDE,
@@ -29,6 +31,7 @@ BINS = 20
 WORDS, BARS, INTERVAL, AIR = 2 * LINE + 4, 44, 14, 14
 ROW = WORDS + BARS + INTERVAL + AIR
 BUCKET_ROW = 2 * LINE + 10
+PART_ROW = 2 * LINE + 22
 
 
 class Distribution(NamedTuple):
@@ -211,3 +214,53 @@ def ticks_from_0(last: int, width: int) -> list[int]:
     """
     first, *rest = turn_ticks(last, width)
     return [0, *([first] if rest[:1] == [first + 1] else []), *rest]
+
+
+class Parts(NamedTuple):
+    """A metric of one arm: its value with its interval, and its parts by name."""
+
+    label: Label
+    value: float | None
+    interval: Interval | None
+    parts: dict[str, float]
+
+
+def metric_parts(rows: Sequence[Parts], metric: str, *, width: int = WIDE) -> Chart:
+    """A metric and its parts on one line per arm, from 0 to 1."""
+    height = PART_ROW * len(rows)
+    tops = [PART_ROW * place for place in range(len(rows))]
+    names = [metric, *dict.fromkeys(name for row in rows for name in row.parts)]
+    scales, key = series_scales(names), legend(names, width)
+    x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(grid=False))
+    y = alt.Y("level:Q", axis=None, scale=down(height))
+    levels = [top + 2 * LINE + 9 for top in tops]
+    placed = list(zip(rows, levels, strict=True))
+    lines = alt.Chart(data({"level": level} for level in levels))
+    points = alt.Chart(
+        data(
+            {"name": name, "value": value, "level": level}
+            for row, level in placed
+            for name, value in {metric: row.value, **row.parts}.items()
+            if value is not None
+        )
+    )
+    bars = alt.Chart(
+        data({**row.interval._asdict(), "level": level} for row, level in placed if row.interval)
+    )
+    return layered(
+        [
+            lines.mark_rule(color=GRID, aria=False).encode(y=y),
+            bars.mark_rule(strokeWidth=3, color=BLUE, aria=False).encode(
+                x=alt.X("low:Q", scale=alt.Scale(domain=[0, 1])), x2="high:Q", y=y
+            ),
+            points.mark_point(filled=True, size=80, opacity=1, aria=False).encode(
+                x=x,
+                y=y,
+                color=alt.Color("name:N", scale=scales.colour, legend=key),
+                shape=alt.Shape("name:N", scale=scales.shape, legend=key),
+            ),
+            *labels([row.label for row in rows], tops, height, width),
+        ],
+        width,
+        height,
+    )
