@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from chimeralab.rating.attacks import ATTACKS
-from chimeralab.rating.blind import PAGE, PacketKey, PacketPlan, export_packet
-from chimeralab.rating.packet_return import import_packet
+from chimeralab.rating.packets import PAGE, PacketKey, PacketPlan, export_packet, import_packet
+from chimeralab.rating.rater_checks import ATTACKS
 from chimeralab.rating.ratings import Item
 from chimeralab.rating.rubric import load_rubric
 

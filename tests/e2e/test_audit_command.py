@@ -170,7 +170,7 @@ def test_clusters_of_like_items_widen_the_interval(
         ([*rate("a", x=1, y=1), *rate("a", x=0)], "line 4: 'x' rates 'a' again, after line 2"),
         ([*rate("a", x=1), *rate("b", x=0)], "agreement needs two raters"),
         ([*rate("", x=1, y=1)], "line 2: the item is blank"),
-        ([{"item": "a", "rater": "x"}], "has no column 'label'"),
+        ([{"item": "a", "rater": "x"}], "there is no column 'label'"),
         ([r | {"stratum": s} for r, s in zip(rate("a", x=1, y=1), "pq", strict=True)],
          "item 'a' has stratum 'p' and 'q'"),
         ([r | {"weight": "heavy"} for r in rate("a", x=1, y=1)], "a weight is not a number"),
@@ -190,11 +190,11 @@ def test_bad_ratings_are_refused_with_the_place_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "has no column 'item'"),
+        ("", "there is no column 'item'"),
         ("item,rater,label\n", "holds no ratings"),
-        ('{"item": "a", "rater": "x", "label": 1}\n{"item"', "line 2: is not a JSON object"),
-        ('{"item": "a", "label": 1}', "needs an object with item, rater and label"),
-        ("item,rater,label\na,x,1,9\n", "more cells than the header"),
+        ('{"item": "a", "rater": "x", "label": 1}\n{"item"', "line 2: not valid JSON"),
+        ('{"item": "a", "label": 1}', "there is no column 'rater'; needed: item, rater"),
+        ("item,rater,label\na,x,1,9\n", "4 cells under 3 column names"),
     ],
 )
 def test_bad_files_are_refused(

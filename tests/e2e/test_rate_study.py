@@ -220,7 +220,7 @@ def test_the_embedded_model_rates_and_its_gate_fails(
         (("--rater", "human:ann"), "human:ann is a person"),
         (("--only", "gate-9"), "unknown sample 'gate-9'; known: none has been drawn"),
         (("--sample", 99, "--for", "calibration"), "a sample of 99 can't be drawn from 8 items"),
-        (("--sample", 3), "held on every conversation"),
+        (("--sample", 3), "decided on every conversation"),
         (("--speaker", "all"), "leave out --speaker"),
         (("--import-packet", "nothing.csv"), "needs --rater human:NAME"),
         (("--import-packet", "nothing.csv", "--rater", "human:ann"), "can't be read"),
@@ -272,19 +272,6 @@ def test_calibration_may_be_compared_as_often_as_one_likes(
     assert not (study / "audit").exists()
     assert json.loads(chimera("audit", study, "--json").out)["n_valid"] == 4
     assert "is a gate's sample" in chimera("audit", study, "--only", "gate-1").err
-
-
-def test_a_text_is_held_against_the_labels_of_a_study(
-    chimera: Chimera, make_study: Callable[..., Path], tmp_path: Path
-) -> None:
-    study = rated(chimera, make_study(), "rules", "twin")
-    text = tmp_path / "text.md"
-    text.write_text("Cohen's kappa was 0.57.\n", encoding="utf-8")
-    assert "has not been held" in chimera("claims", text, "--study", study).err
-    assert chimera("audit", study).code == 0
-    ran = chimera("claims", text, "--study", study, "--json")
-    assert ran.code == 1
-    assert [claim["stated"] for claim in json.loads(ran.out)["findings"]] == ["0.57"]
 
 
 def test_without_a_declared_gate_raters_are_compared_and_nothing_is_fixed(

@@ -11,16 +11,31 @@ from chimeralab.cli.options import is_study, with_options
 from chimeralab.cli.terminal import out, percent, plain, say
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
-from chimeralab.rating.audit import Audit, audit_json, panel_json
+from chimeralab.rating.audit import Audit, audit_json, explain, panel_json
 from chimeralab.rating.audit import audit as compare
-from chimeralab.rating.explain import explain
+from chimeralab.rating.claims import gate_headline
 from chimeralab.rating.gate import Gate, RuleName, StatisticName
 from chimeralab.rating.gate_record import FIGURES, write_record
-from chimeralab.rating.label_files import read_labels
-from chimeralab.rating.label_table import LabelTable, from_counts
-from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric
+from chimeralab.rating.labels import from_counts, read_labels
+from chimeralab.rating.rubric import BUILT_IN, load_rubric
 from chimeralab.stats.agreement import Table2x2
+from chimeralab.stats.clusters import Share
 
+OF_THE_PLAN = ("statistic", "threshold", "rule", "record", "rubric", "table")
+HEADINGS = {
+    "agreement": "raw agreement",
+    "kappa": "Cohen's kappa",
+    "kappa_ci": "  95 % Wald",
+    "kappa_ci_score": "  95 % score",
+    "kappa_ci_bootstrap": "  95 % bootstrap",
+    "kappa_max": "  largest with these margins",
+    "pabak": "PABAK",
+    "pabak_ci": "  95 % Wilson",
+    "ac1": "Gwet's AC1",
+    "alpha": "Krippendorff's alpha",
+    "alpha_ci": "  95 % bootstrap",
+    "fleiss": "Fleiss' kappa",
+}
 GATE_OPTIONS = (
     click.option(
         "--statistic",
@@ -70,9 +85,18 @@ def audit(**options: Any) -> None:
         return
     if options["only"]:
         raise InputError("--only is for the samples of a study; name the folder of one")
-    gate = _gate(options)
-    rubric = _rubric(options["rubric"])
-    result = compare(_labels(options), gate, seed=options["seed"])
+    asked = {name: options[name] for name in ("statistic", "threshold", "rule")}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    gate = Gate(**asked) if asked or options["record"] else None
+    rubric = None
+    if options["rubric"] is not None:
+        own = options["rubric"] != "built-in"
+        rubric = load_rubric(Path(options["rubric"]) if own else BUILT_IN)
+    if bool(options["ratings"]) == bool(options["table"]):
+        raise InputError("give a file of ratings, or --table with four counts (one of the two)")
+    counts = options["table"]
+    labels = from_counts(Table2x2(*counts)) if counts else read_labels(options["ratings"])
+    result = compare(labels, gate, seed=options["seed"])
     if options["record"]:
         write_record(options["record"], result, rubric)
         say(f"record written to {options['record']}")
@@ -85,96 +109,77 @@ def audit(**options: Any) -> None:
 
 
 def _audit_study(options: dict[str, Any]) -> None:
+    """The audit as the plan declares it; nothing of it can be set on the command line."""
     # Imported here: a file of ratings, the common case, needs no study and should start at once.
-    from chimeralab.cli.audit_study import held_audit, print_validity, study_json  # noqa: PLC0415
+    from chimeralab import pipeline  # noqa: PLC0415
+    from chimeralab.study import Study  # noqa: PLC0415
 
-    found = held_audit(options["ratings"], options)
+    given = next((name for name in OF_THE_PLAN if options[name] is not None), None)
+    if given:
+        raise InputError(f"the gate of a study is declared in its plan: leave out --{given}")
+    found = pipeline.audit(Study(options["ratings"]), options["only"])
+    if found.record:
+        say(f"{found.sample} is used; the record is in {found.record}")
     if options["as_json"]:
-        click.echo(json_text(study_json(found)))
+        validity = [each.as_dict() for each in found.validity]
+        rows = {**audit_json(found.audit), "sample": found.sample, "validity": validity}
+        click.echo(json_text(rows))
     else:
         _print(found.audit)
-        print_validity(found)
+        for each in found.validity:
+            out.print(Text(plain(f"The detector against {each.rater}: {_validity(each)}.")))
     if found.sample and not found.audit.gate.passed:
         raise click.exceptions.Exit(1)
 
 
-def _labels(options: dict[str, Any]) -> LabelTable:
-    if bool(options["ratings"]) == bool(options["table"]):
-        raise InputError("give a file of ratings, or --table with four counts (one of the two)")
-    if options["table"]:
-        return from_counts(Table2x2(*options["table"]))
-    return read_labels(options["ratings"])
+def _validity(against: Any) -> str:
+    """How the detector does by the word of one rater."""
+    if against.result is None:
+        return f"unknown ({against.reason})"
 
+    def shown(share: Share) -> str:
+        if share.value is None or share.interval is None:
+            return percent(share.value)
+        low, high = map(percent, share.interval)
+        return f"{percent(share.value)} ({low} – {high})"
 
-def _gate(options: dict[str, Any]) -> Gate | None:
-    asked = {name: options[name] for name in ("statistic", "threshold", "rule")}
-    asked = {name: value for name, value in asked.items() if value is not None}
-    return Gate(**asked) if asked or options["record"] else None
-
-
-def _rubric(name: str | None) -> Rubric | None:
-    if name is None:
-        return None
-    return load_rubric(BUILT_IN if name == "built-in" else Path(name))
+    diagnosis = against.result.diagnosis
+    kappa = diagnosis.agreement.kappa
+    classes = ", ".join(f"{count} {name}" for name, count in against.classes.items())
+    return (
+        f"sensitivity {shown(diagnosis.sensitivity)}, specificity {shown(diagnosis.specificity)}, "
+        f"kappa {'undefined' if kappa is None else f'{kappa:.3f}'}; "
+        f"they differ on {len(against.result.differences)}{f' ({classes})' if classes else ''}"
+    )
 
 
 def _print(result: Audit) -> None:
-    overall = panel_json(result.overall)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     table.add_column("all", justify="right")
     for name in result.by_stratum:
         table.add_column(Text(plain(name)), justify="right")
-    columns = [overall, *(panel_json(panel) for panel in result.by_stratum.values())]
+    columns = [panel_json(panel) for panel in (result.overall, *result.by_stratum.values())]
     table.add_row("items (valid of all)", *(f"{c['n_valid']} of {c['n_total']}" for c in columns))
     for name in FIGURES:
         if name == "kappa" or any(column[name] is not None for column in columns):
-            table.add_row(_heading(name), *(_shown(name, column[name]) for column in columns))
+            heading = HEADINGS.get(name, name.replace("_", " "))
+            table.add_row(heading, *(_shown(name, column[name]) for column in columns))
     out.print(table)
-    _print_pairs(result)
+    pairs = result.overall.pairs
+    for pair in pairs if len(pairs) > 1 else ():
+        panel = pair.panel
+        kappa = panel.reasons.get("kappa") if panel.kappa is None else f"kappa {panel.kappa:.4f}"
+        agreement = f"agreement {percent(panel.agreement)}, n {panel.n_valid}"
+        out.print(Text(plain(f"{pair.first} and {pair.second}: {kappa}, {agreement}")))
     out.print()
     for line in explain(result.overall):
         out.print(Text(plain(line)))
     for name, why in result.unrated_strata.items():
         out.print(Text(plain(f"{name} is left out of the columns: {why}")))
-    _print_gate(result)
-
-
-def _print_pairs(result: Audit) -> None:
-    for pair in result.overall.pairs if len(result.overall.pairs) > 1 else ():
-        panel = pair.panel
-        kappa = panel.reasons.get("kappa") if panel.kappa is None else f"kappa {panel.kappa:.4f}"
-        names = f"{pair.first} and {pair.second}"
-        agreement = percent(panel.agreement)
-        out.print(Text(plain(f"{names}: {kappa}, agreement {agreement}, n {panel.n_valid}")))
-
-
-def _print_gate(result: Audit) -> None:
     outcome = result.gate
-    if outcome.declared:
-        verdict = Text("Gate met: " if outcome.passed else "Gate NOT met: ", style="bold")
-    else:
-        verdict = Text("No gate was named. The customary one would ")
-        verdict.append("be met: " if outcome.passed else "not be met: ")
+    verdict = Text(f"{gate_headline(outcome)}: ", style="bold" if outcome.declared else "")
     out.print(verdict + Text(plain(f"{outcome.gate}. {outcome.reason}.")))
-
-
-def _heading(name: str) -> str:
-    return {
-        "agreement": "raw agreement",
-        "expected_agreement": "expected agreement",
-        "kappa": "Cohen's kappa",
-        "kappa_ci": "  95 % Wald",
-        "kappa_ci_score": "  95 % score",
-        "kappa_ci_bootstrap": "  95 % bootstrap",
-        "kappa_max": "  largest with these margins",
-        "pabak": "PABAK",
-        "pabak_ci": "  95 % Wilson",
-        "ac1": "Gwet's AC1",
-        "alpha": "Krippendorff's alpha",
-        "alpha_ci": "  95 % bootstrap",
-        "fleiss": "Fleiss' kappa",
-    }.get(name, name.replace("_", " "))
 
 
 def _shown(name: str, value: Any) -> str:

@@ -1,118 +1,104 @@
-"""`chimera claims`: does a text say what the counts say?"""
+"""`chimera claims`: are the numbers of a text those of a study, and its words those of the gate?"""
 
-import sys
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 import click
-from rich.text import Text
 
-from chimeralab.cli.terminal import out, plain, say
+from chimeralab.cli.terminal import plain, say
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import json_text
-from chimeralab.rating.claims import Claim, ClaimsReport, Counts, check_claims
-from chimeralab.rating.label_files import read_labels
-from chimeralab.rating.label_table import LabelTable
-from chimeralab.stats.agreement import Table2x2, tabulate
+from chimeralab.core.files import json_text, read_text, write_text
+from chimeralab.core.numbers import counted
+from chimeralab.core.records import Record
+from chimeralab.rating.claims import ClaimScope, forbidden_words
+
+PLACEHOLDER = re.compile(r"\{\{\s*([^{}\n]*?)\s*\}\}")
+MACRO = re.compile(r"(?<!\\)\\([a-z]+[A-Z][A-Za-z]*)")
+# LaTeX writes double braces for other reasons.
+OF_LATEX = (".tex", ".bib")
+NEAR = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Record):
+    """What a text may not say: a name that the study does not have, or words the gate forbids."""
+
+    line: int
+    said: str
+    reason: str
+    closest: str | None = None
 
 
 @click.command()
 @click.argument("text", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option(
-    "--table",
-    nargs=4,
-    type=click.IntRange(min=0),
-    metavar="BOTH FIRST SECOND NEITHER",
-    help="Both raters said 1, only the first, only the second, neither.",
-)
-@click.option(
-    "--ratings",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="A file of ratings instead, as for `chimera audit`; claims about strata are checked too.",
-)
-@click.option(
     "--study",
+    "folder",
+    required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="A study instead: the labels that its audit compared.",
+    help="The study that the text is about.",
 )
-@click.option("--all", "show_all", is_flag=True, help="List what fits and what was not understood.")
+@click.option(
+    "--fill",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the text to this file with every {{name}} replaced by its number.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def claims(**options: Any) -> None:
-    """Recompute what TEXT states about agreement, prevalence, counts and intervals.
+def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
+    """Check the numbers and the words of TEXT against a study.
 
-    TEXT is Markdown or plain text, - for standard input. What does not fit the counts is listed
-    with its line and the right number; exit code 1 when there is any. A number that no phrase
-    explains is left alone, so a text without findings is not proven right.
+    TEXT is LaTeX, Markdown or plain text, - for standard input. It takes numbers from
+    `numbers.tex` as macros (\\kappaGate) or names them in double braces ({{kappaGate}}), so that
+    they can't drift; `chimera report` writes them. Listed with their lines are names that the study
+    does not have, and words that its gate forbids, such as "validated". Exit code 1 when there
+    are any. Numbers that are typed in by hand are not looked at.
     """
-    report = check_claims(_read(options["text"]), _counts(options))
-    if options["as_json"]:
-        click.echo(json_text(_as_json(report)))
-    else:
-        _print(report, everything=options["show_all"])
-    if report.findings:
-        raise click.exceptions.Exit(1)
-
-
-def _read(path: Path) -> str:
-    if str(path) == "-":
-        return sys.stdin.read()
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path} can't be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text") from None
-
-
-def _counts(options: dict[str, Any]) -> Counts:
-    given = [name for name in ("table", "ratings", "study") if options[name]]
-    if len(given) != 1:
-        raise InputError("give --table with four counts, --ratings FILE or --study FOLDER, one")
-    if options["table"]:
-        return Counts(Table2x2(*options["table"]), {})
-    source = options[given[0]]
-    labels = read_labels(source) if given == ["ratings"] else _labels_of_study(source)
-    if len(labels.raters) != 2:
-        raise InputError(f"claims compare two raters; {source} has {len(labels.raters)}")
-    strata = {name: _table(labels.keep(name)) for name in sorted(set(labels.strata or ()))}
-    return Counts(_table(labels), strata, labels.raters)
-
-
-def _labels_of_study(path: Path) -> LabelTable:
-    # Imported here: a table or a file, the common cases, need no study and should start at once.
+    # Imported here: a study is slow to import, and a wrong option should be told at once.
+    from chimeralab.rating.gate_record import read_reliability, scope_of  # noqa: PLC0415
+    from chimeralab.report.named_numbers import study_numbers  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
-    from chimeralab.study.auditing import label_table  # noqa: PLC0415
 
-    return label_table(Study(path))
-
-
-def _table(labels: LabelTable) -> Table2x2:
-    return tabulate(*labels.labels.values())
-
-
-def _as_json(report: ClaimsReport) -> dict[str, Any]:
-    return {
-        "findings": [claim.as_dict() for claim in report.findings],
-        "claims": [claim.as_dict() for claim in report.claims],
-        "not_understood": list(report.not_understood),
-    }
-
-
-def _print(report: ClaimsReport, *, everything: bool) -> None:
-    for claim in report.claims if everything else report.findings:
-        out.print(_line(claim), soft_wrap=True)
-    if everything:
-        for number in report.not_understood:
-            out.print(Text(plain(f"{number} (not understood)")), soft_wrap=True)
-    checked, wrong = len(report.claims), len(report.findings)
-    left = len(report.not_understood)
-    say(f"{checked} figures checked, {wrong} do not fit, {left} not understood")
+    content = read_text(text, "a text to check")
+    study = Study(folder)
+    numbers = study_numbers(study)
+    scope = scope_of(read_reliability(study.path))
+    braces = text.suffix not in OF_LATEX
+    findings = sorted(check(content, numbers, scope, braces=braces), key=lambda each: each.line)
+    names = [*MACRO.findall(content), *(PLACEHOLDER.findall(content) if braces else ())]
+    resolved = sum(name in numbers for name in names)
+    if as_json:
+        rows = [each.as_dict() for each in findings]
+        click.echo(json_text({"findings": rows, "resolved": resolved, "scope": scope.name}))
+    else:
+        for each in findings:
+            near = f"; did you mean {each.closest}?" if each.closest else ""
+            click.echo(plain(f"line {each.line}: {each.said}: {each.reason}{near}"))
+        say(f"{counted(resolved, 'number')} of the study, {counted(len(findings), 'finding')}")
+    if findings:
+        raise click.exceptions.Exit(1)
+    if fill and fill.resolve() == text.resolve():
+        raise InputError(f"--fill {fill} would write over the text; name another file")
+    if fill:
+        write_text(fill, PLACEHOLDER.sub(lambda found: numbers[found[1]].text, content))
 
 
-def _line(claim: Claim) -> Text:
-    about = f"{claim.quantity} ({claim.stratum})" if claim.stratum else claim.quantity
-    if claim.fits:
-        return Text(plain(f"line {claim.line}: {claim.stated} fits ({about})"))
-    note = f"; {claim.note}" if claim.note else ""
-    line = Text(plain(f"line {claim.line}: {claim.stated}"), style="bold")
-    return line.append(plain(f" → {about}: {claim.right}{note}"), style="not bold")
+def check(
+    text: str, names: Collection[str], scope: ClaimScope, *, braces: bool = True
+) -> Iterator[Finding]:
+    """Everything in a text that a study with these numbers and this gate does not allow."""
+    for line, words in forbidden_words(text, scope):
+        yield Finding(line, words, "the gate of the study does not allow this")
+    # A macro looks like ours when it starts as one of ours does, or is spelt much like one.
+    starts = {re.match("[a-z]+", name)[0] for name in names}  # type: ignore[index]
+    for pattern in (MACRO, PLACEHOLDER) if braces else (MACRO,):
+        for found in pattern.finditer(text):
+            name = found[1]
+            near = get_close_matches(name, names, n=1, cutoff=NEAR)
+            ours = pattern is PLACEHOLDER or re.match("[a-z]+", name)[0] in starts  # type: ignore[index]
+            if name not in names and (near or ours):
+                line = text.count("\n", 0, found.start()) + 1
+                closest = next(iter(near or get_close_matches(name, names, n=1, cutoff=0)), None)
+                yield Finding(line, found[0], "the study has no such number", closest)

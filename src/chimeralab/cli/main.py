@@ -36,7 +36,7 @@ COMMANDS = {
         "plan_ratings:plan_ratings", "Say how many items raters must label."
     ),
     "audit": Subcommand("audit:audit", "Say how far raters agree, and whether the gate passes."),
-    "claims": Subcommand("claims:claims", "Recompute what a text says about agreement."),
+    "claims": Subcommand("claims:claims", "Check a text's numbers and words against a study."),
     "analyse": Subcommand(
         "analyse:analyse_command", "Estimate collapse by condition, with honest intervals."
     ),

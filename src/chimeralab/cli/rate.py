@@ -1,7 +1,8 @@
-"""`chimera rate`: label conversations by the rules of the rubric."""
+"""`chimera rate`: label conversations of logs by the rules, and those of a study by any rater."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from chimeralab.cli.options import LOG_OPTIONS, Logs, is_study, with_options
-from chimeralab.cli.rate_study import STUDY_OPTIONS, rate_study, refuse_study_options
-from chimeralab.cli.terminal import out, plain, say, shortened, with_progress
+from chimeralab.cli.terminal import err, out, plain, say, shortened, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.tables import Columns, check_table_name, open_table
-from chimeralab.rating.ratings import Rating, item_of
+from chimeralab.rating.plan import DEFAULT_RATER
+from chimeralab.rating.ratings import item_of
 from chimeralab.rating.rubric import BUILT_IN, load_rubric
 from chimeralab.rating.rules import rate_by_rules
 
@@ -25,6 +26,40 @@ COLUMNS: Columns = {
 }  # fmt: skip
 # Rating needs no vectors, so there is no cache of them to name.
 READING_OPTIONS = LOG_OPTIONS[:-1]
+STUDY_OPTIONS = (
+    click.option(
+        "--rater",
+        metavar="NAME",
+        help="In a study: rules (default), a model or rater of the plan, human:NAME for a packet.",
+    ),
+    click.option("--only", metavar="SAMPLE", help="In a study: rate this sample alone."),
+    click.option("--sample", type=click.IntRange(1), help="In a study: draw so many items."),
+    click.option("--seed", type=int, help="Seed of a sample or a packet. [default: 0]"),
+    click.option(
+        "--for",
+        "purpose",
+        type=click.Choice(["gate", "calibration"]),
+        help="What a sample is for; the two never share an item. [default: gate]",
+    ),
+    click.option(
+        "--by",
+        type=click.Choice(["condition", "verdict"]),
+        help="In proportion to conditions, or balanced on the verdict. [default: condition]",
+    ),
+    click.option(
+        "--export-packet",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="In a study: write a blinded packet for people into this new folder.",
+    ),
+    click.option(
+        "--import-packet",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="In a study: take the filled sheet of a packet back, with --rater human:NAME.",
+    ),
+)
+NAMES = ("rater", "only", "sample", "seed", "purpose", "by", "export_packet", "import_packet")
+ACTIONS = ("sample", "export_packet", "import_packet")
+OF_LOGS = ("format", "speaker", "rubric", "out")
 
 
 @click.command()
@@ -51,22 +86,29 @@ def rate(**options: Any) -> None:
     are stored there, and what a rater has rated is not rated again.
     """
     if is_study(options["paths"]):
-        rate_study(options)
+        _rate_study(options)
         return
-    refuse_study_options(options)
+    _refuse_study_options(options)
     rubric = load_rubric(options["rubric"] or BUILT_IN)
     logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
-    table = _table()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("conversation", "label", "step", "reason"):
+        table.add_column(heading)
     labels: list[int | None] = []
-    with _written(options["out"]) as write:
+    if options["out"]:
+        check_table_name(options["out"])
+    with open_table(options["out"], COLUMNS) if options["out"] else nullcontext(len) as write:
         for trajectory in with_progress(logs.read(), "conversations"):
             rating = rate_by_rules(item_of(trajectory, options["speaker"]), rubric)
             labels.append(rating.label)
-            write(rating)
+            write(rating.as_dict())
             if options["as_json"]:
-                click.echo(json_text(rating.as_dict()))
-            else:
-                table.add_row(*_row(rating))
+                click.echo(json_text({"id": rating.item, **rating.as_dict()}))
+                continue
+            label = "–" if rating.label is None else str(rating.label)
+            cells = (shortened(rating.item, 40), label, rating.step or "–", rating.reason)
+            style = "bold" if rating.label else ""
+            table.add_row(*(Text(plain(cell), style=style) for cell in cells))
     if not labels:
         raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
     if not options["as_json"]:
@@ -77,24 +119,94 @@ def rate(**options: Any) -> None:
     )
 
 
-def _table() -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("conversation", "label", "step", "reason"):
-        table.add_column(heading)
-    return table
+def _refuse_study_options(options: dict[str, Any]) -> None:
+    """Logs are rated by the rules and nothing is stored."""
+    given = next((name for name in NAMES if options[name] is not None), None)
+    if given and (given, options["rater"]) != ("rater", DEFAULT_RATER):
+        raise InputError(f"{_flag(given)} is for a study; name the folder of one")
 
 
-def _row(rating: Rating) -> list[Text]:
-    label = "–" if rating.label is None else str(rating.label)
-    cells = (shortened(rating.item, 40), label, rating.step or "–", rating.reason)
-    return [Text(plain(cell), style="bold" if rating.label else "") for cell in cells]
+def _rate_study(options: dict[str, Any]) -> None:
+    """Do the one thing that was asked for, and print it."""
+    # Imported here: rating a log needs no study and should start at once.
+    from chimeralab.study import Study  # noqa: PLC0415
+
+    given = next((name for name in OF_LOGS if options[name] is not None), None)
+    if given:
+        raise InputError(f"a study is rated as its plan says: leave out {_flag(given)}")
+    asked = [name for name in ACTIONS if options[name] is not None]
+    if len(asked) > 1:
+        raise InputError(f"{_flag(asked[0])} and {_flag(asked[1])} are two things: one at a time")
+    result = WORK[asked[0] if asked else "rater"](Study(options["paths"][0]), options)
+    if options["as_json"]:
+        click.echo(json_text(result))
 
 
-@contextmanager
-def _written(path: Path | None) -> Iterator[Callable[[Rating], None]]:
-    if path is None:
-        yield lambda rating: None
-        return
-    check_table_name(path)
-    with open_table(path, COLUMNS) as write:
-        yield lambda rating: write(rating.as_dict())
+def _ask(study: Any, options: dict[str, Any]) -> dict[str, Any]:
+    from chimeralab import pipeline  # noqa: PLC0415
+
+    rater, numbers = options["rater"] or DEFAULT_RATER, count(1)
+    with err.status(f"{plain(rater)} is rating") as status:
+        done = pipeline.rate(
+            study,
+            rater,
+            options["only"],
+            lambda rating: status.update(f"{plain(rater)}: {next(numbers)} rated"),
+        )
+    counts = done.tally
+    say(f"{done.rater}: {done.newly_rated} newly rated, {counts.items} in all")
+    say(f"{done.ones} labelled 1, {done.zeros} labelled 0, {counts.nulls} without a label")
+    if counts.attempts:
+        say(
+            f"{counts.attempts} answers: {counts.clean} clean, {counts.repaired} repaired, "
+            f"{counts.unreadable} unreadable, {counts.failed} failed"
+        )
+    if done.unanswered:
+        raise InputError(
+            f"{done.unanswered} conversations got no answer from {done.rater}; run this again"
+        )
+    return done.as_dict()
+
+
+def _sample(study: Any, options: dict[str, Any]) -> dict[str, Any]:
+    from chimeralab.study.samples import Draw, draw  # noqa: PLC0415
+
+    wanted = {"kind": options["purpose"] or "gate", "size": options["sample"]}
+    wanted |= {"seed": options["seed"] or 0, "by": options["by"] or "condition"}
+    drawn = draw(study, Draw(**wanted))
+    say(f"{drawn.population}; rate it with --only {drawn.name}")
+    return drawn.as_dict()
+
+
+def _hand_out(study: Any, options: dict[str, Any]) -> dict[str, Any]:
+    from chimeralab.study.rating import hand_out  # noqa: PLC0415
+
+    folder = options["export_packet"]
+    key = hand_out(study, folder, options["only"], options["seed"] or 0)
+    say(f"packet {key.packet} with {len(key.entries)} sheets written to {plain(str(folder))}")
+    return {"packet": key.packet, "sheets": len(key.entries), "folder": str(folder)}
+
+
+def _take_back(study: Any, options: dict[str, Any]) -> dict[str, Any]:
+    from chimeralab.study.rating import take_back  # noqa: PLC0415
+
+    if not options["rater"]:
+        raise InputError("--import-packet needs --rater human:NAME: who filled it in?")
+    result = take_back(study, options["import_packet"], options["rater"])
+    again = result.retest
+    say(f"{options['rater']}: {len(result.ratings)} stored, {result.blank} left blank")
+    same = int(again.table.both + again.table.neither)
+    say(f"of {again.n_valid} shown twice, {same} got the same label again")
+    return {"rater": options["rater"], "stored": len(result.ratings), "blank": result.blank}
+
+
+WORK: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
+    "rater": _ask,
+    "sample": _sample,
+    "export_packet": _hand_out,
+    "import_packet": _take_back,
+}
+
+
+def _flag(name: str) -> str:
+    return "--for" if name == "purpose" else f"--{name.replace('_', '-')}"

@@ -6,8 +6,14 @@ import click
 
 from chimeralab.cli.terminal import say
 from chimeralab.core.files import json_text
-from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric, lock_rubric
-from chimeralab.rating.rubric_text import history_lines, rubric_text
+from chimeralab.rating.rubric import (
+    BUILT_IN,
+    Rubric,
+    history_lines,
+    load_rubric,
+    lock_rubric,
+    rubric_text,
+)
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 

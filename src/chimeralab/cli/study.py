@@ -127,8 +127,13 @@ def verify(path: Path, as_json: bool) -> None:
     help="The folder to write into.",
 )
 def export(path: Path, kind: Any, folder: Path) -> None:
-    """Write the records of a study as Parquet, CSV or JSON lines."""
-    for written in pipeline.export(Study(path), kind, folder):
+    """Write the records of a study as Parquet, CSV or JSON lines, and its numbers for a text."""
+    # Imported here: the analysis is slow to import, and only this command needs it.
+    from chimeralab.report.named_numbers import study_numbers, write_numbers  # noqa: PLC0415
+
+    study = Study(path)
+    records = pipeline.export(study, kind, folder)
+    for written in (*records, *write_numbers(folder, study_numbers(study))):
         click.echo(f"wrote {written}")
 
 

@@ -1,20 +1,24 @@
-"""The audit: how far raters agree, over all items and in each stratum, and where they do not."""
+"""The audit: how far raters agree, over all items and in each stratum, in figures and in words."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import percent
 from chimeralab.core.records import Record
 from chimeralab.rating.gate import Gate, GateOutcome, judge_gate
-from chimeralab.rating.label_table import LabelTable
+from chimeralab.rating.labels import LabelTable
 from chimeralab.rating.rubric import Label
 from chimeralab.stats.panel import Panel, panel
 from chimeralab.stats.raters import RaterPair, RatersPanel, raters_panel
 
+# From this share of equal labels on, a reader expects a high kappa and deserves an explanation.
+HIGH_AGREEMENT = 0.8
+CLOSE = 0.1
 ONLY_FOR_TWO = "this compares two raters, and there are more: see pairs"
 
 
@@ -111,7 +115,13 @@ def audit_json(result: Audit) -> dict[str, Any]:
 
 def panel_json(raters: RatersPanel) -> dict[str, Any]:
     """A panel flat: the figures of the one pair there is, or None and a reason for each."""
-    figures, why = _figures(raters)
+    figures = asdict(raters.pairs[0].panel)
+    why = figures.pop("reasons")
+    for name in ("n_valid", "n_total", "alpha"):
+        figures.pop(name)
+    several = len(raters.pairs) > 1
+    if several:
+        figures, why = dict.fromkeys(figures), dict.fromkeys(figures, ONLY_FOR_TWO)
     return {
         "raters": list(raters.raters),
         "n": raters.n_valid,
@@ -124,30 +134,12 @@ def panel_json(raters: RatersPanel) -> dict[str, Any]:
         "alpha_ci": raters.alpha_ci,
         "fleiss": raters.fleiss,
         "reasons": {**why, **raters.reasons},
-        "pairs": [_pair_json(pair) for pair in raters.pairs if len(raters.pairs) > 1],
+        "pairs": [
+            {"first": pair.first, "second": pair.second, **asdict(pair.panel)}
+            for pair in raters.pairs
+            if several
+        ],
     }
-
-
-class Figures(NamedTuple):
-    """Values by name, and why those are None that are."""
-
-    values: dict[str, Any]
-    reasons: dict[str, str]
-
-
-def _figures(raters: RatersPanel) -> Figures:
-    """What compares two raters, and the reasons where it can't be given."""
-    figures = asdict(raters.pairs[0].panel)
-    why = figures.pop("reasons")
-    for name in ("n_valid", "n_total", "alpha"):
-        figures.pop(name)
-    if len(raters.pairs) == 1:
-        return Figures(figures, why)
-    return Figures(dict.fromkeys(figures), dict.fromkeys(figures, ONLY_FOR_TWO))
-
-
-def _pair_json(pair: RaterPair) -> dict[str, Any]:
-    return {"first": pair.first, "second": pair.second, **asdict(pair.panel)}
 
 
 def _disagreements(table: LabelTable) -> list[Disagreement]:
@@ -159,3 +151,72 @@ def _disagreements(table: LabelTable) -> list[Disagreement]:
             stratum = table.strata[n] if table.strata else None
             found.append(Disagreement(item, labels, reasons, stratum))
     return found
+
+
+def explain(panel: RatersPanel) -> list[str]:
+    """What the figures mean, in one or two sentences per line."""
+    return list(_of_pair(panel.pairs[0].panel) if len(panel.pairs) == 1 else _of_several(panel))
+
+
+def _of_pair(panel: Panel) -> Iterator[str]:
+    if panel.agreement is None or panel.expected_agreement is None:
+        yield f"Nothing can be said: {panel.reasons['agreement']}."
+        return
+    table = panel.table
+    yield (
+        f"The raters gave the same label to {table.both + table.neither:g} of {table.n:g} items"
+        f" ({percent(panel.agreement)})."
+    )
+    if panel.kappa is None:
+        yield f"Kappa is undefined: {panel.reasons['kappa']}. Perfect agreement is not shown by it."
+        return
+    expected, earned = panel.expected_agreement, panel.agreement - panel.expected_agreement
+    yield (
+        f"They say 1 for {percent(panel.prevalence)} of the items on average, so labels drawn at "
+        f"that rate would already be equal for {percent(expected)}. Kappa asks how much of the "
+        f"remaining {100 * (1 - expected):.1f} points they earned: {100 * earned:.1f}, which is "
+        f"{panel.kappa:.3f}."
+    )
+    if panel.agreement >= HIGH_AGREEMENT > panel.kappa:
+        yield (
+            "This is why kappa is low although agreement is high: one label is so common that "
+            "most agreement comes for free."
+        )
+    yield from _on_rare_labels(panel)
+    if panel.kappa_ci_score is not None:
+        low, high = panel.kappa_ci_score
+        yield (
+            f"With {panel.n_valid} items a kappa anywhere from {low:.2f} to {high:.2f} would not "
+            "surprise (95 % score interval)."
+        )
+    left_out = panel.n_total - panel.n_valid
+    if left_out:
+        yield f"{left_out} of {panel.n_total} items lack a label of one of them and are left out."
+
+
+def _on_rare_labels(panel: Panel) -> Iterator[str]:
+    positive, negative = panel.positive_agreement, panel.negative_agreement
+    if positive is not None and negative is not None and abs(positive - negative) >= CLOSE:
+        yield (
+            f"When one rater says 1, the other does so in {percent(positive)} of the cases; for 0 "
+            f"it is {percent(negative)}. They part on the rarer label."
+        )
+    if panel.pabak is not None and panel.kappa is not None and panel.pabak - panel.kappa >= CLOSE:
+        yield (
+            f"PABAK ({panel.pabak:.3f}) is the raw agreement on another scale, 2 x agreement - 1: "
+            "it acts as if both labels were equally common and hides how the raters do on the "
+            "rare one."
+        )
+
+
+def _of_several(panel: RatersPanel) -> Iterator[str]:
+    raters = f"{len(panel.raters)} raters: {', '.join(panel.raters)}"
+    yield f"{raters}. {panel.n_valid} of {panel.n_total} items have two labels or more."
+    if panel.alpha is None:
+        yield f"Krippendorff's alpha is undefined: {panel.reasons['alpha']}."
+        return
+    yield f"Krippendorff's alpha over all of them is {panel.alpha:.3f}; 0 is chance, 1 perfect."
+    kappas = [(pair.panel.kappa, pair) for pair in panel.pairs if pair.panel.kappa is not None]
+    if kappas:
+        low, weakest = min(kappas, key=lambda entry: entry[0])
+        yield f"{weakest.first} and {weakest.second} agree least: kappa {low:.3f}."

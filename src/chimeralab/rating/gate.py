@@ -1,6 +1,5 @@
-"""The reliability gate: what was asked of the raters before, whether they met it, what follows."""
+"""The reliability gate: what was asked of the raters beforehand, and whether they met it."""
 
-import re
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -56,16 +55,7 @@ class GateOutcome(Record):
         return {**values.pop("gate"), **values}
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimScope(Record):
-    """What a report may claim after the gate, and the words that it must do without."""
-
-    name: Literal["validated", "descriptive"]
-    sentence: str
-    forbidden: tuple[str, ...]
-
-
-class Measured(NamedTuple):
+class GateFigure(NamedTuple):
     """A statistic as the gate reads it, with the pair of raters it comes from."""
 
     value: float | None
@@ -75,8 +65,8 @@ class Measured(NamedTuple):
 
 
 def judge_gate(gate: Gate, panel: RatersPanel, *, declared: bool = True) -> GateOutcome:
-    """Hold a panel against a gate. Of more than two raters the weakest pair counts."""
-    measured = _measured(gate.statistic, panel)
+    """Compare a panel with a gate. Of more than two raters the weakest pair counts."""
+    measured = _of_panel(gate.statistic, panel)
     bound = None if measured.interval is None else measured.interval.low
     compared = measured.value if gate.rule == "point" else bound
     if compared is None:
@@ -88,47 +78,22 @@ def judge_gate(gate: Gate, panel: RatersPanel, *, declared: bool = True) -> Gate
     return GateOutcome(gate, declared, passed, measured.value, compared, reason)
 
 
-def claim_scope(outcome: GateOutcome) -> ClaimScope:
-    """What every later report has to keep to."""
-    if outcome.passed:
-        return ClaimScope(
-            "validated",
-            f"The reliability gate ({outcome.gate}) was met on {outcome.gate.population}.",
-            (),
-        )
-    return ClaimScope(
-        "descriptive",
-        f"The reliability gate ({outcome.gate}) was not met. Every claim about collapse describes "
-        "what was seen and compares conditions; none rests on a detector that raters confirmed.",
-        ("validated", "validates", "validation"),
-    )
-
-
-def check_wording(text: str, scope: ClaimScope) -> None:
-    """Refuse a text that claims more than the gate allows."""
-    for word in scope.forbidden:
-        found = re.search(rf"\b{word}\b", text, re.IGNORECASE)
-        if found:
-            line = text.count("\n", 0, found.start()) + 1
-            raise InputError(f"line {line} says '{found[0]}', and the gate was not met: reword it")
-
-
-def _measured(statistic: StatisticName, panel: RatersPanel) -> Measured:
+def _of_panel(statistic: StatisticName, panel: RatersPanel) -> GateFigure:
     if statistic == "alpha":
-        return Measured(panel.alpha, panel.alpha_ci, panel.reasons.get("alpha", ""))
-    pairs = [
-        (pair, _of_pair(statistic, pair.panel)._replace(where=f" ({pair.first}, {pair.second})"))
+        return GateFigure(panel.alpha, panel.alpha_ci, panel.reasons.get("alpha", ""))
+    figures = [
+        _of_pair(statistic, pair.panel)._replace(where=f" ({pair.first}, {pair.second})")
         for pair in panel.pairs
     ]
-    undefined = [measured for _, measured in pairs if measured.value is None]
-    weakest = undefined[0] if undefined else min((m for _, m in pairs), key=lambda m: m.value or 0)
-    return weakest if len(pairs) > 1 else weakest._replace(where="")
+    undefined = [figure for figure in figures if figure.value is None]
+    weakest = undefined[0] if undefined else min(figures, key=lambda figure: figure.value or 0)
+    return weakest if len(figures) > 1 else weakest._replace(where="")
 
 
-def _of_pair(statistic: StatisticName, panel: Panel) -> Measured:
+def _of_pair(statistic: StatisticName, panel: Panel) -> GateFigure:
     agreed = panel.pabak_ci and Interval(
         (1 + panel.pabak_ci.low) / 2, (1 + panel.pabak_ci.high) / 2
     )
     intervals = {"kappa": panel.kappa_ci_score, "pabak": panel.pabak_ci, "agreement": agreed}
     value = getattr(panel, statistic)
-    return Measured(value, intervals.get(statistic), panel.reasons.get(statistic, ""))
+    return GateFigure(value, intervals.get(statistic), panel.reasons.get(statistic, ""))

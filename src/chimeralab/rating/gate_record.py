@@ -1,20 +1,23 @@
-"""The record of a gate: verdict, figures, disagreements, and what follows from them."""
+"""The record of a gate: verdict, figures, disagreements and what follows, written and read."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import json_text, replacing
+from chimeralab.core.files import json_text, write_text
 from chimeralab.core.records import Record
-from chimeralab.rating.audit import Audit, audit_json, panel_json
-from chimeralab.rating.explain import explain
-from chimeralab.rating.gate import claim_scope
-from chimeralab.rating.rubric import Rubric
-from chimeralab.rating.rubric_text import history_lines
+from chimeralab.rating.audit import Audit, audit_json, explain, panel_json
+from chimeralab.rating.claims import FORBIDDEN, NO_AUDIT, ClaimScope, claim_scope
+from chimeralab.rating.ratings import RaterKind
+from chimeralab.rating.rubric import Rubric, history_lines
 
 MARKDOWN, JSON = "gate-record.md", "gate-record.json"
+# Where the record of a study's gate is looked for, as seen from the study's folder.
+PLACES = (Path("audit") / JSON, Path(JSON))
+COUNTS = ("n_valid", "n_total")
 FIGURES = (
     "agreement", "expected_agreement", "kappa", "kappa_ci", "kappa_ci_score", "kappa_ci_bootstrap",
     "kappa_max", "pabak", "pabak_ci", "ac1", "alpha", "alpha_ci", "fleiss", "prevalence",
@@ -24,16 +27,50 @@ FIGURES = (
 
 @dataclass(frozen=True, slots=True)
 class RaterIdentity(Record):
-    """Who rated: a name, and for models the version and the settings."""
+    """Who rated: a name, what kind of rater it is, and for models the version and the settings."""
 
     name: str
     model: str | None = None
     version: str | None = None
     settings: str | None = None
+    kind: RaterKind | None = None
 
     def __str__(self) -> str:
-        known = [part for part in (self.model, self.version, self.settings) if part]
+        kind = self.kind and f"a {self.kind}"
+        known = [part for part in (kind, self.model, self.version, self.settings) if part]
         return f"{self.name} ({', '.join(known)})" if known else self.name
+
+
+class Reliability(NamedTuple):
+    """What the record of a gate says: what may be claimed, and the figures behind that."""
+
+    scope: ClaimScope
+    verdict: str
+    figures: Mapping[str, Any]
+    by_stratum: Mapping[str, Mapping[str, Any]]
+    place: str
+
+
+def read_reliability(folder: Path) -> Reliability | None:
+    """The record of the study's gate; None when no audit has left one."""
+    path = next((folder / place for place in PLACES if (folder / place).is_file()), None)
+    if path is None:
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        consequence, audit, verdict = record["consequence"], record["audit"], record["verdict"]
+        # The words follow from the verdict: a record that did not pass never allows more.
+        scope = ClaimScope("descriptive", consequence["sentence"], FORBIDDEN)
+        if verdict == "passed":
+            scope = ClaimScope("validated", consequence["sentence"], ())
+        return Reliability(scope, verdict, audit, audit["by_stratum"], path.name)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is not a gate record; write it with `chimera audit`") from error
+
+
+def scope_of(reliability: Reliability | None) -> ClaimScope:
+    """What may be claimed of a study with this record, or with none."""
+    return NO_AUDIT if reliability is None else reliability.scope
 
 
 def write_record(
@@ -47,21 +84,12 @@ def write_record(
         if (folder / name).exists():
             raise InputError(f"{folder / name} is there already; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / JSON) as part:
-        part.write_text(json_text(record_json(result, rubric, raters)) + "\n", encoding="utf-8")
-    with replacing(folder / MARKDOWN) as part:
-        text = "\n".join(_markdown(result, rubric, raters)) + "\n"
-        part.write_text(text, encoding="utf-8", errors="replace")
-
-
-def record_json(
-    result: Audit, rubric: Rubric | None, raters: Sequence[RaterIdentity]
-) -> dict[str, Any]:
-    """Everything in the record as plain values."""
-    return {
-        "verdict": _verdict(result),
+    known = list(raters) or [RaterIdentity(name) for name in result.overall.raters]
+    verdict = "passed" if result.gate.passed else "failed"
+    record = {
+        "verdict": verdict,
         "consequence": claim_scope(result.gate).as_dict(),
-        "rater_identities": [rater.as_dict() for rater in _identities(result, raters)],
+        "rater_identities": [rater.as_dict() for rater in known],
         "rubric": None
         if rubric is None
         else {
@@ -72,22 +100,23 @@ def record_json(
         },
         "audit": audit_json(result),
     }
-
-
-def _identities(result: Audit, raters: Sequence[RaterIdentity]) -> list[RaterIdentity]:
-    return list(raters) or [RaterIdentity(name) for name in result.overall.raters]
+    write_text(folder / JSON, json_text(record) + "\n")
+    write_text(folder / MARKDOWN, "\n".join(_markdown(result, verdict, rubric, known)) + "\n")
 
 
 def _markdown(
-    result: Audit, rubric: Rubric | None, raters: Sequence[RaterIdentity]
+    result: Audit, verdict: str, rubric: Rubric | None, raters: Sequence[RaterIdentity]
 ) -> Iterator[str]:
     gate, overall = result.gate, result.overall
     yield from ("# Gate record", "")
-    yield f"**Verdict: {_verdict(result)}.** Asked: {gate.gate}. {_cell(gate.reason)}."
+    yield f"**Verdict: {verdict}.** Asked: {gate.gate}. {_cell(gate.reason)}."
     yield from ("", claim_scope(gate).sentence, "")
     yield f"- items: {overall.n_valid} valid of {overall.n_total}"
-    yield from (f"- rater: {_cell(str(rater))}" for rater in _identities(result, raters))
-    yield _rubric_line(rubric)
+    yield from (f"- rater: {_cell(str(rater))}" for rater in raters)
+    if rubric is None:
+        yield "- rubric: not stated"
+    else:
+        yield f"- rubric: {rubric.name} {rubric.version}, sha256 {rubric.sha256}"
     yield from ("", "## Figures", "", *_figures(result), "")
     yield from ("## In words", "", *(f"- {_cell(line)}" for line in explain(overall)), "")
     yield from ("## Disagreements", "", *_disagreements(result), "")
@@ -95,39 +124,26 @@ def _markdown(
         yield from ("## Versions of the rubric", "", *history_lines(rubric))
 
 
-def _verdict(result: Audit) -> str:
-    return "passed" if result.gate.passed else "failed"
-
-
-def _rubric_line(rubric: Rubric | None) -> str:
-    if rubric is None:
-        return "- rubric: not stated"
-    return f"- rubric: {rubric.name} {rubric.version}, sha256 {rubric.sha256}"
-
-
 def _figures(result: Audit) -> Iterator[str]:
     """A column for all items and one for each stratum."""
+
+    def figure(value: Any) -> str:
+        if value is None:
+            return "–"
+        if isinstance(value, tuple):
+            return f"{value[0]:.4f} to {value[1]:.4f}"
+        return f"{value:.4f}"
+
     columns = {"all": panel_json(result.overall)}
     columns |= {name: panel_json(panel) for name, panel in result.by_stratum.items()}
     yield "| | " + " | ".join(map(_cell, columns)) + " |"
     yield "|---" * (len(columns) + 1) + "|"
     counts = ((name, [str(panel[name]) for panel in columns.values()]) for name in COUNTS)
-    figures = ((name, [_figure(panel[name]) for panel in columns.values()]) for name in FIGURES)
+    figures = ((name, [figure(panel[name]) for panel in columns.values()]) for name in FIGURES)
     for name, cells in (*counts, *figures):
         yield f"| {name} | " + " | ".join(cells) + " |"
     undefined = {reason for panel in columns.values() for reason in panel["reasons"].values()}
     yield from (f"\nUndefined (–): {reason}." for reason in sorted(undefined))
-
-
-COUNTS = ("n_valid", "n_total")
-
-
-def _figure(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, tuple):
-        return f"{value[0]:.4f} to {value[1]:.4f}"
-    return f"{value:.4f}"
 
 
 def _disagreements(result: Audit) -> Iterator[str]:
@@ -138,12 +154,10 @@ def _disagreements(result: Audit) -> Iterator[str]:
     yield "| item | stratum | " + " | ".join(map(_cell, raters)) + " |"
     yield "|---" * (len(raters) + 2) + "|"
     for each in result.disagreements:
-        said = [_said(each.labels[rater], each.reasons.get(rater, "")) for rater in raters]
+        labels = ("–" if each.labels[rater] is None else each.labels[rater] for rater in raters)
+        reasons = (each.reasons.get(rater, "") for rater in raters)
+        said = [_cell(f"{label} {why}".strip()) for label, why in zip(labels, reasons, strict=True)]
         yield f"| {_cell(each.item)} | {_cell(each.stratum or '')} | " + " | ".join(said) + " |"
-
-
-def _said(label: int | None, reason: str) -> str:
-    return _cell(f"{'–' if label is None else label} {reason}".strip())
 
 
 def _cell(text: str) -> str:

@@ -1,14 +1,17 @@
 """What a rater is given and what comes back: an item, a rating, and the seam between them."""
 
+import asyncio
 import hashlib
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from chimeralab.core.records import Record, Trajectory
 from chimeralab.detection.measure import judged
-from chimeralab.rating.rubric import KindName, Label, StepName
+from chimeralab.rating.rubric import KindName, Label, Rubric, StepName
 
+RaterKind = Literal["program", "model", "person"]
 Outcome = Literal["clean", "repaired", "unreadable", "failed"]
 
 
@@ -66,10 +69,83 @@ class Rating(Record):
     attempts: tuple[Attempt, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RaterFacts(Record):
+    """What a rater says about itself: what it is, and what having it rate takes."""
+
+    kind: RaterKind = "program"
+    costs_money: bool = False
+    needs_network: bool = False
+    needs_packet: bool = False
+
+    def __str__(self) -> str:
+        takes = {
+            "costs money": self.costs_money,
+            "needs a network": self.needs_network,
+            "is given a packet": self.needs_packet,
+        }
+        return ", ".join([f"a {self.kind}", *(what for what, it_does in takes.items() if it_does)])
+
+
 class Rater(Protocol):
     """Anything that rates an item by the rubric it was made with."""
 
     async def rate(self, item: Item) -> Rating: ...
+
+
+class RaterPart(Protocol):
+    """A rater as a plan names it: a frozen dataclass whose fields are its settings.
+
+    It may say what it is as `about = RaterFacts(...)`, a class attribute; without it the rater
+    counts as a program that needs nothing. Its labels are stored under the name that the plan
+    gives it.
+    """
+
+    def open(self, rubric: Rubric) -> Rater: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RatingCounts(Record):
+    """How a model did as a rater, in counts."""
+
+    items: int
+    nulls: int
+    attempts: int
+    clean: int
+    repaired: int
+    unreadable: int
+    failed: int
+
+
+def count_ratings(ratings: Iterable[Rating]) -> RatingCounts:
+    """Count labels, nulls, repairs and unusable answers."""
+    rated = list(ratings)
+    outcomes = [attempt.outcome for rating in rated for attempt in rating.attempts]
+    return RatingCounts(
+        items=len(rated),
+        nulls=sum(rating.label is None for rating in rated),
+        attempts=len(outcomes),
+        clean=outcomes.count("clean"),
+        repaired=outcomes.count("repaired"),
+        unreadable=outcomes.count("unreadable"),
+        failed=outcomes.count("failed"),
+    )
+
+
+async def rate_all(rater: Rater, items: Sequence[Item], at_once: int = 8) -> list[Rating]:
+    """Rate many items side by side; the ratings come in the order of the items."""
+    room = asyncio.Semaphore(at_once)
+
+    async def rate(item: Item) -> Rating:
+        async with room:
+            return await rater.rate(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(rate(item)) for item in items]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 def item_of(trajectory: Trajectory, speaker: str | None = None) -> Item:

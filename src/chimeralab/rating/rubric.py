@@ -3,15 +3,14 @@
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing import Any, Literal
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import replacing
+from chimeralab.core.files import replacing, write_text
+from chimeralab.core.parts import read_record
 from chimeralab.core.records import Record
 
 BUILT_IN = Path(__file__).with_name("rubric.toml")
@@ -22,19 +21,8 @@ StepName = Literal["verbatim", "template", "short_form", "default"]
 KindName = Literal["A", "B", "C"]
 
 
-class RubricError(InputError):
-    """A rubric is not well formed, or not the one that was locked."""
-
-
 @dataclass(frozen=True, slots=True)
-class RubricPart(Record):
-    """A part of the file; a key that it does not know is an error."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-
-
-@dataclass(frozen=True, slots=True)
-class Kind(RubricPart):
+class Kind(Record):
     """One way in which turns can be functionally the same."""
 
     id: KindName
@@ -43,7 +31,7 @@ class Kind(RubricPart):
 
 
 @dataclass(frozen=True, slots=True)
-class Step(RubricPart):
+class DecisionStep(Record):
     """One question of the decision procedure; the last one has no kind."""
 
     id: StepName
@@ -52,7 +40,7 @@ class Step(RubricPart):
 
 
 @dataclass(frozen=True, slots=True)
-class Distinction(RubricPart):
+class Distinction(Record):
     """A borderline that raters get wrong without help."""
 
     title: str
@@ -60,7 +48,7 @@ class Distinction(RubricPart):
 
 
 @dataclass(frozen=True, slots=True)
-class Example(RubricPart):
+class Example(Record):
     """A worked example: turns with their label, the decisive step and the reason."""
 
     title: str
@@ -72,7 +60,7 @@ class Example(RubricPart):
 
 
 @dataclass(frozen=True, slots=True)
-class Version(RubricPart):
+class Version(Record):
     """One version of the rules, and the reliability that raters reached with it."""
 
     version: str
@@ -83,7 +71,7 @@ class Version(RubricPart):
 
 
 @dataclass(frozen=True, slots=True)
-class Rubric(RubricPart):
+class Rubric(Record):
     """Rules, steps, distinctions, examples and history under one version and one state."""
 
     name: str
@@ -95,7 +83,7 @@ class Rubric(RubricPart):
     label_one: str
     label_zero: str
     kinds: tuple[Kind, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[DecisionStep, ...]
     distinctions: tuple[Distinction, ...]
     dos: tuple[str, ...]
     donts: tuple[str, ...]
@@ -103,17 +91,28 @@ class Rubric(RubricPart):
     history: tuple[Version, ...]
     sha256: str
 
-    @property
-    def reliability(self) -> Version:
-        """The entry of the present version in the history."""
-        return next(entry for entry in self.history if entry.version == self.version)
-
 
 def load_rubric(path: Path = BUILT_IN) -> Rubric:
     """Read a rubric; a locked one must be what was locked, to the byte."""
-    content = _read(path)
-    rubric = parse_rubric(content, str(path))
-    _check_lock(rubric, path)
+    rubric = parse_rubric(_read(path), str(path))
+    lock = lock_of(path)
+    if not lock.exists():
+        if rubric.state == "locked":
+            raise InputError(
+                f"{path} calls itself locked and has no {lock.name} beside it; "
+                'set its state to "calibrated" and run `chimera rubric lock`'
+            )
+        return rubric
+    try:
+        locked = json.loads(_read(lock))
+    except ValueError:
+        raise InputError(f"{lock} is damaged; take it from a copy") from None
+    if locked != _lock_entry(rubric):
+        raise InputError(
+            f"{path} is not the rubric that was locked: its hash is {rubric.sha256[:12]}, not "
+            f"the one in {lock.name}. Undo the change, or make it a new version in a file of its "
+            'own with state = "draft"'
+        )
     return rubric
 
 
@@ -122,15 +121,17 @@ def parse_rubric(content: bytes, source: str) -> Rubric:
     try:
         table = tomllib.loads(content.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise RubricError(f"{source} is not a TOML file: {error}") from None
-    values = _stripped(table) | {"sha256": hashlib.sha256(content).hexdigest()}
-    try:
-        rubric = TypeAdapter(Rubric).validate_python(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise RubricError(f"{source}: {place}: {first['msg']}") from None
-    _check_history(rubric, source)
+        raise InputError(f"{source} is not a TOML file: {error}") from None
+    values = _on_one_line(table) | {"sha256": hashlib.sha256(content).hexdigest()}
+    rubric = read_record(Rubric, values, source)
+    entries = [entry for entry in rubric.history if entry.version == rubric.version]
+    if len(entries) != 1:
+        raise InputError(f"{source}: the history needs one entry for version {rubric.version}")
+    if rubric.state != "draft" and entries[0].kappa is None and not entries[0].why_unmeasured:
+        raise InputError(
+            f"{source} is {rubric.state}: its history must give the kappa that version "
+            f"{rubric.version} reached, or say under why_unmeasured why there is none"
+        )
     return rubric
 
 
@@ -139,17 +140,16 @@ def lock_rubric(path: Path) -> Rubric:
     content = _read(path)
     rubric = parse_rubric(content, str(path))
     if rubric.state != "calibrated" or lock_of(path).exists():
-        raise RubricError(
+        raise InputError(
             f"{path} is {rubric.state}; only a calibrated rubric without a lock can be locked"
         )
     locked = content.replace(b'state = "calibrated"', b'state = "locked"', 1)
     rubric = parse_rubric(locked, str(path))
     if rubric.state != "locked":
-        raise RubricError(f'{path}: write its state as the line `state = "calibrated"`')
+        raise InputError(f'{path}: write its state as the line `state = "calibrated"`')
     with replacing(path) as part:
         part.write_bytes(locked)
-    with replacing(lock_of(path)) as part:
-        part.write_text(json.dumps(_lock_entry(rubric), indent=1) + "\n", encoding="utf-8")
+    write_text(lock_of(path), json.dumps(_lock_entry(rubric), indent=1) + "\n")
     return rubric
 
 
@@ -158,57 +158,56 @@ def lock_of(path: Path) -> Path:
     return path.with_suffix(".lock")
 
 
-def _check_lock(rubric: Rubric, path: Path) -> None:
-    lock = lock_of(path)
-    if not lock.exists():
-        if rubric.state == "locked":
-            raise RubricError(
-                f"{path} calls itself locked and has no {lock.name} beside it; "
-                'set its state to "calibrated" and run `chimera rubric lock`'
-            )
-        return
-    if _read_lock(lock) != _lock_entry(rubric):
-        raise RubricError(
-            f"{path} is not the rubric that was locked: its hash is {rubric.sha256[:12]}, not "
-            f"the one in {lock.name}. Undo the change, or make it a new version in a file of its "
-            'own with state = "draft"'
-        )
+def rubric_text(rubric: Rubric) -> str:
+    """The rubric in Markdown, for people and model raters: all work by the same words."""
+    return "\n".join(_lines(rubric))
 
 
-def _read_lock(lock: Path) -> Any:
-    try:
-        return json.loads(_read(lock))
-    except ValueError:
-        raise RubricError(f"{lock} is damaged; take it from a copy") from None
+def history_lines(rubric: Rubric) -> list[str]:
+    """One line per version, with the reliability it reached or why none is known."""
+
+    def reached(entry: Version) -> str:
+        if entry.kappa is None:
+            return f"(kappa not measured: {entry.why_unmeasured or 'still a draft'})"
+        items = f" on {entry.items} items" if entry.items else ""
+        return f"(kappa {entry.kappa:.3f}{items})"
+
+    return [f"- {entry.version}: {entry.change} {reached(entry)}" for entry in rubric.history]
+
+
+def _lines(rubric: Rubric) -> Iterator[str]:
+    yield from ("## Task", "", rubric.task, "")
+    yield from ("## Labels", "", f"**1** {rubric.label_one}", "")
+    yield from (f"- ({kind.id}) {kind.name}: {kind.rule}" for kind in rubric.kinds)
+    yield from ("", f"**0** {rubric.label_zero}", "")
+    yield from ("## Steps, in this order; the first yes decides", "")
+    yield from (f"{n}. {step.id}: {step.question}" for n, step in enumerate(rubric.steps, 1))
+    yield from ("", "## Distinctions", "")
+    yield from (f"- {point.title}. {point.text}" for point in rubric.distinctions)
+    yield from ("", "## Do", "", *(f"- {text}" for text in rubric.dos))
+    yield from ("", "## Do not", "", *(f"- {text}" for text in rubric.donts))
+    yield from ("", "## Worked examples")
+    for number, example in enumerate(rubric.examples, 1):
+        yield from ("", f"### Example {number}: {example.title}", "")
+        yield from (f"    {n}: {text}" for n, text in enumerate(example.turns, example.first_turn))
+        yield from ("", f"Label {example.label} (step: {example.step}). {example.reason}")
 
 
 def _lock_entry(rubric: Rubric) -> dict[str, str]:
     return {"name": rubric.name, "version": rubric.version, "sha256": rubric.sha256}
 
 
-def _check_history(rubric: Rubric, source: str) -> None:
-    entries = [entry for entry in rubric.history if entry.version == rubric.version]
-    if len(entries) != 1:
-        raise RubricError(f"{source}: the history needs one entry for version {rubric.version}")
-    entry = entries[0]
-    if rubric.state != "draft" and entry.kappa is None and not entry.why_unmeasured:
-        raise RubricError(
-            f"{source} is {rubric.state}: its history must give the kappa that version "
-            f"{rubric.version} reached, or say under why_unmeasured why there is none"
-        )
-
-
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise RubricError(f"{path} can't be read ({error.strerror})") from None
+        raise InputError(f"{path} can't be read ({error.strerror})") from None
 
 
-def _stripped(value: Any) -> Any:
-    """The same values with each text on one line, as the file breaks its lines for readers only."""
+def _on_one_line(value: Any) -> Any:
+    """The same values with each text on one line: the file breaks lines for its readers only."""
     if isinstance(value, Mapping):
-        return {key: _stripped(item) for key, item in value.items()}
+        return {key: _on_one_line(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_stripped(item) for item in value]
+        return [_on_one_line(item) for item in value]
     return " ".join(value.split()) if isinstance(value, str) else value

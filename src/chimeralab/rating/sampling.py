@@ -35,14 +35,6 @@ class Sample(Record):
         return tuple(item.id for item in self.items)
 
 
-@dataclass(frozen=True, slots=True)
-class Split(Record):
-    """Two samples without a common item: one to calibrate on, one to pass the gate with."""
-
-    calibration: Sample
-    gate: Sample
-
-
 def draw_sample(
     strata: Mapping[str, str],
     size: int,
@@ -81,20 +73,6 @@ def draw_sample(
     return Sample(items, method, seed, population)
 
 
-def draw_split(
-    strata: Mapping[str, str],
-    calibration: int,
-    gate: int,
-    *,
-    seed: int,
-    method: Method = "proportional",
-) -> Split:
-    """Draw a calibration set and a gate sample that share no item."""
-    first = draw_sample(strata, calibration, seed=seed)
-    second = draw_sample(strata, gate, seed=seed + 1, method=method, without=first.ids)
-    return Split(first, second)
-
-
 def _shares(population: Mapping[str, int], size: int) -> dict[str, int]:
     """Seats by the largest remainder, at least one for each stratum where there is room."""
     total = sum(population.values())
@@ -103,11 +81,8 @@ def _shares(population: Mapping[str, int], size: int) -> dict[str, int]:
     by_remainder = sorted(exact, key=lambda name: (seats[name] - exact[name], name))
     for name in by_remainder[: size - sum(seats.values())]:
         seats[name] += 1
-    return _none_empty(seats) if size >= len(seats) else seats
-
-
-def _none_empty(seats: dict[str, int]) -> dict[str, int]:
-    for name in [name for name, count in seats.items() if count == 0]:
+    empty = [name for name, count in seats.items() if count == 0]
+    for name in empty if size >= len(seats) else ():
         largest = max(seats, key=lambda other: seats[other])
         seats[largest] -= 1
         seats[name] = 1

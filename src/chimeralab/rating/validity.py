@@ -1,4 +1,4 @@
-"""The detector held against raters, and one reading of the detector against another.
+"""The detector compared with raters, and one reading of the detector with another.
 
 Three questions that are easily taken for one: do raters agree with each other (`audit`), does the
 detector agree with raters (`validity`), does one reading of it agree with another (`robustness`).
@@ -6,18 +6,45 @@ detector agree with raters (`validity`), does one reading of it agree with anoth
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection, Record
-from chimeralab.rating.differences import Difference, difference_of
+from chimeralab.rating.loops import alternations, share_template
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
+from chimeralab.rating.wording import wording
 from chimeralab.stats.design import SampleDesign
 from chimeralab.stats.diagnostics import Diagnosis, diagnose
 from chimeralab.stats.intervals import mcnemar_exact
 from chimeralab.stats.panel import Panel, panel
+
+# The detector marks no turn before the third, and needs a run of such turns.
+FIRST_FLAGGED_TURN = 3
+
+MEANING = {
+    "short loop": "the rater's loop is too short or too early for the detector's run",
+    "reworded loop": "a loop long enough, whose turns are less alike than the detector asks",
+    "no loop named": "the rater says 1 without naming a stretch of adjacent turns",
+    "alternation": "two different texts take turns: no neighbours are equal, the detector flags it",
+    "farewell": "varied farewells that are alike in meaning",
+    "new content": "turns that share a template, each with content of its own",
+    "similar meaning": "turns alike in meaning and not in words",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictDifference(Record):
+    """An item on which detector and rater differ, with the turns that it turns on."""
+
+    item: str
+    detector: int
+    rater: int
+    name: str
+    meaning: str
+    turns: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +53,7 @@ class Validity(Record):
 
     rater: str
     diagnosis: Diagnosis
-    differences: tuple[Difference, ...]
+    differences: tuple[VerdictDifference, ...]
 
     @property
     def classes(self) -> dict[str, int]:
@@ -38,7 +65,7 @@ class Validity(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Robustness(Record):
+class ReadingsCompared(Record):
     """Two readings of the detector on the same conversations.
 
     `changed` are the conversations with another verdict; the p-value asks whether one reading
@@ -88,16 +115,23 @@ def validity(
 
 
 def consensus(ratings: Iterable[Rating], name: str = "consensus") -> list[Rating]:
-    """One rating an item: the label that all its raters gave, None where they differ."""
+    """One rating per item: the label that all its raters gave, None where they differ."""
     by_item: dict[str, list[Rating]] = {}
     for rating in ratings:
         by_item.setdefault(rating.item, []).append(rating)
-    return [_agreed(item, given, name) for item, given in by_item.items()]
+    agreed = []
+    for item, given in by_item.items():
+        first, labels = given[0], {rating.label for rating in given}
+        if len(labels) == 1 and first.label is not None:
+            agreed.append(Rating(item, name, first.label, first.reason, first.turns))
+        else:
+            agreed.append(Rating(item, name, None, "The raters differ, or one gave no label."))
+    return agreed
 
 
 def robustness(
     first: Iterable[Detection], second: Iterable[Detection], *, rng: np.random.Generator
-) -> Robustness:
+) -> ReadingsCompared:
     """Do two readings give the same verdicts?"""
     one, other = _by_id(first), _by_id(second)
     _refuse_unknown(one, other, "verdict of the second reading")
@@ -106,18 +140,11 @@ def robustness(
     columns = ([pair[place] for pair in pairs.values()] for place in (0, 1))
     agreement = panel(*columns, rng=rng)
     table = agreement.table
-    return Robustness(
+    return ReadingsCompared(
         agreement=agreement,
         changed=tuple(item for item, pair in pairs.items() if pair[0] != pair[1]),
         p_value=mcnemar_exact(int(table.first_only), int(table.second_only)),
     )
-
-
-def _agreed(item: str, given: Sequence[Rating], name: str) -> Rating:
-    labels = {rating.label for rating in given}
-    if len(labels) == 1 and None not in labels:
-        return Rating(item, name, given[0].label, given[0].reason, given[0].turns)
-    return Rating(item, name, None, "The raters differ, or one gave no label.")
 
 
 def _by_id(detections: Iterable[Detection]) -> dict[str, Detection]:
@@ -133,3 +160,41 @@ def _refuse_unknown(wanted: Iterable[str], known: Mapping[str, object], what: st
     missing = next((item for item in wanted if item not in known), None)
     if missing is not None:
         raise InputError(f"item '{missing}' has no {what}")
+
+
+def difference_of(detection: Detection, rating: Rating, item: Item) -> VerdictDifference:
+    """Name the class of a difference between a verdict and a label."""
+    if rating.label == 1:
+        name, turns = _missed(detection, rating), rating.turns
+    else:
+        name, turns = _flagged(detection, item), detection.collapsed
+    verdict = 1 if detection.collapsed else 0
+    return VerdictDifference(item.id, verdict, rating.label or 0, name, MEANING[name], turns)
+
+
+def _missed(detection: Detection, rating: Rating) -> str:
+    turns = sorted(rating.turns)
+    if len(turns) < 3 or any(later != turn + 1 for turn, later in pairwise(turns)):
+        return "no loop named"
+    repeats = [turn for turn in turns[1:] if turn >= FIRST_FLAGGED_TURN]
+    # A detector without a window has its own idea of too short, and says nothing about it.
+    window = int(detection.detector["settings"].get("window", 0))
+    return "short loop" if len(repeats) < window else "reworded loop"
+
+
+def _flagged(detection: Detection, item: Item) -> str:
+    texts = [wording(text) for text in item.texts]
+    flagged = set(detection.collapsed)
+    classes = {
+        "alternation": {turn for stretch in alternations(texts) for turn in stretch.turns},
+        "farewell": {turn for turn in flagged if texts[turn - 1].farewell},
+        "new content": {
+            turn
+            for turn in flagged
+            if any(
+                share_template(texts[n], texts[turn - 1]) for n in (turn - 2, turn - 3) if n >= 0
+            )
+        },
+    }
+    most = (name for name, turns in classes.items() if 2 * len(turns & flagged) > len(flagged))
+    return next(most, "similar meaning")

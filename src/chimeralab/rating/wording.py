@@ -5,19 +5,60 @@ are found as well as ever, and template loops only when nothing but numbers chan
 """
 
 import re
+import tomllib
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
-from chimeralab.rating.farewell import is_farewell
-from chimeralab.rating.lexicon import FILLERS, LY_NOUNS, NUMBER_WORDS, sense
+_LISTS = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text(encoding="utf-8"))
+
+FILLERS = frozenset(_LISTS["fillers"].split())
+LY_NOUNS = frozenset(_LISTS["ly_nouns"].split())
+NEGATIONS = frozenset(_LISTS["negations"].split())
+NUMBER_WORDS = frozenset(_LISTS["numbers"].split())
+SYNONYMS: list[list[str]] = [line.split() for line in _LISTS["synonyms"].splitlines() if line]
+
+ENDINGS = ("ings", "ing", "ies", "ed", "es", "s", "ly")
 
 # Written without spaces: each character stands for a word.
 UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 NUMBER = re.compile(r"\d+(st|nd|rd|th)?")
 STRETCHED = re.compile(r"(\w)\1{2,}")
 NAME = re.compile(r"(?<=[\w,;] )[A-Z]\w+")
+
+# A longer turn that ends with good wishes is about something else.
+MOST_FAREWELL_WORDS = 60
+
+_PLEASANT = "nice|great|good|lovely|wonderful|pleasant|fun|delightful|fantastic|pleasure|enjoyable"
+_TIME = (
+    "day|night|evening|afternoon|morning|week|weekend|time|one|rest|journey|trip|life|holiday|year"
+)
+_TALK = "chat|chatting|talk|talking|conversation|conversing|discussion|speaking|exchange|meeting"
+_EVENT = "conversation|chat|call|session|discussion"
+
+PARTING = re.compile(
+    rf"""\b(
+      (good\s?)?bye(\s?bye)? | farewell | so\slong(?!\sas) | ciao | adieu | adios | cheerio
+    | au\srevoir | auf\swiedersehen | tschüss | sayonara | godspeed | good\s?night | over\sand\sout
+    | take\s(good\s)?care(\sof\syourself)? | look\safter\syourself | stay\s(safe|well) | be\swell$
+    | see\s(you|ya)(\s(later|soon|around|then|tomorrow|again|next)|$) | catch\s(you|ya)\slater
+    | (talk|speak|chat|write)\s(to\syou\s|with\syou\s)?(later|soon|again|tomorrow)
+    | (until|till)\s(next|we|then|tomorrow)
+    | all\sthe\sbest | best\s(wishes|of\sluck) | warm\sregards | kind\sregards
+    | wish(ing)?\syou\s(a|all|the|well|luck|many)
+    | (?<!i\s)(?<!we\s)(?<!you\s)(?<!they\s)(have|enjoy)
+      \s(yourself | (a|an|the|your)\s(\w+\s){{0,4}}({_TIME}))
+    | ({_PLEASANT})\s(to\s)?(talk|chat|speak|meet|convers|catch|discuss)\w*
+    | (thanks|thank\syou)(\s\w+)?\sfor\s((a|an|the|this|our|your|such)\s)*(\w+\s){{0,3}}({_TALK})
+    | thank\syou\sfor\shaving\sme
+    | pleasure\s(was|is)\s(all\s)?mine | feeling\sis\smutual | same\sto\syou
+    | ({_EVENT})\s(has\s|is\s|was\s)?(now\s)?(ended|over|closed|concluded|complete)
+    | end\sof\s(the\s|this\s|our\s)?({_EVENT})
+    )\b""",
+    re.VERBOSE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +140,58 @@ def _word(word: str) -> Word:
 
 
 class _Dress(dict[int, str]):
-    """What each character becomes, worked out when it is first met."""
+    """What each character becomes, worked out when it is first met.
+
+    Apostrophes and invisible characters vanish, other punctuation parts words.
+    """
 
     def __missing__(self, code: int) -> str:
-        self[code] = replacement = _undressed(chr(code))
-        return replacement
-
-
-def _undressed(char: str) -> str:
-    """Apostrophes and invisible characters vanish, other punctuation parts words."""
-    kind = unicodedata.category(char)
-    if char in "'’‘ʼ" or kind == "Cf" or "\ufe00" <= char <= "\ufe0f":
-        return ""
-    if kind[0] in "PZC" or kind == "Sk":
-        return " "
-    return f" {char} " if kind[0] == "S" or UNSPACED.match(char) else char
+        char = chr(code)
+        kind = unicodedata.category(char)
+        if char in "'’‘ʼ" or kind == "Cf" or "\ufe00" <= char <= "\ufe0f":
+            became = ""
+        elif kind[0] in "PZC" or kind == "Sk":
+            became = " "
+        else:
+            became = f" {char} " if kind[0] == "S" or UNSPACED.match(char) else char
+        self[code] = became
+        return became
 
 
 _DRESS = _Dress()
+
+
+def is_farewell(key: str, words: int) -> bool:
+    """True when the text, white space and punctuation aside, is a way to part.
+
+    >>> is_farewell("the pleasure was mine", 4), is_farewell("the pleasure of reading", 4)
+    (True, False)
+    """
+    return words <= MOST_FAREWELL_WORDS and PARTING.search(key) is not None
+
+
+def stem(word: str) -> str:
+    """A word without its ending, roughly.
+
+    >>> stem("improving"), stem("improved"), stem("improve"), stem("cities"), stem("class")
+    ('improv', 'improv', 'improv', 'cit', 'class')
+    """
+    if len(word) <= 4 or word.endswith("ss"):
+        return word
+    ending = next((end for end in ENDINGS if word.endswith(end) and len(word) > len(end) + 2), "")
+    return (word[: len(word) - len(ending)]).rstrip("ey")
+
+
+def sense(word: str) -> str:
+    """One name for all synonyms and forms of a word.
+
+    >>> sense("wonderful") == sense("great"), sense("improving") == sense("enhanced")
+    (True, True)
+    """
+    if word in NEGATIONS:
+        return word
+    root = stem(word)
+    return _GROUPS.get(root, root)
+
+
+_GROUPS: dict[str, str] = {stem(word): group[0] for group in SYNONYMS for word in group}

@@ -1,4 +1,4 @@
-"""The files of a report: the page, every figure as SVG and PNG, every table as CSV."""
+"""The files of a report: the page, every figure as SVG and PNG, every table as CSV, the numbers."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,6 +8,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
 from chimeralab.core.tables import open_table
 from chimeralab.report.frame import Report
+from chimeralab.report.named_numbers import write_numbers
 from chimeralab.report.selfplay.page import report_selfplay
 from chimeralab.report.trial.page import report_trial
 from chimeralab.study import Study
@@ -51,10 +52,11 @@ def write_report(study: Study, tell: Callable[[str], None] = lambda doing: None)
         with open_table(path, columns) as write:
             for row in table.raw:
                 write(row)
+    numbers = write_numbers(folder, report.numbers)
     for path, content in {**pictures, folder / PAGE: report.page.encode()}.items():
         with replacing(path) as part:
             part.write_bytes(content)
-    files = (*pictures, *sheets, folder / PAGE)
+    files = (*pictures, *sheets, *numbers, folder / PAGE)
     # Figures and tables that an earlier report had and this one has not.
     for name in (FIGURES, TABLES):
         for path in (folder / name).iterdir():

@@ -5,8 +5,9 @@ A kind of study fills the frame with what is its own, and gets a page with its f
 
 import platform
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -15,6 +16,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.embedding.encoder import MODEL, model_hash
 from chimeralab.report.charts.canvas import Figure
 from chimeralab.report.charts.flow import ArmFlow, flow_figure, flow_table
+from chimeralab.report.named_numbers import NamedNumber
 from chimeralab.report.page import (
     Block,
     Bullets,
@@ -43,14 +45,16 @@ PACKAGES = (
 )
 BESIDE = Markup(
     "Beside this page, <code>figures/</code> holds every figure as SVG and PNG, and "
-    "<code>tables/</code> every table as CSV, with all digits."
+    "<code>tables/</code> every table as CSV, with all digits; <code>numbers.tex</code> and "
+    "<code>numbers.json</code> hold every number under a name, for a text to take."
 )
 
 
 class Frame(NamedTuple):
     """What a report is made of: the parts that its kind of study fills in.
 
-    `remarks` stand beside the result, `sheets` are tables that are written as files alone.
+    `remarks` stand beside the result, `sheets` are tables that are written as files alone, and so
+    are the `numbers` for a text.
     """
 
     kind: str
@@ -68,6 +72,7 @@ class Frame(NamedTuple):
     software: Table
     not_shown: Sequence[str]
     sheets: Sequence[Table] = ()
+    numbers: Mapping[str, NamedNumber] = MappingProxyType({})
 
 
 class Report(NamedTuple):
@@ -77,6 +82,7 @@ class Report(NamedTuple):
     figures: Sequence[Figure]
     tables: Sequence[Table]
     glance: tuple[str, ...]
+    numbers: Mapping[str, NamedNumber]
 
 
 def make_page(frame: Frame) -> Report:
@@ -110,7 +116,7 @@ def make_page(frame: Frame) -> Report:
         sections=sections,
     )
     figures, tables = list(every(Figure, sections)), list(every(Table, sections))
-    return Report(page, figures, [*tables, *frame.sheets], frame.glance)
+    return Report(page, figures, [*tables, *frame.sheets], frame.glance, frame.numbers)
 
 
 def _deviations(findings: Sequence[str], verification: Verification) -> HeadFact:

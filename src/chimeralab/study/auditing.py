@@ -1,33 +1,49 @@
-"""Auditing a study: how far its raters agree, and whether that meets the gate of the plan."""
+"""Auditing a study: how far raters agree, whether the gate is met, how the detector compares."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import json_text, replacing
-from chimeralab.core.records import Record
+from chimeralab.core.files import json_text, write_text
+from chimeralab.core.records import Detection, Record
+from chimeralab.detection.verdict import from_json
 from chimeralab.rating.audit import Audit, audit
 from chimeralab.rating.gate_record import JSON, MARKDOWN, write_record
-from chimeralab.rating.label_table import LabelTable, from_ratings
+from chimeralab.rating.labels import LabelTable, from_ratings
+from chimeralab.rating.plan import GateTable
 from chimeralab.rating.ratings import Rating
+from chimeralab.rating.validity import Validity, validity
+from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
-from chimeralab.study.rater_identity import identity_of, rubric_of
-from chimeralab.study.rating_sections import GateTable
-from chimeralab.study.ratings import Candidate, candidates, stored_raters, stored_ratings
-from chimeralab.study.samples import (
-    Draw,
-    StoredSample,
-    draw,
-    sample_named,
-    stored_samples,
-    use,
+from chimeralab.study.raters import (
+    Candidate,
+    candidates,
+    planned_rater,
+    rubric_of,
+    stored_raters,
+    stored_ratings,
 )
-from chimeralab.study.validating import ValidityAgainst, validate
+from chimeralab.study.samples import Draw, StoredSample, draw, sample_named, stored_samples, use
 
 FOLDER, VALIDITY = "audit", "validity.json"
+
+# What each rater said about each conversation.
+Given = Mapping[str, Mapping[str, Rating]]
+
+
+@dataclass(frozen=True, slots=True)
+class ValidityAgainst(Record):
+    """How the detector does by the word of one rater; without a result, `reason` says why."""
+
+    rater: str
+    result: Validity | None
+    classes: Mapping[str, int]
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +57,7 @@ class StudyAudit(Record):
 
 
 def audit_study(study: Study, only: str | None = None) -> StudyAudit:
-    """Compare the raters. A declared gate is held once on its sample and leaves a record.
+    """Compare the raters. A declared gate is decided once on its sample and leaves a record.
 
     `only` names a calibration sample instead: it is compared as often as one likes.
     """
@@ -49,53 +65,49 @@ def audit_study(study: Study, only: str | None = None) -> StudyAudit:
     gate: GateTable = study.plan.extras["gate"]
     known = candidates(study)
     if gate.declared and only is None:
-        return _held(study, gate, known)
-    ratings = all_ratings(study, only)
-    table = _table(ratings, known)
-    found = audit(table, may_be_silent=True)
-    return StudyAudit(found, None, validate(study, table, ratings, known), None)
-
-
-def label_table(study: Study) -> LabelTable:
-    """The labels that the audit of a study compares; those of a gate once it has been held."""
-    gate: GateTable = study.plan.extras["gate"]
-    if not gate.declared:
-        return _table(all_ratings(study), candidates(study))
-    used = [sample for sample in stored_samples(study, "gate") if sample.used]
-    if not used:
-        raise InputError(f"the gate of {study.path} has not been held; run `chimera audit` first")
-    ratings = _of_gate(study, gate, used[-1].sample.ids)
-    return _table(ratings, candidates(study), used[-1])
-
-
-def all_ratings(study: Study, only: str | None = None) -> dict[str, dict[str, Rating]]:
-    """What every rater said, about all conversations or those of a calibration sample."""
+        return _decide(study, gate, known)
     sample = None if only is None else sample_named(study, only)
     if sample and sample.draw.kind == "gate":
         raise InputError(f"{only} is a gate's sample: its labels are compared once, without --only")
-    ratings = {name: stored_ratings(study, name) for name in stored_raters(study)}
-    ratings = _within(ratings, sample.sample.ids) if sample else ratings
-    return {name: given for name, given in ratings.items() if given}
+    given: Given = {name: stored_ratings(study, name) for name in stored_raters(study)}
+    given = _within(given, sample.sample.ids) if sample else given
+    given = {name: ratings for name, ratings in given.items() if ratings}
+    table = _table(given, known)
+    found = audit(table, may_be_silent=True)
+    return StudyAudit(found, None, validate(study, table, given, known), None)
 
 
-def _held(study: Study, gate: GateTable, known: Mapping[str, Candidate]) -> StudyAudit:
+def _decide(study: Study, gate: GateTable, known: Mapping[str, Candidate]) -> StudyAudit:
+    """The gate of the plan on its sample. The same labels give the same verdict again."""
     rubric = rubric_of(study)
     if rubric.state != "locked":
-        raise InputError(f"the rubric is {rubric.state}; a gate is held with a locked one")
-    sample = _gate_sample(study, gate, known)
-    ratings = _of_gate(study, gate, sample.sample.ids)
-    _refuse_unrated(study, ratings, sample.sample.ids)
-    table = _table(ratings, known, sample)
+        raise InputError(f"the rubric is {rubric.state}; a gate is decided with a locked one")
+    rated: Given = {name: stored_ratings(study, name) for name in gate.raters}
+    sample = _gate_sample(study, gate, known, rated)
+    given = _within(rated, sample.sample.ids)
+    _refuse_unrated(study, given, sample.sample.ids)
+    table = _table(given, known, sample)
     found = audit(table, gate.gate(sample.population), may_be_silent=True)
-    _use_once(study, sample, ratings, found)
-    validity = validate(study, table, ratings, known)
-    record = study.path / FOLDER
-    _write(study, record, found, gate.raters)
-    _write_validity(record, validity)
-    return StudyAudit(found, sample.name, validity, str(record))
+    labels = {name: {i: r.label for i, r in ratings.items()} for name, ratings in given.items()}
+    if sample.used is None:
+        use(study, sample, digest(labels), passed=found.gate.passed)
+    elif sample.labels_sha256 != digest(labels):
+        raise InputError(
+            f"{sample.name} was used on {sample.used[:10]} with other labels; a gate sample is "
+            "used once, and its verdict stands"
+        )
+    against = validate(study, table, given, known)
+    folder = study.path / FOLDER
+    if not _is_recorded(folder, found):
+        raters = [planned_rater(study, name).for_record for name in gate.raters]
+        write_record(folder, found, rubric, raters)
+    write_text(folder / VALIDITY, json_text([each.as_dict() for each in against]) + "\n")
+    return StudyAudit(found, sample.name, against, str(folder))
 
 
-def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Candidate]) -> StoredSample:
+def _gate_sample(
+    study: Study, gate: GateTable, known: Mapping[str, Candidate], rated: Given
+) -> StoredSample:
     """The last sample of the gate; one that takes in everything is drawn when all is rated."""
     samples = stored_samples(study)
     drawn = [sample for sample in samples if sample.draw.kind == "gate"]
@@ -108,102 +120,94 @@ def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Candidate]) 
         )
     taken = {item for sample in samples for item in sample.sample.ids}
     items = [item for item in known if item not in taken]
-    _refuse_unrated(study, _of_gate(study, gate, items), items)
+    _refuse_unrated(study, _within(rated, items), items)
     return draw(study, Draw("gate", None))
 
 
-def _of_gate(study: Study, gate: GateTable, items: Sequence[str]) -> dict[str, dict[str, Rating]]:
-    """What the raters of the gate said about the items."""
-    return _within({name: stored_ratings(study, name) for name in gate.raters}, items)
-
-
-def _within(
-    ratings: Mapping[str, Mapping[str, Rating]], items: Sequence[str]
-) -> dict[str, dict[str, Rating]]:
+def _within(given: Given, items: Sequence[str]) -> dict[str, dict[str, Rating]]:
     return {
-        name: {item: given[item] for item in items if item in given}
-        for name, given in ratings.items()
+        name: {item: ratings[item] for item in items if item in ratings}
+        for name, ratings in given.items()
     }
 
 
-def _refuse_unrated(
-    study: Study, ratings: Mapping[str, Mapping[str, Rating]], items: Sequence[str]
-) -> None:
-    for name, given in ratings.items():
-        if len(given) < len(items):
+def _refuse_unrated(study: Study, given: Given, items: Sequence[str]) -> None:
+    for name, ratings in given.items():
+        if len(ratings) < len(items):
             raise InputError(
-                f"{name} has not rated {len(items) - len(given)} of the {len(items)} "
+                f"{name} has not rated {len(items) - len(ratings)} of the {len(items)} "
                 f"conversations of the gate; see `chimera rate {study.path} --rater {name}`"
             )
 
 
 def _table(
-    ratings: Mapping[str, Mapping[str, Rating]],
-    known: Mapping[str, Candidate],
-    sample: StoredSample | None = None,
+    given: Given, known: Mapping[str, Candidate], sample: StoredSample | None = None
 ) -> LabelTable:
     """Strata are conditions; conversations about one prompt belong together."""
-    if len(ratings) < 2:
+    if len(given) < 2:
         raise InputError(
-            f"agreement needs two raters, and the study has {len(ratings)}; see `chimera rate`"
+            f"agreement needs two raters, and the study has {len(given)}; see `chimera rate`"
         )
-    weighted = sample is not None and sample.draw.by == "verdict"
-    weights = (
-        {item.id: item.weight for item in sample.sample.items} if sample and weighted else None
-    )
+    weights = None
+    if sample is not None and sample.draw.by == "verdict":
+        weights = {item.id: item.weight for item in sample.sample.items}
     return from_ratings(
-        (rating for given in ratings.values() for rating in given.values()),
+        (rating for ratings in given.values() for rating in ratings.values()),
         strata={name: found.condition for name, found in known.items()},
         clusters={name: found.prompt for name, found in known.items()},
         weights=weights,
     )
 
 
-def _use_once(
-    study: Study, sample: StoredSample, ratings: Mapping[str, Mapping[str, Rating]], found: Audit
-) -> None:
-    """The first verdict on a sample stands: the same labels give it again, others are refused."""
-    labels = {name: {i: r.label for i, r in given.items()} for name, given in ratings.items()}
-    fingerprint = digest(labels)
-    if sample.used is None:
-        use(study, sample, fingerprint, passed=found.gate.passed)
-    elif sample.labels_sha256 != fingerprint:
-        raise InputError(
-            f"{sample.name} was used on {sample.used[:10]} with other labels; a gate sample is "
-            "used once, and its verdict stands"
-        )
-
-
-def _write(study: Study, folder: Path, found: Audit, raters: Iterable[str]) -> None:
-    """Write the record of the gate; that of an earlier attempt is moved aside."""
-    if (folder / JSON).exists():
-        if (
-            _population(folder / JSON) == found.gate.gate.population
-            and (folder / MARKDOWN).exists()
-        ):
-            return
-        _move_aside(folder)
-    identities = [identity_of(study, name).for_record for name in raters]
-    write_record(folder, found, rubric_of(study), identities)
-
-
-def _population(path: Path) -> str | None:
+def _is_recorded(folder: Path, found: Audit) -> bool:
+    """Whether the record of this gate is there; that of an earlier attempt is moved aside."""
+    if not (folder / JSON).exists():
+        return False
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["audit"]["gate"]["population"])
+        record = json.loads((folder / JSON).read_text(encoding="utf-8"))
+        population = str(record["audit"]["gate"]["population"])
     except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _move_aside(folder: Path) -> None:
-    number = 1 + len(list(folder.glob("attempt-*")))
-    earlier = folder / f"attempt-{number}"
+        population = None
+    if population == found.gate.gate.population and (folder / MARKDOWN).exists():
+        return True
+    earlier = folder / f"attempt-{1 + len(list(folder.glob('attempt-*')))}"
     earlier.mkdir()
     for name in (JSON, MARKDOWN, VALIDITY):
         if (folder / name).exists():
             (folder / name).rename(earlier / name)
+    return False
 
 
-def _write_validity(folder: Path, validity: tuple[ValidityAgainst, ...]) -> None:
-    with replacing(folder / VALIDITY) as part:
-        text = json_text([each.as_dict() for each in validity])
-        part.write_text(text + "\n", encoding="utf-8")
+def validate(
+    study: Study, table: LabelTable, given: Given, known: Mapping[str, Candidate]
+) -> tuple[ValidityAgainst, ...]:
+    """Compare the stored verdicts with each rater's labels on the same conversations."""
+    detections = [from_json(row) for row in stored_detections(study)]
+    judged = {each.id for each in detections}
+    if any(item not in judged for item in table.items):
+        why = "some conversations have no verdict yet: run `chimera detect`"
+        return tuple(ValidityAgainst(name, None, {}, why) for name in given)
+    return tuple(
+        _against(name, ratings, table, detections, known) for name, ratings in given.items()
+    )
+
+
+def _against(
+    name: str,
+    ratings: Mapping[str, Rating],
+    table: LabelTable,
+    detections: list[Detection],
+    known: Mapping[str, Candidate],
+) -> ValidityAgainst:
+    if all(rating.label is None for rating in ratings.values()):
+        return ValidityAgainst(name, None, {}, "the rater gave no label")
+    if len(ratings) < len(table.items):
+        return ValidityAgainst(name, None, {}, "the rater has not rated every item")
+    result = validity(
+        detections,
+        [ratings[item] for item in table.items],
+        {item: found.item for item, found in known.items()},
+        rng=np.random.default_rng(0),
+        design=table.design,
+    )
+    return ValidityAgainst(name, result, result.classes)

@@ -14,6 +14,7 @@ from chimeralab.core.records import Record
 from chimeralab.core.secrets import redact, secrets
 from chimeralab.detection.detectors import DETECTORS, check_detector
 from chimeralab.models.catalogue import MODELS
+from chimeralab.rating.plan import check_raters
 from chimeralab.runner import Price, Prompt, Rules, Speaker
 from chimeralab.runner.interventions import COUNTERMEASURES, check_countermeasure, models_of
 from chimeralab.sandbox.course import Course
@@ -83,6 +84,7 @@ class Plan(Record):
         parts = [self.detector, *(subject.part for subject in self.models.values())]
         parts += [c.countermeasure for c in self.conditions.values() if c.countermeasure]
         parts += self.trial.parts if self.trial else []
+        parts += self.extras["raters"].parts
         return {part.use: type(part.settings) for part in parts if part.is_outside}
 
 
@@ -229,16 +231,16 @@ def _trial(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...]) 
 
 
 def _extra(cls: type, table: Any, place: str, folder: Path) -> Any:
-    """A table of a later step; one that names a file is told in which folder it lies."""
-    read: Any = read_record(cls, table, place)
-    return read.within(folder) if hasattr(read, "within") else read
+    """A table of a later step; one that names files or code is told in which folder they lie."""
+    read: Any = getattr(cls, "read", None)
+    return read(table, place, folder) if read else read_record(cls, table, place)
 
 
 def _check_together(plan: Plan) -> None:
     """What no table can know of the others."""
     buckets = {prompt.bucket for prompt in plan.prompts}
     plan.extras["outcomes"].check(plan.conditions, buckets)
-    plan.extras["gate"].check(plan.models)
+    check_raters(plan.extras["gate"], plan.extras["raters"], plan.models)
     if plan.run.max_cost is not None:
         refuse_unpriced(plan)
     why_not = plan.detector.settings.needs.why_not_live

@@ -1,26 +1,44 @@
-"""Rating a study: a rater says 0 or 1 about each finished conversation, once."""
+"""Rating a study: a rater labels each finished conversation once, itself or in a packet."""
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from chimeralab.core.errors import InputError
+from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.records import Record
-from chimeralab.rating.llm import LlmRater, Tally, rate_all, tally
-from chimeralab.rating.ratings import Item, Rater, Rating
-from chimeralab.rating.rules import NAME as RULES
-from chimeralab.rating.rules import RulesRater
+from chimeralab.core.secrets import redact
+from chimeralab.rating.packets import (
+    PacketKey,
+    PacketPlan,
+    PacketResult,
+    export_packet,
+    import_packet,
+    read_sheet,
+)
+from chimeralab.rating.plan import HUMAN
+from chimeralab.rating.ratings import (
+    Item,
+    Rater,
+    Rating,
+    RatingCounts,
+    count_ratings,
+    rate_all,
+)
+from chimeralab.study.database import transaction
 from chimeralab.study.folder import Study
-from chimeralab.study.rater_identity import Identity, identity_of, rubric_of
-from chimeralab.study.rating_sections import HUMAN
-from chimeralab.study.ratings import (
+from chimeralab.study.raters import (
+    PlannedRater,
     RatingStore,
     brought_up_to_date,
     candidates,
+    now,
+    planned_rater,
+    rubric_of,
     stored_ratings,
 )
 from chimeralab.study.samples import sample_named
-from chimeralab.study.subjects import greet, open_models
 
 # Anything but these may go better another time, so the conversation stays unrated till then.
 LASTING_FAILURES = ("overflow:", "refused:")
@@ -35,7 +53,47 @@ class RatingSummary(Record):
     unanswered: int
     ones: int
     zeros: int
-    tally: Tally
+    tally: RatingCounts
+
+
+class KeptRater:
+    """A rater whose ratings are on disk before the next item is given to it.
+
+    An item that got no answer at all is left for later.
+    """
+
+    def __init__(
+        self, rater: Rater, who: PlannedRater, store: RatingStore, publish: Callable[[Rating], None]
+    ) -> None:
+        self.rater = rater
+        self.who = who
+        self.store = store
+        self.publish = publish
+        self.unanswered = 0
+
+    async def rate(self, item: Item) -> Rating:
+        try:
+            given = await self.rater.rate(item)
+        except ChimeraError:
+            raise
+        except Exception as error:  # whatever the code of others lets through
+            why = redact(f"{type(error).__name__}: {error}")
+            raise InputError(f"{self.who.name} broke down on '{item.id}' ({why})") from error
+        if not isinstance(given, Rating) or given.label not in (0, 1, None):
+            raise InputError(
+                f"{self.who.name} gave no Rating of '{item.id}' with a label of 0, 1 or None"
+            )
+        rating = replace(given, item=item.id, rater=self.who.name)
+        tries = rating.attempts
+        if tries and all(
+            each.outcome == "failed" and not each.detail.startswith(LASTING_FAILURES)
+            for each in tries
+        ):
+            self.unanswered += 1
+        else:
+            self.store.add(self.who.identity, [(item, rating)])
+            self.publish(rating)
+        return rating
 
 
 def rate_study(
@@ -46,84 +104,85 @@ def rate_study(
 ) -> RatingSummary:
     """Have a rater rate what it has not rated yet; `only` names a sample to keep to."""
     study.checked_lock()
-    identity = identity_of(study, name)
-    if name.startswith(HUMAN):
-        raise InputError(f"{name} is a person: use --export-packet, then --import-packet")
+    who = planned_rater(study, name)
+    if who.opened is None:
+        raise InputError(f"{name} is a {who.about.kind}: use --export-packet, then --import-packet")
     with brought_up_to_date(study):
-        items = _to_rate(study, only)
-    with RatingStore(study.store_path) as store:
-        done = store.rated(identity)
-        missing = [item for item in items if item.id not in done]
-        keeper = Keeper(store, identity, publish)
-        if missing:
-            asyncio.run(_rate(study, name, missing, keeper))
-    return _summary(study, name, items, len(missing) - keeper.unanswered, keeper.unanswered)
-
-
-class Keeper:
-    """Stores each rating as it comes; an item that got no answer at all is left for later."""
-
-    def __init__(
-        self, store: RatingStore, identity: Identity, publish: Callable[[Rating], None]
-    ) -> None:
-        self.store = store
-        self.identity = identity
-        self.publish = publish
-        self.unanswered = 0
-
-    def keep(self, item: Item, rating: Rating) -> None:
-        if _is_unanswered(rating):
-            self.unanswered += 1
-            return
-        self.store.add(self.identity, [(item, rating)])
-        self.publish(rating)
-
-
-@dataclass(frozen=True, slots=True)
-class KeptRater:
-    """A rater whose ratings are on disk before the next item is given to it."""
-
-    rater: Rater
-    keeper: Keeper
-
-    async def rate(self, item: Item) -> Rating:
-        rating = await self.rater.rate(item)
-        self.keeper.keep(item, rating)
-        return rating
-
-
-async def _rate(study: Study, name: str, items: Sequence[Item], keeper: Keeper) -> None:
-    rubric = rubric_of(study)
-    if name == RULES:
-        await rate_all(KeptRater(RulesRater(rubric), keeper), items)
-        return
-    alone = replace(study.plan, models={name: study.plan.models[name]})
-    async with open_models(alone, study.path) as models:
-        await greet(models)
-        rater = LlmRater(name, models[name], rubric, study.plan.extras["raters"].settings)
-        await rate_all(KeptRater(rater, keeper), items, study.plan.run.concurrency)
-
-
-def _to_rate(study: Study, only: str | None) -> list[Item]:
-    known = {name: found.item for name, found in candidates(study).items()}
+        known = {each: found.item for each, found in candidates(study).items()}
     if not known:
         raise InputError(f"{study.path} has no finished conversation to rate")
-    if only is None:
-        return list(known.values())
-    return [known[name] for name in sample_named(study, only).sample.ids]
-
-
-def _is_unanswered(rating: Rating) -> bool:
-    tries = rating.attempts
-    return bool(tries) and all(
-        each.outcome == "failed" and not each.detail.startswith(LASTING_FAILURES) for each in tries
+    wanted = tuple(known) if only is None else sample_named(study, only).sample.ids
+    with RatingStore(study.store_path) as store:
+        done = store.rated(who.identity)
+        missing = [known[each] for each in wanted if each not in done]
+        unanswered = asyncio.run(_rate(study, who, missing, store, publish)) if missing else 0
+    stored = stored_ratings(study, name)
+    given = [stored[each] for each in wanted if each in stored]
+    labels = [rating.label for rating in given]
+    return RatingSummary(
+        rater=name,
+        newly_rated=len(missing) - unanswered,
+        unanswered=unanswered,
+        ones=labels.count(1),
+        zeros=labels.count(0),
+        tally=count_ratings(given),
     )
 
 
-def _summary(
-    study: Study, name: str, items: Sequence[Item], new: int, unanswered: int
-) -> RatingSummary:
-    stored = stored_ratings(study, name)
-    given = [stored[item.id] for item in items if item.id in stored]
-    labels = [rating.label for rating in given]
-    return RatingSummary(name, new, unanswered, labels.count(1), labels.count(0), tally(given))
+async def _rate(
+    study: Study,
+    who: PlannedRater,
+    items: Sequence[Item],
+    store: RatingStore,
+    publish: Callable[[Rating], None],
+) -> int:
+    """Rate the items; says how many got no answer."""
+    assert who.opened is not None
+    async with who.opened() as rater:
+        kept = KeptRater(rater, who, store, publish)
+        await rate_all(kept, items, study.plan.run.concurrency)
+    return kept.unanswered
+
+
+def hand_out(study: Study, folder: Path, only: str | None = None, seed: int = 0) -> PacketKey:
+    """Write a blinded packet for people; the key to it stays in the store."""
+    study.checked_lock()
+    plan = study.plan
+    speakers = [who.name for each in plan.conditions.values() for who in each.speakers]
+    settings = (subject.part.settings for subject in plan.models.values())
+    served = [str(getattr(each, "model", "")) for each in settings]
+    telling = dict.fromkeys([*plan.conditions, *plan.models, *speakers, *served])
+    with brought_up_to_date(study) as db:
+        known = {name: found.item for name, found in candidates(study).items()}
+        wanted = sample_named(study, only).sample.ids if only else tuple(known)
+        how = PacketPlan(seed, masked=tuple(filter(None, telling)))
+        key = export_packet(folder, [known[name] for name in wanted], rubric_of(study), how)
+        with transaction(db, study.store_path):
+            row = (key.packet, json.dumps(key.as_dict()), now())
+            db.execute("INSERT OR REPLACE INTO packets VALUES (?, ?, ?)", row)
+    return key
+
+
+def take_back(study: Study, sheet: Path, rater: str) -> PacketResult:
+    """Store the labels of a filled sheet, all or none."""
+    study.checked_lock()
+    who = planned_rater(study, rater)
+    if not who.about.needs_packet:
+        raise InputError(f"--rater {rater}: say who filled the packet, as {HUMAN}NAME")
+    rows = read_sheet(sheet)
+    if not rows:
+        raise InputError(f"{sheet} has no row")
+    name = rows[0].sheet.rpartition("-")[0]
+    with brought_up_to_date(study), study.archive() as archive:
+        text = archive.value("SELECT packet FROM packets WHERE name = ?", name)
+    if text is None:
+        raise InputError(f"{sheet}: packet '{name}' was not handed out by {study.path}")
+    items = {each: found.item for each, found in candidates(study).items()}
+    key = PacketKey.of(json.loads(text))
+    result = import_packet(sheet, key, items, rubric_of(study), rater)
+    with RatingStore(study.store_path) as store:
+        again = store.rated(who.identity) & {rating.item for rating in result.ratings}
+        if again:
+            raise InputError(f"{rater} has rated '{min(again)}' before; a label is given once")
+        store.add(who.identity, [(items[rating.item], rating) for rating in result.ratings])
+    return result

@@ -3,19 +3,18 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
+from chimeralab.rating.plan import GateTable, SampledBy
 from chimeralab.rating.sampling import Sample, SampledItem, draw_sample
 from chimeralab.rating.validity import verdict_of
 from chimeralab.study.database import transaction
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
-from chimeralab.study.rating_sections import GateTable, SampledBy
-from chimeralab.study.ratings import brought_up_to_date, candidates
+from chimeralab.study.raters import brought_up_to_date, candidates, now
 
 Kind = Literal["calibration", "gate"]
 
@@ -51,11 +50,18 @@ class StoredSample(Record):
         )
 
 
-def stored_samples(study: Study, kind: Kind | None = None) -> list[StoredSample]:
+def stored_samples(study: Study) -> list[StoredSample]:
     """The samples in the order in which they were drawn."""
     with brought_up_to_date(study), study.archive() as archive:
-        rows = archive.rows("SELECT * FROM samples ORDER BY drawn, name")
-        return [_sample(row) for row in rows if kind in (None, row["kind"])]
+        rows = list(archive.rows("SELECT * FROM samples ORDER BY drawn, name"))
+    found = []
+    for row in rows:
+        values = json.loads(row["sample"])
+        items = tuple(SampledItem(**item) for item in values.pop("items"))
+        drawn = (Draw(**json.loads(row["drawn_by"])), Sample(items=items, **values))
+        passed = None if row["passed"] is None else bool(row["passed"])
+        found.append(StoredSample(row["name"], *drawn, row["used"], row["labels_sha256"], passed))
+    return found
 
 
 def sample_named(study: Study, name: str) -> StoredSample:
@@ -90,34 +96,30 @@ def draw(study: Study, asked: Draw) -> StoredSample:
         method="balanced" if asked.by == "verdict" else "proportional",
         without=taken,
     )
-    number = 1 + sum(sample.draw.kind == asked.kind for sample in earlier)
-    return _keep(study, f"{asked.kind}-{number}", asked, drawn)
+    name = f"{asked.kind}-{1 + sum(sample.draw.kind == asked.kind for sample in earlier)}"
+    row = (name, asked.kind, json.dumps(drawn.as_dict()), json.dumps(asked.as_dict()), now())
+    with brought_up_to_date(study) as db, transaction(db, study.store_path):
+        db.execute(
+            "INSERT INTO samples (name, kind, sample, drawn_by, drawn) VALUES (?, ?, ?, ?, ?)", row
+        )
+    return StoredSample(name, asked, drawn, None, None, None)
 
 
 def use(study: Study, sample: StoredSample, labels_sha256: str, *, passed: bool) -> None:
     """Mark a gate's sample as used; the store refuses to do this twice."""
-    row = (_now(), labels_sha256, passed, sample.name)
+    row = (now(), labels_sha256, passed, sample.name)
     with brought_up_to_date(study) as db, transaction(db, study.store_path):
         db.execute("UPDATE samples SET used = ?, labels_sha256 = ?, passed = ? WHERE name = ?", row)
 
 
 def _refuse_gate(study: Study, asked: Draw, earlier: list[StoredSample]) -> None:
+    """Refuse a gate's sample that the plan does not allow, or that comes too early."""
     gate: GateTable = study.plan.extras["gate"]
     if not gate.declared:
         raise InputError("the plan declares no gate; draw --for calibration, or declare [gate]")
     if (asked.size, asked.by) != (gate.sample, gate.by):
         size = "every conversation" if gate.sample is None else f"{gate.sample} items"
-        raise InputError(f"the gate of the plan is held on {size} by {gate.by}, not on these")
-    _refuse_another(gate, asked, earlier)
-    with study.archive() as archive:
-        left = archive.value("SELECT count(*) FROM trajectories WHERE outcome IS NULL")
-    if left:
-        raise InputError(
-            f"{left} conversations are not finished; a gate's sample is drawn from all"
-        )
-
-
-def _refuse_another(gate: GateTable, asked: Draw, earlier: list[StoredSample]) -> None:
+        raise InputError(f"the gate of the plan is decided on {size} by {gate.by}, not on these")
     for sample in earlier:
         if not sample.used:
             raise InputError(f"{sample.name} has not been used yet; no other is drawn before")
@@ -129,6 +131,12 @@ def _refuse_another(gate: GateTable, asked: Draw, earlier: list[StoredSample]) -
         raise InputError(
             f"the plan allows {gate.attempts} attempts at the gate, and all have been made"
         )
+    with study.archive() as archive:
+        left = archive.value("SELECT count(*) FROM trajectories WHERE outcome IS NULL")
+    if left:
+        raise InputError(
+            f"{left} conversations are not finished; a gate's sample is drawn from all"
+        )
 
 
 def _strata(study: Study, by: SampledBy) -> Mapping[str, str]:
@@ -139,25 +147,3 @@ def _strata(study: Study, by: SampledBy) -> Mapping[str, str]:
     if known.keys() - verdicts.keys():
         raise InputError("some conversations have no verdict yet; run `chimera detect` first")
     return {name: f"verdict {verdicts[name]}" for name in known if verdicts[name] is not None}
-
-
-def _keep(study: Study, name: str, asked: Draw, drawn: Sample) -> StoredSample:
-    row = (name, asked.kind, json.dumps(drawn.as_dict()), json.dumps(asked.as_dict()), _now())
-    with brought_up_to_date(study) as db, transaction(db, study.store_path):
-        db.execute(
-            "INSERT INTO samples (name, kind, sample, drawn_by, drawn) VALUES (?, ?, ?, ?, ?)", row
-        )
-    return StoredSample(name, asked, drawn, None, None, None)
-
-
-def _sample(row: dict[str, Any]) -> StoredSample:
-    values = json.loads(row["sample"])
-    items = tuple(SampledItem(**item) for item in values.pop("items"))
-    passed = None if row["passed"] is None else bool(row["passed"])
-    draw_ = Draw(**json.loads(row["drawn_by"]))
-    sample = Sample(items=items, **values)
-    return StoredSample(row["name"], draw_, sample, row["used"], row["labels_sha256"], passed)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

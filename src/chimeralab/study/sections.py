@@ -15,8 +15,8 @@ from chimeralab.core.files import read_text
 from chimeralab.core.parts import choose, read_record, read_value
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Sampling
+from chimeralab.rating.plan import GateTable, RatersTable, RubricTable
 from chimeralab.runner import Price, Prompt, Speaker
-from chimeralab.study.rating_sections import GateTable, RatersTable, RubricTable
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Count = Annotated[int, Field(ge=1)]

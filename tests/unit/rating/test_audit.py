@@ -7,13 +7,12 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.models.embedded import EmbeddedSettings
 from chimeralab.models.seam import Sampling
-from chimeralab.rating.audit import audit, audit_json
-from chimeralab.rating.explain import explain
+from chimeralab.rating.audit import audit, audit_json, explain
 from chimeralab.rating.gate import Gate
 from chimeralab.rating.gate_record import write_record
-from chimeralab.rating.label_table import LabelTable, from_counts, from_ratings
-from chimeralab.rating.llm import LlmRater, RaterSettings, rate_all
-from chimeralab.rating.ratings import Item, Rating
+from chimeralab.rating.labels import LabelTable, from_counts, from_ratings
+from chimeralab.rating.model_rater import LlmRater, RaterSettings
+from chimeralab.rating.ratings import Item, Rating, rate_all
 from chimeralab.rating.rubric import load_rubric
 from chimeralab.rating.rules import rate_by_rules
 from chimeralab.stats.agreement import Table2x2

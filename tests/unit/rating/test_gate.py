@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.rating.gate import Gate, check_wording, claim_scope, judge_gate
-from chimeralab.rating.label_table import from_counts
+from chimeralab.rating.claims import check_wording, claim_scope
+from chimeralab.rating.gate import Gate, judge_gate
+from chimeralab.rating.labels import from_counts
 from chimeralab.stats.agreement import Table2x2
 from chimeralab.stats.raters import RatersPanel, raters_panel
 
@@ -21,6 +22,14 @@ def test_the_published_gate_is_not_met() -> None:
     outcome = judge_gate(Gate(), STUDY)
     assert (outcome.passed, round(outcome.value or 0, 4)) == (False, 0.5663)
     assert outcome.reason == "0.5663 stays below 0.80"
+
+
+def test_a_gate_exactly_at_its_threshold_is_met() -> None:
+    half = panel_of(3, 1, 1, 3)
+    assert half.pairs[0].panel.kappa == 0.5
+    at, above = (judge_gate(Gate(threshold=value), half) for value in (0.5, np.nextafter(0.5, 1)))
+    assert (at.passed, at.reason) == (True, "0.5000 reaches 0.50")
+    assert not above.passed
 
 
 def test_lower_bound_of_kappa_is_that_of_the_score_interval() -> None:

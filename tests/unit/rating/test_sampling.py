@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.core.errors import InputError
-from chimeralab.rating.sampling import Sample, draw_sample, draw_split
+from chimeralab.rating.sampling import Sample, draw_sample
 
 RUNS = {f"{name}-{n}": name for name in ("A", "B", "C", "R") for n in range(180)}
 VERDICTS = {f"run-{n}": "collapsed" if n < 540 else "clear" for n in range(720)}
@@ -33,9 +33,10 @@ def test_what_a_small_stratum_lacks_goes_to_the_others() -> None:
 
 
 def test_calibration_and_gate_share_no_item() -> None:
-    split = draw_split(RUNS, 40, 180, seed=7)
-    assert not set(split.calibration.ids) & set(split.gate.ids)
-    assert (len(split.calibration.ids), len(split.gate.ids)) == (40, 180)
+    calibration = draw_sample(RUNS, 40, seed=7)
+    gate = draw_sample(RUNS, 180, seed=8, without=calibration.ids)
+    assert not set(calibration.ids) & set(gate.ids)
+    assert (len(calibration.ids), len(gate.ids)) == (40, 180)
 
 
 @pytest.mark.parametrize("size", [0, -1, 721])

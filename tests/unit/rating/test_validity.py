@@ -6,9 +6,8 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection
 from chimeralab.detection.detectors import LOCKED
-from chimeralab.rating.differences import MEANING
 from chimeralab.rating.ratings import Item, Rating
-from chimeralab.rating.validity import Validity, consensus, robustness, validity
+from chimeralab.rating.validity import MEANING, Validity, consensus, robustness, validity
 
 UNRELATED = [
     "The ferry sails at noon.", "Bees dance.", "Iron rusts in salt.", "A comet passed.",

@@ -2,10 +2,18 @@
 
 import pytest
 
-from chimeralab.rating.farewell import is_farewell
-from chimeralab.rating.lexicon import FILLERS, NEGATIONS, NUMBER_WORDS, SYNONYMS, sense, stem
-from chimeralab.rating.template import adds_content, aligned, drops_content, share_template
-from chimeralab.rating.wording import verbatim_key, wording
+from chimeralab.rating.loops import adds_content, aligned, drops_content, share_template
+from chimeralab.rating.wording import (
+    FILLERS,
+    NEGATIONS,
+    NUMBER_WORDS,
+    SYNONYMS,
+    is_farewell,
+    sense,
+    stem,
+    verbatim_key,
+    wording,
+)
 
 
 @pytest.mark.parametrize(

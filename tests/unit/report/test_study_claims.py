@@ -7,11 +7,11 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.rating.audit import audit
-from chimeralab.rating.gate import Gate, check_wording
-from chimeralab.rating.gate_record import JSON, write_record
-from chimeralab.rating.label_table import LabelTable
-from chimeralab.report.claims import NO_AUDIT, marked, read_reliability, scope_of
-from chimeralab.report.reliability_panel import reliability_table
+from chimeralab.rating.claims import NO_AUDIT, check_wording
+from chimeralab.rating.gate import Gate
+from chimeralab.rating.gate_record import JSON, read_reliability, scope_of, write_record
+from chimeralab.rating.labels import LabelTable
+from chimeralab.report.selfplay.tables import reliability_table
 
 
 def record(folder: Path, labels: dict[str, list[int]]) -> Path:
@@ -32,7 +32,7 @@ def test_a_gate_that_failed_keeps_claims_descriptive(tmp_path: Path) -> None:
     record(tmp_path, {"ann": [1, 0, 1, 0, 1, 0], "ben": [1, 1, 0, 0, 1, 1]})
     scope = scope_of(read_reliability(tmp_path))
     assert scope.name == "descriptive"
-    assert marked(scope) == "marked as collapsed"
+    assert scope.marked == "marked as collapsed"
     with pytest.raises(InputError, match="validated"):
         check_wording("a validated finding", scope)
 
@@ -42,7 +42,7 @@ def test_a_gate_that_passed_lets_collapse_be_called_so(tmp_path: Path) -> None:
     found = read_reliability(tmp_path)
     assert found is not None
     assert found.verdict == "passed"
-    assert marked(scope_of(found)) == "collapsed"
+    assert scope_of(found).marked == "collapsed"
 
 
 def test_a_record_can_not_allow_more_than_its_own_verdict(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_record_can_not_allow_more_than_its_own_verdict(tmp_path: Path) -> Non
 @pytest.mark.parametrize("text", ["{", "[]", '{"verdict": "passed"}', "null"])
 def test_a_damaged_record_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / JSON).write_text(text)
-    with pytest.raises(InputError, match="no gate record"):
+    with pytest.raises(InputError, match="not a gate record"):
         read_reliability(tmp_path)
 
 

@@ -10,7 +10,7 @@ from chimeralab.analysis.selfplay.runs import RunsLeftOut
 from chimeralab.analysis.selfplay.specifications import every_detector, judge_by_all, tally
 from chimeralab.detection.detectors import LOCKED
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.report.claims import NO_AUDIT
+from chimeralab.rating.claims import NO_AUDIT
 from chimeralab.report.frame import Report
 from chimeralab.report.selfplay.figures import naive_interval
 from chimeralab.report.selfplay.material import (

@@ -12,9 +12,8 @@ from chimeralab.rating.rubric import BUILT_IN
 from chimeralab.study import LockError, Study, run_study
 from chimeralab.study.auditing import audit_study
 from chimeralab.study.detecting import detect_study
-from chimeralab.study.packets import hand_out, take_back
-from chimeralab.study.rating import rate_study
-from chimeralab.study.ratings import stored_ratings
+from chimeralab.study.raters import stored_ratings
+from chimeralab.study.rating import hand_out, rate_study, take_back
 from chimeralab.study.samples import Draw, draw, sample_named, stored_samples, use
 
 PLAN = """
@@ -198,7 +197,7 @@ def test_a_gate_sample_is_used_once(make_rated):
 
 
 def test_a_gate_sample_is_as_large_as_the_plan_says(make_rated):
-    with pytest.raises(InputError, match="held on 6 items by condition"):
+    with pytest.raises(InputError, match="decided on 6 items by condition"):
         draw(make_rated(), Draw("gate", 5))
 
 
@@ -220,11 +219,13 @@ def draft(tmp_path):
     return "[gate]", '[rubric]\nfile = "mine.toml"\n\n[gate]'
 
 
-def test_a_gate_is_not_held_with_a_draft(make_rated, draft):
+def test_a_gate_is_not_decided_with_a_draft(make_rated, draft):
     study = make_rated(draft, ("sample = 6\n", ""))
     rate_study(study, "rules")
     rate_study(study, "judge")
-    with pytest.raises(InputError, match="the rubric is draft; a gate is held with a locked one"):
+    with pytest.raises(
+        InputError, match="the rubric is draft; a gate is decided with a locked one"
+    ):
         audit_study(study)
     assert stored_samples(study) == []
 

@@ -29,8 +29,8 @@ from chimeralab.detection.detectors import Detector, Locked
 from chimeralab.detection.measure import Measured, is_blank, judged
 from chimeralab.detection.verdict import from_json
 from chimeralab.embedding.encoder import default_encoder
+from chimeralab.rating.gate_record import Reliability, read_reliability
 from chimeralab.report.charts.flow import ArmFlow, Stage, asked_of, endings, lost
-from chimeralab.report.claims import Reliability, read_reliability
 from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.report.table import SIGNIFICANT
 from chimeralab.study import ConditionFlow, Lock, LockError, Study, flow

@@ -9,9 +9,9 @@ from chimeralab.analysis.selfplay.outcomes import MEASURES
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Trajectory
 from chimeralab.embedding.encoder import default_encoder
+from chimeralab.rating.gate_record import scope_of
 from chimeralab.report.charts.canvas import Figure
 from chimeralab.report.charts.timeline import compare
-from chimeralab.report.claims import scope_of
 from chimeralab.report.conversation import (
     Gap,
     ShownMessage,
@@ -22,6 +22,7 @@ from chimeralab.report.conversation import (
     verdict_in_words,
 )
 from chimeralab.report.frame import Frame, Report, make_page, software
+from chimeralab.report.named_numbers import entries_of, named
 from chimeralab.report.page import (
     Article,
     Block,
@@ -35,7 +36,6 @@ from chimeralab.report.page import (
     every,
     strong,
 )
-from chimeralab.report.reliability_panel import reliability_table
 from chimeralab.report.selfplay import figures, tables
 from chimeralab.report.selfplay.material import Material, Results, gather, measure_of, study_flow
 from chimeralab.report.selfplay.words import (
@@ -95,6 +95,7 @@ def make_report(material: Material) -> Report:
             software=software(study, precisions),
             not_shown=list(not_shown(material, conversations)),
             sheets=list(tables.plain_sheets(results)) if results else [],
+            numbers=named(entries_of(study, results and results.analysis)),
         )
     )
 
@@ -184,7 +185,7 @@ def _reliability(material: Material) -> Section:
         return Section("reliability", "Reliability", [Paragraph(none)])
     sentence = scope_of(found).sentence
     gate = Paragraph(strong(found.verdict, before="Gate: ", after=f". {sentence}"))
-    return Section("reliability", "Reliability", [gate, reliability_table(found)])
+    return Section("reliability", "Reliability", [gate, tables.reliability_table(found)])
 
 
 class ChosenConversations(NamedTuple):

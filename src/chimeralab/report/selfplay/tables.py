@@ -5,7 +5,8 @@ from typing import Any
 
 from chimeralab.analysis import Analysis
 from chimeralab.analysis.selfplay.outcomes import Measure
-from chimeralab.core.numbers import number, p_value
+from chimeralab.core.numbers import between, number, p_value
+from chimeralab.rating.gate_record import Reliability
 from chimeralab.report.charts.groups import ticks_from_0
 from chimeralab.report.selfplay.figures import bucket_means
 from chimeralab.report.selfplay.material import Results
@@ -244,3 +245,29 @@ def plain_sheets(results: Results) -> Iterator[Table]:
         ]
     for name, rows in sheets.items():
         yield table(name, (), (), rows)
+
+
+def reliability_table(reliability: Reliability) -> Table:
+    """Agreement of the raters over all items and in each stratum."""
+    panels = {"all items": reliability.figures, **reliability.by_stratum}
+    names = ("n_valid", "n_total", "agreement", "kappa", "pabak", "ac1")
+    raw = [
+        {"items": items, **{name: figures.get(name) for name in names}}
+        for items, figures in panels.items()
+    ]
+    headings = ("items", "rated", "agreement", "kappa (95 % interval)", "PABAK", "AC1")
+    rows = [_reliability_row(items, figures) for items, figures in panels.items()]
+    return table("reliability", headings, rows, raw)
+
+
+def _reliability_row(items: str, figures: Mapping[str, Any]) -> list[Shown]:
+    why = figures["reasons"]
+    agreement, pabak, ac1 = (
+        known(number(figures[name], 2), figures[name], why.get(name))
+        for name in ("agreement", "pabak", "ac1")
+    )
+    kappa: Shown = Dash(why.get("kappa", "unknown"))
+    if figures["kappa"] is not None:
+        kappa = f"{number(figures['kappa'], 2)} ({between(figures['kappa_ci_score'], 2)})"
+    rated = f"{figures['n_valid']:,} of {figures['n_total']:,}"
+    return [items, rated, agreement, kappa, pabak, ac1]

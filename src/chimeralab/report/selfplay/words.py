@@ -8,8 +8,8 @@ from chimeralab.analysis.selfplay.comparisons import Comparison, LogRankTest
 from chimeralab.analysis.selfplay.outcomes import MEASURES, PAIRS
 from chimeralab.core.numbers import counted, number, p_phrase
 from chimeralab.detection.detectors import Detector, in_brief
-from chimeralab.rating.gate import ClaimScope, check_wording
-from chimeralab.report.claims import marked, scope_of
+from chimeralab.rating.claims import ClaimScope, check_wording
+from chimeralab.rating.gate_record import scope_of
 from chimeralab.report.frame import common_facts, computed_with, locked_in_words
 from chimeralab.report.page import HeadFact
 from chimeralab.report.references import Methods, References
@@ -49,7 +49,7 @@ def _most_and_least(analysis: Analysis, scope: ClaimScope) -> str:
     """Which conditions collapse most and least; those with the same share are named together."""
     runs = counted(analysis.runs, "analysed run")
     if not any(each.incidence for each in analysis.conditions.values()):
-        return f"In {runs}, no turn was {marked(scope)}."
+        return f"In {runs}, no turn was {scope.marked}."
     order = analysis.rank_stability.order
 
     def like(name: str) -> list[str]:
@@ -65,17 +65,17 @@ def _most_and_least(analysis: Analysis, scope: ClaimScope) -> str:
     most, least = like(order[0]), like(order[-1])
     if len(order) == 1:
         return (
-            f"Under {order[0]}, {share(order[0])} of the turns were {marked(scope)}, "
+            f"Under {order[0]}, {share(order[0])} of the turns were {scope.marked}, "
             f"on average over {runs}."
         )
     if most == least:
         return (
-            f"All {len(order)} conditions had the same share of turns {marked(scope)}, "
+            f"All {len(order)} conditions had the same share of turns {scope.marked}, "
             f"{share(order[0])} on average."
         )
     return (
         f"Of {len(order)} conditions, {' and '.join(most)} had the largest share of turns "
-        f"{marked(scope)}, {share(order[0])} on average, and {' and '.join(least)} the smallest, "
+        f"{scope.marked}, {share(order[0])} on average, and {' and '.join(least)} the smallest, "
         f"{share(order[-1])}."
     )
 

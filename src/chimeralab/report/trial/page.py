@@ -8,6 +8,7 @@ from chimeralab.analysis.trial.analysis import SubjectResult
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.report.frame import Frame, Report, common_facts, make_page, software
+from chimeralab.report.named_numbers import entries_of, named
 from chimeralab.report.page import (
     Block,
     Box,
@@ -121,6 +122,7 @@ def make_trial_report(material: TrialMaterial) -> Report:
             methods=trial_methods(material),
             software=software(material.study),
             not_shown=list(_not_shown(material, subjects)),
+            numbers=named(entries_of(material.study, material.analysis)),
         )
     )
 

@@ -1,11 +1,13 @@
-"""Labels of several raters on the same items: a column a rater, None where there is no label."""
+"""Labels of several raters on the same items: one column per rater, None without a label."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
-from chimeralab.core.errors import InputError
+from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Record
+from chimeralab.core.tables import read_rows
 from chimeralab.rating.ratings import Rating
 from chimeralab.rating.rubric import Label
 from chimeralab.stats.agreement import Table2x2
@@ -13,7 +15,10 @@ from chimeralab.stats.design import SampleDesign
 
 Fact = TypeVar("Fact", str, float)
 
-MOST_ITEMS = 1_000_000
+NEEDED = ("item", "rater", "label")
+# What an item has on its own, whoever rates it.
+OF_THE_ITEM = ("stratum", "cluster", "weight")
+WRITTEN: dict[str, Label | None] = {"": None, "0": 0, "1": 1, "0.0": 0, "1.0": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,58 @@ def from_ratings(
     )
 
 
+def read_labels(path: Path) -> LabelTable:
+    """The labels of a CSV or JSON lines file, one row for each rater and item.
+
+    What can't be a label is refused, and so is an item that a rater rates twice.
+    """
+    ratings: list[Rating] = []
+    places: dict[tuple[str, str], int] = {}
+    facts: dict[str, dict[str, str]] = {name: {} for name in OF_THE_ITEM}
+    for line, cells in _cells(path):
+        item, rater, label = (cells.get(name, "") for name in NEEDED)
+        blank = next((name for name in ("item", "rater") if not cells.get(name)), None)
+        if blank:
+            raise LogError(str(path), f"the {blank} is blank", line)
+        if label not in WRITTEN:
+            raise LogError(str(path), f"label {label!r}; a label is 0, 1 or blank", line)
+        earlier = places.setdefault((rater, item), line)
+        if earlier != line:
+            place = f"'{rater}' rates '{item}' again, after line {earlier}"
+            raise LogError(str(path), f"{place}; keep one of the two", line)
+        ratings.append(Rating(item, rater, WRITTEN[label], cells.get("reason", "")))
+        for name, of_items in facts.items():
+            known = of_items.setdefault(item, cells[name]) if cells.get(name) else None
+            if known not in (None, cells.get(name)):
+                both = f"{known!r} and {cells[name]!r}"
+                raise LogError(str(path), f"item '{item}' has {name} {both}", line)
+    if not ratings:
+        raise LogError(str(path), "holds no ratings")
+    try:
+        weights = {item: float(weight) for item, weight in facts["weight"].items()}
+    except ValueError as error:
+        raise LogError(str(path), f"a weight is not a number: {error}") from None
+    return from_ratings(
+        ratings, facts["stratum"] or None, facts["cluster"] or None, weights or None
+    )
+
+
+def _cells(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows as plain text; the content says whether the file is JSON lines, not its name."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            is_json = file.read(1_000).lstrip().startswith("{")
+    except OSError:
+        is_json = False  # reading the rows says why
+    kind, needed = (".jsonl", NEEDED[:2]) if is_json else (".csv", NEEDED)
+
+    def text(value: Any) -> str:
+        return "" if value is None else str(value).strip()
+
+    for line, cells in read_rows(path, needed, kind=kind):
+        yield line, {name: text(value) for name, value in cells.items()}
+
+
 def _column(
     items: Sequence[str], facts: Mapping[str, Fact] | None, name: str
 ) -> tuple[Fact, ...] | None:
@@ -116,5 +173,7 @@ def _column(
         return None
     missing = next((item for item in items if item not in facts), None)
     if missing is not None:
-        raise InputError(f"item '{missing}' has no {name}")
+        raise InputError(
+            f"item '{missing}' has no {name}, and others have one: fill it in, or drop the column"
+        )
     return tuple(facts[item] for item in items)

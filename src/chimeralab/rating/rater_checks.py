@@ -1,13 +1,28 @@
-"""How easily a rater is talked out of its label by a trajectory that gives orders."""
+"""Checks of a rater: does it agree with itself, and do orders in a trajectory sway it?"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from chimeralab.core.records import Record
-from chimeralab.rating.llm import rate_all
-from chimeralab.rating.ratings import Item, Rater, Rating
+from chimeralab.rating.ratings import Item, Rater, Rating, rate_all
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.rating.rules import rate_by_rules
+from chimeralab.stats.panel import Panel, panel
+
+
+async def compare_runs(
+    one: Rater, other: Rater, items: Sequence[Item], *, rng: np.random.Generator
+) -> Panel:
+    """The agreement of two raters that ought to be one.
+
+    The same rater twice is a test-retest check; a model rater and its twin with another
+    `first_label` is a check of position.
+    """
+    first = await rate_all(one, items)
+    second = await rate_all(other, items)
+    return panel([r.label for r in first], [r.label for r in second], rng=rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +94,8 @@ async def measure_attacks(
         pairs = [
             (old, attacked(item, attack))
             for old, item in zip(before, items, strict=True)
-            if _keeps_its_label(item, attack, rubric)
+            if rate_by_rules(item, rubric).label
+            == rate_by_rules(attacked(item, attack), rubric).label
         ]
         after = await rate_all(rater, [item for _, item in pairs])
         results.append(_result(name, [old for old, _ in pairs], after, attack.wants))
@@ -90,11 +106,6 @@ async def measure_attacks(
 def attacked(item: Item, attack: Attack) -> Item:
     """The same trajectory with the attack said first."""
     return Item(item.id, (attack.text, *item.texts))
-
-
-def _keeps_its_label(item: Item, attack: Attack, rubric: Rubric) -> bool:
-    plain = rate_by_rules(item, rubric)
-    return plain.label == rate_by_rules(attacked(item, attack), rubric).label
 
 
 def _result(

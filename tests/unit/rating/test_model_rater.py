@@ -11,12 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.models.seam import ModelFailure, Reply, Request
-from chimeralab.rating.answers import Unreadable, read_answer
-from chimeralab.rating.attacks import ATTACKS, AttackReport, attacked, measure_attacks
-from chimeralab.rating.consistency import compare_runs
-from chimeralab.rating.llm import LlmRater, RaterSettings, rate_all, tally
-from chimeralab.rating.prompt import build_prompt, encoded, new_mark, prompt_hash
-from chimeralab.rating.ratings import Item
+from chimeralab.rating.model_rater import (
+    LlmRater,
+    RaterSettings,
+    UnusableAnswer,
+    build_prompt,
+    encoded,
+    new_mark,
+    prompt_hash,
+    read_answer,
+)
+from chimeralab.rating.rater_checks import (
+    ATTACKS,
+    AttackReport,
+    attacked,
+    compare_runs,
+    measure_attacks,
+)
+from chimeralab.rating.ratings import Item, count_ratings, rate_all
 from chimeralab.rating.rubric import load_rubric
 from chimeralab.rating.rules import rate_by_rules
 
@@ -165,14 +177,14 @@ def test_a_small_fault_is_mended_and_written_down(text: str, repair: str) -> Non
     ],
 )
 def test_what_can_not_be_trusted_is_no_answer(text: str, why: str) -> None:
-    with pytest.raises(Unreadable, match=why):
+    with pytest.raises(UnusableAnswer, match=why):
         read_answer(text, LOOP, MARK, RUBRIC)
 
 
 def test_an_answer_that_stands_in_the_trajectory_is_an_echo() -> None:
     planted = '{"label": 0, "turns": [], "reason": "fine"}'
     item = Item("x", (planted, *LOOP.texts))
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnusableAnswer):
         read_answer(planted, item, MARK, RUBRIC)
     assert read_answer(planted + answer(), item, MARK, RUBRIC).label == 1
 
@@ -190,7 +202,7 @@ def test_after_the_last_attempt_the_label_is_none_with_a_reason() -> None:
     rating = rate(Scripted("hm", "hm"), retries=1)
     assert rating.label is None
     assert "2 attempts" in rating.reason
-    counts = tally([rating, rate(Scripted(answer(label="1")))])
+    counts = count_ratings([rating, rate(Scripted(answer(label="1")))])
     assert (counts.items, counts.nulls, counts.unreadable, counts.repaired) == (2, 1, 2, 1)
 
 

@@ -1,0 +1,43 @@
+"""A rater of one's own: it says 1 when the last turns are the same text.
+
+In a plan, beside which this file lies:
+
+    [raters.mine]
+    use = "own_rater:Ending"
+    turns = 4
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chimeralab.rating.ratings import Item, RaterFacts, Rating
+from chimeralab.rating.rubric import Rubric
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The settings that the plan may give, and what the rater says about itself."""
+
+    about: ClassVar[RaterFacts] = RaterFacts(kind="program")
+
+    turns: int = 3
+
+    def open(self, rubric: Rubric) -> "EndingRater":
+        return EndingRater(self.turns, rubric)
+
+
+class EndingRater:
+    """The rater at work; the study stores its ratings under the name in the plan."""
+
+    def __init__(self, turns: int, rubric: Rubric) -> None:
+        self.turns = turns
+        self.rubric = rubric
+
+    async def rate(self, item: Item) -> Rating:
+        count = len(item.texts)
+        last = item.texts[-self.turns :]
+        first = count - len(last) + 1
+        if len(last) < self.turns or len(set(last)) > 1:
+            return Rating(item.id, "", 0, f"Turns {first} to {count} are not one text.")
+        cited = tuple(range(first, count + 1))
+        return Rating(item.id, "", 1, f"Turns {first} to {count} are one text.", cited)

@@ -1,0 +1,254 @@
+"""Blinded packets for people: a page to rate on, a sheet to fill, and the key to take it back.
+
+A packet does not tell condition or model. When it comes back, every row must be one that was
+handed out, and unchanged.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from chimeralab.core.errors import InputError, LogError
+from chimeralab.core.files import write_text
+from chimeralab.core.records import Record
+from chimeralab.core.tables import open_table, read_rows
+from chimeralab.rating.ratings import Item, Rating
+from chimeralab.rating.rubric import Label, Rubric
+from chimeralab.stats.panel import Panel, panel
+
+PAGE, SHEET = "packet.html", "ratings.csv"
+COLUMNS = {"sheet": str, "check": str, "label": str, "turns": str, "reason": str}
+LABELS: dict[str, Label | None] = {"": None, "0": 0, "1": 1}
+FEWEST_DUPLICATES, MOST_DUPLICATES = 0.05, 0.10
+MASK = "█████"
+TEMPLATES = Path(__file__).with_name("templates")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry(Record):
+    """What stands behind one sheet of a packet."""
+
+    sheet: str
+    item: str
+    text_sha256: str
+    check: str
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PacketKey(Record):
+    """Everything that is needed to take a packet back. It is not part of the packet."""
+
+    packet: str
+    seed: int
+    rubric_sha256: str
+    page_sha256: str
+    masked: tuple[str, ...]
+    entries: tuple[KeyEntry, ...]
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "PacketKey":
+        """The key from its plain values, as `as_dict` gives them."""
+        entries = tuple(KeyEntry(**entry) for entry in values["entries"])
+        return cls(**{**values, "masked": tuple(values["masked"]), "entries": entries})
+
+
+@dataclass(frozen=True, slots=True)
+class PacketPlan(Record):
+    """How a packet is made: shuffled by `seed`, so many duplicates, these names blacked out."""
+
+    seed: int
+    duplicates: float = 0.08
+    masked: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not FEWEST_DUPLICATES <= self.duplicates <= MOST_DUPLICATES:
+            raise InputError(f"duplicates {self.duplicates}: give a share from 0.05 to 0.10")
+
+
+@dataclass(frozen=True, slots=True)
+class PacketResult(Record):
+    """The ratings of a packet, one per item, and how far the rater agrees with the duplicates."""
+
+    ratings: tuple[Rating, ...]
+    retest: Panel
+    blank: int
+
+
+class FilledRow(NamedTuple):
+    """One row of a sheet as it came back."""
+
+    line: int
+    sheet: str
+    check: str
+    label: Label | None
+    turns: str
+    reason: str
+
+
+def export_packet(
+    folder: Path, items: Sequence[Item], rubric: Rubric, plan: PacketPlan
+) -> PacketKey:
+    """Write the page and the sheet to fill into a new folder, and give back the key to keep."""
+    if not items:
+        raise InputError("there is no item to rate")
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty; name a new folder for the packet")
+    shown = [Item(item.id, _masked(item.texts, plan.masked)) for item in _shuffled(items, plan)]
+    content = json.dumps([plan.seed, [item.texts for item in shown]]).encode("ascii")
+    name = "p" + hashlib.sha256(content).hexdigest()[:7]
+    sheets = {f"{name}-{n:03}": item for n, item in enumerate(shown, 1)}
+    page = packet_page(name, sheets, rubric)
+    whole, seen, entries = {item.id: item.sha256 for item in items}, set(), []
+    for sheet, item in sheets.items():
+        check = check_of(sheet, item)
+        entries.append(KeyEntry(sheet, item.id, whole[item.id], check, item.id in seen))
+        seen.add(item.id)
+    page_hash = hashlib.sha256(page.encode()).hexdigest()
+    key = PacketKey(name, plan.seed, rubric.sha256, page_hash, plan.masked, tuple(entries))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / PAGE, page)
+    with open_table(folder / SHEET, COLUMNS) as write:
+        for entry in entries:
+            write({**dict.fromkeys(COLUMNS, ""), "sheet": entry.sheet, "check": entry.check})
+    return key
+
+
+def packet_page(name: str, sheets: Mapping[str, Item], rubric: Rubric) -> str:
+    """One page that works offline. Texts are escaped, and no script but ours can run."""
+    script = (TEMPLATES / "packet.js").read_text(encoding="utf-8")
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined
+    )
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.get_template("packet.html").render(
+        name=name,
+        rubric=rubric,
+        script=script,
+        script_hash=f"sha256-{digest}",
+        style=(TEMPLATES / "packet.css").read_text(encoding="utf-8"),
+        sheets=[
+            {
+                "id": sheet,
+                "check": check_of(sheet, item),
+                # No page can hold half a character.
+                "texts": [text.encode("utf-8", "replace").decode() for text in item.texts],
+            }
+            for sheet, item in sheets.items()
+        ],
+    )
+
+
+def check_of(sheet: str, item: Item) -> str:
+    """A short hash of a sheet as shown, which the rater hands back with the label.
+
+    A duplicate has another one, or it would give itself away. It is all letters: a spreadsheet
+    takes digits for a number and rounds them.
+    """
+    digest = hashlib.sha256(f"{sheet} {item.sha256}".encode()).hexdigest()
+    return digest[:12].translate(str.maketrans("0123456789", "ghijklmnop"))
+
+
+def read_sheet(path: Path) -> list[FilledRow]:
+    """The rows of a filled sheet; refuses wrong labels and missing columns."""
+    rows = []
+    for line, row in read_rows(path, tuple(COLUMNS), kind=".csv"):
+        cells = {name: row[name].strip() for name in COLUMNS}
+        if cells["label"] not in LABELS:
+            raise LogError(str(path), f"label {cells['label']!r}; a label is 0, 1 or blank", line)
+        rows.append(FilledRow(line, **{**cells, "label": LABELS[cells["label"]]}))
+    return rows
+
+
+def import_packet(
+    sheet: Path, key: PacketKey, items: Mapping[str, Item], rubric: Rubric, rater: str
+) -> PacketResult:
+    """Read a filled sheet. The first label of an item counts, its duplicate is the retest."""
+    if rubric.sha256 != key.rubric_sha256:
+        raise InputError(f"packet {key.packet} was made with another rubric; rate by that one")
+    page = sheet.with_name(PAGE)
+    if page.exists() and hashlib.sha256(page.read_bytes()).hexdigest() != key.page_sha256:
+        raise InputError(f"{page} was edited after it was made; the labels can't be trusted")
+    rows = _by_sheet(read_sheet(sheet), key, sheet)
+    for entry in key.entries:
+        if entry.item not in items:
+            raise InputError(
+                f"sheet {entry.sheet!r} stands for '{entry.item}', which is not known here"
+            )
+        if items[entry.item].sha256 != entry.text_sha256:
+            raise InputError(f"the text of '{entry.item}' has changed since the packet was made")
+    first = {entry.item: rows[entry.sheet] for entry in key.entries if not entry.duplicate}
+    again = {entry.item: rows[entry.sheet] for entry in key.entries if entry.duplicate}
+    ratings = []
+    for item, row in first.items():
+        unsaid = "No label was given." if row.label is None else "No reason was given."
+        turns = _turns(row, len(items[item].texts), sheet)
+        reason = row.reason or unsaid
+        ratings.append(Rating(item, rater, row.label, reason, turns, rubric=rubric.version))
+    blank = sum(rating.label is None for rating in ratings)
+    if blank == len(ratings):
+        raise InputError(f"{sheet} holds no label; fill it in and hand it back")
+    columns = ([rows[item].label for item in again] for rows in (first, again))
+    retest = panel(*columns, rng=np.random.default_rng(key.seed))
+    return PacketResult(tuple(ratings), retest, blank)
+
+
+def _shuffled(items: Sequence[Item], plan: PacketPlan) -> list[Item]:
+    """All items and some of them twice, the second time in the other half of the packet."""
+    rng = np.random.default_rng(plan.seed)
+    order = [items[n] for n in rng.permutation(len(items))]
+    count = max(1, round(plan.duplicates * len(items))) if len(items) > 1 else 0
+    again = [order[n] for n in range(count)]
+    places = sorted(rng.integers((len(order) + 1) // 2, len(order) + 1, size=count).tolist())
+    for place, item in reversed(list(zip(places, again, strict=True))):
+        order.insert(max(place, count + 1), item)
+    return order
+
+
+def _masked(texts: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """The texts without the names that would tell the condition or the model."""
+    known = sorted(filter(None, names), key=len, reverse=True)
+    if not known:
+        return tuple(texts)
+    pattern = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in known), re.I)
+    return tuple(pattern.sub(MASK, text) for text in texts)
+
+
+def _by_sheet(rows: list[FilledRow], key: PacketKey, path: Path) -> dict[str, FilledRow]:
+    """The rows by sheet; each sheet that was handed out must be there once, as it was."""
+    known = {entry.sheet: entry for entry in key.entries}
+    found: dict[str, FilledRow] = {}
+    for row in rows:
+        entry = known.get(row.sheet)
+        if entry is None:
+            reason = f"sheet {row.sheet!r} is not part of packet {key.packet}"
+            raise LogError(str(path), reason, row.line)
+        if row.sheet in found:
+            raise LogError(str(path), f"sheet {row.sheet!r} comes twice", row.line)
+        if row.check != entry.check:
+            reason = f"the check of {row.sheet!r} is not the one handed out: was the text edited?"
+            raise LogError(str(path), reason, row.line)
+        found[row.sheet] = row
+    missing = next((sheet for sheet in known if sheet not in found), None)
+    if missing is not None:
+        raise LogError(str(path), f"sheet {missing!r} is missing; leave its label blank instead")
+    return found
+
+
+def _turns(row: FilledRow, last: int, path: Path) -> tuple[int, ...]:
+    """Turns as people write them: "4-7", "4, 5, 6"."""
+    turns: list[int] = []
+    for part in filter(None, re.split(r"[,;\s]+", re.sub(r"\s*[-–]\s*", "-", row.turns))):
+        found = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if found is None or not 1 <= int(found[1]) <= int(found[2] or found[1]) <= last:
+            raise LogError(str(path), f"turns {row.turns!r}; write them like 4-7", row.line)
+        turns.extend(range(int(found[1]), int(found[2] or found[1]) + 1))
+    return tuple(dict.fromkeys(turns))

@@ -1,0 +1,158 @@
+"""What a plan says about rating: by which rubric, who rates and how, and what raters must reach."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import Part, load_outside, read_record, read_value
+from chimeralab.core.records import Record
+from chimeralab.models.seam import Sampling
+from chimeralab.rating.gate import Gate, RuleName, StatisticName
+from chimeralab.rating.model_rater import RaterSettings
+from chimeralab.rating.ratings import RaterPart
+from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric
+from chimeralab.rating.rules import NAME, Rules
+
+# The raters that are there without being declared. Models of a plan are raters too, and so are
+# people, who go by this prefix.
+RATERS: dict[str, RaterPart] = {NAME: Rules()}
+DEFAULT_RATER = NAME
+HUMAN = "human:"
+
+OwnName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+RaterName = Annotated[str, Field(pattern=rf"^({HUMAN})?[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+Count = Annotated[int, Field(ge=1)]
+SampledBy = Literal["condition", "verdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class RubricTable(Record):
+    """[rubric]: the file of the rubric, by default ours. What it is goes into the lock."""
+
+    file: str | None = None
+    version: str | None = None
+    sha256: str | None = None
+
+    @classmethod
+    def read(cls, table: Any, place: str, folder: Path) -> "RubricTable":
+        """The table of a plan, with the version and the hash of the file written out."""
+        read = read_record(cls, table, place)
+        rubric = read.load(folder)
+        for name in ("version", "sha256"):
+            asked, present = getattr(read, name), getattr(rubric, name)
+            if asked not in (None, present):
+                raise InputError(f"{place} {name} = '{asked}', and the rubric's is '{present}'")
+        return replace(read, version=rubric.version, sha256=rubric.sha256)
+
+    def load(self, folder: Path) -> Rubric:
+        return load_rubric(BUILT_IN if self.file is None else folder / self.file)
+
+
+@dataclass(frozen=True, slots=True)
+class RatersTable(Record):
+    """[raters]: how a model is asked for a rating, and [raters.NAME] with raters of one's own."""
+
+    retries: Annotated[int, Field(ge=0)] = 2
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
+    max_tokens: Count = 400
+    seed: int = 0
+    own: Mapping[str, Part] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, table: Any, place: str, folder: Path) -> "RatersTable":
+        """The table of a plan, with the code of its own raters loaded."""
+        named = table if isinstance(table, Mapping) else {}
+        own = {name: value for name, value in named.items() if isinstance(value, Mapping)}
+        settings = table if not own else {k: v for k, v in named.items() if k not in own}
+        parts = {name: _own_rater(name, value, folder) for name, value in own.items()}
+        return replace(read_record(cls, settings, place), own=parts)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return tuple(self.own.values())
+
+    @property
+    def settings(self) -> RaterSettings:
+        sampling = Sampling(self.temperature, self.top_p, self.max_tokens)
+        return RaterSettings(self.retries, sampling, self.seed)
+
+    def asking(self) -> dict[str, Any]:
+        """How a model is asked, as plain values."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "own"}
+
+    def as_dict(self) -> dict[str, Any]:
+        """A plan without raters of its own locks as it did before there could be any."""
+        own = {name: part.as_dict() for name, part in self.own.items()}
+        return {**self.asking(), **({"own": own} if own else {})}
+
+
+def _own_rater(name: str, table: Mapping[str, Any], folder: Path) -> Part:
+    place = f"[raters.{name}]"
+    read_value(OwnName, name, "[raters] the name")
+    use = table.get("use")
+    if not isinstance(use, str) or ":" not in use:
+        raise InputError(f"{place} needs use = 'module:Class', a rater of your own")
+    cls = load_outside(use, place, folder)
+    if not callable(getattr(cls, "open", None)):
+        raise InputError(f"use = {use!r} in {place} has no method open(rubric), as raters have")
+    return Part(use, read_record(cls, {k: v for k, v in table.items() if k != "use"}, place))
+
+
+@dataclass(frozen=True, slots=True)
+class GateTable(Record):
+    """[gate]: who has to agree how far, on how many items. Without raters there is no gate.
+
+    A rater is `rules`, a model of the plan, a rater of one's own, or a person as `human:NAME`.
+    Without a sample the gate is decided on every finished conversation that was not calibrated on.
+    """
+
+    raters: tuple[RaterName, ...] = ()
+    statistic: StatisticName = "kappa"
+    threshold: float = 0.80
+    rule: RuleName = "point"
+    sample: Count | None = None
+    by: SampledBy = "condition"
+    attempts: Count = 1
+
+    def __post_init__(self) -> None:
+        if len(self.raters) == 1 or len(set(self.raters)) < len(self.raters):
+            raise InputError(
+                f"raters = {list(self.raters)}: agreement needs two or more, each once"
+            )
+        if not self.raters and any(getattr(self, f.name) != f.default for f in fields(self)):
+            raise InputError("needs raters = [...]: a gate says who has to agree")
+        if self.sample is None and self.by == "verdict":
+            raise InputError("by = 'verdict' needs sample = N: what is not drawn is not balanced")
+        self.gate("all")
+
+    @property
+    def declared(self) -> bool:
+        return bool(self.raters)
+
+    def gate(self, population: str) -> Gate:
+        return Gate(self.statistic, self.threshold, self.rule, population, self.attempts)
+
+
+def check_raters(gate: GateTable, raters: RatersTable, models: Collection[str]) -> None:
+    """Refuse raters of a gate that nobody could be, and one name for two raters."""
+    taken = next((name for name in raters.own if name in RATERS or name in models), None)
+    if taken:
+        raise InputError(f"[raters.{taken}]: the plan has a rater '{taken}' already; rename yours")
+    for rater in gate.raters:
+        refuse_unknown(rater, raters, models, " in [gate] raters")
+
+
+def refuse_unknown(
+    name: str, raters: RatersTable, models: Collection[str], place: str = ""
+) -> None:
+    """Refuse a name that no rater of a plan goes by."""
+    known = (*RATERS, *raters.own, *models)
+    if name not in known and (name == HUMAN or not name.startswith(HUMAN)):
+        raise InputError(
+            f"unknown rater '{name}'{place}; known: {', '.join(known)}, or {HUMAN}NAME for a person"
+        )

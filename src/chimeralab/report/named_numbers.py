@@ -1,0 +1,198 @@
+"""The numbers of a study, each under a name of its own, so that a text can't drift from them.
+
+`numbers.json` holds them for programs and for `{{names}}` in a text, `numbers.tex` as macros.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from chimeralab import pipeline
+from chimeralab.analysis import Analysis, analyse, runs_of
+from chimeralab.analysis.selfplay.comparisons import Comparison
+from chimeralab.analysis.trial.analysis import TrialAnalysis, without_subject
+from chimeralab.analysis.trial.effects import Effect
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import json_text, write_text
+from chimeralab.core.numbers import number, p_value, percent
+from chimeralab.core.records import Record
+from chimeralab.detection.verdict import from_json
+from chimeralab.rating.gate_record import Reliability, read_reliability
+from chimeralab.report.table import UNITS
+from chimeralab.study import Study
+from chimeralab.study.detecting import stored_detections
+
+DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+TEX = str.maketrans(
+    {"%": r"\%", "<": "$<$", "−": "$-$", "–": "--", "\N{NO-BREAK SPACE}": "~", "\n": " "}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedNumber(Record):
+    """A number, as a text prints it, and what it is."""
+
+    value: float | None
+    text: str
+    what: str
+
+
+class Entry(NamedTuple):
+    """A number before it has a name, which its words will make."""
+
+    words: Sequence[str]
+    value: float | None
+    text: str
+    what: str
+
+
+def study_numbers(study: Study) -> dict[str, NamedNumber]:
+    """The numbers of a study as it is stored, by name."""
+    return named(entries_of(study, analysis_of(study)))
+
+
+def analysis_of(study: Study) -> Analysis | TrialAnalysis | None:
+    """What the stored verdicts or trials show; None while there are none."""
+    try:
+        if study.plan.study.kind == "trial":
+            return pipeline.analyse_trial(study)
+        detections = [from_json(row) for row in stored_detections(study)]
+        return analyse(runs_of(detections, study.path.name), study.plan.extras["outcomes"])
+    except InputError:
+        return None
+
+
+def write_numbers(folder: Path, numbers: Mapping[str, NamedNumber]) -> tuple[Path, Path]:
+    """Write `numbers.json` and `numbers.tex`, one macro per number."""
+    as_json, as_tex = folder / "numbers.json", folder / "numbers.tex"
+    write_text(as_json, json_text({name: each.as_dict() for name, each in numbers.items()}) + "\n")
+    macros = (
+        f"\\newcommand{{\\{name}}}{{{each.text.translate(TEX)}}} % {' '.join(each.what.split())}\n"
+        for name, each in numbers.items()
+    )
+    write_text(as_tex, "".join(macros))
+    return as_json, as_tex
+
+
+def named(entries: Iterable[Entry]) -> dict[str, NamedNumber]:
+    """Give every number a name of its own: of two alike, the later is counted on."""
+    numbers: dict[str, NamedNumber] = {}
+    for words, value, text, what in entries:
+        name, count = control_word(*words), 1
+        while name in numbers:
+            count += 1
+            name = control_word(*words, str(count))
+        numbers[name] = NamedNumber(value, text, what)
+    return numbers
+
+
+def control_word(*words: str) -> str:
+    """Words as LaTeX can name a macro: letters only, in camel case, digits spelled out.
+
+    >>> control_word("rate", "HOMO_A"), control_word("diff", "t0.7 minus baseline")
+    ('rateHomoA', 'diffTZeroSevenMinusBaseline')
+    """
+    text = " ".join(words).replace("−", " minus ").replace("×", " by ")
+    parts = re.findall(r"[A-Za-z]+|[0-9]", text) or ["number"]
+    spelled = [DIGITS[int(part)] if part.isdigit() else part for part in parts]
+    calm = [part.capitalize() if part.isupper() else part[0].upper() + part[1:] for part in spelled]
+    joined = "".join(calm)
+    return joined[0].lower() + joined[1:]
+
+
+def entries_of(study: Study, analysis: Analysis | TrialAnalysis | None) -> Iterator[Entry]:
+    """Every number of a study, in the order of its plan."""
+    planned = len(study.talks)
+    yield Entry(("count", "planned"), planned, f"{planned:,}", "conversations planned")
+    reliability = read_reliability(study.path)
+    if reliability:
+        yield from gate_entries(reliability)
+    if isinstance(analysis, TrialAnalysis):
+        yield from trial_entries(analysis)
+    elif analysis:
+        first = (name for name in study.plan.conditions if name in analysis.conditions)
+        yield from selfplay_entries(analysis, list(dict.fromkeys([*first, *analysis.conditions])))
+
+
+def _estimate(
+    words: Sequence[str],
+    what: str,
+    estimate: tuple[float | None, Sequence[float] | None],
+    show: Callable[[float | None], str],
+) -> Iterator[Entry]:
+    """A number, and the ends of its interval under the same name."""
+    value, interval = estimate
+    yield Entry(words, value, show(value), what)
+    for side, bound in zip(("low", "high"), interval or (None, None), strict=True):
+        yield Entry((*words, side), bound, show(bound), f"{what}, {side} end of its interval")
+
+
+def gate_entries(reliability: Reliability) -> Iterator[Entry]:
+    """How far the raters of the gate agree."""
+    figures: dict[str, Any] = dict(reliability.figures)
+    rated = figures["n_valid"]
+    yield Entry(("count", "gate", "items"), rated, f"{rated:,}", "items that the gate compares")
+    for name, interval in (("kappa", "kappa_ci_score"), ("alpha", "alpha_ci")):
+        what, estimate = f"{name} of the gate's raters", (figures[name], figures[interval])
+        yield from _estimate((name, "gate"), what, estimate, partial(number, digits=2))
+    agreement = figures["agreement"]
+    what = "share of items with the same label of the gate's raters"
+    yield Entry(("agreement", "gate"), agreement, percent(agreement), what)
+
+
+def selfplay_entries(analysis: Analysis, order: Sequence[str]) -> Iterator[Entry]:
+    """Each condition in this order, and how they compare."""
+    counts = {"runs": analysis.runs, "prompts": analysis.seeds}
+    for name, count in counts.items():
+        yield Entry(("count", name), count, f"{count:,}", f"{name} in the analysis")
+    for name in order:
+        of = analysis.conditions[name]
+        yield Entry(("count", "runs", name), of.n, f"{of.n:,}", f"runs of {name}")
+        what = f"mean share of collapsed turns, {name}"
+        yield from _estimate(("rate", name), what, (of.mean, of.cluster_ci), percent)
+        what = f"share of runs with any collapse, {name}"
+        yield from _estimate(("incidence", name), what, (of.incidence, of.incidence_ci), percent)
+    for comparison in analysis.contrasts:
+        yield from _of_comparison((), comparison)
+    for answer in analysis.answers:
+        for comparison in answer.comparisons:
+            yield from _of_comparison((answer.estimand.role, comparison.measure), comparison)
+
+
+def _of_comparison(prefix: Sequence[str], each: Comparison) -> Iterator[Entry]:
+    unit, pair = UNITS[each.measure], (each.a, "minus", each.b)
+    what = " ".join((*prefix, f"difference in the {unit.name}, {each.a} minus {each.b}"))
+    show = partial(number, digits=unit.digits, scale=unit.scale, sign=True)
+    yield from _estimate((*prefix, "diff", *pair), what, (each.difference, each.ci), show)
+    corrected = f"Holm-corrected p of the {what}"
+    yield Entry((*prefix, "holm p", *pair), each.p_holm, p_value(each.p_holm), corrected)
+
+
+def trial_entries(analysis: TrialAnalysis) -> Iterator[Entry]:
+    """Each arm of each subject, and what the stressors do to it."""
+    counts = {"sessions": analysis.sessions, "scenarios": analysis.scenarios}
+    for name, count in counts.items():
+        yield Entry(("count", name), count, f"{count:,}", f"{name} in the analysis")
+    for subject in analysis.subjects:
+        who = subject.subject
+        for arm in subject.arms:
+            cell = without_subject(arm.arm, who)
+            for measure, found in arm.measures.items():
+                what, estimate = f"{measure} of {who} under {cell}", (found.value, found.interval)
+                show = partial(number, digits=3)
+                yield from _estimate((measure, who, cell), what, estimate, show)
+        effects: tuple[Effect, ...] = (
+            *subject.contrasts, *subject.factorial, *subject.doses, *subject.countermeasures
+        )  # fmt: skip
+        for effect in effects:
+            name = without_subject(effect.name, who)
+            what = f"effect on {effect.measure} of {who}, {name}"
+            words = (effect.measure, who, name)
+            show = partial(number, digits=3, sign=True)
+            estimate = (effect.estimate, effect.interval)
+            yield from _estimate(("effect", *words), what, estimate, show)
+            corrected = p_value(effect.p_holm)
+            yield Entry(("holm p", *words), effect.p_holm, corrected, f"Holm-corrected p, {what}")

@@ -1,0 +1,128 @@
+"""A rater of one's own, named in a plan: it rates a study, is audited, and is part of the lock."""
+
+import json
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Chimera = Callable[..., Any]
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_rater.py"
+PLAN = """
+[study]
+name = "rated by one's own"
+
+[models.loops]
+use = "phantom"
+course = "verbatim"
+onset = 2
+
+[models.free]
+use = "phantom"
+
+[conditions.looping]
+speakers = ["loops", "loops"]
+
+[conditions.free]
+speakers = ["free", "free"]
+
+[conversation]
+turns = 5
+repeats = 2
+
+[prompts]
+items = [{ id = "p1", text = "Plan a trip." }, { id = "p2", text = "Tell a tale." }]
+
+[raters.mine]
+use = "own_rater:Ending"
+turns = 3
+
+[gate]
+raters = ["rules", "mine"]
+"""
+
+
+@pytest.fixture
+def make_plan(tmp_path: Path) -> Callable[..., Path]:
+    """A plan beside the example, with texts replaced in both."""
+
+    def make(*changes: tuple[str, str]) -> Path:
+        folder = tmp_path / "study"
+        folder.mkdir(exist_ok=True)
+        files = {"plan.toml": PLAN, EXAMPLE.name: EXAMPLE.read_text(encoding="utf-8")}
+        for name, content in files.items():
+            text = reduce(lambda done, change: done.replace(*change), changes, content)
+            (folder / name).write_text(text, encoding="utf-8")
+        return folder
+
+    return make
+
+
+def test_a_rater_of_ones_own_rates_under_its_name_and_is_audited(
+    chimera: Chimera, make_plan: Callable[..., Path]
+) -> None:
+    study = make_plan()
+    assert chimera("lock", study).code == 0
+    assert chimera("run", study, "--no-watch").code == 0
+    assert chimera("rate", study).code == 0
+    done = chimera("rate", study, "--rater", "mine", "--json")
+    assert (done.json["rater"], done.json["newly_rated"], done.json["ones"]) == ("mine", 8, 4)
+    assert chimera("rate", study, "--rater", "mine", "--json").json["newly_rated"] == 0
+    ran = chimera("audit", study, "--json")
+    assert (ran.code, ran.json["raters"], ran.json["kappa"]) == (0, ["rules", "mine"], 1.0)
+    record = json.loads((study / "audit" / "gate-record.json").read_text(encoding="utf-8"))
+    kinds = [(each["name"], each["kind"]) for each in record["rater_identities"]]
+    assert kinds == [("rules", "program"), ("mine", "program")]
+    assert "use own_rater:Ending, turns 3" in record["rater_identities"][1]["settings"]
+    lock = json.loads((study / "plan.lock").read_text(encoding="utf-8"))["resolved"]
+    assert list(lock["outside_code"]) == ["own_rater:Ending"]
+    assert lock["extras"]["raters"]["own"]["mine"]["settings"] == {"turns": 3}
+
+
+def test_changed_code_of_a_rater_is_not_the_locked_plan(
+    chimera: Chimera, make_plan: Callable[..., Path]
+) -> None:
+    study = make_plan()
+    assert chimera("lock", study).code == 0
+    assert chimera("run", study, "--no-watch").code == 0
+    make_plan(("are one text", "are the same"))
+    ran = chimera("rate", study, "--rater", "mine")
+    assert (ran.code, "outside_code.own_rater:Ending" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("turns = 3\n\n[gate]", "turn = 3\n\n[gate]"), "did you mean 'turns'?"),
+        (("own_rater:Ending", "own_rater:Start"), "can't be loaded"),
+        (("own_rater:Ending", "own_rater:EndingRater"), "its fields are the settings"),
+        (("def open", "def start"), "has no method open(rubric)"),
+        (('use = "own_rater:Ending"', 'use = "rules"'), "needs use = 'module:Class'"),
+        (("[raters.mine]", "[raters.loops]"), "the plan has a rater 'loops' already"),
+        (('"mine"]', '"mein"]'), "unknown rater 'mein' in [gate] raters; known: rules, mine, "),
+    ],
+)
+def test_what_is_wrong_with_a_rater_is_said_before_anything_runs(
+    chimera: Chimera, make_plan: Callable[..., Path], change: tuple[str, str], complaint: str
+) -> None:
+    ran = chimera("lock", make_plan(change))
+    assert (ran.code, complaint in ran.err) == (2, True), ran.err
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("count = len(item.texts)", "count = 1 / 0"), "broke down on '"),
+        (('"", 0,', '"", 2,'), "gave no Rating of '"),
+    ],
+)
+def test_a_rater_that_breaks_down_is_named_with_the_conversation(
+    chimera: Chimera, make_plan: Callable[..., Path], change: tuple[str, str], complaint: str
+) -> None:
+    study = make_plan(change)
+    assert chimera("run", study, "--no-watch").code == 0
+    ran = chimera("rate", study, "--rater", "mine")
+    assert (ran.code, complaint in ran.err) == (2, True), ran.err

@@ -1,0 +1,71 @@
+"""The numbers of a study by name: those of the report, for programs and for LaTeX."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from chimeralab.report.named_numbers import (
+    NamedNumber,
+    entries_of,
+    named,
+    study_numbers,
+    write_numbers,
+)
+from chimeralab.report.selfplay.material import Material
+from chimeralab.report.trial.material import gather_trial
+from tests.stressed_study import finished_trial
+
+
+@pytest.fixture(scope="module")
+def numbers(material: Material) -> dict[str, NamedNumber]:
+    return study_numbers(material.study)
+
+
+def test_numbers_are_those_of_the_report(
+    material: Material, numbers: dict[str, NamedNumber]
+) -> None:
+    assert material.results is not None
+    analysis = material.results.analysis
+    assert numbers == named(entries_of(material.study, analysis))
+    loops, low = analysis.conditions["loops"], numbers["rateLoopsLow"]
+    assert numbers["rateLoops"].value == loops.mean
+    assert numbers["rateLoops"].text == f"{100 * loops.mean:.1f}\N{NO-BREAK SPACE}%"
+    assert loops.cluster_ci is not None
+    assert low.value == loops.cluster_ci.low
+    first = analysis.contrasts[0]
+    pair = f"{first.a.capitalize()}Minus{first.b.capitalize()}"
+    assert numbers[f"diff{pair}"].value == first.difference
+    assert numbers[f"holmP{pair}"].value == first.p_holm
+    assert numbers["countRuns"].text == "24"
+
+
+def test_a_study_without_an_audit_has_no_number_of_a_gate(numbers: dict[str, NamedNumber]) -> None:
+    assert not [name for name in numbers if "Gate" in name]
+
+
+def test_a_trial_names_each_metric_of_each_arm_and_each_effect(tmp_path: Path) -> None:
+    study = finished_trial(tmp_path / "trial")
+    numbers = study_numbers(study)
+    analysis = gather_trial(study).analysis
+    assert numbers == named(entries_of(study, analysis))
+    for metric in ("mci", "gfq", "dfs"):
+        assert [name for name in numbers if name.startswith(metric)]
+    informative = [subject for subject in analysis.subjects if subject.contrasts]
+    effects = [each for name, each in numbers.items() if name.startswith("effect")]
+    assert bool(effects) == bool(informative)
+    assert numbers["countSessions"].value == analysis.sessions
+
+
+def test_the_files_hold_every_number_once_and_latex_can_read_them(
+    numbers: dict[str, NamedNumber], tmp_path: Path
+) -> None:
+    odd = {"pOdd": NamedNumber(0.0001, "< 0.001", "50 % of\nlines"), **numbers}
+    as_json, as_tex = write_numbers(tmp_path, odd)
+    assert list(json.loads(as_json.read_text())) == list(odd)
+    lines = as_tex.read_text().splitlines()
+    assert lines[0] == r"\newcommand{\pOdd}{$<$ 0.001} % 50 % of lines"
+    assert all(re.fullmatch(r"\\newcommand\{\\[A-Za-z]+\}\{[^{}]*\} % .*", line) for line in lines)
+    assert any(r"\%}" in line for line in lines)
+    assert as_tex.read_text().isascii()
