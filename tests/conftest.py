@@ -1,4 +1,4 @@
-"""What tests of whole commands share: running `chimera` as a user would."""
+"""What tests share: running `chimera` as a user would, and laws that know no deadline."""
 
 import json
 import sys
@@ -6,8 +6,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from chimeralab.cli.main import main
+
+# On a loaded machine any example may be slow, and that says nothing about the law.
+settings.register_profile("chimera", deadline=None)
+settings.load_profile("chimera")
 
 
 class Ran(NamedTuple):

@@ -101,7 +101,7 @@ def unexplained(value: object, path: str = "") -> list[str]:
 
 
 @given(tables())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_table_gives_numbers_or_reasons_and_never_nan(rows: list[Run]) -> None:
     quick = Outcomes(resamples=100, permutations=100)
     found = as_json(analyse(table_of(rows, "any"), quick))

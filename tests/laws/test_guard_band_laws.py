@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.core.records import Trajectory, Turn
@@ -57,7 +57,6 @@ def _unit(vector: Any) -> Any:
     return vector / np.linalg.norm(vector)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_verdicts_are_the_exact_ones_in_every_cell_of_a_sweep(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -18,7 +18,7 @@ from chimeralab.core.errors import LogError
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers import plain
 
-quiet = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+quiet = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 any_text = st.text(st.characters(codec=None), max_size=20)
 scalars = (

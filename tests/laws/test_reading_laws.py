@@ -21,7 +21,7 @@ def questions(draw: st.DrawFn) -> Question:
     return draw(st.sampled_from(GENERATORS[kind]().make(draw(st.integers(0, 10**6))).questions))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(questions(), st.sampled_from(WRAPPERS))
 def test_a_reply_that_is_one_option_is_read_as_it(question: Question, wrapper: str) -> None:
     options = question.options

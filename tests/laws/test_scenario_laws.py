@@ -19,7 +19,7 @@ from chimeralab.sandbox.scenarios import (
 from chimeralab.sandbox.scenarios.beliefs import posterior
 
 seeds = st.integers(0, 10**9)
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=40)
 
 
 class Reader:

@@ -14,7 +14,7 @@ def test_a_loop_is_caught_at_its_fifth_turn() -> None:
     assert [guard.update("Let me check.").collapsed for _ in range(6)] == [False] * 4 + [True] * 2
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.sampled_from(TEXTS), max_size=14), st.sampled_from(["embed", "break"]))
 def test_guard_and_batch_agree(texts: list[str], empty: str) -> None:
     detector = Locked(empty=empty)  # type: ignore[arg-type]
@@ -26,7 +26,7 @@ def test_guard_and_batch_agree(texts: list[str], empty: str) -> None:
     assert [s.run for s in live] == [t.run for t in batch]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from(TEXTS), max_size=14))
 def test_guard_skips_blank_turns_as_the_batch_does(texts: list[str]) -> None:
     detector = Locked(empty="skip")

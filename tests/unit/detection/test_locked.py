@@ -7,6 +7,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.detection.detectors import LOCKED, Lags, Locked
+from chimeralab.detection.locked import Marking
 from chimeralab.detection.measure import lag_similarities
 
 UNRELATED = list(range(40))
@@ -61,6 +62,16 @@ def test_same_flag_reading_needs_three_of_one_kind() -> None:
     assert not any(signal.collapsed for signal in same.judge(lags))
     retroactive = replace(same, marking="retroactive")
     assert not any(signal.collapsed for signal in retroactive.judge(lags))
+
+
+@pytest.mark.parametrize("marking", ["causal", "retroactive"])
+def test_same_flag_reading_counts_three_at_the_second_lag(marking: Marking) -> None:
+    detector = replace(LOCKED, sustain="same", marking=marking)
+    first = detector.first_turn_at_risk
+    assert collapsed([0, 1] * 20, detector) == list(range(first, 41))
+    # Two at the second lag, one at the first, then one at the second again: never three alike.
+    mixed = [Lags(0, 0), Lags(0, 0), Lags(0, 1), Lags(0, 1), Lags(1, 0), Lags(0, 1), Lags(0, 1)]
+    assert not any(signal.collapsed for signal in detector.judge(mixed))
 
 
 def test_blank_turns_break_a_run_when_asked() -> None:

@@ -95,6 +95,15 @@ def test_a_longer_cycle_is_told_though_not_counted() -> None:
     assert {caveat.code: caveat.count for caveat in result.warnings} == {"longer_cycle": 10}
 
 
+def test_collapsed_turns_are_not_told_as_a_longer_cycle_too() -> None:
+    # Every turn repeats the third before it as well, but the rule has counted them.
+    assert caveats([LOOP] * 12) == {}
+    # Turns 4 to 6 repeat the three before; from turn 10 on all are collapsed.
+    result = detect(TOPICS[:3] * 2 + [TOPICS[3]] * 8)
+    assert result.collapsed == tuple(range(10, 15))
+    assert {caveat.code: caveat.count for caveat in result.warnings} == {"longer_cycle": 1}
+
+
 def test_blank_turns_can_be_left_out() -> None:
     texts = [LOOP, "", LOOP, LOOP, "", LOOP, LOOP, LOOP]
     result = detect(texts, detector=Locked(empty="skip"))

@@ -21,7 +21,7 @@ def whole(split: WordPieces, text: str) -> list[int]:
     return [101, *ids[: MAX_PIECES - 2], 102]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(words, min_size=1, max_size=20), st.integers(1, 400), st.sampled_from(" \n\t"))
 def test_reading_only_the_head_changes_nothing(
     split: WordPieces, parts: list[str], times: int, space: str

@@ -54,7 +54,7 @@ def chat_ml(*contents: str) -> str:
 
 
 @given(MESSAGE, MESSAGE)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_message_can_write_a_marker(smol: Smol, first: str, second: str) -> None:
     known = smol.control_tokens
     markers = [known[token] for token in tokens(smol, first, second) if token < len(known)]
@@ -62,14 +62,14 @@ def test_no_message_can_write_a_marker(smol: Smol, first: str, second: str) -> N
 
 
 @given(MESSAGE)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_model_reads_the_same_characters(smol: Smol, text: str) -> None:
     read = smol.tokenizer.decode(tokens(smol, text), skip_special_tokens=False)
     assert read == chat_ml(text)
 
 
 @given(st.text(st.characters(exclude_characters="<", exclude_categories=["Cs"])))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_plain_text_is_encoded_as_the_chat_template_says(smol: Smol, text: str) -> None:
     whole = smol.tokenizer.encode(chat_ml(text), add_special_tokens=False).input_ids.data
     assert tokens(smol, text) == whole[0].tolist()

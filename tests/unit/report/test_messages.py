@@ -1,6 +1,6 @@
 """A page lists every message, or says which it leaves out."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab import LOCKED, Detection, Locked, Trajectory, Turn, detect
@@ -40,7 +40,6 @@ def test_every_message_of_a_common_conversation_is_shown() -> None:
     assert positions_shown(MOST_MESSAGES, a_detection(5)) == list(range(1, MOST_MESSAGES + 1))
 
 
-@settings(deadline=None)
 @given(EPISODES)
 def test_shown_and_left_out_together_are_the_whole_conversation(
     episodes: tuple[Episode, ...],
@@ -52,7 +51,6 @@ def test_shown_and_left_out_together_are_the_whole_conversation(
     assert positions == list(range(1, 9_001))
 
 
-@settings(deadline=None)
 @given(EPISODES)
 def test_long_conversation_shows_its_head_its_tail_and_the_first_collapse(
     episodes: tuple[Episode, ...],
@@ -64,7 +62,6 @@ def test_long_conversation_shows_its_head_its_tail_and_the_first_collapse(
         assert {episode.start - 1, episode.start, episode.end} - {0} <= shown
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ab \n", max_size=4_000).map(lambda text: text * 8), st.integers(2_400))
 def test_folding_neither_changes_nor_hides_a_character(text: str, most: int) -> None:
     folded = fold(text, most)

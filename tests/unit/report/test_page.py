@@ -4,7 +4,7 @@ import unicodedata
 from html import unescape
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 from markupsafe import Markup
@@ -14,7 +14,6 @@ from chimeralab.report.page import _ENVIRONMENT, inert
 ANY_TEXT = st.text(st.characters(), max_size=60)
 
 
-@settings(deadline=None)
 @given(ANY_TEXT)
 def test_inert_text_has_nothing_that_acts(text: str) -> None:
     left = inert(text)
@@ -28,7 +27,6 @@ def test_inert_text_has_nothing_that_acts(text: str) -> None:
 TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=60))
 def test_plain_text_stays_as_it_is(text: str) -> None:
     assert inert(text) == text
@@ -38,7 +36,6 @@ def test_line_ends_of_every_system_are_line_ends() -> None:
     assert inert("a\r\nb\rc\nd\u2028e") == "a\nb\nc\nd\ne"
 
 
-@settings(deadline=None)
 @given(ANY_TEXT)
 def test_templates_show_text_and_never_markup(text: str) -> None:
     page = _ENVIRONMENT.from_string("<p title='{{ text }}'>{{ text }}</p>").render(text=text)

@@ -75,7 +75,7 @@ def test_heat_map_marks_collapsed_turns_along_both_axes() -> None:
     assert {"earlier turn", "later turn", "similarity", "0.9 to 1.0"} <= set(words(drawn))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(arrays(float, (7, 7), elements=st.floats(-1, 1) | st.just(float("nan"))))
 def test_heat_map_colours_each_pair_once_by_its_own_value(values: np.ndarray) -> None:
     spans = [TurnSpan(3 * i + 1, 3 * i + 3) for i in range(7)]
@@ -88,7 +88,6 @@ def test_heat_map_colours_each_pair_once_by_its_own_value(values: np.ndarray) ->
     assert drawn == {(i, j): [step_name(values[i, j])] for i, j in pairs}
 
 
-@settings(deadline=None)
 @given(st.integers(1, 200_000), st.sampled_from([240, 300, 620]))
 def test_ticks_are_rising_turns_with_room_between_them(last_turn: int, width: int) -> None:
     ticks = turn_ticks(last_turn, width)
