@@ -130,7 +130,6 @@ def vectors(turns: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(turns, 8)).astype(np.float32)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 30), SEEDS)
 def test_short_conversation_is_compared_turn_by_turn(turns: int, seed: int) -> None:
     pairs = compare(vectors(turns, seed))
@@ -140,7 +139,6 @@ def test_short_conversation_is_compared_turn_by_turn(turns: int, seed: int) -> N
     np.testing.assert_allclose(pairs.values, expected, atol=1e-5)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 60), st.integers(1, 12), SEEDS)
 def test_block_is_the_mean_over_its_pairs_of_different_turns(
     turns: int, most: int, seed: int
@@ -156,7 +154,6 @@ def test_block_is_the_mean_over_its_pairs_of_different_turns(
             np.testing.assert_allclose(pairs.values[i, j], expected, atol=1e-5)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 500))
 def test_blocks_hold_every_turn_once(turns: int, most: int) -> None:
     spans = blocks(turns, most)
@@ -186,7 +183,6 @@ def test_no_turn_is_lost_in_a_conversation_of_a_hundred_thousand() -> None:
     assert pairs.spans[-1].end == 100_000
 
 
-@settings(deadline=None)
 @given(st.lists(st.none() | st.floats(-1, 1), max_size=50), st.integers(1, 60))
 def test_peaks_keep_the_highest_value(values: list[float | None], most: int) -> None:
     found = peaks(values, most)
