@@ -1,4 +1,4 @@
-"""The whole analysis of a table of runs, as one record."""
+"""The whole analysis of a table of runs: one record, the answers to a plan, and words for both."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from chimeralab.analysis.contrasts import AskedContrast, Effect, pairs_of
 from chimeralab.analysis.selfplay.comparisons import (
-    Comparison,
     Comparisons,
     LogRankTest,
     OrderStability,
     Outlook,
-    Weights,
     compare_all,
     family,
     log_rank,
@@ -21,7 +20,6 @@ from chimeralab.analysis.selfplay.comparisons import (
     order_of,
     order_stability,
     outlooks,
-    pairs_of,
 )
 from chimeralab.analysis.selfplay.conditions import (
     AfterOnset,
@@ -43,10 +41,11 @@ from chimeralab.analysis.selfplay.outcomes import (
 )
 from chimeralab.analysis.selfplay.runs import Run, Runs, RunsLeftOut, at_risk_turns
 from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import between, counted, number, p_phrase, percent
 from chimeralab.core.records import Record
 from chimeralab.detection.detectors import LOCKED
-from chimeralab.stats.intervals import Interval
 
+SIGNIFICANT = 0.05
 # How a conversation ends that is neither complete nor stopped for having collapsed.
 CUT_SHORT = ("failed", "overflow", "refusal", "empty")
 
@@ -58,7 +57,7 @@ class EstimandAnswer(Record):
     estimand: Estimand
     summary: str
     runs: int
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[Effect, ...]
     left_out: tuple[RunsLeftOut, ...]
     reason: str | None = None
 
@@ -66,7 +65,7 @@ class EstimandAnswer(Record):
 def answer(
     runs: Runs, estimand: Estimand, outcomes: Outcomes, settings: Settings
 ) -> EstimandAnswer:
-    """Estimate one estimand; Holm's correction covers its own comparisons."""
+    """Estimate one estimand, Holm-corrected over its own comparisons."""
     chosen = select(runs, estimand)
     if not chosen.rows:
         missing = "no run is left after what the estimand leaves out"
@@ -101,9 +100,10 @@ def _reason(row: Run, estimand: Estimand) -> str | None:
     return None
 
 
-def _asked(runs: Runs, estimand: Estimand, outcomes: Outcomes) -> list[Weights]:
+def _asked(runs: Runs, estimand: Estimand, outcomes: Outcomes) -> list[AskedContrast]:
     if estimand.contrast != PAIRS:
-        return [c.by_condition for c in outcomes.contrasts if c.name == estimand.contrast]
+        named = (each for each in outcomes.contrasts if each.name == estimand.contrast)
+        return [AskedContrast(each.by_condition) for each in named]
     # Pairs stand the same way round for every measure: by the share that collapsed.
     shares, _ = per_run(runs, "share", 0)
     assert shares is not None
@@ -136,12 +136,12 @@ class Analysis(Record):
     notes: tuple[str, ...]
 
     @property
-    def contrasts(self) -> tuple[Comparison, ...]:
+    def contrasts(self) -> tuple[Effect, ...]:
         """Every pair of conditions on the share of collapsed turns."""
         return self.measures["share"].pairs
 
     @property
-    def weighted(self) -> tuple[Comparison, ...]:
+    def weighted(self) -> tuple[Effect, ...]:
         """The declared contrasts with weights on the share of collapsed turns."""
         return self.measures["share"].weighted
 
@@ -185,7 +185,7 @@ def _described(
         outlook=outlooks(runs, order, "share", settings.tau),
         answers=answers,
         left_out=runs.left_out,
-        notes=notes(runs, declared=bool(answers)),
+        notes=tuple(notes(runs, declared=bool(answers))),
     )
 
 
@@ -198,20 +198,24 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-UNDECLARED = "no outcome was declared before the runs: everything here is exploratory"
-
-
-def notes(runs: Runs, *, declared: bool) -> tuple[str, ...]:
-    """Sentences on the design, where it is not what the reader would take for granted."""
-    return tuple(_notes(runs, declared))
-
-
-def _notes(runs: Runs, declared: bool) -> Iterator[str]:
+def notes(runs: Runs, *, declared: bool) -> Iterator[str]:
+    """What a reader should know about a table before quoting a number from it."""
     if not declared:
-        yield UNDECLARED
+        yield "no outcome was declared before the runs: everything here is exploratory"
     yield from _unbalanced(runs)
-    yield from _lengths(runs)
-    yield from _constant(runs)
+    longest = runs.turns.max()
+    shorter = int((runs.turns < longest).sum())
+    if shorter:
+        yield (
+            f"{shorter} of {len(runs.rows)} runs ended before turn {longest:g}: their shares of "
+            "turns are of shorter runs; the restricted mean allows for that"
+        )
+    for name in runs.conditions:
+        rates = (runs.collapsed / runs.turns)[runs.condition == name]
+        if len(rates) > 1 and np.ptp(rates) == 0:
+            throughout = f"has a share of {rates[0]:.4g} throughout"
+            where = throughout if rates[0] else "never collapses"
+            yield f"{name} {where}: how much it varies is unknown, so it has no interval"
     if np.isnan(runs.at_risk).any() and not isinstance(at_risk_turns(runs), str):
         first = LOCKED.first_turn_at_risk
         yield f"turns at risk are those of the locked detector: from turn {first} on"
@@ -238,131 +242,92 @@ def _unbalanced(runs: Runs) -> Iterator[str]:
         yield f"one seed prompt only under {', '.join(alone)}: nothing is known of other prompts"
 
 
-def _lengths(runs: Runs) -> Iterator[str]:
-    longest = runs.turns.max()
-    shorter = int((runs.turns < longest).sum())
-    if shorter:
-        yield (
-            f"{shorter} of {len(runs.rows)} runs ended before turn {longest:g}: their shares of "
-            "turns are of shorter runs; the restricted mean allows for that"
-        )
-
-
-def _constant(runs: Runs) -> Iterator[str]:
-    for name in runs.conditions:
-        rates = (runs.collapsed / runs.turns)[runs.condition == name]
-        if len(rates) > 1 and np.ptp(rates) == 0:
-            where = (
-                "never collapses" if rates[0] == 0 else f"has a share of {rates[0]:.4g} throughout"
-            )
-            yield f"{name} {where}: how much it varies is unknown, so it has no interval"
-
-
-SIGNIFICANT = 0.05
-
-
-def sentences(analysis: Analysis) -> tuple[str, ...]:
-    """What the numbers say, without a number that the tables do not have."""
-    return tuple(_sentences(analysis))
-
-
-def shown_p(p: float | None) -> str:
-    """A p-value, as exact as anyone reads it.
-
-    >>> shown_p(0.0163), shown_p(0.0002), shown_p(2.8e-22), shown_p(None)
-    ('0.016', '0.0002', '2.8e-22', '–')
-    """
-    if p is None:
-        return "–"
-    return f"{p:.1e}" if p < 1e-4 else f"{p:.{3 if p >= 1e-3 else 4}f}"
-
-
-def shown_interval(interval: Interval | None, digits: int = 3, scale: float = 1.0) -> str:
-    """Both bounds of an interval.
-
-    >>> shown_interval(Interval(0.387, 0.5266), 1, 100)
-    '38.7 to 52.7'
-    """
-    if interval is None:
-        return "–"
-    low, high = (f"{bound * scale:.{digits}f}" for bound in interval)
-    return f"{low} to {high}"
-
-
-def _sentences(analysis: Analysis) -> Iterator[str]:
-    yield from (_declared(answer) for answer in analysis.answers if _is_primary(answer))
+def sentences(analysis: Analysis) -> Iterator[str]:
+    """The analysis in plain words, in the order in which a reader would ask."""
+    for answer in analysis.answers:
+        if answer.estimand.role == "primary":
+            parts = "; ".join(_difference(each) for each in answer.comparisons)
+            said = f"no estimate, {answer.reason}" if answer.reason else parts
+            yield f"Primary: {answer.summary}: {said}."
     yield from _extremes(analysis)
     yield from _differing(analysis)
-    for comparison in analysis.weighted:
-        yield f"{_difference(comparison)} on the share of collapsed turns."
+    for effect in analysis.weighted:
+        yield f"{_difference(effect)} on the share of collapsed turns."
     yield from _clustering(analysis)
     yield _log_rank(analysis.logrank)
-    yield from _order(analysis)
-    yield from _recovery(analysis)
+    stability = analysis.rank_stability
+    if stability.by_seed is not None and stability.by_seed.total:
+        in_prompts, buckets = stability.by_seed, stability.by_bucket
+        order = f"The order {' > '.join(stability.order)}"
+        more = (
+            f" and is inverted in {buckets.inverted} of {buckets.total} buckets" if buckets else ""
+        )
+        yield f"{order} holds in {in_prompts.held} of {in_prompts.total} prompts{more}."
+    collapsed = sum(each.collapsed_runs for each in analysis.after_onset.values())
+    recovered = sum(each.recovered_runs for each in analysis.after_onset.values())
+    if collapsed:
+        yield f"{recovered} of {collapsed} collapsed runs came out again at least once."
     yield from _next_time(analysis)
 
 
-def _is_primary(answer: EstimandAnswer) -> bool:
-    return answer.estimand.role == "primary"
-
-
-def _declared(answer: EstimandAnswer) -> str:
-    if answer.reason:
-        return f"Primary: {answer.summary}: no estimate, {answer.reason}."
-    parts = "; ".join(_difference(each) for each in answer.comparisons)
-    return f"Primary: {answer.summary}: {parts}."
-
-
-def _difference(comparison: Comparison) -> str:
-    if comparison.difference is None:
-        why = comparison.reasons["difference"]
-        return f"{comparison.a} against {comparison.b}: unknown ({why})"
-    between = shown_interval(comparison.ci)
-    numbers = f"{comparison.difference:+.3f} ({between}, Holm p {shown_p(comparison.p_holm)})"
-    return f"{comparison.a} against {comparison.b}: {numbers}"
+def _difference(effect: Effect) -> str:
+    if effect.estimate is None:
+        return f"{effect.a} against {effect.b}: unknown ({effect.reasons['estimate']})"
+    estimate, bounds = number(effect.estimate, 3, sign=True), between(effect.interval, 3)
+    tested = f"Holm-corrected {p_phrase(effect.p_holm)}"
+    return f"{effect.a} against {effect.b}: {estimate} ({bounds}, {tested})"
 
 
 def _extremes(analysis: Analysis) -> Iterator[str]:
+    """Which conditions collapse most and least, and how long the first collapse takes."""
     order, conditions = analysis.rank_stability.order, analysis.conditions
-    most, least = (_share(name, conditions[name]) for name in (order[0], order[-1]))
-    yield f"Most collapsed is {most}" + (f", least {least}." if len(order) > 1 else ".")
+
+    def share(name: str) -> str:
+        found = conditions[name]
+        bounds = f", {between(found.cluster_ci, 1, 100)}" if found.cluster_ci else ""
+        return f"{name} ({percent(found.mean)} of turns{bounds})"
+
+    most, least = order[0], order[-1]
+    said = f"Most collapsed is {share(most)}, least {share(least)}."
+    if len(order) == 1:
+        said = f"Of the turns under {most}, {percent(conditions[most].mean)} collapsed."
+    elif percent(conditions[most].mean) == percent(conditions[least].mean):
+        said = f"No condition stands out: {', '.join(map(share, order))}."
+    yield said
     waits = [
-        f"{name} {conditions[name].rmst:.1f}" for name in order if conditions[name].rmst is not None
+        f"{name} {number(conditions[name].rmst, 1)}"
+        for name in order
+        if conditions[name].rmst is not None
     ]
     if waits:
         tau = analysis.settings.tau
         yield f"Mean turns to the first collapse, of {tau:g}: {', '.join(waits)}."
 
 
-def _share(name: str, found: ConditionSummary) -> str:
-    between = f", {shown_interval(found.cluster_ci, 1, 100)}" if found.cluster_ci else ""
-    return f"{name} ({100 * found.mean:.1f} % of turns{between})"
-
-
 def _differing(analysis: Analysis) -> Iterator[str]:
     known = [each for each in analysis.contrasts if each.p_holm is not None]
-    if not known:
-        return
     alike = [each for each in known if (each.p_holm or 0) >= SIGNIFICANT]
-    yield (
-        f"{len(known) - len(alike)} of {len(known)} pairs differ in their share of collapsed turns "
-        "at 5 % after Holm's correction" + _except(alike) + "."
-    )
-
-
-def _except(alike: list[Comparison]) -> str:
-    if not alike:
-        return ""
-    return "; not " + ", ".join(f"{each.a} and {each.b}" for each in alike)
+    named = ", ".join(f"{each.a} and {each.b}" for each in alike)
+    if known:
+        yield (
+            f"{len(known) - len(alike)} of {counted(len(known), 'pair')} differ in their share of "
+            f"collapsed turns at 5 %, Holm-corrected{f'; not {named}' if alike else ''}."
+        )
 
 
 def _clustering(analysis: Analysis) -> Iterator[str]:
+    """What becomes of the errors where repeats of a prompt are taken for independent runs."""
     ratios = [each.se_ratio for each in analysis.contrasts if each.se_ratio is not None]
-    if ratios and min(ratios) < 1:
-        yield (
-            "Repeats of a prompt are alike: an analysis that takes runs for independent would "
-            f"claim standard errors {min(ratios):.2f} to {max(ratios):.2f} times the true ones."
-        )
+    if not ratios or min(ratios) >= 1:
+        return
+    iccs = [part.icc for part in analysis.conditions.values() if part.icc is not None]
+    alike = bool(iccs) and min(iccs) > 0
+    start = "Repeats of a prompt are alike: an analysis" if alike else "An analysis"
+    times = dict.fromkeys((number(min(ratios), 2), number(max(ratios), 2)))
+    yield (
+        f"{start} that takes runs for independent would claim standard errors "
+        f"{' to '.join(times)} times the clustered ones."
+    )
 
 
 def _log_rank(test: LogRankTest) -> str:
@@ -370,35 +335,17 @@ def _log_rank(test: LogRankTest) -> str:
         return f"No log-rank test: {test.reasons['chi2']}."
     return (
         f"Log-rank over {len(test.conditions)} conditions: chi2({test.df}) = {test.chi2:.2f}; "
-        f"p {shown_p(test.permutation_p)} by permutation within prompts "
-        f"(naive p {shown_p(test.p)}, which takes every run for independent)."
+        f"{p_phrase(test.permutation_p)} by permutation within prompts "
+        f"(naive {p_phrase(test.p)}, which takes every run for independent)."
     )
-
-
-def _order(analysis: Analysis) -> Iterator[str]:
-    stability = analysis.rank_stability
-    if stability.by_seed is None or not stability.by_seed.total:
-        return
-    held, total = stability.by_seed.held, stability.by_seed.total
-    buckets = stability.by_bucket
-    more = f" and is inverted in {buckets.inverted} of {buckets.total} buckets" if buckets else ""
-    yield f"The order {' > '.join(stability.order)} holds in {held} of {total} prompts{more}."
-
-
-def _recovery(analysis: Analysis) -> Iterator[str]:
-    collapsed = sum(each.collapsed_runs for each in analysis.after_onset.values())
-    recovered = sum(each.recovered_runs for each in analysis.after_onset.values())
-    if collapsed:
-        yield f"{recovered} of {collapsed} collapsed runs came out again at least once."
 
 
 def _next_time(analysis: Analysis) -> Iterator[str]:
     """For the closest pair, which is the hardest to tell apart."""
-    pairs = zip(analysis.contrasts, analysis.outlook, strict=True)
     known = [
-        (abs(contrast.difference), outlook)
-        for contrast, outlook in pairs
-        if contrast.difference is not None and len(outlook.designs) > 1
+        (abs(effect.estimate), outlook)
+        for effect, outlook in zip(analysis.contrasts, analysis.outlook, strict=True)
+        if effect.estimate is not None and len(outlook.designs) > 1
     ]
     if not known:
         return

@@ -1,19 +1,28 @@
-"""Conditions compared on the same seed prompts, every p-value beside what clustering does to it."""
+"""Conditions compared on the same seed prompts: how much, how soon, in what order, and next time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from itertools import combinations
 from statistics import median_low
 
 import numpy as np
 
+from chimeralab.analysis.contrasts import (
+    SELF_PLAY,
+    AskedContrast,
+    Effect,
+    Weights,
+    estimated_contrast,
+    holm_corrected,
+    pairs_of,
+    undefined,
+)
 from chimeralab.analysis.selfplay.outcomes import Measure, Settings, WeightedContrast, per_run
 from chimeralab.analysis.selfplay.runs import Labels, Runs
 from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats, ratios
 from chimeralab.stats.clusters import Cells, cells_of
-from chimeralab.stats.contrasts import Contrast, contrast, differences, holm, rank_stability
+from chimeralab.stats.contrasts import differences, rank_stability
 from chimeralab.stats.design import Units
 from chimeralab.stats.intervals import Interval
 from chimeralab.stats.planning import (
@@ -25,42 +34,14 @@ from chimeralab.stats.planning import (
 from chimeralab.stats.resample import bootstrap_draws, sign_flip_test, summarise
 from chimeralab.stats.survival import logrank, logrank_permutation
 
-Weights = Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison(Record):
-    """A difference ``a`` minus ``b``, taken within each seed prompt and then averaged.
-
-    ``p`` comes from a t test over prompts, ``permutation_p`` from exchanging the sides within
-    prompts, ``naive_p`` from taking every run for independent. ``se_ratio`` is the naive standard
-    error over the clustered one. ``left_out`` counts prompts that lack a run on one side.
-    """
-
-    a: str
-    b: str
-    weights: Weights
-    measure: Measure
-    difference: float | None
-    ci: Interval | None
-    bootstrap_ci: Interval | None
-    p: float | None
-    p_holm: float | None
-    naive_p: float | None
-    permutation_p: float | None
-    se_ratio: float | None
-    seeds: int
-    left_out: int
-    reasons: Mapping[str, str] = field(default_factory=dict)
-
 
 @dataclass(frozen=True, slots=True)
 class Comparisons(Record):
-    """Every comparison of one measure; Holm's correction covers each list by itself."""
+    """Every comparison of one measure; each list is Holm-corrected by itself."""
 
     measure: Measure
-    pairs: tuple[Comparison, ...]
-    weighted: tuple[Comparison, ...]
+    pairs: tuple[Effect, ...]
+    weighted: tuple[Effect, ...]
 
 
 def compare_all(
@@ -71,7 +52,7 @@ def compare_all(
     settings: Settings,
 ) -> Comparisons:
     """Every pair of conditions, each before those that come later in ``order``, and all others."""
-    others = [each.by_condition for each in weighted]
+    others = [AskedContrast(each.by_condition) for each in weighted]
     return Comparisons(
         measure,
         family(runs, measure, pairs_of(order), settings),
@@ -79,68 +60,28 @@ def compare_all(
     )
 
 
-def pairs_of(order: Sequence[str]) -> list[Weights]:
-    """Every pair, the earlier in the order minus the later.
-
-    >>> pairs_of(["B", "A"])
-    [{'B': 1.0, 'A': -1.0}]
-    """
-    return [{a: 1.0, b: -1.0} for a, b in combinations(order, 2)]
-
-
 def family(
-    runs: Runs, measure: Measure, contrasts: Sequence[Weights], settings: Settings
-) -> tuple[Comparison, ...]:
-    """Comparisons that are asked together, their p-values adjusted together."""
+    runs: Runs, measure: Measure, contrasts: Sequence[AskedContrast], settings: Settings
+) -> tuple[Effect, ...]:
+    """Comparisons that are asked together, their p-values corrected together."""
     values, reason = per_run(runs, measure, settings.tau)
     if values is None:
-        return tuple(undefined(weights, measure, reason or "") for weights in contrasts)
-    return compare_cells(cells_of(values, runs.condition, runs.seed), measure, contrasts, settings)
-
-
-def compare_cells(
-    cells: Cells, measure: Measure, contrasts: Sequence[Weights], settings: Settings
-) -> tuple[Comparison, ...]:
-    """The same from runs that are sorted into cells of a prompt and a condition."""
-    found = adjusted([_compared(cells, weights, measure, settings) for weights in contrasts])
-    known = [each.weights for each in found if each.p is not None]
-    draws = iter(_bootstrap(cells, known, measure, settings))
-    return tuple(
-        each if each.p is None else replace(each, bootstrap_ci=next(draws)) for each in found
+        return tuple(undefined(asked, SELF_PLAY, measure, reason or "") for asked in contrasts)
+    cells = cells_of(values, runs.condition, runs.seed)
+    found = holm_corrected(
+        [estimated_contrast(cells, each, SELF_PLAY, measure, settings.level) for each in contrasts]
     )
-
-
-def adjusted(found: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """The comparisons with Holm's correction over all of them."""
-    corrected = holm([each.p for each in found])
-    return tuple(replace(each, p_holm=p) for each, p in zip(found, corrected, strict=True))
-
-
-def _compared(cells: Cells, weights: Weights, measure: Measure, settings: Settings) -> Comparison:
-    absent = [name for name in weights if name not in cells.conditions]
-    if absent:
-        return undefined(weights, measure, f"no run under {', '.join(absent)}")
-    if not cells.columns(list(weights)).clusters:
-        missing = "no seed prompt has a run on every side; compare separate prompts as two tables"
-        return replace(undefined(weights, measure, missing), left_out=len(cells.clusters))
-    found = contrast(cells, weights, settings.level)
-    a, b = sides(weights)
-    return Comparison(
-        a=a,
-        b=b,
-        weights=dict(weights),
-        measure=measure,
-        difference=found.estimate,
-        ci=found.interval,
-        bootstrap_ci=None,
-        p=found.p,
-        p_holm=None,
-        naive_p=found.naive_p,
-        permutation_p=None if found.p is None else _sign_flip_p(cells, weights, settings),
-        se_ratio=found.se_ratio,
-        seeds=found.clusters,
-        left_out=found.left_out,
-        reasons=_reasons(found),
+    known = [each.weights for each in found if each.p is not None]
+    intervals = iter(_bootstrap(cells, known, measure, settings))
+    return tuple(
+        each
+        if each.p is None
+        else replace(
+            each,
+            bootstrap=next(intervals),
+            permutation_p=_sign_flip_p(cells, each.weights, settings),
+        )
+        for each in found
     )
 
 
@@ -156,72 +97,24 @@ def _bootstrap(
     """Percentile intervals of several contrasts from the same resamples of whole prompts."""
     if not contrasts:
         return []
-    sums = np.column_stack([_change_and_count(cells, weights) for weights in contrasts])
-    units = Units(sums, np.zeros(len(sums), np.intp))
+
+    def change_and_count(weights: Weights) -> Floats:
+        """The contrast within each prompt, and 1; both are 0 for a prompt that lacks a side."""
+        complete = set(cells.columns(list(weights)).clusters)
+        rows = np.array([cluster in complete for cluster in cells.clusters])
+        columns = np.zeros((len(rows), 2))
+        columns[rows, 0] = differences(cells, weights)
+        columns[rows, 1] = 1
+        return columns
+
+    sums = np.column_stack([change_and_count(weights) for weights in contrasts])
     draws = bootstrap_draws(
-        units,
+        Units(sums, np.zeros(len(sums), np.intp)),
         lambda totals: ratios(totals[:, ::2], totals[:, 1::2]),
         rng=settings.stream("bootstrap", measure, *map(str, contrasts)),
         resamples=settings.resamples,
     )
     return [summarise(column, settings.level).interval for column in draws.T]
-
-
-def _change_and_count(cells: Cells, weights: Weights) -> Floats:
-    """The contrast within each prompt, and 1; both are 0 for a prompt that lacks a side."""
-    complete = set(cells.columns(list(weights)).clusters)
-    rows = np.array([cluster in complete for cluster in cells.clusters])
-    columns = np.zeros((len(rows), 2))
-    columns[rows, 0] = differences(cells, weights)
-    columns[rows, 1] = 1
-    return columns
-
-
-def _reasons(found: Contrast) -> dict[str, str]:
-    why = {name: reason for name, reason in found.reasons.items() if name != "standard_error"}
-    if "p" in why:
-        why |= dict.fromkeys(("bootstrap_ci", "permutation_p", "p_holm"), why["p"])
-    if "interval" in why:
-        why["ci"] = why.pop("interval")
-    return why
-
-
-def sides(weights: Weights) -> tuple[str, str]:
-    """What is compared with what, in words.
-
-    >>> sides({"ROT": 1.0, "A": -1 / 3, "B": -2 / 3})
-    ('ROT', '1/3 A + 2/3 B')
-    >>> sides({"ROT": 1.0, "A": -0.5, "B": -0.5})
-    ('ROT', 'mean of A, B')
-    """
-    plus = {name: weight for name, weight in weights.items() if weight > 0}
-    minus = {name: -weight for name, weight in weights.items() if weight < 0}
-    return _side(plus), _side(minus)
-
-
-def _side(weights: Weights) -> str:
-    if len(weights) == 1 and sum(weights.values()) == 1:
-        return next(iter(weights))
-    if len(set(weights.values())) == 1 and abs(sum(weights.values()) - 1) < 1e-9:
-        return f"mean of {', '.join(weights)}"
-    parts = (f"{Fraction(w).limit_denominator(1000)} {name}" for name, w in weights.items())
-    return " + ".join(part.removeprefix("1 ") for part in parts)
-
-
-def undefined(weights: Weights, measure: Measure, reason: str) -> Comparison:
-    """A comparison that can't be made, with the reason at every number."""
-    a, b = sides(weights)
-    nulls = ("difference", "ci", "bootstrap_ci", "p", "p_holm", "naive_p", "permutation_p")
-    return Comparison(
-        a=a,
-        b=b,
-        weights=dict(weights),
-        measure=measure,
-        **dict.fromkeys((*nulls, "se_ratio"), None),
-        seeds=0,
-        left_out=0,
-        reasons=dict.fromkeys((*nulls, "se_ratio"), reason),
-    )
 
 
 NAIVE = "naive: takes every run for independent; read permutation_p instead"
@@ -248,9 +141,9 @@ def log_rank(runs: Runs, settings: Settings) -> LogRankTest:
     permuted, reasons = None, {}
     if found.chi2 is None:
         reasons = dict.fromkeys(("chi2", "p", "permutation_p"), found.reason or "")
-    if found.chi2 is not None and not _sides_share_prompts(runs):
+    elif len(runs.cell_sizes) == len(np.unique(runs.seed)):
         reasons["permutation_p"] = "no seed prompt has runs under two of the conditions"
-    elif found.chi2 is not None:
+    else:
         rng = settings.stream("log-rank", *runs.conditions)
         size = settings.permutations
         test = logrank_permutation(followed, runs.condition, runs.seed, rng=rng, permutations=size)
@@ -270,10 +163,6 @@ def log_rank(runs: Runs, settings: Settings) -> LogRankTest:
 def log_rank_pairs(runs: Runs, order: Sequence[str], settings: Settings) -> tuple[LogRankTest, ...]:
     """The same for every pair of conditions."""
     return tuple(log_rank(runs.under(a, b), settings) for a, b in combinations(order, 2))
-
-
-def _sides_share_prompts(runs: Runs) -> bool:
-    return len(runs.cell_sizes) > len(np.unique(runs.seed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,16 +200,16 @@ def order_stability(runs: Runs, values: Floats, order: Sequence[str]) -> OrderSt
     if len(order) < 2:
         reasons = dict.fromkeys(("by_seed", "by_bucket"), "one condition has no order")
         return OrderStability(tuple(order), None, None, reasons)
-    by_seed, buckets = _held(runs, values, order, runs.seed), runs.bucket
+
+    def held(units: Labels) -> Held:
+        found = rank_stability(cells_of(values, runs.condition, units), order)
+        return Held(found.held, found.tied, found.inverted, found.total, found.left_out)
+
+    by_seed, buckets = held(runs.seed), runs.bucket
     if buckets is None:
         reasons = {"by_bucket": "not every run has a seed_bucket"}
         return OrderStability(tuple(order), by_seed, None, reasons)
-    return OrderStability(tuple(order), by_seed, _held(runs, values, order, buckets))
-
-
-def _held(runs: Runs, values: Floats, order: Sequence[str], units: Labels) -> Held:
-    found = rank_stability(cells_of(values, runs.condition, units), order)
-    return Held(found.held, found.tied, found.inverted, found.total, found.left_out)
+    return OrderStability(tuple(order), by_seed, held(buckets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,31 +261,30 @@ def same_cost(
             prompts=runs // n,
             repeats=n,
             detectable=detectable_difference(parts, runs // n, n, power=power),
-            power=_power(parts, difference, runs // n, n),
+            power=contrast_power(parts, difference, runs // n, n)
+            if difference is not None
+            else None,
         )
         for n in fitting
     )
 
 
-def _power(
-    parts: VarianceComponents, difference: float | None, prompts: int, repeats: int
-) -> float | None:
-    if difference is None:
-        return None
-    return contrast_power(parts, difference, prompts, repeats)
-
-
 def outlook(runs: Runs, a: str, b: str, measure: Measure, tau: float) -> Outlook:
     """Learn from these runs what a next study of the difference ``a`` minus ``b`` would need."""
+
+    def unknown(reason: str) -> Outlook:
+        missing = dict.fromkeys(("between", "within", "designs"), reason)
+        return Outlook(a, b, measure, None, None, (), missing)
+
     values, reason = per_run(runs, measure, tau)
     if values is None:
-        return _unknown(a, b, measure, reason or "")
+        return unknown(reason or "")
     cells = cells_of(values, runs.condition, runs.seed)
     parts = variance_components(cells, {a: 1, b: -1})
     if parts is None:
-        return _unknown(a, b, measure, "needs two seed prompts under both, and repeats of them")
+        return unknown("needs two seed prompts under both, and repeats of them")
     if not parts.between + parts.within > 0:
-        return _unknown(a, b, measure, "the difference does not vary")
+        return unknown("the difference does not vary")
     used = cells.columns([a, b])
     repeats = median_low(used.counts.ravel().tolist())
     designs = same_cost(parts, len(used.clusters), repeats)
@@ -406,25 +294,3 @@ def outlook(runs: Runs, a: str, b: str, measure: Measure, tau: float) -> Outlook
 def outlooks(runs: Runs, order: Sequence[str], measure: Measure, tau: float) -> tuple[Outlook, ...]:
     """The outlook of every pair of conditions."""
     return tuple(outlook(runs, a, b, measure, tau) for a, b in combinations(order, 2))
-
-
-def advice(parts: VarianceComponents, prompts: int, repeats: int) -> str | None:
-    """What to tell before a study starts; None when there is nothing to gain.
-
-    >>> print(advice(VarianceComponents(between=0.0505, within=0.0871), 36, 5))
-    180 prompts x 1 repeat find a difference of 0.078 at the cost at which 36 x 5 find 0.125
-    """
-    designs = same_cost(parts, prompts, repeats)
-    if len(designs) < 2:
-        return None
-    best, planned = designs[0], designs[-1]
-    return (
-        f"{best.prompts} prompts x {best.repeats} repeat find a difference of "
-        f"{best.detectable:.3f} at the cost at which {prompts} x {repeats} find "
-        f"{planned.detectable:.3f}"
-    )
-
-
-def _unknown(a: str, b: str, measure: Measure, reason: str) -> Outlook:
-    missing = dict.fromkeys(("between", "within"), reason)
-    return Outlook(a, b, measure, None, None, (), missing | {"designs": reason})

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.analysis.selfplay.comparisons import (
-    Comparison,
+from chimeralab.analysis.contrasts import (
+    SELF_PLAY,
+    AskedContrast,
+    Effect,
     Weights,
-    adjusted,
-    family,
-    order_of,
-    sides,
+    holm_corrected,
     undefined,
 )
+from chimeralab.analysis.selfplay.comparisons import family, order_of
 from chimeralab.analysis.selfplay.outcomes import (
     EXPLORATORY,
     MEASURES,
@@ -26,13 +26,12 @@ from chimeralab.analysis.selfplay.outcomes import (
     per_run,
     settings_for,
 )
-from chimeralab.analysis.selfplay.runs import Run, Runs, table_of
+from chimeralab.analysis.selfplay.runs import Runs, table_of
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats, ratios
 from chimeralab.stats.clusters import Cells, cells_of, cluster_mean
 from chimeralab.stats.contrasts import (
-    Difference,
     NaiveContrast,
     differences,
     independent_difference,
@@ -42,6 +41,8 @@ from chimeralab.stats.design import Units
 from chimeralab.stats.intervals import Interval
 from chimeralab.stats.resample import bootstrap
 
+SAME_PROMPTS = "both tables have the same seed ids, which are taken for the same prompts"
+OTHER_PROMPTS = "the prompts differ, so the tables are compared as separate samples"
 NOTHING_TO_EXCHANGE = "the prompts differ, so there is nothing to exchange within them"
 
 
@@ -52,47 +53,49 @@ class Halves(NamedTuple):
     second: Weights
 
     @property
-    def weights(self) -> Weights:
-        return {**self.first, **self.second}
+    def asked(self) -> AskedContrast:
+        return AskedContrast({**self.first, **self.second})
 
 
 def separate_family(
     runs: Runs, measure: Measure, contrasts: Sequence[Halves], settings: Settings
-) -> tuple[Comparison, ...]:
-    """Comparisons of means over separate prompts, their p-values adjusted together."""
+) -> tuple[Effect, ...]:
+    """Effects of means over separate prompts, their p-values corrected together."""
     values, reason = per_run(runs, measure, settings.tau)
     if values is None:
-        return tuple(undefined(halves.weights, measure, reason or "") for halves in contrasts)
+        return tuple(undefined(each.asked, SELF_PLAY, measure, reason or "") for each in contrasts)
     cells = cells_of(values, runs.condition, runs.seed)
-    return adjusted([_compared(cells, halves, measure, settings) for halves in contrasts])
+    return holm_corrected([_separate(cells, halves, measure, settings) for halves in contrasts])
 
 
-def _compared(cells: Cells, halves: Halves, measure: Measure, settings: Settings) -> Comparison:
+def _separate(cells: Cells, halves: Halves, measure: Measure, settings: Settings) -> Effect:
     if not all(cells.columns(list(half)).clusters for half in halves):
-        return undefined(halves.weights, measure, "no prompt has a run on all of one side")
+        reason = "no prompt has a run on all of one side"
+        return undefined(halves.asked, SELF_PLAY, measure, reason)
     changes = [differences(cells, half) for half in halves]
     means = [cluster_mean(change, np.arange(len(change)), settings.level) for change in changes]
     # The second half carries its minus sign in its weights: what is subtracted is its opposite.
     opposite = replace(means[1], mean=-means[1].mean)
     found = independent_difference(means[0], opposite, settings.level)
     naive = _naive(cells, halves)
-    a, b = sides(halves.weights)
-    return Comparison(
-        a=a,
-        b=b,
-        weights=dict(halves.weights),
+    why, error = {"permutation_p": NOTHING_TO_EXCHANGE}, found.standard_error
+    if found.reason:
+        untested = ("interval", "bootstrap", "p", "p_holm", "se_ratio")
+        why |= dict.fromkeys(untested, "needs two prompts on each side that differ")
+    if naive is None:
+        why |= dict.fromkeys(("naive_p", "se_ratio"), "the runs of a side do not differ at all")
+    return Effect(
+        asked=halves.asked,
+        words=SELF_PLAY,
         measure=measure,
-        difference=found.estimate,
-        ci=found.interval,
-        bootstrap_ci=_bootstrap(changes, halves, settings) if found.interval else None,
+        estimate=found.estimate,
+        interval=found.interval,
+        bootstrap=_bootstrap(changes, halves, settings) if found.interval else None,
         p=found.p,
-        p_holm=None,
         naive_p=naive.p if naive else None,
-        permutation_p=None,
-        se_ratio=_se_ratio(naive, found),
-        seeds=sum(map(len, changes)),
-        left_out=0,
-        reasons=_reasons(found, naive),
+        se_ratio=None if naive is None or error is None else naive.standard_error / error,
+        units=sum(map(len, changes)),
+        reasons=why,
     )
 
 
@@ -110,12 +113,6 @@ def _naive(cells: Cells, halves: Halves) -> NaiveContrast | None:
     return NaiveContrast(estimate, float(variances.sum() ** 0.5), float(df))
 
 
-def _se_ratio(naive: NaiveContrast | None, found: Difference) -> float | None:
-    if naive is None or found.standard_error is None:
-        return None
-    return naive.standard_error / found.standard_error
-
-
 def _bootstrap(changes: Sequence[Floats], halves: Halves, settings: Settings) -> Interval | None:
     """Percentile interval, the prompts of each half resampled among themselves."""
     first, second = changes
@@ -126,20 +123,11 @@ def _bootstrap(changes: Sequence[Floats], halves: Halves, settings: Settings) ->
     found = bootstrap(
         Units(totals, half),
         lambda sums: ratios(sums[:, 0], sums[:, 1]) + ratios(sums[:, 2], sums[:, 3]),
-        rng=settings.stream("separate", *halves.weights),
+        rng=settings.stream("separate", *halves.asked.weights),
         resamples=settings.resamples,
         level=settings.level,
     )
     return found.interval
-
-
-def _reasons(found: Difference, naive: NaiveContrast | None) -> dict[str, str]:
-    why = {"permutation_p": NOTHING_TO_EXCHANGE}
-    if found.reason:
-        why |= dict.fromkeys(("ci", "bootstrap_ci", "p", "p_holm", "se_ratio"), found.reason)
-    if naive is None:
-        why |= dict.fromkeys(("naive_p", "se_ratio"), "the runs of a side do not differ at all")
-    return why
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +139,9 @@ class Change(Record):
 
     first: str
     second: str
-    in_a: Comparison
-    in_b: Comparison
-    moved: Comparison
+    in_a: Effect
+    in_b: Effect
+    moved: Effect
     same_direction: bool | None
 
 
@@ -168,7 +156,7 @@ class Replication(Record):
     b: str
     paired: bool
     settings: Settings
-    conditions: Mapping[str, Mapping[str, Comparison]]
+    conditions: Mapping[str, Mapping[str, Effect]]
     pairs: tuple[Change, ...]
     order_a: tuple[str, ...]
     order_b: tuple[str, ...]
@@ -203,7 +191,11 @@ def compare(
     b = _renamed(b, match or {}, a)
     shared = [name for name in order_of(a, a.collapsed / a.turns) if name in b.conditions]
     if not shared:
-        raise InputError(_nothing_in_common(a, b))
+        one, two = (f"{runs.source} has {', '.join(runs.conditions)}" for runs in (a, b))
+        raise InputError(
+            f"no condition is in both tables: {one}; {two}; "
+            "say which stand for each other (--match)"
+        )
     merged = _merge(a.under(*shared), b.under(*shared), paired)
     settings = settings_for(merged.runs, outcomes)
     return Replication(
@@ -217,13 +209,13 @@ def compare(
         order_b=tuple(name for name in order_of(b, b.collapsed / b.turns) if name in shared),
         only_in_a=tuple(name for name in a.conditions if name not in shared),
         only_in_b=tuple(name for name in b.conditions if name not in shared),
-        notes=_notes(merged),
+        notes=(SAME_PROMPTS if merged.paired else OTHER_PROMPTS,),
     )
 
 
 def _conditions(
     merged: Merged, shared: list[str], settings: Settings
-) -> dict[str, dict[str, Comparison]]:
+) -> dict[str, dict[str, Effect]]:
     halves = [Halves({merged.name(name, 0): 1.0}, {merged.name(name, 1): -1.0}) for name in shared]
     by_measure = {measure: _asked(merged, measure, halves, settings) for measure in MEASURES}
     return {
@@ -242,25 +234,28 @@ def _pairs(merged: Merged, shared: list[str], settings: Settings) -> tuple[Chang
     moved = _asked(
         merged, "share", [Halves(*both) for both in zip(in_a, flipped, strict=True)], settings
     )
-    each_a, each_b = (family(merged.runs, "share", side, settings) for side in (in_a, in_b))
+    each_a, each_b = (
+        family(merged.runs, "share", list(map(AskedContrast, side)), settings)
+        for side in (in_a, in_b)
+    )
+
+    def same_direction(one: Effect, two: Effect) -> bool | None:
+        if not one.estimate or not two.estimate:
+            return None
+        return (one.estimate > 0) == (two.estimate > 0)
+
     return tuple(
-        Change(*pair, one, two, change, _same_direction(one, two))
+        Change(*pair, one, two, change, same_direction(one, two))
         for pair, one, two, change in zip(pairs, each_a, each_b, moved, strict=True)
     )
 
 
 def _asked(
     merged: Merged, measure: Measure, contrasts: list[Halves], settings: Settings
-) -> tuple[Comparison, ...]:
+) -> tuple[Effect, ...]:
     if merged.paired:
-        return family(merged.runs, measure, [each.weights for each in contrasts], settings)
+        return family(merged.runs, measure, [each.asked for each in contrasts], settings)
     return separate_family(merged.runs, measure, contrasts, settings)
-
-
-def _same_direction(one: Comparison, two: Comparison) -> bool | None:
-    if not one.difference or not two.difference:
-        return None
-    return (one.difference > 0) == (two.difference > 0)
 
 
 def _merge(a: Runs, b: Runs, paired: bool | None) -> Merged:
@@ -270,16 +265,15 @@ def _merge(a: Runs, b: Runs, paired: bool | None) -> Merged:
     paired = same if paired is None else paired
     labels = _labels(a.source, b.source)
     rows = [
-        _relabelled(row, label, paired)
+        replace(
+            row,
+            condition=f"{row.condition} [{label}]",
+            seed_id=row.seed_id if paired else f"{row.seed_id} [{label}]",
+        )
         for runs, label in zip((a, b), labels, strict=True)
         for row in runs.rows
     ]
     return Merged(table_of(rows, f"{a.source} and {b.source}"), labels, paired)
-
-
-def _relabelled(row: Run, label: str, paired: bool) -> Run:
-    seed = row.seed_id if paired else f"{row.seed_id} [{label}]"
-    return replace(row, condition=f"{row.condition} [{label}]", seed_id=seed)
 
 
 def _labels(a: str, b: str) -> tuple[str, str]:
@@ -296,9 +290,11 @@ def _labels(a: str, b: str) -> tuple[str, str]:
 
 def _renamed(b: Runs, match: Mapping[str, str], a: Runs) -> Runs:
     """The second table with its conditions called as in the first."""
-    for name, other in match.items():
-        _refuse_unknown(name, a)
-        _refuse_unknown(other, b)
+    for runs, names in ((a, match.keys()), (b, match.values())):
+        unknown = next((name for name in names if name not in runs.conditions), None)
+        if unknown is not None:
+            known = ", ".join(runs.conditions)
+            raise InputError(f"unknown condition {unknown!r} in {runs.source}; known: {known}")
     back = {other: name for name, other in match.items()}
     names = [back.get(name, name) for name in b.conditions]
     doubled = next((name for name in names if names.count(name) > 1), None)
@@ -306,20 +302,3 @@ def _renamed(b: Runs, match: Mapping[str, str], a: Runs) -> Runs:
         raise InputError(f"two conditions of {b.source} would stand for {doubled!r}")
     rows = (replace(row, condition=back.get(row.condition, row.condition)) for row in b.rows)
     return table_of(rows, b.source, b.left_out)
-
-
-def _refuse_unknown(name: str, runs: Runs) -> None:
-    if name not in runs.conditions:
-        known = ", ".join(runs.conditions)
-        raise InputError(f"unknown condition {name!r} in {runs.source}; known: {known}")
-
-
-def _nothing_in_common(a: Runs, b: Runs) -> str:
-    one, two = (f"{runs.source} has {', '.join(runs.conditions)}" for runs in (a, b))
-    return f"no condition is in both tables: {one}; {two}; say which stand for each other (--match)"
-
-
-def _notes(merged: Merged) -> tuple[str, ...]:
-    if merged.paired:
-        return ("both tables have the same seed ids, which are taken for the same prompts",)
-    return ("the prompts differ, so the tables are compared as separate samples",)

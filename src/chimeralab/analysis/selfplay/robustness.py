@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.analysis.selfplay.comparisons import Weights, pairs_of
+from chimeralab.analysis.contrasts import pairs_of
 from chimeralab.analysis.selfplay.outcomes import PAIRS, Outcomes
 from chimeralab.analysis.selfplay.specifications import (
     RobustnessQuestion,
@@ -264,7 +264,7 @@ def primary_questions(
     """What the first primary estimand asks; every pair on the share when nothing was declared."""
     primary = outcomes.primary
     named = {contrast.name: contrast.by_condition for contrast in outcomes.contrasts}
-    contrasts: list[Weights] = pairs_of(order)
+    contrasts = [asked.weights for asked in pairs_of(order)]
     if primary and primary.contrast != PAIRS:
         contrasts = [named[primary.contrast]]
     measure = primary.measure if primary else "share"

@@ -8,8 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from chimeralab.analysis.contrasts import (
+    SELF_PLAY,
+    AskedContrast,
+    Weights,
+    estimated_contrast,
+    sides,
+)
 from chimeralab.analysis.selfplay.analysis import select
-from chimeralab.analysis.selfplay.comparisons import Weights, sides
 from chimeralab.analysis.selfplay.outcomes import (
     Estimand,
     Measure,
@@ -26,7 +32,6 @@ from chimeralab.detection.sweep import STUDY_GRID, all_cutoffs, distinct, grid_o
 from chimeralab.embedding.encoder import Encoder
 from chimeralab.stats.arrays import Floats, Integers
 from chimeralab.stats.clusters import cells_of
-from chimeralab.stats.contrasts import contrast
 from chimeralab.stats.intervals import Interval
 
 Marks = NDArray[np.bool_]
@@ -299,7 +304,7 @@ def specification_curve(found: Tallies, question: RobustnessQuestion) -> Specifi
     specifications = tuple(_specifications(found, question))
     declared = next(each.estimate for each in specifications if each.declared)
     known = [each.estimate for each in specifications if each.estimate is not None]
-    same = [each for each in specifications if _same_sign(each.estimate, declared)]
+    same = [each for each in specifications if (each.estimate or 0) * (declared or 0) > 0]
     a, b = sides(question.weights)
     return SpecificationCurve(
         a=a,
@@ -315,7 +320,9 @@ def specification_curve(found: Tallies, question: RobustnessQuestion) -> Specifi
         highest=max(known, default=None),
         same_sign=len(same),
         significant=sum(each.ci is not None and each.ci.low * each.ci.high > 0 for each in same),
-        specifications=tuple(sorted(specifications, key=_place)),
+        specifications=tuple(
+            sorted(specifications, key=lambda each: (each.estimate is None, each.estimate or 0.0))
+        ),
     )
 
 
@@ -344,22 +351,10 @@ def _ask(runs: Runs | None, question: RobustnessQuestion) -> _Estimate:
     if not runs.rows:
         return _Estimate(0, None, None, None, "no run is left after what the estimand leaves out")
     values, reason = per_run(runs, question.measure, question.tau or horizon(runs))
-    missing = [name for name in question.weights if name not in runs.conditions]
-    if values is None or missing:
-        why = reason or f"no run under {', '.join(missing)}"
-        return _Estimate(len(runs.rows), None, None, None, why)
+    if values is None:
+        return _Estimate(len(runs.rows), None, None, None, reason)
     cells = cells_of(values, runs.condition, runs.seed)
-    if not cells.columns(list(question.weights)).clusters:
-        return _Estimate(len(runs.rows), None, None, None, "no seed prompt has runs on every side")
-    result = contrast(cells, question.weights, question.level)
-    why_not = result.reasons.get("interval")
-    return _Estimate(len(runs.rows), result.estimate, result.interval, result.p, why_not)
-
-
-def _same_sign(one: float | None, two: float | None) -> bool:
-    return one is not None and two is not None and one * two > 0
-
-
-def _place(specification: Specification) -> tuple[bool, float]:
-    """Where a detector stands on the curve: by its estimate, and last without one."""
-    return specification.estimate is None, specification.estimate or 0.0
+    asked = AskedContrast(question.weights)
+    found = estimated_contrast(cells, asked, SELF_PLAY, question.measure, question.level)
+    why_not = found.reasons.get("interval")
+    return _Estimate(len(runs.rows), found.estimate, found.interval, found.p, why_not)

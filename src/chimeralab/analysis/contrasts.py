@@ -1,0 +1,265 @@
+"""Contrasts: weighted sums of groups, taken within each unit and then averaged over units.
+
+The conditions of self-play and the arms of a trial are compared by the same code, in one record
+that carries its words and its key.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from chimeralab.core.records import Record, plain_value
+from chimeralab.stats.clusters import Cells
+from chimeralab.stats.contrasts import contrast, holm
+from chimeralab.stats.intervals import Interval
+
+
+class ArmKey(NamedTuple):
+    """An arm as one subject meets it; `condition` is what the store calls the two together."""
+
+    subject: str
+    arm: str
+    condition: str
+
+    def __str__(self) -> str:
+        return self.condition
+
+
+Group = str | ArmKey
+Weights = Mapping[Any, float]
+
+
+class Vocabulary(NamedTuple):
+    """What the parts of a contrast are called, and the names of its fields in JSON."""
+
+    group: str
+    unit: str
+    observation: str
+    unpaired: str
+    fields: Mapping[str, str]
+
+
+SELF_PLAY = Vocabulary(
+    group="condition",
+    unit="prompt",
+    observation="run",
+    unpaired="no seed prompt has a run on every side; compare separate prompts as two tables",
+    fields={
+        "a": "a",
+        "b": "b",
+        "weights": "weights",
+        "measure": "measure",
+        "difference": "estimate",
+        "ci": "interval",
+        "bootstrap_ci": "bootstrap",
+        "p": "p",
+        "p_holm": "p_holm",
+        "naive_p": "naive_p",
+        "permutation_p": "permutation_p",
+        "se_ratio": "se_ratio",
+        "seeds": "units",
+        "left_out": "left_out",
+        "reasons": "reasons",
+    },
+)
+TRIAL = Vocabulary(
+    group="arm",
+    unit="scenario",
+    observation="session with an occasion for it",
+    unpaired="no scenario has a session with an occasion for it under every arm",
+    fields={
+        "name": "name",
+        "measure": "measure",
+        "about": "about",
+        "weights": "weights",
+        "estimate": "estimate",
+        "interval": "interval",
+        "p": "p",
+        "p_holm": "p_holm",
+        "scenarios": "units",
+        "reason": "reason",
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedContrast:
+    """A weighted sum of groups that is asked for.
+
+    `title` names one that is more than a difference of two sides, such as a slope over a dose;
+    `about` are the stressors that it is about, `dosed` the key whose slope it is.
+    """
+
+    weights: Weights
+    title: str | None = None
+    about: tuple[str, ...] = ()
+    dosed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Effect(Record):
+    """A contrast as it was found; `p_holm` is Holm-corrected within its family.
+
+    ``p`` comes from a t test over units, ``permutation_p`` from exchanging the sides within units,
+    ``naive_p`` from taking every observation for independent. ``se_ratio`` is the naive standard
+    error over the clustered one. ``left_out`` counts units that lack an observation on one side.
+    ``reasons`` say why a number is None.
+    """
+
+    asked: AskedContrast
+    words: Vocabulary
+    measure: str
+    estimate: float | None = None
+    interval: Interval | None = None
+    bootstrap: Interval | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    naive_p: float | None = None
+    permutation_p: float | None = None
+    se_ratio: float | None = None
+    units: int = 0
+    left_out: int = 0
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> Weights:
+        return self.asked.weights
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        return self.asked.about
+
+    @property
+    def a(self) -> str:
+        return sides(self.weights)[0]
+
+    @property
+    def b(self) -> str:
+        return sides(self.weights)[1]
+
+    @property
+    def name(self) -> str:
+        """The whole name, groups as the store calls them."""
+        return self.asked.title or " − ".join(sides(self.weights))
+
+    @property
+    def short_name(self) -> str:
+        """The name where it is clear which subject is meant."""
+        return self.asked.title or " − ".join(sides(self.weights, short))
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no p, or what to know about it."""
+        return self.reasons.get("p")
+
+    def as_dict(self) -> dict[str, Any]:
+        found = {name: plain_value(getattr(self, own)) for name, own in self.words.fields.items()}
+        if "reasons" in found:
+            called = {own: name for name, own in self.words.fields.items()}
+            found["reasons"] = {called[own]: why for own, why in self.reasons.items()}
+        return found
+
+
+NUMBERS = (
+    "estimate",
+    "interval",
+    "bootstrap",
+    "p",
+    "p_holm",
+    "naive_p",
+    "permutation_p",
+    "se_ratio",
+)
+TESTED = ("interval", "bootstrap", "p", "p_holm", "permutation_p")
+
+
+def short(group: Group) -> str:
+    """A group where it is clear which subject is meant.
+
+    >>> short(ArmKey("y", "conformity", "y.conformity")), short("HOMO")
+    ('conformity', 'HOMO')
+    """
+    return group.arm if isinstance(group, ArmKey) else group
+
+
+def sides(weights: Weights, named: Callable[[Any], str] = str) -> tuple[str, str]:
+    """What is compared with what, in words.
+
+    >>> sides({"ROT": 1.0, "A": -1 / 3, "B": -2 / 3})
+    ('ROT', '1/3 A + 2/3 B')
+    >>> sides({"ROT": 1.0, "A": -0.5, "B": -0.5})
+    ('ROT', 'mean of A, B')
+    """
+
+    def side(parts: dict[str, float]) -> str:
+        if len(parts) == 1 and sum(parts.values()) == 1:
+            return next(iter(parts))
+        if len(set(parts.values())) == 1 and abs(sum(parts.values()) - 1) < 1e-9:
+            return f"mean of {', '.join(parts)}"
+        shown = (f"{Fraction(w).limit_denominator(1000)} {name}" for name, w in parts.items())
+        return " + ".join(part.removeprefix("1 ") for part in shown)
+
+    plus = {named(group): weight for group, weight in weights.items() if weight > 0}
+    minus = {named(group): -weight for group, weight in weights.items() if weight < 0}
+    return side(plus), side(minus)
+
+
+def pairs_of(order: Sequence[str]) -> list[AskedContrast]:
+    """Every pair, the earlier in the order minus the later.
+
+    >>> [asked.weights for asked in pairs_of(["B", "A"])]
+    [{'B': 1.0, 'A': -1.0}]
+    """
+    return [AskedContrast({a: 1.0, b: -1.0}) for a, b in combinations(order, 2)]
+
+
+def undefined(asked: AskedContrast, words: Vocabulary, measure: str, reason: str) -> Effect:
+    """A contrast that can't be estimated, with the reason at every number."""
+    return Effect(asked, words, measure, reasons=dict.fromkeys(NUMBERS, reason))
+
+
+def estimated_contrast(
+    cells: Cells, asked: AskedContrast, words: Vocabulary, measure: str, level: float = 0.95
+) -> Effect:
+    """One contrast with a t test over units, before it is corrected or resampled."""
+    by_name = {str(group): weight for group, weight in asked.weights.items()}
+    absent = [name for name in by_name if name not in cells.conditions]
+    if absent:
+        reason = f"no {words.observation} under {', '.join(absent)}"
+        return undefined(asked, words, measure, reason)
+    if not cells.columns(list(by_name)).clusters:
+        nothing = undefined(asked, words, measure, words.unpaired)
+        return replace(nothing, left_out=len(cells.clusters))
+    found = contrast(cells, by_name, level)
+    why: dict[str, str] = {}
+    if found.clusters < 2:
+        alone = f"one {words.unit} alone tells nothing about the spread between {words.unit}s"
+        why = dict.fromkeys((*TESTED, "se_ratio"), alone)
+    elif found.p is None:
+        same = f"the difference is the same in every {words.unit}"
+        why = dict.fromkeys((*TESTED, "se_ratio"), same)
+    if found.naive_p is None:
+        why |= dict.fromkeys(
+            ("naive_p", "se_ratio"), f"no {words.observation} differs from another"
+        )
+    return Effect(
+        asked=asked,
+        words=words,
+        measure=measure,
+        estimate=found.estimate,
+        interval=found.interval,
+        p=found.p,
+        naive_p=found.naive_p,
+        se_ratio=found.se_ratio,
+        units=found.clusters,
+        left_out=found.left_out,
+        reasons=why,
+    )
+
+
+def holm_corrected(family: Sequence[Effect]) -> tuple[Effect, ...]:
+    """Effects that are asked together, their p-values corrected together."""
+    corrected = holm([each.p for each in family])
+    return tuple(replace(each, p_holm=p) for each, p in zip(family, corrected, strict=True))
