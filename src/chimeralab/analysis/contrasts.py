@@ -16,19 +16,27 @@ from chimeralab.stats.contrasts import contrast, holm
 from chimeralab.stats.intervals import Interval
 
 
-class ArmKey(NamedTuple):
-    """An arm as one subject meets it; `condition` is what the store calls the two together."""
+class ArmKey(str):
+    """The name of a condition that knows whose it is, and what it is where that is clear.
+
+    >>> key = ArmKey("y.sham", subject="y", arm="sham")
+    >>> key, key.arm, key == "y.sham"
+    ('y.sham', 'sham', True)
+    """
 
     subject: str
     arm: str
-    condition: str
 
-    def __str__(self) -> str:
-        return self.condition
+    def __new__(cls, condition: str, subject: str, arm: str) -> "ArmKey":
+        key = super().__new__(cls, condition)
+        key.subject, key.arm = subject, arm
+        return key
+
+    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]
+        return str(self), self.subject, self.arm
 
 
-Group = str | ArmKey
-Weights = Mapping[Any, float]
+Weights = Mapping[str, float]
 
 
 class Vocabulary(NamedTuple):
@@ -97,6 +105,16 @@ class AskedContrast:
     about: tuple[str, ...] = ()
     dosed: str | None = None
 
+    @property
+    def name(self) -> str:
+        """The whole name, groups as the store calls them."""
+        return self.title or " − ".join(sides(self.weights))
+
+    @property
+    def short_name(self) -> str:
+        """The name where it is clear which subject is meant."""
+        return self.title or " − ".join(sides(self.weights, short))
+
 
 @dataclass(frozen=True, slots=True)
 class Effect(Record):
@@ -141,13 +159,11 @@ class Effect(Record):
 
     @property
     def name(self) -> str:
-        """The whole name, groups as the store calls them."""
-        return self.asked.title or " − ".join(sides(self.weights))
+        return self.asked.name
 
     @property
     def short_name(self) -> str:
-        """The name where it is clear which subject is meant."""
-        return self.asked.title or " − ".join(sides(self.weights, short))
+        return self.asked.short_name
 
     @property
     def reason(self) -> str | None:
@@ -175,16 +191,16 @@ NUMBERS = (
 TESTED = ("interval", "bootstrap", "p", "p_holm", "permutation_p")
 
 
-def short(group: Group) -> str:
+def short(group: str) -> str:
     """A group where it is clear which subject is meant.
 
-    >>> short(ArmKey("y", "conformity", "y.conformity")), short("HOMO")
+    >>> short(ArmKey("y.conformity", subject="y", arm="conformity")), short("HOMO")
     ('conformity', 'HOMO')
     """
     return group.arm if isinstance(group, ArmKey) else group
 
 
-def sides(weights: Weights, named: Callable[[Any], str] = str) -> tuple[str, str]:
+def sides(weights: Weights, named: Callable[[str], str] = str) -> tuple[str, str]:
     """What is compared with what, in words.
 
     >>> sides({"ROT": 1.0, "A": -1 / 3, "B": -2 / 3})
@@ -224,15 +240,14 @@ def estimated_contrast(
     cells: Cells, asked: AskedContrast, words: Vocabulary, measure: str, level: float = 0.95
 ) -> Effect:
     """One contrast with a t test over units, before it is corrected or resampled."""
-    by_name = {str(group): weight for group, weight in asked.weights.items()}
-    absent = [name for name in by_name if name not in cells.conditions]
+    absent = [name for name in asked.weights if name not in cells.conditions]
     if absent:
         reason = f"no {words.observation} under {', '.join(absent)}"
         return undefined(asked, words, measure, reason)
-    if not cells.columns(list(by_name)).clusters:
+    if not cells.columns(list(asked.weights)).clusters:
         nothing = undefined(asked, words, measure, words.unpaired)
         return replace(nothing, left_out=len(cells.clusters))
-    found = contrast(cells, by_name, level)
+    found = contrast(cells, asked.weights, level)
     why: dict[str, str] = {}
     if found.clusters < 2:
         alone = f"one {words.unit} alone tells nothing about the spread between {words.unit}s"

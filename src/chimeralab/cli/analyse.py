@@ -1,24 +1,32 @@
-"""`chimera analyse`: estimates with honest intervals from a table of runs, or from a study."""
+"""`chimera analyse`: estimates with honest intervals from a table of runs, a study or a trial."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.table import Table
+from rich.text import Text
 
-from chimeralab.analysis.selfplay.analysis import Analysis, analyse, as_json
+from chimeralab.analysis.contrasts import Effect, short
+from chimeralab.analysis.selfplay.analysis import Analysis, analyse, as_json, sentences
 from chimeralab.analysis.selfplay.outcomes import Outcomes
 from chimeralab.analysis.selfplay.robustness import (
     DetectorRobustness,
     primary_questions,
     robustness,
 )
-from chimeralab.cli.analyse_print import print_analysis, print_robustness
 from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.run_sources import Source, asked_for, finished, is_trial, take_runs
+from chimeralab.cli.terminal import out, plain, say
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
-from chimeralab.detection.detectors import Detector
+from chimeralab.core.numbers import NONE, between, number, p_value
+from chimeralab.detection.detectors import Locked
 from chimeralab.embedding.encoder import default_encoder
+
+if TYPE_CHECKING:
+    from chimeralab.analysis.trial.analysis import SubjectResult, TrialAnalysis
 
 LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 NUMBER_OPTIONS: tuple[Decorator, ...] = (
@@ -29,6 +37,24 @@ NUMBER_OPTIONS: tuple[Decorator, ...] = (
     click.option("--seed", type=click.IntRange(0), help="Seed of all draws. Default: 1."),
     click.option("--json", "json", is_flag=True, help="One JSON object; nulls have their reasons."),
 )
+COMPARED = (
+    ("Difference in the share of collapsed turns", "share", 3),
+    ("Difference in mean turns to the first collapse (RMST)", "restricted_mean", 1),
+    ("Difference in the share of runs that ever collapse", "incidence", 3),
+)
+LEGEND = (
+    "ratio: the standard error of an analysis that takes runs for independent, over the clustered "
+    "one. naive p: what that analysis would say. perm. p: sides exchanged within prompts. RMST: "
+    "mean turns to the first collapse, up to the horizon."
+)
+# What a table of arms has room for, and how the families of effects are headed.
+IN_ARMS = ("accuracy", "mci", "gfq", "dfs", "recall", "misled", "belief_update", "conformity_rate")
+FAMILIES = {
+    "contrasts": "against {reference}, within scenarios (p Holm-corrected)",
+    "factorial": "main effects and interactions",
+    "doses": "slope over the dose",
+    "countermeasures": "with a countermeasure minus without",
+}
 
 
 @click.command("analyse")
@@ -49,48 +75,265 @@ NUMBER_OPTIONS: tuple[Decorator, ...] = (
 def analyse_command(path: Path, robust: bool, **options: Any) -> None:
     """Estimate how much, how often and how soon each condition collapses, and compare them.
 
-    RUNS is a .csv, .jsonl or .parquet file with the columns condition, seed_id, repeat_index,
+    RUNS is a .csv, .tsv, .jsonl or .parquet file with the columns condition, seed_id, repeat_index,
     total_turns, collapsed_turns and first_collapse_turn (blank: never), and perhaps seed_bucket;
     others are ignored. STUDY is a study folder. Repeats of a seed prompt are one cluster.
     """
     if is_trial(path):
-        # Imported here: a table of runs, the common case, needs no sandbox.
-        from chimeralab.cli.analyse_trial import analyse_trial_study  # noqa: PLC0415
-
-        analyse_trial_study(path, {**options, "robustness": robust})
+        _analyse_trial(path, {**options, "robustness": robust})
         return
     source = take_runs(path)
     outcomes = asked_for(source.outcomes, options)
     result = analyse(source.runs, outcomes)
     checked = _robustness(source, outcomes, result) if robust else None
     if options["json"]:
-        click.echo(json_text(as_json(result) | _more(source, checked)))
+        lock = source.study.lock if source.study else None
+        more = {"lock": lock.sha256 if lock else None} if source.study else {}
+        texts = {"robustness": checked.as_dict()} if checked else {}
+        click.echo(json_text(as_json(result) | more | texts))
         return
     print_analysis(result)
     if checked:
         print_robustness(checked)
 
 
-def _more(source: Source, checked: DetectorRobustness | None) -> dict[str, Any]:
-    """What only a study has: the lock under which its outcomes were declared, and its texts."""
-    more: dict[str, Any] = {} if checked is None else {"robustness": checked.as_dict()}
-    if source.study is None:
-        return more
-    lock = source.study.lock
-    return {"lock": lock.sha256 if lock else None, **more}
-
-
 def _robustness(source: Source, outcomes: Outcomes, result: Analysis) -> DetectorRobustness:
     study = source.study
     if study is None:
         raise InputError("--robustness needs the texts: give a study, not a table of runs")
-    declared: Detector = study.plan.detector.settings
-    order, detector = result.rank_stability.order, declared.thresholds
-    if detector is None:
-        raise InputError(
-            f"--robustness varies thresholds, and the detector {declared.name} has none to vary"
-        )
+    order, detector = result.rank_stability.order, study.plan.detector.settings
+    if not isinstance(detector, Locked):
+        raise InputError("--robustness varies the settings of the locked detector alone")
     questions = primary_questions(outcomes, order, result.settings.tau, detector)
     if not questions:
         raise InputError("--robustness needs two conditions to compare")
     return robustness(finished(study), questions, default_encoder(), speaker="all")
+
+
+def print_analysis(analysis: Analysis) -> None:
+    """The tables, then what they say, then what to know before quoting them."""
+    print_tables(_shares(analysis), _first_collapses(analysis))
+    for title, measure, digits in COMPARED if analysis.contrasts else ():
+        found = analysis.measures[measure]
+        print_tables(comparisons(title, (*found.pairs, *found.weighted), digits))
+    print_tables(_recoveries(analysis))
+    print_lines([*sentences(analysis), ""])
+    left = [
+        f"left out of {part.condition}: {part.runs}, {part.reason}" for part in analysis.left_out
+    ]
+    reasons = [(name, part.reasons) for name, part in analysis.conditions.items()]
+    reasons += [
+        (each.name, each.reasons)
+        for found in analysis.measures.values()
+        for each in (*found.pairs, *found.weighted)
+    ]
+    dashes = dict.fromkeys(f"– {name}: {why}" for name, all_ in reasons for why in all_.values())
+    print_lines([*left, *analysis.notes, *dashes, LEGEND], style="dim")
+
+
+def _shares(analysis: Analysis) -> Table:
+    """How much collapses, by condition, with three intervals."""
+    level = f"{100 * analysis.settings.level:g} %"
+    headings = ("runs", "mean", "median", "SD", f"{level} t", "bootstrap", "bootstrap-t")
+    table = new_table("Share of collapsed turns, %", "condition", headings)
+    for name in analysis.rank_stability.order:
+        part = analysis.conditions[name]
+        intervals = (part.cluster_ci, part.bootstrap_ci, part.bootstrap_t_ci)
+        numbers = (number(each, 1, 100) for each in (part.mean, part.median, part.sd))
+        shown = (between(interval, 1, 100) for interval in intervals)
+        table.add_row(Text(plain(name)), str(part.n), *numbers, *shown)
+    return table
+
+
+def _first_collapses(analysis: Analysis) -> Table:
+    """How often and how soon, by condition, and how alike repeats are."""
+    tau = f"RMST({analysis.settings.tau:g})"
+    headings = ("ever, %", "interval", "median", tau, "interval", "ICC", "ratio")
+    table = new_table("First collapse, in turns", "condition", headings)
+    for name in analysis.rank_stability.order:
+        part = analysis.conditions[name]
+        table.add_row(
+            Text(plain(name)),
+            number(part.incidence, 1, 100),
+            between(part.incidence_ci, 1, 100),
+            number(part.km_median, 0),
+            number(part.rmst, 1),
+            between(part.rmst_ci, 1),
+            number(part.icc, 2),
+            number(part.se_ratio, 2),
+        )
+    return table
+
+
+def comparisons(title: str, found: Sequence[Effect], digits: int = 3) -> Table:
+    """Differences over prompts, every p beside the naive one and the ratio of errors."""
+    headings = ("diff.", "interval", "Holm p", "perm. p", "naive p", "ratio")
+    table = new_table(title, "a − b", headings)
+    for each in found:
+        table.add_row(
+            Text(plain(each.name)),
+            number(each.estimate, digits),
+            between(each.interval, digits),
+            *map(p_value, (each.p_holm, each.permutation_p, each.naive_p)),
+            number(each.se_ratio, 2),
+        )
+    return table
+
+
+def _recoveries(analysis: Analysis) -> Table:
+    """What becomes of runs after their first collapse."""
+    headings = ("collapsed", "came out", "%", "interval", "later turns, %", "dwell")
+    table = new_table("After the first collapse", "condition", headings)
+    for name in analysis.rank_stability.order:
+        part = analysis.after_onset[name]
+        table.add_row(
+            Text(plain(name)),
+            str(part.collapsed_runs),
+            str(part.recovered_runs),
+            number(part.recovered_share, 1, 100),
+            between(part.recovered_ci, 1, 100),
+            number(part.dwell_share, 1, 100),
+            number(part.dwell_median, 0),
+        )
+    return table
+
+
+def print_robustness(found: DetectorRobustness) -> None:
+    """The specification curves in a line each, and the words alone beside the embedding."""
+    lines = [""]
+    for curve in found.curves:
+        if curve.declared is None or curve.lowest is None or curve.highest is None:
+            lines.append(f"{curve.a} − {curve.b}: no estimate with the declared detector.")
+            continue
+        declared, low, high = (
+            number(each, 3, sign=True) for each in (curve.declared, curve.lowest, curve.highest)
+        )
+        lines.append(
+            f"{curve.a} − {curve.b}: {declared} as declared; {low} to {high} over "
+            f"{curve.distinct_detectors} detectors with {curve.distinct_outcomes} outcomes; "
+            f"{curve.same_sign} agree on the direction, {curve.significant} of them with an "
+            "interval that leaves out 0."
+        )
+    print_lines([*lines, ""])
+    headings = ("talks", "correlation", "both", "words only", "embedding only", "neither")
+    table = new_table("Collapse by words alone, beside the embedding", "measure", headings)
+    for each in found.co_detectors:
+        counts = (each.both, each.only_lexical, each.only_embedding, each.neither)
+        shown = (NONE if count is None else str(count) for count in counts)
+        name = " ".join(each.name.split("_"))
+        table.add_row(name, str(each.conversations), number(each.correlation, 2), *shown)
+    print_tables(table)
+
+
+def new_table(title: str, first: str, headings: Sequence[str]) -> Table:
+    """A table whose first column may fold and whose others are numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column(first, overflow="fold")
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def print_tables(*parts: Table) -> None:
+    for part in parts:
+        out.print(part)
+        out.print()
+
+
+def print_lines(lines: Iterable[str], style: str = "") -> None:
+    for line in lines:
+        out.print(Text(plain(line)), style=style, soft_wrap=True)
+
+
+def _analyse_trial(path: Path, options: dict[str, Any]) -> None:
+    """Analyse a trial and print it."""
+    # Imported here: a table of runs, the common case, needs no sandbox.
+    from chimeralab import pipeline  # noqa: PLC0415
+    from chimeralab.analysis.trial.analysis import Draws  # noqa: PLC0415
+    from chimeralab.study import Study  # noqa: PLC0415
+
+    study, own = Study(path), ("seed", "resamples", "json")
+    foreign = [name for name, value in options.items() if name not in own and value]
+    if foreign:
+        raise InputError(f"--{foreign[0]} is about self-play, not about a trial; leave it out")
+    given = {name: options[name] for name in Draws._fields if options[name] is not None}
+    if study.checked_lock() is None:
+        say("this study was not locked: nothing in it was declared before the runs")
+    result = pipeline.analyse_trial(study, Draws(**given))
+    if options["json"]:
+        lock = study.lock
+        click.echo(json_text({**result.as_dict(), "lock": lock.sha256 if lock else None}))
+        return
+    print_trial(result)
+
+
+def print_trial(result: "TrialAnalysis") -> None:
+    """Subject by subject: checks first, then what each arm does."""
+    for subject in result.subjects:
+        out.print(f"\n[bold]{plain(subject.subject)}[/bold]", highlight=False)
+        if subject.informative:
+            out.print(f"informative: {plain(subject.checks[0].message)}")
+        if subject.reasons:
+            what = "these arms say nothing" if subject.informative else "no effect is printed"
+            out.print(f"not informative, so {what}:", style="bold")
+        for reason in subject.short_reasons:
+            out.print(f"  {plain(reason)}", soft_wrap=True)
+        if not subject.informative:
+            continue  # numbers of the little that could be judged would only impress
+        _print_arms(subject)
+        for family, title in FAMILIES.items():
+            heading = title.format(reference=plain(short(subject.reference)))
+            _print_effects(heading, getattr(subject, family))
+    out.print(f"{result.sessions} whole sessions of {result.scenarios} scenarios", style="dim")
+    for each in result.left_out:
+        say(f"left out, since cut short: {each.arm}, {each.sessions:,} ({each.reason})")
+    begun = result.sessions + sum(each.sessions for each in result.left_out)
+    if begun < result.planned:
+        say(f"{result.planned - begun:,} of {result.planned:,} planned sessions are not begun yet")
+
+
+def _folding(name: str) -> str:
+    """A name of arms; blanks around a plus let it wrap."""
+    return " + ".join(plain(name).split("+"))
+
+
+def _print_arms(subject: "SubjectResult") -> None:
+    """One row per arm; `--json` holds every measure with its interval."""
+    from chimeralab.analysis.trial.measures import words_of  # noqa: PLC0415
+
+    measures = [arm.measures for arm in subject.arms]
+    shown = [name for name in IN_ARMS if any(each[name].value is not None for each in measures)]
+    table = _trial_table("arm", *(words_of(name).short for name in shown))
+    for arm in subject.arms:
+        cells = (number(arm.measures[name].value, 2) for name in shown)
+        table.add_row(_folding(short(arm.arm)), *cells)
+    out.print(table)
+
+
+def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
+    """The effects on what their arms are aimed at; `--json` holds them all, and all reasons."""
+    from chimeralab.analysis.trial.effects import is_aimed  # noqa: PLC0415
+    from chimeralab.analysis.trial.measures import words_of  # noqa: PLC0415
+
+    known = [effect for effect in effects if effect.estimate is not None and is_aimed(effect)]
+    if not known:
+        return
+    out.print(f"\n{title}")
+    table = _trial_table("effect", "measure", "estimate", "95 % interval", "p", "Holm p")
+    for effect in known:
+        estimate = number(effect.estimate, 3, sign=True)
+        bounds = between(effect.interval, 3, sign=True) if effect.interval else ""
+        ps = (p_value(effect.p), p_value(effect.p_holm))
+        name = _folding(effect.short_name)
+        table.add_row(name, words_of(effect.measure).short, estimate, bounds, *ps)
+    out.print(table)
+    for reason in dict.fromkeys(each.reason for each in known if each.p is None and each.reason):
+        out.print(f"–: {plain(reason)}", style="dim", soft_wrap=True)
+
+
+def _trial_table(first: str, *headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(first, overflow="fold", min_width=13)
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
+    return table

@@ -4,15 +4,25 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.table import Table
+from rich.text import Text
 
 from chimeralab.analysis.selfplay.outcomes import EXPLORATORY
-from chimeralab.analysis.selfplay.replication import compare
-from chimeralab.cli.analyse import NUMBER_OPTIONS
-from chimeralab.cli.analyse_print import print_replication
+from chimeralab.analysis.selfplay.replication import Replication, compare
+from chimeralab.cli.analyse import (
+    LEGEND,
+    NUMBER_OPTIONS,
+    comparisons,
+    new_table,
+    print_lines,
+    print_tables,
+)
 from chimeralab.cli.options import with_options
 from chimeralab.cli.run_sources import asked_for, take_runs
+from chimeralab.cli.terminal import plain
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
+from chimeralab.core.numbers import NONE, between, number, p_value
 
 runs_path = click.Path(exists=True, path_type=Path)
 
@@ -38,7 +48,7 @@ def compare_command(a: Path, b: Path, **options: Any) -> None:
         take_runs(a).runs,
         take_runs(b).runs,
         asked_for(EXPLORATORY, options),
-        match=dict(_matched(text) for text in options["match"]),
+        match=dict(matched(text) for text in options["match"]),
         paired=options["paired"],
     )
     if options["json"]:
@@ -47,8 +57,46 @@ def compare_command(a: Path, b: Path, **options: Any) -> None:
         print_replication(result)
 
 
-def _matched(text: str) -> tuple[str, str]:
+def matched(text: str) -> tuple[str, str]:
+    """A condition of A and the one of B that stands for it."""
     ours, equals, theirs = text.partition("=")
     if not (equals and ours.strip() and theirs.strip()):
         raise InputError(f"--match {text!r}: write X=Y, a condition of A and its namesake in B")
     return ours.strip(), theirs.strip()
+
+
+def print_replication(found: Replication) -> None:
+    """Two tables of runs side by side."""
+    shares = [measures["share"] for measures in found.conditions.values()]
+    times = [measures["restricted_mean"] for measures in found.conditions.values()]
+    print_tables(
+        comparisons("Share of collapsed turns", shares),
+        comparisons("Mean turns to the first collapse (RMST)", times, 1),
+    )
+    if found.pairs:
+        print_tables(changes(found))
+    same = "the same" if found.order_a == found.order_b else "not the same"
+    orders = (" > ".join(order) for order in (found.order_a, found.order_b))
+    alone = ((found.a, found.only_in_a), (found.b, found.only_in_b))
+    missing = (f"only in {table}: {', '.join(names)}" for table, names in alone if names)
+    print_lines([f"The order of the conditions is {same}: {' | '.join(orders)}.", ""])
+    print_lines([*found.notes, *missing, LEGEND], style="dim")
+
+
+def changes(found: Replication) -> Table:
+    """Each difference between two conditions in both tables, and how far it moved."""
+    headings = ("in A", "in B", "moved", "interval", "Holm p", "naive p", "ratio", "sign")
+    title = "Difference in the share of collapsed turns, in A and in B"
+    table = new_table(title, "pair", headings)
+    for each in found.pairs:
+        moved = each.moved
+        table.add_row(
+            Text(plain(f"{each.first} − {each.second}")),
+            *(number(part.estimate, 3) for part in (each.in_a, each.in_b, moved)),
+            between(moved.interval, 3),
+            p_value(moved.p_holm),
+            p_value(moved.naive_p),
+            number(moved.se_ratio, 2),
+            {True: "same", False: "OTHER", None: NONE}[each.same_direction],
+        )
+    return table

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
-from chimeralab.analysis.selfplay.outcomes import Measure
 from chimeralab.core.numbers import NO_BREAK, NONE, between, number
 from chimeralab.stats.intervals import Interval
 
@@ -30,7 +29,7 @@ class Unit(NamedTuple):
 
 
 SHARE = Unit("share of collapsed turns", 100, 1, f"{NO_BREAK}%", f"{NO_BREAK}points")
-UNITS: dict[Measure, Unit] = {
+UNITS: dict[str, Unit] = {
     "share": SHARE,
     "at_risk_share": SHARE._replace(name="share of collapsed turns at risk"),
     "incidence": SHARE._replace(name="share of runs with any collapse"),

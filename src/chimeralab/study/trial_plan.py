@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from chimeralab.analysis.contrasts import ArmKey
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Part, choose, read_part, read_record
 from chimeralab.core.records import Record
@@ -78,8 +79,8 @@ def read_trial(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ..
     courses = locked or _courses(_scenarios(source, folder), layout, arms, tables)
     cast = _cast(table, arms)
     plan = TrialPlan(
-        arms={name: arms[arm] for name, (_, arm) in cast.items()},
-        subjects={name: subject for name, (subject, _) in cast.items()},
+        arms={key: arms[key.arm] for key in cast},
+        subjects={key: key.subject for key in cast},
         scenarios=source.part,
         layout=layout,
         probes=table.probes,
@@ -87,24 +88,21 @@ def read_trial(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ..
         weights=read_record(MetricWeights, tables.get("metrics", {}), "[metrics]"),
         courses=courses,
     )
-    speakers = {name: (_speaker(subject, table, tables),) for name, (subject, _) in cast.items()}
+    speakers: dict[str, tuple[Speaker, ...]] = {
+        key: (_speaker(key.subject, table, tables),) for key in cast
+    }
     prompts = tuple(Prompt(course.id, course.opening, course.kind) for course in courses)
     return Trial(speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan)
 
 
-class _Role(NamedTuple):
-    subject: str
-    arm: str
-
-
-def _cast(table: TrialTable, arms: Mapping[str, Arm]) -> dict[str, _Role]:
+def _cast(table: TrialTable, arms: Mapping[str, Arm]) -> tuple[ArmKey, ...]:
     """Every subject under every arm; a subject's name is only needed where there are several."""
     several = len(table.subjects) > 1
-    return {
-        f"{subject}.{arm}" if several else arm: _Role(subject, arm)
+    return tuple(
+        ArmKey(f"{subject}.{arm}" if several else arm, subject, arm)
         for subject in table.subjects
         for arm in arms
-    }
+    )
 
 
 class _Source(NamedTuple):

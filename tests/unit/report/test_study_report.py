@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from chimeralab.analysis.contrasts import AskedContrast
 from chimeralab.analysis.selfplay.runs import RunsLeftOut
 from chimeralab.analysis.selfplay.specifications import every_detector, judge_by_all, tally
 from chimeralab.detection.detectors import LOCKED
@@ -157,7 +158,11 @@ def test_naive_interval_leaves_out_0_exactly_where_its_p_is_small(results: Resul
 
 def test_the_curve_is_drawn_for_the_finding_that_would_fall_first(results: Results) -> None:
     base = results.analysis.contrasts[0]
-    found = [replace(base, a=str(p), p_holm=p) for p in (0.001, 0.04, 0.3)]
+
+    def asked(p: float) -> AskedContrast:
+        return AskedContrast({str(p): 1.0, "other": -1.0})
+
+    found = [replace(base, asked=asked(p), p_holm=p) for p in (0.001, 0.04, 0.3)]
     assert least_certain(found).a == "0.04"
     assert least_certain(found[2:]).a == "0.3"
     assert least_certain([replace(base, p_holm=None)]).p_holm is None
@@ -218,5 +223,5 @@ def test_few_prompts_are_warned_of(results: Results) -> None:
     analysis = results.analysis
     assert few_prompts(analysis).startswith("With 4 prompts no permutation p can be below 0.125")
     share = analysis.measures["share"]
-    many = replace(share, pairs=tuple(replace(each, seeds=36) for each in share.pairs))
+    many = replace(share, pairs=tuple(replace(each, units=36) for each in share.pairs))
     assert few_prompts(replace(analysis, measures={**analysis.measures, "share": many})) == ""

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.analysis.trial.analysis import NAMES as MEASURES
+from chimeralab.analysis.trial.analysis import NAMES
+from chimeralab.analysis.trial.measures import words_of
 from chimeralab.core.errors import InputError
 from chimeralab.report.charts.canvas import svg
 from chimeralab.report.charts.contrasts import Axes, Dose, dose_response
@@ -17,7 +18,6 @@ from chimeralab.report.frame import Report
 from chimeralab.report.trial.figures import doses_of
 from chimeralab.report.trial.material import TrialMaterial, gather_trial
 from chimeralab.report.trial.page import make_trial_report, show_session
-from chimeralab.report.trial.words import NAMES
 from chimeralab.stats.intervals import Interval
 from chimeralab.study import Study
 from tests.stressed_study import HOSTILE, finished_trial
@@ -118,7 +118,7 @@ def test_a_dose_curve_marks_every_dose_and_the_control() -> None:
 
 
 def test_every_measure_has_a_name_for_readers() -> None:
-    assert set(MEASURES) <= set(NAMES)
+    assert all(words_of(name).says and words_of(name).short for name in NAMES)
 
 
 def test_metric_parts_stand_beside_their_metric(report: Report, material: TrialMaterial) -> None:

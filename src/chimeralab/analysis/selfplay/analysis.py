@@ -41,7 +41,7 @@ from chimeralab.analysis.selfplay.outcomes import (
 )
 from chimeralab.analysis.selfplay.runs import Run, Runs, RunsLeftOut, at_risk_turns
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import between, counted, number, p_phrase, percent
+from chimeralab.core.numbers import between, number, p_phrase
 from chimeralab.core.records import Record
 from chimeralab.detection.detectors import LOCKED
 
@@ -285,13 +285,13 @@ def _extremes(analysis: Analysis) -> Iterator[str]:
     def share(name: str) -> str:
         found = conditions[name]
         bounds = f", {between(found.cluster_ci, 1, 100)}" if found.cluster_ci else ""
-        return f"{name} ({percent(found.mean)} of turns{bounds})"
+        return f"{name} ({number(found.mean, 1, 100)} % of turns{bounds})"
 
     most, least = order[0], order[-1]
     said = f"Most collapsed is {share(most)}, least {share(least)}."
     if len(order) == 1:
-        said = f"Of the turns under {most}, {percent(conditions[most].mean)} collapsed."
-    elif percent(conditions[most].mean) == percent(conditions[least].mean):
+        said = f"Of the turns under {most}, {number(conditions[most].mean, 1, 100)} % collapsed."
+    elif number(conditions[most].mean, 1, 100) == number(conditions[least].mean, 1, 100):
         said = f"No condition stands out: {', '.join(map(share, order))}."
     yield said
     waits = [
@@ -310,7 +310,7 @@ def _differing(analysis: Analysis) -> Iterator[str]:
     named = ", ".join(f"{each.a} and {each.b}" for each in alike)
     if known:
         yield (
-            f"{len(known) - len(alike)} of {counted(len(known), 'pair')} differ in their share of "
+            f"{len(known) - len(alike)} of {len(known)} pairs differ in their share of "
             f"collapsed turns at 5 %, Holm-corrected{f'; not {named}' if alike else ''}."
         )
 

@@ -1,4 +1,4 @@
-"""Conditions compared on the same seed prompts: how much, how soon, in what order, and next time."""
+"""Conditions compared on the same prompts: how much, how soon, in what order, and next time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -232,7 +232,7 @@ class PerRun(NamedTuple):
     reason: str | None = None
 
 
-def per_run(runs: Runs, measure: Measure, tau: float) -> PerRun:
+def per_run(runs: Runs, measure: str, tau: float) -> PerRun:
     """The measure of every run.
 
     The mean of these over the runs of a condition is the measure of that condition; for the
@@ -271,7 +271,7 @@ def _restricted_mean(runs: Runs, tau: float) -> PerRun:
     return PerRun(values)
 
 
-_MEASURES: dict[Measure, Callable[[Runs, float], PerRun]] = {
+_MEASURES: dict[str, Callable[[Runs, float], PerRun]] = {
     "share": _share,
     "at_risk_share": _at_risk_share,
     "incidence": _incidence,

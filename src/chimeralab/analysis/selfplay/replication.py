@@ -290,7 +290,7 @@ def _labels(a: str, b: str) -> tuple[str, str]:
 
 def _renamed(b: Runs, match: Mapping[str, str], a: Runs) -> Runs:
     """The second table with its conditions called as in the first."""
-    for runs, names in ((a, match.keys()), (b, match.values())):
+    for runs, names in ((a, list(match)), (b, list(match.values()))):
         unknown = next((name for name in names if name not in runs.conditions), None)
         if unknown is not None:
             known = ", ".join(runs.conditions)

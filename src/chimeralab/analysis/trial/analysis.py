@@ -1,16 +1,14 @@
 """What a trial shows, subject by subject: checks first, then measures, effects and doses."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from chimeralab.analysis.contrasts import AskedContrast, Effect, short
 from chimeralab.analysis.trial.checks import Check, checks, first_failures, full
 from chimeralab.analysis.trial.effects import (
-    Effect,
-    Question,
     against,
     dose_trend,
     dosed_key,
@@ -19,9 +17,8 @@ from chimeralab.analysis.trial.effects import (
     measures_against,
     unasked,
 )
-from chimeralab.analysis.trial.measures import MEASURES, corrections
+from chimeralab.analysis.trial.measures import MEASURES, METRICS, corrections
 from chimeralab.analysis.trial.sessions import (
-    METRIC_NAMES,
     Estimated,
     LagPoint,
     MeasuredSession,
@@ -36,7 +33,7 @@ from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
 from chimeralab.sandbox.scored import PlacedTrial, trials_of
 from chimeralab.sandbox.script import Arm
 
-NAMES = (*METRIC_NAMES, *MEASURES)
+NAMES = (*METRICS, *MEASURES)
 
 
 NOTHING = Estimated(None, None, 0)
@@ -53,7 +50,7 @@ class Draws(NamedTuple):
 class ArmResult(Record):
     """One arm: its metrics with all companions, every measure, and recall by lag.
 
-    `corrections_censored` counts the wrong beliefs that the last piece of evidence had not mended.
+    `corrections_censored` counts the wrong beliefs that no piece of evidence corrected.
     """
 
     arm: str
@@ -86,14 +83,11 @@ class SubjectResult(Record):
     doses: tuple[Effect, ...] = ()
     countermeasures: tuple[Effect, ...] = ()
 
-
-def without_subject(text: str, subject: str) -> str:
-    """What is said of arms, where it is clear whose they are.
-
-    >>> without_subject("y.sham − y.conformity.size", "y")
-    'sham − conformity.size'
-    """
-    return re.sub(rf"(?<![\w.+-]){re.escape(subject)}\.", "", text)
+    @property
+    def short_reasons(self) -> tuple[str, ...]:
+        """The reasons where it is clear which subject is meant."""
+        failed = first_failures(self.checks)
+        return tuple(f"{short(arm)}: {message}" for arm, message in failed.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +116,10 @@ class TrialAnalysis(Record):
 
 
 class TrialDesign(NamedTuple):
-    """The arms of a trial, the subject behind each, and how many sessions were planned."""
+    """The arms of a trial, the subject behind each, and how many sessions were planned.
+
+    The keys of both are ArmKeys where there are several subjects.
+    """
 
     arms: Mapping[str, Arm]
     subjects: Mapping[str, str]
@@ -159,7 +156,7 @@ def _subject(
     if control in failed or sham in failed:
         return SubjectResult(name, False, reasons, found, sham, results)
 
-    def asked(questions: Sequence[Question], mute: Mapping[str, str]) -> tuple[Effect, ...]:
+    def asked(questions: Sequence[AskedContrast], mute: Mapping[str, str]) -> tuple[Effect, ...]:
         able = [each for each in questions if not mute.keys() & each.weights.keys()]
         silent = [each for each in questions if each not in able]
         families = (
@@ -197,8 +194,8 @@ def _arm(
     metrics = measure(columns_of(trials), weights, rng=rng, resamples=resamples) if own else None
     measures = {each: estimated(own, each, rng, resamples) for each in MEASURES}
     if metrics:
-        measures |= {each: measured(metrics, each) for each in METRIC_NAMES}
-    mended = [when for session in own for when, _ in corrections(session.rows)]
+        measures |= {each: measured(metrics, each) for each in METRICS}
+    corrected = [when for session in own for when, _ in corrections(session.rows)]
     return ArmResult(
         arm=name,
         cell=arm.cell,
@@ -209,5 +206,5 @@ def _arm(
         metrics=metrics,
         measures={each: measures.get(each, NOTHING) for each in NAMES},
         recall_by_lag=tuple(by_lag(own, rng, resamples)),
-        corrections_censored=mended.count(None),
+        corrections_censored=corrected.count(None),
     )

@@ -8,22 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.analysis.trial.measures import MEASURES, HitRate
+from chimeralab.analysis.trial.measures import MEASURES, METRICS, HitRate
 from chimeralab.core.records import Record
 from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.metrics import PARTS, Metrics, MetricWeights, measure
+from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
 from chimeralab.sandbox.scored import PlacedTrial, Scored, SessionPlace, trials_of
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.clusters import mean_bootstrap
 from chimeralab.stats.intervals import Interval, widened_level
-
-METRICS = tuple(PARTS)
-# A metric is followed by its parts, as in "mci.rf".
-METRIC_NAMES = tuple(
-    name
-    for metric, parts in PARTS.items()
-    for name in (metric, *(f"{metric}.{part}" for part in parts))
-)
 
 
 class MeasuredSession(NamedTuple):
@@ -53,21 +45,16 @@ class LagPoint(Record):
 
 def sessions_of(trials: Iterable[PlacedTrial], weights: MetricWeights) -> list[MeasuredSession]:
     """Group the trials of each session and measure it."""
-    return [
-        _session(place, tuple(each.row for each in group), weights)
-        for place, group in groupby(trials, key=lambda each: each.place)
-    ]
-
-
-def _session(
-    place: SessionPlace, rows: tuple[Scored, ...], weights: MetricWeights
-) -> MeasuredSession:
-    tallies = {name: tally(rows) for name, tally in MEASURES.items()}
-    metrics = measure(columns_of(trials_of(rows, place)), weights, resamples=0)
-    for name in METRIC_NAMES:
-        value = value_of(metrics, name)
-        tallies[name] = HitRate(0, 0) if value is None else HitRate(value, 1)
-    return MeasuredSession(place, rows, tallies)
+    found = []
+    for place, group in groupby(trials, key=lambda each: each.place):
+        rows = tuple(each.row for each in group)
+        tallies = {name: each.tally(rows) for name, each in MEASURES.items() if each.tally}
+        metrics = measure(columns_of(trials_of(rows, place)), weights, resamples=0)
+        for name in METRICS:
+            value = value_of(metrics, name)
+            tallies[name] = HitRate(0, 0) if value is None else HitRate(value, 1)
+        found.append(MeasuredSession(place, rows, tallies))
+    return found
 
 
 def value_of(metrics: Metrics, name: str) -> float | None:

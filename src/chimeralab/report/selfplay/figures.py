@@ -5,7 +5,8 @@ from functools import partial
 from math import isclose
 
 from chimeralab.analysis import Analysis, Runs
-from chimeralab.analysis.selfplay.comparisons import Comparison, Held
+from chimeralab.analysis.contrasts import Effect
+from chimeralab.analysis.selfplay.comparisons import Held
 from chimeralab.analysis.selfplay.outcomes import per_run
 from chimeralab.core.numbers import counted, cutoff, p_phrase
 from chimeralab.report.charts.canvas import Figure, Label, draw
@@ -98,23 +99,23 @@ def survival_figure(analysis: Analysis) -> Figure:
 def forest_figure(material: Material, results: Results) -> Figure | None:
     """The differences of the primary measure: those with weights, then the largest pairs."""
     found = results.analysis.measures[measure_of(material.outcomes)]
-    pairs = sorted(found.pairs, key=lambda each: -abs(each.difference or 0.0))
+    pairs = sorted(found.pairs, key=lambda each: -abs(each.estimate or 0.0))
     chosen = set(map(id, pairs[:MOST_EFFECTS]))
     effects = [*found.weighted, *(each for each in found.pairs if id(each) in chosen)]
-    if all(each.difference is None for each in effects):
+    if all(each.estimate is None for each in effects):
         return None
     unit = UNITS[found.measure]
     rows = [
         ForestRow(
             Label(f"{each.a} − {each.b}", _forest_numbers(each)),
-            each.difference,
-            each.ci,
+            each.estimate,
+            each.interval,
             naive_interval(each, results.runs, results.analysis),
         )
         for each in effects
     ]
     shown = "; ".join(
-        f"{each.a} minus {each.b}: {difference(each.difference, each.ci, unit)}, "
+        f"{each.a} minus {each.b}: {difference(each.estimate, each.interval, unit)}, "
         f"Holm {p_phrase(each.p_holm)}, naive {p_phrase(each.naive_p)}"
         for each in effects
     )
@@ -130,18 +131,18 @@ def forest_figure(material: Material, results: Results) -> Figure | None:
     return draw("contrasts", label, lambda width: chart(width=width), captions=[caption])
 
 
-def _forest_numbers(each: Comparison) -> str:
+def _forest_numbers(each: Effect) -> str:
     """The numbers without their unit, which the axis has: a phone has room for no more."""
-    if each.difference is None:
-        return each.reasons.get("difference", "")
-    shown = difference(each.difference, each.ci, UNITS[each.measure], bare=True)
+    if each.estimate is None:
+        return each.reasons.get("estimate", "")
+    shown = difference(each.estimate, each.interval, UNITS[each.measure], bare=True)
     return f"{shown}, {p_phrase(each.p_holm)}"
 
 
-def naive_interval(each: Comparison, runs: Runs, analysis: Analysis) -> Interval | None:
+def naive_interval(each: Effect, runs: Runs, analysis: Analysis) -> Interval | None:
     """The interval of an analysis that takes every run for independent."""
     values, _ = per_run(runs, each.measure, analysis.settings.tau)
-    if values is None or each.difference is None:
+    if values is None or each.estimate is None:
         return None
     found = naive_contrast(cells_of(values, runs.condition, runs.seed), each.weights)
     if found is None:

@@ -9,8 +9,8 @@ import numpy as np
 
 from chimeralab import pipeline
 from chimeralab.analysis import Analysis, Outcomes, Runs, analyse, runs_of
+from chimeralab.analysis.contrasts import Effect
 from chimeralab.analysis.selfplay.analysis import select
-from chimeralab.analysis.selfplay.comparisons import Comparison
 from chimeralab.analysis.selfplay.outcomes import Estimand, Measure
 from chimeralab.analysis.selfplay.robustness import primary_questions
 from chimeralab.analysis.selfplay.runs import TOO_SHORT, RunsLeftOut
@@ -247,19 +247,19 @@ def place_of(study: Study, condition: str) -> int:
     return names.index(condition) if condition in names else len(names)
 
 
-def primary_comparisons(analysis: Analysis, outcomes: Outcomes) -> tuple[Comparison, ...]:
+def primary_comparisons(analysis: Analysis, outcomes: Outcomes) -> tuple[Effect, ...]:
     """The comparisons of the primary estimand; every pair on the share when none is declared."""
     primary = primary_of(outcomes)
     answers = (each for each in analysis.answers if each.estimand == primary)
     return next((each.comparisons for each in answers), analysis.contrasts)
 
 
-def is_found(comparison: Comparison) -> bool:
+def is_found(comparison: Effect) -> bool:
     """Whether a difference is unlike 0 at 5 % after Holm's correction."""
     return comparison.p_holm is not None and comparison.p_holm < SIGNIFICANT
 
 
-def least_certain(comparisons: Sequence[Comparison]) -> Comparison:
+def least_certain(comparisons: Sequence[Effect]) -> Effect:
     """Of the differences that were found, the one that would be the first to fall.
 
     Where none was found, the one that came nearest to it.

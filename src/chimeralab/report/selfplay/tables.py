@@ -165,9 +165,9 @@ def contrasts(analysis: Analysis, measure: Measure) -> Table:
     found = analysis.measures[measure]
     for each in (*found.weighted, *found.pairs):
         why = each.reasons
-        shown: Shown = difference(each.difference, each.ci, UNITS[each.measure])
-        if each.difference is None or each.ci is None:
-            shown = Dash(why.get("difference") or why.get("ci") or "unknown", str(shown))
+        shown: Shown = difference(each.estimate, each.interval, UNITS[each.measure])
+        if each.estimate is None or each.interval is None:
+            shown = Dash(why.get("estimate") or why.get("interval") or "unknown", str(shown))
         rows.append(
             [
                 f"{each.a} − {each.b}",

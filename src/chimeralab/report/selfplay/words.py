@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from math import isclose
 
 from chimeralab.analysis import Analysis
-from chimeralab.analysis.selfplay.comparisons import Comparison, LogRankTest
+from chimeralab.analysis.contrasts import Effect
+from chimeralab.analysis.selfplay.comparisons import LogRankTest
 from chimeralab.analysis.selfplay.outcomes import MEASURES, PAIRS
 from chimeralab.core.numbers import counted, number, p_phrase
 from chimeralab.detection.detectors import Detector, in_brief
@@ -91,7 +92,7 @@ def _differences(material: Material, results: Results) -> str:
         return f"Only one of {planned} conditions has runs to analyse, so nothing can be compared."
     known = [each for each in comparisons if each.p_holm is not None]
     if not known:
-        why = comparisons[0].reasons.get("p") or comparisons[0].reasons.get("difference", "")
+        why = comparisons[0].reasons.get("p") or comparisons[0].reasons.get("estimate", "")
         return f"How sure the differences between conditions are can't be said: {in_prompts(why)}."
     if len(comparisons) == 1:
         chance = "which chance alone could bring about"
@@ -99,8 +100,8 @@ def _differences(material: Material, results: Results) -> str:
             chance = "a difference that chance alone would rarely bring about"
         return f"In the {name}, {_minus(known[0])} is {_numbers(known[0])}, {chance}."
     differ = [each for each in known if is_found(each)]
-    largest = max(abs(each.difference or 0.0) for each in known)
-    widest = [each for each in known if isclose(abs(each.difference or 0.0), largest)]
+    largest = max(abs(each.estimate or 0.0) for each in known)
+    widest = [each for each in known if isclose(abs(each.estimate or 0.0), largest)]
     if len(widest) > 1:
         most = f"{len(widest)} differences are equally large, such as"
     else:
@@ -112,12 +113,12 @@ def _differences(material: Material, results: Results) -> str:
     )
 
 
-def _minus(each: Comparison) -> str:
+def _minus(each: Effect) -> str:
     return f"{each.a} minus {each.b}"
 
 
-def _numbers(each: Comparison) -> str:
-    shown = difference(each.difference, each.ci, UNITS[each.measure])
+def _numbers(each: Effect) -> str:
+    shown = difference(each.estimate, each.interval, UNITS[each.measure])
     return f"{shown}, {p_phrase(each.p_holm)}"
 
 
@@ -137,7 +138,7 @@ def logrank_in_words(test: LogRankTest) -> str:
 
 def few_prompts(analysis: Analysis) -> str:
     """A warning where so few prompts were compared that no exchange of sides could be rare."""
-    compared = [each.seeds for each in analysis.contrasts if each.p is not None]
+    compared = [each.units for each in analysis.contrasts if each.p is not None]
     if not compared or 2.0 ** (1 - min(compared)) < SIGNIFICANT:
         return ""
     return (

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from chimeralab.analysis.contrasts import Effect
 from chimeralab.analysis.trial.analysis import SubjectResult
-from chimeralab.analysis.trial.effects import Effect, is_aimed
+from chimeralab.analysis.trial.effects import is_aimed
 from chimeralab.core.numbers import between, number, p_phrase
 from chimeralab.report.charts.canvas import Figure, Label, draw
 from chimeralab.report.charts.contrasts import Axes, Dose, ForestRow, dose_response, forest
@@ -27,10 +28,10 @@ def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:
         for each in group:
             # The axis has the unit: a phone has no room for it beside the numbers.
             shown = difference(each.estimate, each.interval, unit, bare=True)
-            label = Label(each.name, f"{shown}, {p_phrase(each.p_holm)}")
+            label = Label(each.short_name, f"{shown}, {p_phrase(each.p_holm)}")
             rows.append(ForestRow(label, each.estimate, each.interval, None))
         chart = partial(forest, rows, f"difference: {unit.name}", percent=unit.percent)
-        parts = "; ".join(f"{effect.name}: {effect_in_words(effect)}" for effect in group)
+        parts = "; ".join(f"{effect.short_name}: {effect_in_words(effect)}" for effect in group)
         yield _titled(
             f"{name}_{measure}",
             unit.name,
@@ -42,7 +43,7 @@ def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:
 def dose_figures(subject: SubjectResult) -> Iterator[Figure]:
     """A curve for each dosed key and each measure that its stressor is aimed at."""
     for key in dict.fromkeys(arm.dosed for arm in subject.arms if arm.dosed):
-        slopes = (effect for effect in subject.doses if effect.name == f"dose of {key}")
+        slopes = (effect for effect in subject.doses if effect.asked.dosed == key)
         for measure in (effect.measure for effect in slopes if is_aimed(effect)):
             doses = doses_of(subject, key, measure)
             if len(doses) < 2:

@@ -3,12 +3,11 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from chimeralab import pipeline
-from chimeralab.analysis.trial.analysis import SubjectResult, TrialAnalysis, without_subject
-from chimeralab.analysis.trial.effects import Effect
+from chimeralab.analysis.contrasts import short
+from chimeralab.analysis.trial.analysis import SubjectResult, TrialAnalysis
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.report.charts.flow import OUTCOMES, ArmFlow, Stage, asked_of, lost
@@ -45,17 +44,9 @@ class TrialMaterial(NamedTuple):
         )
         return " × ".join(sides)
 
-    def short(self, name: str, subject: str) -> str:
-        """An arm, or what is said of arms, without the subject that the section is about."""
-        return without_subject(name, subject)
-
-    def shortened(self, effect: Effect, subject: str) -> Effect:
-        """An effect whose name leaves its subject out."""
-        return replace(effect, name=self.short(effect.name, subject))
-
     def of(self, subject: SubjectResult) -> dict[str, Metrics]:
         """The metrics of one subject's arms, by their short names."""
-        found = ((self.short(arm.arm, subject.subject), arm.metrics) for arm in subject.arms)
+        found = ((short(arm.arm), arm.metrics) for arm in subject.arms)
         return {name: metrics for name, metrics in found if metrics is not None}
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from chimeralab.analysis.contrasts import short
 from chimeralab.analysis.trial.analysis import SubjectResult
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
@@ -193,7 +194,7 @@ def _verdict(subject: SubjectResult, material: TrialMaterial) -> Box:
             Paragraph("Informative", "lead"),
             Paragraph(passed),
         ]
-    reasons = [material.short(reason, subject.subject) for reason in subject.reasons]
+    reasons = subject.short_reasons
     if reasons:
         lead = "These arms say nothing:" if subject.informative else "Checks that failed:"
         more = len(reasons) - MOST_REASONS
@@ -207,9 +208,8 @@ def _effects(
 ) -> Iterator[Block]:
     """One family of effects: forests, or curves over doses, and the table."""
     effects = getattr(subject, family.field)
-    shortened = [material.shortened(effect, subject.subject) for effect in effects]
     name = f"{subject.subject}_{family.field}"
-    sheet = tables.effect_table(name, effects, shortened)
+    sheet = tables.effect_table(name, effects)
     if sheet is None:
         return
     yield Heading(family.title)
@@ -218,7 +218,7 @@ def _effects(
         yield from dose_figures(subject)
         yield Bullets(list(slopes(subject)))
     else:
-        yield from forests(name, shortened)
+        yield from forests(name, effects)
     yield Folded("As a table", [sheet])
 
 
@@ -280,7 +280,7 @@ def example_sessions(material: TrialMaterial, subject: str) -> list[ShownSession
             # Of several doses the last is the strongest, and shows most.
             wanted[SHAM if arm.sham else next(iter(arm.stressors))] = name
     return [
-        show_session(material.study, session, material.short(name, subject))
+        show_session(material.study, session, short(name))
         for name in wanted.values()
         if (session := _first_session(material.study, name)) is not None
     ]

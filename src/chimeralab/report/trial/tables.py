@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from chimeralab.analysis.contrasts import Effect, short
 from chimeralab.analysis.trial.analysis import SubjectResult
-from chimeralab.analysis.trial.effects import Effect, is_aimed
-from chimeralab.analysis.trial.sessions import METRIC_NAMES
+from chimeralab.analysis.trial.effects import is_aimed
+from chimeralab.analysis.trial.measures import METRICS, NO_WRONG_BELIEF, words_of
 from chimeralab.core.numbers import number, p_value
 from chimeralab.report.table import (
     SHARE,
@@ -23,14 +24,13 @@ from chimeralab.report.trial.words import INDEX, unit_of
 from chimeralab.sandbox.metrics import PARTS
 from chimeralab.sandbox.script import Arm
 
-NO_OCCASION = "no trial of this arm gives an occasion for it"
 PASSED = {True: "passed", False: "failed", None: "can't be told"}
 
 
 def design_table(material: TrialMaterial) -> Table:
     """What is done to a subject under each arm, with every dose."""
     plan = material.plan
-    arms = {material.short(name, plan.subjects[name]): arm for name, arm in plan.arms.items()}
+    arms = {short(name): arm for name, arm in plan.arms.items()}
     varied = _varied(plan.arms.values())
     rows = []
     for name, arm in arms.items():
@@ -77,7 +77,7 @@ def checks_table(subject: SubjectResult, material: TrialMaterial) -> Table:
     rows = [
         [
             check.name,
-            material.short(check.arm, subject.subject),
+            short(check.arm),
             PASSED[check.passed],
             check.message,
         ]
@@ -93,18 +93,17 @@ def measures_table(subject: SubjectResult, material: TrialMaterial) -> Table:
     names = [
         name
         for name in subject.arms[0].measures
-        if name not in METRIC_NAMES
-        and any(arm.measures[name].value is not None for arm in subject.arms)
+        if name not in METRICS and any(arm.measures[name].value is not None for arm in subject.arms)
     ]
     rows, raw = [], []
     for arm in subject.arms:
-        cells: list[Shown] = [material.short(arm.arm, subject.subject), f"{arm.trials:,}"]
+        cells: list[Shown] = [short(arm.arm), f"{arm.trials:,}"]
         for name in names:
             found = arm.measures[name]
             shown = estimate(found.value, found.interval, unit_of(name))
-            cells.append(known(shown, found.value, NO_OCCASION))
+            cells.append(known(shown, found.value, words_of(name).missing))
         held = arm.measures["trials_to_correction"].value
-        never = known(f"{arm.corrections_censored:,}", held, "no wrong belief was held")
+        never = known(f"{arm.corrections_censored:,}", held, NO_WRONG_BELIEF)
         rows.append([*cells, never])
         about = {"subject": subject.subject, "arm": arm.arm, "cell": arm.cell, "dose": arm.dose}
         raw += [
@@ -137,7 +136,7 @@ def lag_table(subject: SubjectResult, material: TrialMaterial) -> Table | None:
             else Dash("nothing told so long ago was asked for")
             for lag in lags
         ]
-        rows.append([material.short(arm.arm, subject.subject), *cells])
+        rows.append([short(arm.arm), *cells])
         raw += [
             {"arm": arm.arm, "lag": lag, **_bounded(found.as_dict())} for lag, found in told.items()
         ]
@@ -175,20 +174,20 @@ def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, An
             yield f"{before}{key}", value
 
 
-def effect_table(name: str, effects: Sequence[Effect], shortened: Sequence[Effect]) -> Table | None:
+def effect_table(name: str, effects: Sequence[Effect]) -> Table | None:
     """The effects of a family on what they are aimed at; the file holds all measures."""
     rows = []
-    for effect in (each for each in shortened if is_aimed(each)):
+    for effect in (each for each in effects if is_aimed(each)):
         unit = unit_of(effect.measure)
         shown = difference(effect.estimate, effect.interval, unit)
         rows.append(
             [
-                effect.name,
+                effect.short_name,
                 unit.name,
                 known(shown, effect.estimate, effect.reason),
                 known(p_value(effect.p), effect.p, effect.reason),
                 known(p_value(effect.p_holm), effect.p_holm, effect.reason),
-                f"{effect.scenarios}",
+                f"{effect.units}",
             ]
         )
     if not rows:
@@ -203,5 +202,5 @@ def effect_table(name: str, effects: Sequence[Effect], shortened: Sequence[Effec
         )
         for effect in effects
     ]
-    headings = ("effect", "measure", "estimate (95 % interval)", "p", "p Holm", "scenarios")
+    headings = ("effect", "measure", "estimate (95 % interval)", "p", "Holm p", "scenarios")
     return table(name, headings, rows, raw, words=(0, 1))

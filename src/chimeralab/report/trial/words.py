@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from chimeralab.analysis.contrasts import Effect, short
 from chimeralab.analysis.trial.analysis import SubjectResult
-from chimeralab.analysis.trial.effects import Effect, is_aimed
-from chimeralab.analysis.trial.sessions import METRIC_NAMES
+from chimeralab.analysis.trial.effects import is_aimed
+from chimeralab.analysis.trial.measures import words_of
 from chimeralab.core.numbers import counted, p_phrase
 from chimeralab.report.frame import computed_with, locked_in_words
 from chimeralab.report.references import Methods, References
@@ -12,37 +13,6 @@ from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference
 from chimeralab.report.trial.material import TrialMaterial
 from chimeralab.stats.intervals import FEWEST_CLUSTERS
 
-NAMES = {
-    "accuracy": "right answers",
-    "mci": "MCI",
-    "gfq": "GFQ",
-    "dfs": "DFS",
-    "task_continuity": "accuracy while memory is disturbed minus while it is whole",
-    "narrative_coherence": "same answer as the last time",
-    "relational_consistency": "conclusions that agree with own statements",
-    "recall": "earlier facts recalled",
-    "intrusions": "facts mixed up with others",
-    "conformity_rate": "right answers given up to a majority",
-    "independence": "right answers kept against a majority",
-    "severity": "confidence in answers given up",
-    "anti_conformity": "right answers left although a majority shares them",
-    "misled": "wrong beliefs held before the evidence",
-    "belief_update": "wrong beliefs given up for the truth",
-    "maintained": "wrong beliefs that no evidence moved",
-    "over_correction": "right beliefs lost after evidence for them",
-    "flipped": "right first answers lost under push-back",
-    "trials_to_correction": "pieces of evidence until a wrong belief is corrected",
-    "conviction": "stated chance of the wrong answer before the evidence",
-    "conviction_lost": "fall of that chance with the evidence",
-    "toward_signal": "answers that follow a false signal",
-    "mci.rf": "RF",
-    "mci.ci": "CI",
-    "mci.cb": "CB",
-    "gfq.ta": "TA",
-    "gfq.cta": "CTA",
-    "dfs.fi": "FI",
-    "dfs.br": "BR",
-}
 DOES = {
     "amnesia": "amnesia (earlier episodes removed from the conversation, or their facts exchanged)",
     "infallibility": "infallibility (false feedback from an authority, then evidence against it)",
@@ -68,8 +38,8 @@ OUTSIDE = (
 
 def unit_of(measure: str) -> Unit:
     """How the values of a measure are written: an index as it is, a share in per cent."""
-    plain = measure in METRIC_NAMES or measure == "trials_to_correction"
-    return (INDEX if plain else SHARE)._replace(name=NAMES[measure])
+    words = words_of(measure)
+    return (INDEX if words.unit == "index" else SHARE)._replace(name=words.says)
 
 
 def glance(material: TrialMaterial) -> tuple[str, ...]:
@@ -81,24 +51,24 @@ def _said_of(subject: SubjectResult, material: TrialMaterial) -> str:
     """What the arms did to one subject, by what each was aimed at."""
     who = subject.subject
     if not subject.informative:
-        reason = material.short(subject.reasons[0], who)
+        reason = subject.short_reasons[0]
         return f"{who}: not informative, so no effect is printed ({reason})."
     aimed = [effect for effect in subject.contrasts if is_aimed(effect)]
     tested = [effect for effect in aimed if effect.p_holm is not None]
     differences = counted(len(tested), "difference")
-    reference = material.short(subject.reference, who)
+    reference = short(subject.reference)
     if not tested:
         reasons = [effect.reason for effect in aimed if effect.reason]
         why = f" ({reasons[0]})" if reasons else ""
         return f"{who}: informative, but no difference from {reference} can be tested{why}."
     found = [effect for effect in tested if is_found(effect)]
     if not found:
-        return f"{who}: none of {differences} from {reference} stands out after Holm's correction."
+        return f"{who}: none of {differences} from {reference} stands out, Holm-corrected."
     largest = max(found, key=lambda effect: abs(effect.estimate or 0.0))
-    arm = material.short(next(iter(largest.weights)), who)
+    arm = short(next(iter(largest.weights)))
     return (
-        f"{who}: {len(found)} of {differences} from {reference} stand out after Holm's correction; "
-        f"the largest: {NAMES[largest.measure]} under {arm}, {effect_in_words(largest)}."
+        f"{who}: {len(found)} of {differences} from {reference} stand out, Holm-corrected; "
+        f"the largest: {words_of(largest.measure).says} under {arm}, {effect_in_words(largest)}."
     )
 
 
@@ -114,7 +84,7 @@ def few_scenarios(material: TrialMaterial) -> str:
 
 
 def is_found(effect: Effect) -> bool:
-    """Whether an effect is unlike 0 at 5 % after Holm's correction."""
+    """Whether an effect is unlike 0 at 5 %, Holm-corrected."""
     return effect.p_holm is not None and effect.p_holm < SIGNIFICANT
 
 
@@ -129,7 +99,8 @@ def slopes(subject: SubjectResult) -> Iterator[str]:
     for effect in subject.doses:
         if is_aimed(effect) and effect.estimate is not None:
             name = unit_of(effect.measure).name
-            yield f"{effect.name}, {name}: {effect_in_words(effect)} for each unit of the dose"
+            said = effect_in_words(effect)
+            yield f"{effect.short_name}, {name}: {said} for each unit of the dose"
 
 
 def trial_methods(material: TrialMaterial) -> Methods:

@@ -88,8 +88,8 @@ def test_all_zeros_claim_no_certainty(make_runs) -> None:
 def test_one_seed_alone_has_no_interval(make_runs) -> None:
     found = analyse(make_runs(TABLES["one seed"]), QUICK)
     assert found.conditions["A"].cluster_ci is None
-    assert found.contrasts[0].ci is None
-    assert found.contrasts[0].bootstrap_ci is None
+    assert found.contrasts[0].interval is None
+    assert found.contrasts[0].bootstrap is None
     assert any("one seed prompt only under A, B" in note for note in found.notes)
 
 
@@ -102,14 +102,14 @@ def test_unbalanced_cells_are_named(make_runs) -> None:
 def test_prompts_that_lack_a_side_are_left_out_of_the_contrast_and_counted(make_runs) -> None:
     rows = [row for row in grid(mixed) if row[:2] != ("A", "s3")]
     found = analyse(make_runs(rows), QUICK)
-    assert (found.contrasts[0].seeds, found.contrasts[0].left_out) == (2, 1)
+    assert (found.contrasts[0].units, found.contrasts[0].left_out) == (2, 1)
     assert any("A lacks 1 of 3" in note for note in found.notes)
 
 
 def test_conditions_without_a_common_prompt_are_not_compared(make_runs) -> None:
     found = analyse(make_runs(TABLES["no prompt in common"]), QUICK)
-    assert found.contrasts[0].difference is None
-    assert "no seed prompt" in found.contrasts[0].reasons["difference"]
+    assert found.contrasts[0].estimate is None
+    assert "no seed prompt" in found.contrasts[0].reasons["estimate"]
     assert found.logrank.permutation_p is None
     assert found.logrank.p is not None
 
@@ -139,7 +139,7 @@ def test_asking_for_a_weighted_contrast_changes_no_other_number(make_runs) -> No
     asked = replace(QUICK, contrasts=(WeightedContrast("x", whole="B", parts=("A",)),))
     with_it, without = analyse(runs, asked), analyse(runs, QUICK)
     assert with_it.contrasts == without.contrasts
-    assert with_it.weighted[0].difference == without.contrasts[0].difference
+    assert with_it.weighted[0].estimate == without.contrasts[0].estimate
 
 
 def test_the_horizon_is_what_every_condition_was_followed_to(make_runs) -> None:
@@ -152,7 +152,7 @@ def test_a_horizon_beyond_the_runs_leaves_the_restricted_mean_unknown(make_runs)
     found = analyse(make_runs(TABLES["all zeros"]), replace(QUICK, tau=50))
     assert found.conditions["A"].rmst is None
     assert "before turn 50" in found.conditions["A"].reasons["rmst"]
-    assert found.measures["restricted_mean"].pairs[0].difference is None
+    assert found.measures["restricted_mean"].pairs[0].estimate is None
 
 
 def test_a_contrast_of_unknown_conditions_is_refused(make_runs) -> None:

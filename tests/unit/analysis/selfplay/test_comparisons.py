@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from chimeralab.analysis.contrasts import AskedContrast, pairs_of
 from chimeralab.analysis.selfplay.comparisons import family
 from chimeralab.analysis.selfplay.outcomes import Settings, per_run
 from chimeralab.analysis.selfplay.replication import Halves, separate_family
 
 SETTINGS = Settings(tau=40, resamples=2_000, permutations=2_000)
 SEEDS, REPEATS = 12, 3
+B_MINUS_A = AskedContrast({"B": 1.0, "A": -1.0})
 
 
 @pytest.fixture
@@ -32,14 +34,14 @@ def seed_means(runs, condition):
 
 
 def test_a_pair_is_a_paired_t_test_over_the_means_of_the_prompts(runs) -> None:
-    (found,) = family(runs, "share", [{"B": 1.0, "A": -1.0}], SETTINGS)
+    (found,) = family(runs, "share", [B_MINUS_A], SETTINGS)
     oracle = scipy_stats.ttest_rel(seed_means(runs, "B"), seed_means(runs, "A"))
     assert found.p == pytest.approx(oracle.pvalue)
-    assert found.ci == pytest.approx(tuple(oracle.confidence_interval()))
+    assert found.interval == pytest.approx(tuple(oracle.confidence_interval()))
 
 
 def test_the_naive_p_is_welchs_test_over_all_runs(runs) -> None:
-    (found,) = family(runs, "share", [{"B": 1.0, "A": -1.0}], SETTINGS)
+    (found,) = family(runs, "share", [B_MINUS_A], SETTINGS)
     rates = runs.collapsed / runs.turns
     oracle = scipy_stats.ttest_ind(
         rates[runs.condition == "B"], rates[runs.condition == "A"], equal_var=False
@@ -48,7 +50,7 @@ def test_the_naive_p_is_welchs_test_over_all_runs(runs) -> None:
 
 
 def test_holm_covers_the_comparisons_that_are_asked_together(runs) -> None:
-    pairs = [{"B": 1.0, "A": -1.0}, {"C": 1.0, "A": -1.0}, {"C": 1.0, "B": -1.0}]
+    pairs = pairs_of(["C", "B", "A"])
     together = family(runs, "share", pairs, SETTINGS)
     ordered = sorted(together, key=lambda each: each.p)
     assert ordered[0].p_holm == pytest.approx(3 * ordered[0].p)
@@ -57,23 +59,23 @@ def test_holm_covers_the_comparisons_that_are_asked_together(runs) -> None:
 
 
 def test_bootstrap_and_permutation_lie_near_the_t_test(runs) -> None:
-    (found,) = family(runs, "share", [{"B": 1.0, "A": -1.0}], SETTINGS)
-    assert found.bootstrap_ci == pytest.approx(found.ci, abs=0.02)
+    (found,) = family(runs, "share", [B_MINUS_A], SETTINGS)
+    assert found.bootstrap == pytest.approx(found.interval, abs=0.02)
     assert abs(found.permutation_p - found.p) < 0.02
 
 
 def test_turning_a_comparison_round_turns_its_signs(runs) -> None:
     one, other = (
-        family(runs, "restricted_mean", [weights], SETTINGS)[0]
+        family(runs, "restricted_mean", [AskedContrast(weights)], SETTINGS)[0]
         for weights in ({"B": 1.0, "A": -1.0}, {"A": 1.0, "B": -1.0})
     )
-    assert one.difference == pytest.approx(-other.difference)
-    assert one.ci == pytest.approx((-other.ci.high, -other.ci.low))
+    assert one.estimate == pytest.approx(-other.estimate)
+    assert one.interval == pytest.approx((-other.interval.high, -other.interval.low))
     assert one.p == pytest.approx(other.p)
 
 
 def test_a_weighted_contrast_is_the_t_test_of_the_weighted_means(runs) -> None:
-    (found,) = family(runs, "share", [{"C": 1.0, "A": -0.5, "B": -0.5}], SETTINGS)
+    (found,) = family(runs, "share", [AskedContrast({"C": 1.0, "A": -0.5, "B": -0.5})], SETTINGS)
     change = seed_means(runs, "C") - (seed_means(runs, "A") + seed_means(runs, "B")) / 2
     assert found.p == pytest.approx(scipy_stats.ttest_1samp(change, 0).pvalue)
     assert (found.a, found.b) == ("C", "mean of A, B")
@@ -93,10 +95,10 @@ def test_prompts_apart_are_compared_by_welchs_test_over_prompts(runs, make_runs)
     )
     (found,) = separate_family(apart, "share", [Halves({"B": 1.0}, {"A": -1.0})], SETTINGS)
     oracle = scipy_stats.ttest_ind(seed_means(runs, "B"), seed_means(runs, "A"), equal_var=False)
-    (naive,) = family(runs, "share", [{"B": 1.0, "A": -1.0}], SETTINGS)
+    (naive,) = family(runs, "share", [B_MINUS_A], SETTINGS)
     assert found.p == pytest.approx(oracle.pvalue)
-    assert found.ci == pytest.approx(tuple(oracle.confidence_interval()))
+    assert found.interval == pytest.approx(tuple(oracle.confidence_interval()))
     assert found.naive_p == pytest.approx(naive.naive_p)
-    assert found.bootstrap_ci == pytest.approx(found.ci, abs=0.03)
+    assert found.bootstrap == pytest.approx(found.interval, abs=0.03)
     assert found.permutation_p is None
     assert "nothing to exchange" in found.reasons["permutation_p"]

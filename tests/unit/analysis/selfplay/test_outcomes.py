@@ -158,4 +158,4 @@ def test_an_answer_takes_its_own_contrast_and_measure(make_runs) -> None:
     declared = Outcomes((estimand,), (WeightedContrast("both", whole="A", parts=("B",)),))
     (found,) = answer(make_runs(ROWS), estimand, declared, Settings(40)).comparisons
     assert (found.a, found.b, found.measure) == ("A", "B", "incidence")
-    assert found.difference == pytest.approx(0.75)
+    assert found.estimate == pytest.approx(0.75)

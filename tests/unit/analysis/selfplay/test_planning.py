@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.analysis.selfplay.comparisons import advice, outlook, same_cost
+from chimeralab.analysis.selfplay.comparisons import outlook, same_cost
 from chimeralab.stats.planning import VarianceComponents
 
 PARTS = VarianceComponents(between=0.0505, within=0.0871)
@@ -33,10 +33,6 @@ def test_the_detectable_difference_is_found_with_the_power_asked_for() -> None:
 def test_power_is_always_a_probability(difference: float) -> None:
     for design in same_cost(PARTS, 36, 5, difference=difference):
         assert 0.05 - 1e-9 <= design.power <= 1
-
-
-def test_there_is_no_advice_without_repeats() -> None:
-    assert advice(PARTS, 36, 1) is None
 
 
 def test_runs_without_repeats_have_no_outlook_but_a_reason(make_runs) -> None:

@@ -26,7 +26,7 @@ def test_tables_with_the_same_prompts_are_paired(make_runs) -> None:
     found = compare(make_runs(rows(SHIFT)), make_runs(rows()), QUICK)
     assert found.paired
     share = found.conditions["A"]["share"]
-    assert share.difference == pytest.approx(sum(SHIFT) / 5 / 40)
+    assert share.estimate == pytest.approx(sum(SHIFT) / 5 / 40)
     assert share.p == pytest.approx(scipy_stats.ttest_1samp(SHIFT, 0).pvalue)
 
 
@@ -49,9 +49,9 @@ def test_a_difference_that_moved_is_the_difference_of_differences(make_runs) -> 
     moved = [*rows(SHIFT, conditions="B"), *rows(conditions="A")]
     (pair,) = compare(make_runs(moved), make_runs(rows()), QUICK).pairs
     assert (pair.first, pair.second, pair.same_direction) == ("B", "A", True)
-    assert pair.moved.difference == pytest.approx(sum(SHIFT) / 5 / 40)
-    change = pair.in_a.difference - pair.in_b.difference
-    assert pair.moved.difference == pytest.approx(change)
+    assert pair.moved.estimate == pytest.approx(sum(SHIFT) / 5 / 40)
+    change = pair.in_a.estimate - pair.in_b.estimate
+    assert pair.moved.estimate == pytest.approx(change)
 
 
 def test_a_difference_that_turned_round_is_said(make_runs) -> None:
@@ -92,6 +92,6 @@ def test_two_conditions_can_not_stand_for_one(make_runs) -> None:
 def test_a_table_compared_with_itself_does_not_differ_and_nothing_is_nan(make_runs, seeds) -> None:
     found = compare(make_runs(rows()), make_runs(rows(seeds=seeds)), QUICK)
     json.dumps(found.as_dict(), allow_nan=False)
-    assert found.conditions["A"]["share"].difference == pytest.approx(0)
+    assert found.conditions["A"]["share"].estimate == pytest.approx(0)
     assert found.conditions["A"]["incidence"].p is None
     assert found.conditions["A"]["incidence"].reasons["p"]

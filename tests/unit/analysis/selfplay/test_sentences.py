@@ -36,7 +36,7 @@ def test_pairs_that_do_not_differ_are_named(make_runs) -> None:
 
 def test_primary_answers_come_first(make_runs) -> None:
     declared = replace(QUICK, estimands=Outcomes().estimands)
-    first = sentences(analyse(make_runs(ROWS), declared))[0]
+    first = next(sentences(analyse(make_runs(ROWS), declared)))
     assert first.startswith("Primary: difference in the mean share of collapsed turns")
     assert "stuck against calm: +0.550" in first
 
@@ -45,3 +45,24 @@ def test_one_condition_alone_can_be_read(make_runs) -> None:
     text = "\n".join(sentences(analyse(make_runs(ROWS[:3]), QUICK)))
     assert "No log-rank test: fewer than two groups." in text
     assert "pairs" not in text
+
+
+def test_conditions_that_tie_have_no_most_and_no_least(make_runs) -> None:
+    rows = [*ROWS[:3], *(("other", *row[1:]) for row in ROWS[:3])]
+    text = "\n".join(sentences(analyse(make_runs(rows), QUICK)))
+    assert "No condition stands out: calm (5.0 % of turns" in text
+    assert "Most collapsed" not in text
+
+
+def test_repeats_are_called_alike_only_where_they_are(make_runs) -> None:
+    """Repeats that differ more than prompts do, while the sides move together within prompts."""
+    levels = {"p": (2, 18), "q": (3, 17), "r": (5, 16)}
+    rows = [
+        (condition, prompt, repeat, 20, max(level - shift, 1), 20 - max(level - shift, 1) + 1)
+        for condition, shift in (("a", 0), ("b", 1))
+        for prompt, pair in levels.items()
+        for repeat, level in enumerate(pair)
+    ]
+    found = analyse(make_runs(rows), QUICK)
+    assert all(part.icc < 0 for part in found.conditions.values())
+    assert "are alike" not in "\n".join(sentences(found))
