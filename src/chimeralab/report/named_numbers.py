@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from chimeralab import pipeline
 from chimeralab.analysis import Analysis, analyse, runs_of
-from chimeralab.analysis.selfplay.comparisons import Comparison
-from chimeralab.analysis.trial.analysis import TrialAnalysis, without_subject
-from chimeralab.analysis.trial.effects import Effect
+from chimeralab.analysis.contrasts import Effect, short
+from chimeralab.analysis.trial.analysis import TrialAnalysis
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
 from chimeralab.core.numbers import number, p_value, percent
@@ -162,11 +161,11 @@ def selfplay_entries(analysis: Analysis, order: Sequence[str]) -> Iterator[Entry
             yield from _of_comparison((answer.estimand.role, comparison.measure), comparison)
 
 
-def _of_comparison(prefix: Sequence[str], each: Comparison) -> Iterator[Entry]:
+def _of_comparison(prefix: Sequence[str], each: Effect) -> Iterator[Entry]:
     unit, pair = UNITS[each.measure], (each.a, "minus", each.b)
     what = " ".join((*prefix, f"difference in the {unit.name}, {each.a} minus {each.b}"))
     show = partial(number, digits=unit.digits, scale=unit.scale, sign=True)
-    yield from _estimate((*prefix, "diff", *pair), what, (each.difference, each.ci), show)
+    yield from _estimate((*prefix, "diff", *pair), what, (each.estimate, each.interval), show)
     corrected = f"Holm-corrected p of the {what}"
     yield Entry((*prefix, "holm p", *pair), each.p_holm, p_value(each.p_holm), corrected)
 
@@ -179,7 +178,7 @@ def trial_entries(analysis: TrialAnalysis) -> Iterator[Entry]:
     for subject in analysis.subjects:
         who = subject.subject
         for arm in subject.arms:
-            cell = without_subject(arm.arm, who)
+            cell = short(arm.arm)
             for measure, found in arm.measures.items():
                 what, estimate = f"{measure} of {who} under {cell}", (found.value, found.interval)
                 show = partial(number, digits=3)
@@ -188,7 +187,7 @@ def trial_entries(analysis: TrialAnalysis) -> Iterator[Entry]:
             *subject.contrasts, *subject.factorial, *subject.doses, *subject.countermeasures
         )  # fmt: skip
         for effect in effects:
-            name = without_subject(effect.name, who)
+            name = effect.short_name
             what = f"effect on {effect.measure} of {who}, {name}"
             words = (effect.measure, who, name)
             show = partial(number, digits=3, sign=True)
