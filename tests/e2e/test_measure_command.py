@@ -221,7 +221,7 @@ def test_a_mixture_of_numbers_and_words_is_the_first_thing_said(
     rows = changed(changed(FRAMED, 0, response=0.7), 3, response="yes")
     ran = measure(rows, ending=ending)
     assert ran.code == 2
-    assert "'yes' stands among answers that are numbers" in ran.err
+    assert "'yes' is among answers that are numbers" in ran.err
     assert "--range" not in ran.err
 
 

@@ -1,4 +1,4 @@
-"""What the contradiction guard holds to on any statement."""
+"""What is true of the contradiction guard on any statement."""
 
 from hypothesis import assume, given
 from hypothesis import strategies as st

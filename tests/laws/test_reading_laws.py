@@ -1,4 +1,4 @@
-"""What reading a reply holds to, whatever the options are."""
+"""What is true of reading a reply, whatever the options are."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What holds for the sandbox metrics on any trials."""
+"""What is true of the sandbox metrics on any trials."""
 
 from collections.abc import Sequence
 from itertools import pairwise

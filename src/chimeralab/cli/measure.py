@@ -14,7 +14,7 @@ from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.terminal import err, out, plain, say, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
-from chimeralab.core.numbers import between, counted, percent
+from chimeralab.core.numbers import between, counted, number, percent
 from chimeralab.sandbox.columns import (
     GROUPINGS,
     AnswerScale,
@@ -96,7 +96,7 @@ def measure_command(**options: Any) -> None:
     scale = AnswerScale(answer_range(*limits) if limits else None)
     rows = list(with_progress(log.read(), "trials"))
     if not rows:
-        raise InputError(f"{log.path}: holds no trial")
+        raise InputError(f"{log.path}: there is no trial in it")
     table = table_of(rows, scale, source=str(log.path))
 
     def measured(columns: TrialColumns) -> Metrics:
@@ -210,18 +210,14 @@ def groups_table(by: str, groups: Mapping[str, Metrics], width: int) -> Table:
     for name, metrics in groups.items():
         counts = (f"{metrics.sessions:,}", f"{metrics.trials:,}")
         cells = (_cell(getattr(metrics, metric), gap) for metric in PARTS)
-        table.add_row(_foldable(name), *counts, *cells)
+        # Blanks around a plus let the name of an arm wrap between its stressors.
+        table.add_row(Text(plain(name).replace("+", " + ")), *counts, *cells)
     return table
 
 
-def _foldable(name: str) -> Text:
-    """Blanks around a plus let the name of an arm wrap between its stressors."""
-    return Text(plain(name).replace("+", " + "))
-
-
 def _cell(metric: Mci | Gfq | Dfs, gap: str) -> str:
-    if metric.value is None:
-        return "–"
-    between = metric.interval
-    more = "" if between is None else f"{gap}({between.low:.2f}–{between.high:.2f})"
-    return f"{metric.value:.2f}{more}"
+    shown = number(metric.value, 2)
+    if metric.value is None or metric.interval is None:
+        return shown
+    low, high = (number(bound, 2) for bound in metric.interval)
+    return f"{shown}{gap}({low}–{high})"

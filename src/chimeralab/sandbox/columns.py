@@ -20,7 +20,7 @@ _FRAME_CODES = {None: None, "neutral": 0.0, "biased": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class TrialColumns:
-    """One array a column. None is a column that is not there, NaN (of labels, -1) a missing cell.
+    """One array per column. None is a column that is not there, NaN (of labels, -1) a missing cell.
 
     ``session`` never falls. Answers are numbers from 0 to 1, or codes where ``categories`` is
     set. ``frame`` is 0 for neutral and 1 for biased. ``scenario`` and ``pair`` are codes, and a
@@ -149,8 +149,8 @@ class AnswerScale:
         if self.categories is not None:
             before = "categories" if self.categories else "numbers"
             raise InputError(
-                f"answer {answer!r} stands among answers that are {before};"
-                " measure categories and numbers apart from each other"
+                f"answer {answer!r} is among answers that are {before};"
+                " measure categories and numbers separately"
             )
         if categories and self._range is not None:
             raise InputError(f"answer {answer!r} is a category, and --range is for numbers")
@@ -199,7 +199,7 @@ def _with_answers(
 ) -> TrialColumns:
     """Put the answers on the scale where a metric will compare them.
 
-    Free text that nobody compares may hold what it likes.
+    Free text that nobody compares may be anything.
     """
     framed = columns.pair is not None and columns.frame is not None
     if not framed and columns.bias is None:

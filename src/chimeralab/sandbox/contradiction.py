@@ -25,7 +25,7 @@ NEGATIONS = listed(
     " lacks lacked lacking fail fails failed failing refuse refuses refused decline declines"
     " declined deny denies denied avoid avoids avoided"
 )
-# Phrases that hold such a word and negate nothing.
+# Phrases with such a word that negate nothing.
 HARMLESS = (
     ("not", "only"), ("not", "just"), ("not", "merely"), ("no", "doubt"), ("nothing", "but"),
     ("without", "doubt"), ("or", "not"),

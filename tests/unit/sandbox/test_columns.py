@@ -157,7 +157,7 @@ def test_a_number_outside_its_range_is_refused() -> None:
 def test_categories_and_numbers_do_not_mix(first: float | str, second: float | str) -> None:
     scale = AnswerScale()
     scale.place(first)
-    with pytest.raises(InputError, match="apart from each other"):
+    with pytest.raises(InputError, match="separately"):
         scale.place(second)
 
 

@@ -1,4 +1,4 @@
-"""Companions and intervals, held against the statistics and against scikit-learn."""
+"""Companions and intervals, checked against the statistics and scikit-learn."""
 
 import numpy as np
 import pytest

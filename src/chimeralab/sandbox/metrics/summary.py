@@ -49,7 +49,7 @@ from chimeralab.stats.design import cluster_totals
 from chimeralab.stats.intervals import Interval, mcnemar_exact
 
 PUBLISHED = MetricWeights()
-# What a reader of the numbers should know, after the number of trials it holds for.
+# What a reader of the numbers should know, after the number of trials that it is true of.
 ODDITIES = (
     "carries the number of another trial of its session",
     "has a frame that disagrees with bias (FI goes by frame, BR by bias)",
@@ -100,6 +100,15 @@ class Gathered(NamedTuple):
     unpaired: int
     oddities: Integers
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One sentence for each oddity that occurs."""
+        return tuple(
+            f"{'1 trial' if count == 1 else f'each of {count:,} trials'} {words}"
+            for count, words in zip(self.oddities.tolist(), ODDITIES, strict=True)
+            if count
+        )
+
 
 class Estimates(NamedTuple):
     """Every number by its name, and its interval."""
@@ -145,16 +154,14 @@ def measure(
         companions=_companions(found),
         undefined=_undefined(found, clusters),
         coverage=Coverage(
-            *(int(c.sum()) for c in (sums.mci.judged, sums.mci.stated, sums.mci.weighed))
+            correct=int(sums.mci.judged.sum()),
+            confidence=int(sums.mci.stated.sum()),
+            weight=int(sums.mci.weighed.sum()),
         ),
         clusters=clusters,
         weights=weights,
         resamples=resamples,
-        notes=tuple(
-            f"{'1 trial' if count == 1 else f'each of {count:,} trials'} {words}"
-            for count, words in zip(sums.oddities.tolist(), ODDITIES, strict=True)
-            if count
-        ),
+        notes=sums.notes,
     )
 
 
@@ -190,7 +197,7 @@ def _block_sums(block: Block) -> BlockSums:
 
 
 def _oddities(columns: TrialColumns) -> Integers:
-    """How many trials each of the `ODDITIES` holds for."""
+    """How many trials each of the `ODDITIES` is true of."""
     counts = np.zeros(len(ODDITIES), np.intp)
     if columns.trial is not None:
         same = (np.diff(columns.session) == 0) & (np.diff(columns.trial) == 0)

@@ -155,7 +155,7 @@ def cluster_codes(scenario: Integers, session: Integers) -> Integers:
 
 
 def merged(codes: Integers, links: NDArray[np.intp]) -> Integers:
-    """Clusters after joining those that a link holds together: drawn apart, they would tear it.
+    """Clusters after joining those that share a pair, which resampling would split otherwise.
 
     >>> merged(np.array([0, 1, 2]), np.array([[0, 2]]))
     array([0, 1, 0])
