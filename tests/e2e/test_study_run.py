@@ -155,7 +155,7 @@ def test_a_server_that_is_down_is_named_before_anything_is_spent(tmp_path):
     ("damage", "told"),
     [
         (lambda s: s.plan_path.unlink(), "is not a study: it has no plan.toml"),
-        (lambda s: s.plan_path.write_text("[study"), "plan.toml: no valid TOML"),
+        (lambda s: s.plan_path.write_text("[study"), "plan.toml: not valid TOML"),
         (lambda s: s.store_path.write_text("x" * 5_000), "study.db: the file is damaged"),
         (lambda s: s.lock_path.write_text("{}"), "plan.lock is damaged"),
     ],

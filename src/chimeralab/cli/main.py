@@ -22,14 +22,14 @@ COMMANDS = {
     "detect": Subcommand("detect:detect", "Say which conversations collapsed, where, and why."),
     "sweep": Subcommand("sweep:sweep", "Try a grid of thresholds on the same similarities."),
     "show": Subcommand("show:show", "Draw one conversation as a page."),
-    "new": Subcommand("study:new", "Start a study: write a plan and its prompts."),
+    "new": Subcommand("new:new", "Start a study: write a plan and its prompts."),
     "check": Subcommand(
-        "study:check", "Validate a plan, count its calls, check that its models answer."
+        "check:check", "Validate a plan, count its calls, check that its models answer."
     ),
-    "lock": Subcommand("study:lock", "Freeze a plan under a hash before the first run."),
-    "run": Subcommand("study:run", "Hold the planned conversations, or go on with them."),
-    "verify": Subcommand("study:verify", "Compute every hash of a study again."),
-    "export": Subcommand("study:export", "Write a study's records as Parquet, CSV or JSON lines."),
+    "lock": Subcommand("lock:lock", "Freeze a plan under a hash before the first run."),
+    "run": Subcommand("run:run", "Run the planned conversations, or go on with them."),
+    "verify": Subcommand("verify:verify", "Compute every hash of a study again."),
+    "export": Subcommand("export:export", "Write a study's records as Parquet, CSV or JSON lines."),
     "rubric": Subcommand("rubric:rubric", "Show the locked rubric that raters follow."),
     "rate": Subcommand("rate:rate", "Label conversations: by rules, by a model, or by people."),
     "plan-ratings": Subcommand(

@@ -52,6 +52,10 @@ def _reader(
     return readers.reader_named(name) if name else None
 
 
+STUDY_ARGUMENT: Decorator = click.argument("path", metavar="STUDY", type=click.Path(path_type=Path))
+JSON_OPTION: Decorator = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object."
+)
 LOG_OPTIONS: tuple[Decorator, ...] = (
     click.argument("paths", nargs=-1, required=True, metavar="PATH..."),
     click.option(

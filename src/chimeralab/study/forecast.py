@@ -9,7 +9,7 @@ from chimeralab.runner.interventions import models_of
 from chimeralab.stats.planning import VarianceComponents, detectable_difference
 from chimeralab.study.folder import planned_talks
 from chimeralab.study.plan import Condition, Plan
-from chimeralab.study.subjects import Greeting
+from chimeralab.study.subjects import FirstAnswer
 from chimeralab.study.trial_forecast import asked_at_most
 
 # Chat templates wrap every message in a few tokens of their own.
@@ -42,8 +42,8 @@ class Forecast(Record):
     advice: tuple[str, ...]
 
 
-def forecast(plan: Plan, greetings: Sequence[Greeting] = ()) -> Forecast:
-    """Count everything at its longest; times need a greeting of every model."""
+def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
+    """Count everything at its longest; times need an answer of every model."""
     loads = tuple(_load(plan, model) for model in plan.models)
     costs = [load.cost for load in loads if load.calls]
     runs = len(plan.prompts) * plan.conversation.repeats
@@ -52,7 +52,7 @@ def forecast(plan: Plan, greetings: Sequence[Greeting] = ()) -> Forecast:
         calls=sum(load.calls for load in loads),
         loads=loads,
         cost=None if None in costs else sum(cost for cost in costs if cost is not None),
-        hours=_hours(loads, greetings, plan.run.concurrency),
+        hours=_hours(loads, answers, plan.run.concurrency),
         advice=tuple(_advice(plan, loads)),
     )
 
@@ -114,12 +114,12 @@ def _at_most(text: str) -> int:
     return len(text.encode())
 
 
-def _hours(loads: Sequence[Load], greetings: Sequence[Greeting], concurrency: int) -> float | None:
+def _hours(loads: Sequence[Load], answers: Sequence[FirstAnswer], concurrency: int) -> float | None:
     """From the speed of one short answer, as if conversations never slowed each other down."""
     speeds = {
-        greeting.model: greeting.completion_tokens / greeting.seconds
-        for greeting in greetings
-        if greeting.completion_tokens and greeting.seconds
+        answer.model: answer.completion_tokens / answer.seconds
+        for answer in answers
+        if answer.completion_tokens and answer.seconds
     }
     if any(load.model not in speeds for load in loads if load.calls):
         return None

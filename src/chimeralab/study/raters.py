@@ -24,7 +24,7 @@ from chimeralab.rating.rubric import Rubric
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest, resolve
-from chimeralab.study.subjects import greet, open_models
+from chimeralab.study.subjects import ask_once, open_models
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _model(study: Study, name: str, rubric: Rubric) -> PlannedRater:
     @asynccontextmanager
     async def opened() -> AsyncIterator[Rater]:
         async with open_models(replace(study.plan, models={name: subject}), study.path) as models:
-            await greet(models)
+            await ask_once(models)
             yield LlmRater(name, models[name], rubric, raters.settings)
 
     return PlannedRater(RaterFacts("model", paid, remote), identity, opened)

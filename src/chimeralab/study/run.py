@@ -32,7 +32,7 @@ from chimeralab.study.folder import Study
 from chimeralab.study.lock import LockError, differences, resolve, summary
 from chimeralab.study.plan import Plan, refuse_unpriced
 from chimeralab.study.store import Store
-from chimeralab.study.subjects import greet, open_models
+from chimeralab.study.subjects import ask_once, open_models
 
 # What a stored turn takes on disk: its text at a generous five bytes a token, and its rows.
 BYTES_A_TOKEN = 5
@@ -133,7 +133,7 @@ class StudyRun:
         self._tell_start(store, len(missing))
         async with open_models(self.plan, self.study.path) as models:
             with ThreadPoolExecutor(1) as judges, stopped_by_signals(brake):
-                await greet(models)
+                await ask_once(models)
                 log = RetryLog(store)
                 for model in models.values():
                     log.listen(model)

@@ -21,7 +21,7 @@ HELLO = Request(
 
 
 @dataclass(frozen=True, slots=True)
-class Greeting(Record):
+class FirstAnswer(Record):
     """What a model answered when it was asked once, and how fast."""
 
     model: str
@@ -37,8 +37,11 @@ async def open_models(plan: Plan, folder: Path) -> AsyncIterator[dict[str, Model
     try:
         for name, subject in plan.models.items():
             if repr(subject.part) not in opened:
+                settings: Any = subject.part.settings
                 with saying(name):
-                    opened[repr(subject.part)] = _placed(subject.part.settings, folder).open()
+                    # Settings that name files say how they are found from the study's folder.
+                    placed = settings.within(folder) if hasattr(settings, "within") else settings
+                    opened[repr(subject.part)] = placed.open()
         yield {name: opened[repr(subject.part)] for name, subject in plan.models.items()}
     finally:
         for model in opened.values():
@@ -46,22 +49,18 @@ async def open_models(plan: Plan, folder: Path) -> AsyncIterator[dict[str, Model
                 await model.close()
 
 
-def _placed(settings: Any, folder: Path) -> Any:
-    """Settings that name files say how they are found from the folder of the study."""
-    return settings.within(folder) if hasattr(settings, "within") else settings
-
-
-async def greet(models: Mapping[str, Model]) -> tuple[Greeting, ...]:
+async def ask_once(models: Mapping[str, Model]) -> tuple[FirstAnswer, ...]:
     """Ask every model once, so that one that is out of reach is known before anything is spent."""
-    return tuple([await _greet(name, model) for name, model in models.items()])
-
-
-async def _greet(name: str, model: Model) -> Greeting:
-    started = time.perf_counter()
-    with saying(name):
-        reply = await model.reply(HELLO)
-        seconds = time.perf_counter() - started
-        return Greeting(name, reply.reported_model, reply.completion_tokens, seconds)
+    answers = []
+    for name, model in models.items():
+        started = time.perf_counter()
+        with saying(name):
+            reply = await model.reply(HELLO)
+            seconds = time.perf_counter() - started
+            answers.append(
+                FirstAnswer(name, reply.reported_model, reply.completion_tokens, seconds)
+            )
+    return tuple(answers)
 
 
 @contextmanager

@@ -1,11 +1,11 @@
 """What is shown of a run: counted from its news, and true after a restart."""
 
-from chimeralab.cli.progress import Tally
+from chimeralab.cli.run import RunProgress
 from chimeralab.runner import AttemptFailed, Event, Intervened, RunStarted, TalkEnded, TurnStored
 
 
 def tally(*news):
-    counted = Tally()
+    counted = RunProgress()
     for item in news:
         counted.take(item)
     return counted

@@ -5,8 +5,8 @@ import io
 from rich.console import Console
 
 from benchmarks.sessions import play
-from chimeralab.cli import progress
-from chimeralab.cli.trial_monitor import TrialMonitor
+from chimeralab.cli import run
+from chimeralab.cli.run import RunProgress, TrialMonitor
 from chimeralab.runner import TrialScored
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.course import Layout
@@ -53,12 +53,12 @@ def scored(arm):
 
 def test_the_last_picture_shows_what_came_after_the_table_before_it(monkeypatch):
     screen = Console(file=io.StringIO(), force_terminal=True, width=80)
-    monkeypatch.setattr(progress, "err", screen)
-    tally = progress.Tally()
-    with progress.showing(tally) as publish:
+    monkeypatch.setattr(run, "err", screen)
+    progress = RunProgress()
+    with run.showing(progress) as publish:
         for news in scored("early"):
             publish(news)
-        tally.trials.table(80)
+        progress.trials.table(80)
         for news in scored("late"):
             publish(news)
     assert "late" in screen.file.getvalue()

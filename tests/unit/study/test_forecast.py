@@ -4,7 +4,7 @@ import pytest
 
 from chimeralab.study import run_study
 from chimeralab.study.forecast import forecast
-from chimeralab.study.subjects import Greeting
+from chimeralab.study.subjects import FirstAnswer
 
 USE = 'use = "scripted:Script"'
 
@@ -43,8 +43,8 @@ def test_an_unpriced_model_has_no_known_cost(make_study):
 def test_time_is_unknown_until_the_models_have_been_asked(make_study):
     plan = make_study().plan
     assert forecast(plan).hours is None
-    greeting = Greeting("echo", None, 10, 2.0)
-    assert forecast(plan, [greeting]).hours == pytest.approx(48 * 20 / 5 / 8 / 3600)
+    answer = FirstAnswer("echo", None, 10, 2.0)
+    assert forecast(plan, [answer]).hours == pytest.approx(48 * 20 / 5 / 8 / 3600)
 
 
 def test_more_prompts_are_advised_where_they_beat_more_repeats(make_study):

@@ -1,0 +1,69 @@
+"""`chimera check`: is the plan valid, do its models answer, and what will it take?"""
+
+import asyncio
+import json
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from chimeralab.cli.options import JSON_OPTION, STUDY_ARGUMENT
+from chimeralab.cli.terminal import out, plain, say
+from chimeralab.study import Study
+from chimeralab.study.forecast import Forecast, forecast
+from chimeralab.study.subjects import FirstAnswer, ask_once, open_models
+
+
+@click.command()
+@STUDY_ARGUMENT
+@click.option("--offline", is_flag=True, help="Do not contact the models.")
+@JSON_OPTION
+def check(path: Path, offline: bool, as_json: bool) -> None:
+    """Validate a plan, count its calls and tokens, estimate time and cost.
+
+    It also checks that every model answers, by one short question.
+    """
+    study = Study(path)
+    study.checked_lock()
+    for use in study.plan.outside_code:
+        say(f"this plan loads code from outside chimera-lab: {use}")
+    answers = () if offline else asyncio.run(_first_answers(study))
+    expected = forecast(study.plan, answers)
+    if as_json:
+        models = [answer.as_dict() for answer in answers]
+        row = {**expected.as_dict(), "models": models, "locked": study.lock is not None}
+        click.echo(json.dumps(row, indent=2))
+    else:
+        _print_forecast(study, expected, answers)
+
+
+async def _first_answers(study: Study) -> tuple[FirstAnswer, ...]:
+    async with open_models(study.plan, study.path) as models:
+        return await ask_once(models)
+
+
+def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer, ...]) -> None:
+    state = "locked" if study.lock else "not locked: a run would be exploratory"
+    click.echo(f"{plain(study.plan.study.name)}: the plan is valid ({state})")
+    table = Table("model", "calls", "prompt tokens ≤", "reply tokens ≤", "cost ≤")
+    for load in expected.loads:
+        counts = (load.calls, load.prompt_tokens, load.completion_tokens)
+        table.add_row(load.model, *(f"{n:,}" for n in counts), _amount(load.cost))
+    out.print(table)
+    for answer in answers:
+        name = answer.reported_model or "(gives no name)"
+        click.echo(plain(f"{answer.model} answers as {name}, after {answer.seconds:.1f} s"))
+    for name, subject in study.plan.models.items():
+        if subject.revision:
+            click.echo(f"{name} is declared as revision {plain(subject.revision)}: not verified")
+    hours = "unknown" if expected.hours is None else f"about {expected.hours:.1f} h at the longest"
+    click.echo(
+        f"{expected.conversations:,} conversations, {expected.calls:,} calls (retries aside), "
+        f"cost at most {_amount(expected.cost)}, time {hours}"
+    )
+    for advice in expected.advice:
+        click.echo(f"note: {advice}")
+
+
+def _amount(cost: float | None) -> str:
+    return "unknown" if cost is None else f"{cost:,.2f}"

@@ -1,0 +1,24 @@
+"""`chimera lock`: the plan frozen under a hash."""
+
+import json
+from pathlib import Path
+
+import click
+
+from chimeralab import pipeline
+from chimeralab.cli.options import JSON_OPTION, STUDY_ARGUMENT
+from chimeralab.study import Study
+
+
+@click.command()
+@STUDY_ARGUMENT
+@JSON_OPTION
+def lock(path: Path, as_json: bool) -> None:
+    """Freeze the plan: every default written out, under one hash. Do it before the first run."""
+    study = Study(path)
+    locked = pipeline.lock(study)
+    if as_json:
+        row = {"sha256": locked.sha256, "path": str(study.lock_path)}
+        click.echo(json.dumps(row, indent=2))
+    else:
+        click.echo(f"{study.lock_path}  sha256 {locked.sha256}")
