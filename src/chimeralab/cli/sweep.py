@@ -78,16 +78,12 @@ def _print(result: Sweep) -> None:
         f" {result.distinct_outcomes} different outcomes on {judged:,} conversations"
         f" ({result.without_verdict:,} too short for a verdict)."
     )
-    if judged:
-        low, high = percent(result.lowest_rate), percent(result.highest_rate)
-        out.print(f"Mean share of collapsed turns: from {low} to {high}.\n")
-        out.print(_points(result))
-        _print_stability(result)
-
-
-def _points(result: Sweep) -> Table:
+    if not judged:
+        return
+    low, high = percent(result.lowest_rate), percent(result.highest_rate)
+    out.print(f"Mean share of collapsed turns: from {low} to {high}.\n")
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("s1", "s2", "d1", "d2", "cells", "all"):
+    for heading in (*STUDY_GRID, "cells", "all"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name in result.reference_order:
         table.add_column(Text(plain(name)), justify="right")
@@ -96,12 +92,12 @@ def _points(result: Sweep) -> Table:
         shares = [percent(point.rates[name]) for name in result.reference_order]
         style = "bold" if not point.settings.changed else ""
         table.add_row(*settings, str(point.cells), percent(point.rate), *shares, style=style)
-    return table
+    out.print(table)
+    if len(result.reference_order) > 1:
+        _print_stability(result)
 
 
 def _print_stability(result: Sweep) -> None:
-    if len(result.reference_order) < 2:
-        return
     order = " > ".join(plain(name) for name in result.reference_order)
     out.print(Text(f"\nOrder at the locked point: {order}"))
     out.print(

@@ -7,8 +7,7 @@ import json
 import sys
 import types
 from collections.abc import Iterable, Mapping
-from contextlib import contextmanager
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -42,11 +41,15 @@ def read_record(cls: type[T], table: Any, place: str) -> T:
     known = {f.name: f for f in fields(cls) if f.init}  # type: ignore[arg-type]
     for key in table:
         choose(key, known, f"key {key!r} in {place}")
-    _refuse_missing(known, table, place)
+    for name, f in known.items():
+        if f.default is MISSING and f.default_factory is MISSING and name not in table:
+            raise InputError(f"{place} needs a key {name!r}")
     hints = get_type_hints(cls, include_extras=True)
     values = {key: read_value(hints[key], value, f"{place} {key}") for key, value in table.items()}
-    with _placed(place):
+    try:
         return cls(**values)
+    except (InputError, ValueError) as error:  # what a record says about its own values
+        raise InputError(f"{place} {error}") from error
 
 
 def read_value(hint: Any, value: Any, place: str) -> Any:
@@ -58,8 +61,8 @@ def read_value(hint: Any, value: Any, place: str) -> Any:
     if record is not None and (isinstance(value, Mapping) or str not in options):
         return read_record(record, value, place)
     items = next((option for option in options if get_origin(option) is tuple), None)
-    if items is not None and isinstance(value, list) and _holds_records(items):
-        item_hint = get_args(items)[0]
+    item_hint = get_args(items)[0] if items is not None else None
+    if isinstance(value, list) and any(is_dataclass(option) for option in _options(item_hint)):
         return tuple(
             read_value(item_hint, item, f"{place}[{n}]") for n, item in enumerate(value, start=1)
         )
@@ -132,26 +135,6 @@ def _options(hint: Any) -> tuple[Any, ...]:
     if get_origin(hint) is Annotated:
         return _options(get_args(hint)[0])
     return get_args(hint) if get_origin(hint) is types.UnionType else (hint,)
-
-
-def _holds_records(items: Any) -> bool:
-    return any(is_dataclass(option) for option in _options(get_args(items)[0]))
-
-
-def _refuse_missing(known: Mapping[str, Field[Any]], table: Mapping[str, Any], place: str) -> None:
-    for name, f in known.items():
-        required = f.default is MISSING and f.default_factory is MISSING
-        if required and name not in table:
-            raise InputError(f"{place} needs a key {name!r}")
-
-
-@contextmanager
-def _placed(place: str) -> Any:
-    """Put the place in front of what a record says about its own values."""
-    try:
-        yield
-    except (InputError, ValueError) as error:
-        raise InputError(f"{place} {error}") from error
 
 
 def _module(name: str, folder: Path) -> types.ModuleType:

@@ -101,7 +101,9 @@ def content_of(message: Mapping[str, Any], place: str) -> Content:
                 _text_of_part(part, f"{place}.content[{n}]") for n, part in enumerate(content)
             ]
             said = "\n".join(piece for piece in pieces if piece is not None)
-            return Content(said, calls_tools or any(map(_is_tool, content)))
+            types = [part.get("type") for part in content if isinstance(part, dict)]
+            named = {name for name in types if isinstance(name, str)}
+            return Content(said, calls_tools or bool(named & TOOL_PARTS))
         case None:
             # A refusal stands where the content would.
             return Content(text_or_none(message, "refusal", place) or "", calls_tools)
@@ -121,11 +123,6 @@ def _text_of_part(part: Any, place: str) -> str | None:
             return text(fields, "refusal", place)
         case _:
             return None
-
-
-def _is_tool(part: Any) -> bool:
-    name = part.get("type") if isinstance(part, dict) else None
-    return isinstance(name, str) and name in TOOL_PARTS
 
 
 class OpenAI(Reader):
@@ -156,8 +153,9 @@ class OpenAI(Reader):
         if response.get("choices"):
             choice = mapping(listing(response, "choices")[0], "choices[0]")
             turns.append(turn_of(choice.get("message"), "choices[0].message"))
-        models = [each["model"] for each in (request, response) if _names_model(each)]
-        metadata = ({"model": models[-1]} if models else {}) | scalars(fields, but={"id"})
+        models = [each.get("model") for each in (request, response)]
+        named = [model for model in models if isinstance(model, str)]
+        metadata = ({"model": named[-1]} if named else {}) | scalars(fields, but={"id"})
         name = identity(fields, "id", "custom_id") or place.default_id()
         yield Trajectory(name, tuple(turns), metadata, str(place))
 
@@ -168,10 +166,6 @@ def _opened(fields: Mapping[str, Any], envelope: str) -> Mapping[str, Any]:
         inner = fields.get(key)
         fields = inner if isinstance(inner, dict) else fields
     return fields
-
-
-def _names_model(holder: Mapping[str, Any]) -> bool:
-    return isinstance(holder.get("model"), str)
 
 
 class ShareGPT(Reader):

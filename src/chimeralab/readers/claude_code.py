@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chimeralab.core.records import Trajectory, Turn
+from chimeralab.core.records import Trajectory
 from chimeralab.readers.chat import Content, content_of, role_of, spoken_turn
 from chimeralab.readers.fields import mapping, text_or_none
 from chimeralab.readers.seam import Place, Reader
@@ -143,7 +143,16 @@ def _parent(
 
 def _trajectory(thread: list[Message], number: int, place: Place) -> Trajectory:
     first = thread[0][0]
-    turns = tuple(turn for message in thread for turn in _turn(message))
+    turns = []
+    for message in thread:
+        said = [line.said for line in message if line.said]
+        if said:
+            whole = Content(
+                "\n".join(part.content.text for part in said if part.content.text),
+                any(part.content.tools for part in said),
+            )
+            turn = spoken_turn(whole, said[0].role, None, said[0].model)
+            turns.append(replace(turn, spoken=turn.spoken and not said[0].aside))
     models = [turn.model for turn in turns if turn.model and turn.spoken]
     metadata = {
         "session": first.session,
@@ -153,18 +162,7 @@ def _trajectory(thread: list[Message], number: int, place: Place) -> Trajectory:
     marks = [first.branch, str(number) if number > 1 else None]
     suffix = "-".join(mark for mark in marks if mark)
     name = f"{first.session}#{suffix}" if suffix else first.session
-    return Trajectory(name, turns, metadata, str(place.at(first.line)))
-
-
-def _turn(message: Message) -> Iterator[Turn]:
-    said = [line.said for line in message if line.said]
-    if said:
-        whole = Content(
-            "\n".join(part.content.text for part in said if part.content.text),
-            any(part.content.tools for part in said),
-        )
-        turn = spoken_turn(whole, said[0].role, None, said[0].model)
-        yield replace(turn, spoken=turn.spoken and not said[0].aside)
+    return Trajectory(name, tuple(turns), metadata, str(place.at(first.line)))
 
 
 Parents = Sequence[int | None]
@@ -181,25 +179,24 @@ def threads(parents: Parents, times: Sequence[str | None]) -> list[list[int]]:
     """
     answered: set[int] = set()
     for node, time in enumerate(times):
-        at = parents[node] if time is not None else None
-        while at is not None and at not in answered:
-            answered.add(at)
-            at = parents[at]
+        before = parents[node] if time is not None else None
+        while before is not None and before not in answered:
+            answered.add(before)
+            before = parents[before]
     latest: dict[int, tuple[bool, str, int]] = {}
     for node, (root, time) in enumerate(zip(_roots(parents), times, strict=True)):
         if time is not None:
             rank = (node not in answered, time, node)
             latest[root] = max(latest.get(root, rank), rank)
-    return [_path(node, parents) for _, (_, _, node) in sorted(latest.items())]
-
-
-def _path(leaf: int, parents: Parents) -> list[int]:
-    path: dict[int, None] = {}
-    at: int | None = leaf
-    while at is not None and at not in path:
-        path[at] = None
-        at = parents[at]
-    return list(reversed(path))
+    paths = []
+    for _, (_, _, leaf) in sorted(latest.items()):
+        path: dict[int, None] = {}
+        at: int | None = leaf
+        while at is not None and at not in path:
+            path[at] = None
+            at = parents[at]
+        paths.append(list(reversed(path)))
+    return paths
 
 
 def _roots(parents: Parents) -> list[int]:

@@ -87,19 +87,16 @@ class Search:
                     return True
                 some = islice(items_of(file.stream, place, bad=_ignore), LINES_TO_TRY)
                 pieces = (piece for item in some for piece in formats.pieces(item, place))
-                return any(_is_talk(piece.value, formats) for piece in pieces)
+                for piece in pieces:
+                    reader = next((r for r in formats.all if r.matches(piece.value)), None)
+                    if reader and reader.says_something(piece.value):
+                        return True
+                return False
         except Unreadable:
             # A damaged Inspect log is still meant as one, and the damage should be heard of.
             return path.endswith(".eval")
         except (LogError, OSError):
             return True
-
-
-def _is_talk(value: object, formats: Formats) -> bool:
-    for reader in formats.all:
-        if reader.matches(value):
-            return reader.says_something(value)
-    return False
 
 
 def _is_file(path: str) -> bool:

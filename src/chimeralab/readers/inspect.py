@@ -79,18 +79,15 @@ class Inspect(Reader):
             "sample": identity(fields, "id"),
             "epoch": fields["epoch"] if identity(fields, "epoch") else None,
         }
-        yield Trajectory(_name(metadata) or place.default_id(), turns, metadata, str(place))
+        name = place.default_id()
+        if metadata["sample"] is not None and metadata["epoch"] is not None:
+            task = f"{metadata['task']}/" if metadata["task"] else ""
+            name = f"{task}{metadata['sample']}_epoch_{metadata['epoch']}"
+        yield Trajectory(name, turns, metadata, str(place))
 
 
 def _in_counting_order(name: str) -> list[str]:
     return [part.zfill(20) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
-
-
-def _name(metadata: Mapping[str, Any]) -> str | None:
-    if metadata["sample"] is None or metadata["epoch"] is None:
-        return None
-    name = f"{metadata['sample']}_epoch_{metadata['epoch']}"
-    return f"{metadata['task']}/{name}" if metadata["task"] else name
 
 
 def _restored(message: Any, attachments: Mapping[str, Any]) -> Any:
@@ -99,14 +96,14 @@ def _restored(message: Any, attachments: Mapping[str, Any]) -> Any:
         return message
     content = message.get("content")
     if isinstance(content, list):
-        return message | {"content": [_restored_text(part, attachments) for part in content]}
+        parts = [
+            part | {"text": _looked_up(part["text"], attachments)}
+            if isinstance(part, dict) and "text" in part
+            else part
+            for part in content
+        ]
+        return message | {"content": parts}
     return message | {"content": _looked_up(content, attachments)}
-
-
-def _restored_text(part: Any, attachments: Mapping[str, Any]) -> Any:
-    if isinstance(part, dict) and "text" in part:
-        return part | {"text": _looked_up(part["text"], attachments)}
-    return part
 
 
 def _looked_up(text: Any, attachments: Mapping[str, Any]) -> Any:

