@@ -22,7 +22,7 @@ from chimeralab.cli.terminal import out, plain, say
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import NONE, between, number, p_value
-from chimeralab.detection.detectors import Locked
+from chimeralab.detection.detectors import Detector
 from chimeralab.embedding.encoder import default_encoder
 
 if TYPE_CHECKING:
@@ -101,9 +101,12 @@ def _robustness(source: Source, outcomes: Outcomes, result: Analysis) -> Detecto
     study = source.study
     if study is None:
         raise InputError("--robustness needs the texts: give a study, not a table of runs")
-    order, detector = result.rank_stability.order, study.plan.detector.settings
-    if not isinstance(detector, Locked):
-        raise InputError("--robustness varies the settings of the locked detector alone")
+    declared: Detector = study.plan.detector.settings
+    order, detector = result.rank_stability.order, declared.thresholds
+    if detector is None:
+        raise InputError(
+            f"--robustness varies thresholds, and the detector {declared.name} has none to vary"
+        )
     questions = primary_questions(outcomes, order, result.settings.tau, detector)
     if not questions:
         raise InputError("--robustness needs two conditions to compare")

@@ -36,7 +36,7 @@ class Point(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class OrderStability(Record):
+class UnitStability(Record):
     """In how many units (a seed, a bucket) the groups stand in the order of their means.
 
     Lowest and highest count over the detectors of the grid.
@@ -62,7 +62,7 @@ class Sweep(Record):
     orders: int
     reference_order: tuple[str, ...]
     same_order_points: int
-    stability: tuple[OrderStability, ...]
+    stability: tuple[UnitStability, ...]
     points: tuple[Point, ...]
 
 
@@ -165,13 +165,13 @@ class Sweeper:
             settings, count, float(pooled / total) if total else None, rates, _order(rates)
         )
 
-    def _stability(self, field: str) -> OrderStability:
+    def _stability(self, field: str) -> UnitStability:
         complete = [unit for unit in self._units[field].values() if len(unit) == len(self._groups)]
         holds = []
         for index in range(len(self._cells)):
             overall = _order({name: group.mean[index] for name, group in self._groups.items()})
             holds.append(sum(_keeps(unit, overall, index) for unit in complete))
-        return OrderStability(field, len(complete), min(holds, default=0), max(holds, default=0))
+        return UnitStability(field, len(complete), min(holds, default=0), max(holds, default=0))
 
 
 class RateSum:
@@ -195,6 +195,6 @@ def _order(rates: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def _keeps(unit: Mapping[str, RateSum], order: Sequence[str], index: int) -> bool:
-    """Whether a unit has its groups strictly in this order; a tie is no order."""
+    """Whether a unit has its groups strictly in this order; a tie is not an order."""
     rates = [float(unit[name].mean[index]) for name in order]
     return all(high > low for high, low in pairwise(rates))

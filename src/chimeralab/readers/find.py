@@ -32,7 +32,7 @@ def find_logs(
     A path that is missing and a folder or pattern without a log are errors. Inside a folder,
     files that hold no conversations are passed over, and `on_skip` is told.
     """
-    search = Search(on_skip or _ignore, format)
+    search = LogSearch(on_skip or _ignore, format)
     found: dict[str, str] = {}
     for path in paths:
         for log in search.logs_at(str(path)):
@@ -41,7 +41,7 @@ def find_logs(
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class LogSearch:
     """Looks for logs; only those of one format where one is asked for that is not ours."""
 
     on_skip: OnSkip

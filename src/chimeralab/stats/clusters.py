@@ -239,7 +239,7 @@ def _t_statistics(totals: Floats, groups: int) -> Floats:
     s, n, ss, sn, nn = totals.T
     mean = s / n
     squares = np.maximum(ss - 2 * mean * sn + mean**2 * nn, 0)
-    # What rounding leaves of identical clusters is no spread.
+    # What rounding leaves of identical clusters is not spread.
     squares[squares < 1e-12 * ss] = 0
     return ratios(s, np.sqrt(squares * groups / (groups - 1)))
 

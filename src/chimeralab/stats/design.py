@@ -15,7 +15,7 @@ Column = Sequence[Any] | NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class SampleDesign:
-    """The sampling design, one entry a row; what is None plays no part.
+    """The sampling design, one entry per row; what is None plays no part.
 
     Rows of one cluster are kept together. Strata are sampled apart from each other, unless a
     cluster reaches over several: then the clusters alone are the sampling units, which is the

@@ -39,7 +39,7 @@ from chimeralab.study.sections import SamplingChange
         ('use = "scripted:Script"', 'use = "opnai"', r"unknown use = 'opnai' .*module:Class"),
         ('use = "scripted:Script"', "", r"\[models.echo\] needs use = NAME"),
         (":Script", ":Nothing", r"'scripted:Nothing' in \[models.echo\] can't be loaded"),
-        (":Script", ":Talker", r"'scripted:Talker' in \[models.echo\] is no dataclass"),
+        (":Script", ":Talker", r"'scripted:Talker' in \[models.echo\] is not a dataclass"),
         ("scripted:", "no.such.module:", r"can't be loaded: No module named"),
         ('["echo", "echo"]', '["echo"]', r"\[conditions.solo\] needs two speakers or more"),
         ('["echo", "echo"]', '["echo", "eccho"]', r"unknown model 'eccho' .*did you mean 'echo'"),
