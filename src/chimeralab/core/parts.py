@@ -86,7 +86,9 @@ def load_outside(use: str, place: str, folder: Path) -> type:
     """Import a part of the user's own, whose fields are the settings."""
     cls = load_class(use, f"use = {use!r} in {place}", folder)
     if not (isinstance(cls, type) and is_dataclass(cls)):
-        raise InputError(f"use = {use!r} in {place} is not a dataclass; its fields are the settings")
+        raise InputError(
+            f"use = {use!r} in {place} is not a dataclass; its fields are the settings"
+        )
     return cls
 
 
