@@ -61,12 +61,17 @@ def read_value(hint: Any, value: Any, place: str) -> Any:
     if record is not None and (isinstance(value, Mapping) or str not in options):
         return read_record(record, value, place)
     items = next((option for option in options if get_origin(option) is tuple), None)
-    item_hint = get_args(items)[0] if items is not None else None
-    if isinstance(value, list) and any(is_dataclass(option) for option in _options(item_hint)):
-        return tuple(
-            read_value(item_hint, item, f"{place}[{n}]") for n, item in enumerate(value, start=1)
-        )
-    return _fit(hint, value, place)
+    if items is not None and isinstance(value, list):
+        item_hint = get_args(items)[0]
+        if any(is_dataclass(option) for option in _options(item_hint)):
+            numbered = enumerate(value, start=1)
+            return tuple(read_value(item_hint, item, f"{place}[{n}]") for n, item in numbered)
+    try:
+        return _adapter(hint).validate_json(json.dumps(value, default=str))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        reason = first["msg"][0].lower() + first["msg"][1:]
+        raise InputError(f"{place} = {shown(value)}: {reason}") from None
 
 
 def read_part(known: Mapping[str, type], table: Any, place: str, folder: Path) -> Part:
@@ -116,15 +121,6 @@ def shown(value: Any) -> str:
     """A value as an error message shows it: in TOML's words where they differ, and short."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _fit(hint: Any, value: Any, place: str) -> Any:
-    try:
-        return _adapter(hint).validate_json(json.dumps(value, default=str))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        reason = first["msg"][0].lower() + first["msg"][1:]
-        raise InputError(f"{place} = {shown(value)}: {reason}") from None
 
 
 @cache

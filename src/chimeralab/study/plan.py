@@ -170,9 +170,10 @@ def _subject(name: str, table: Any, folder: Path) -> Subject:
     table = dict(table) if isinstance(table, Mapping) else {}
     common = {key: table.pop(key) for key in ("revision", "price", "sampling") if key in table}
     declared = read_record(Declared, common, place)
-    return Subject(
-        read_part(MODELS | SUBJECTS, table, place, folder), declared.revision, declared.price
-    )
+    part = read_part(MODELS | SUBJECTS, table, place, folder)
+    if not callable(getattr(part.settings, "open", None)):
+        raise InputError(f"use = {part.use!r} in {place} is not a model; it needs a method open()")
+    return Subject(part, declared.revision, declared.price)
 
 
 def _detector(table: Any, folder: Path) -> Part:
