@@ -36,7 +36,7 @@ def test_numbers_are_those_of_the_report(
     assert low.value == loops.cluster_ci.low
     first = analysis.contrasts[0]
     pair = f"{first.a.capitalize()}Minus{first.b.capitalize()}"
-    assert numbers[f"diff{pair}"].value == first.difference
+    assert numbers[f"diff{pair}"].value == first.estimate
     assert numbers[f"holmP{pair}"].value == first.p_holm
     assert numbers["countRuns"].text == "24"
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats as scipy_stats
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats import resample
@@ -132,3 +133,18 @@ def test_missing_labels_of_groups_are_refused():
 
 def test_codes_do_not_depend_on_the_order_of_rows():
     assert encode(["b", "a"]).names == encode(["a", "b", "a"]).names == ("a", "b")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_few_sign_flips_are_counted_instead_of_drawn(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    changes = rng.normal(0.4, 1, 12)
+    found = sign_flip_test(changes, rng=rng, permutations=4_096)
+    oracle = scipy_stats.permutation_test(
+        (changes,), np.mean, permutation_type="samples", n_resamples=np.inf
+    )
+    assert found.permutations == 4_096
+    assert found.p == pytest.approx(oracle.pvalue)
+    assert sign_flip_test(changes, rng=rng, permutations=4_095).p == pytest.approx(
+        found.p, abs=0.05
+    )

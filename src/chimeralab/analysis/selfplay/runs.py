@@ -1,19 +1,17 @@
 """A table of runs: one row a conversation, how long it went and where it collapsed."""
 
-import csv
-import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Detection, Episode, Record
+from chimeralab.core.tables import read_rows
 from chimeralab.detection.detectors import LOCKED
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.survival import Durations, durations
@@ -170,7 +168,17 @@ def runs_of(
         if detection.collapsed_turns is None:
             short[run.condition] += 1
         else:
-            rows.append(_judged(run, detection, detection.collapsed_turns))
+            counts = {caveat.code: caveat.count for caveat in detection.warnings}
+            judged = replace(
+                run,
+                total_turns=detection.turns,
+                collapsed_turns=detection.collapsed_turns,
+                first_collapse_turn=detection.first_collapse_turn,
+                at_risk_turns=detection.at_risk_turns,
+                episodes=detection.episodes,
+                blank_turns=counts.get("blank_turns", 0),
+            )
+            rows.append(judged)
     gone = (RunsLeftOut(name, TOO_SHORT, count) for name, count in sorted(short.items()))
     left_out = (*left_out, *gone)
     if not rows and left_out:
@@ -181,36 +189,21 @@ def runs_of(
 
 def named_run(conversation: str, metadata: Mapping[str, Any]) -> Run:
     """The run that a conversation is, before anything is said of its turns."""
-    condition, seed, repeat = (_required(conversation, metadata, column) for column in FIELDS)
+    found: dict[str, str] = {}
+    for column, names in FIELDS.items():
+        value = _first(metadata, names)
+        if value is None:
+            known = " or ".join(map(repr, names))
+            raise InputError(f"conversation {conversation!r} has no field {known} in its metadata")
+        found[column] = value
     try:
-        number = int(repeat)
+        number = int(found["repeat_index"])
     except ValueError:
         raise InputError(
-            f"conversation {conversation!r}: repeat {repeat!r} is no whole number"
+            f"conversation {conversation!r}: repeat {found['repeat_index']!r} is not a whole number"
         ) from None
     bucket, outcome = _first(metadata, BUCKET_FIELDS), _first(metadata, ("outcome",))
-    return Run(condition, seed, number, 0, 0, None, bucket, outcome=outcome)
-
-
-def _judged(run: Run, detection: Detection, collapsed: int) -> Run:
-    counts = {caveat.code: caveat.count for caveat in detection.warnings}
-    return replace(
-        run,
-        total_turns=detection.turns,
-        collapsed_turns=collapsed,
-        first_collapse_turn=detection.first_collapse_turn,
-        at_risk_turns=detection.at_risk_turns,
-        episodes=detection.episodes,
-        blank_turns=counts.get("blank_turns", 0),
-    )
-
-
-def _required(conversation: str, metadata: Mapping[str, Any], column: str) -> str:
-    value = _first(metadata, FIELDS[column])
-    if value is None:
-        known = " or ".join(repr(name) for name in FIELDS[column])
-        raise InputError(f"conversation {conversation!r} has no field {known} in its metadata")
-    return value
+    return Run(found["condition"], found["seed_id"], number, 0, 0, None, bucket, outcome=outcome)
 
 
 def _first(metadata: Mapping[str, Any], names: Iterable[str]) -> str | None:
@@ -227,138 +220,50 @@ COLUMNS = (
     "collapsed_turns",
     "first_collapse_turn",
 )
-OPTIONAL_COLUMNS = ("seed_bucket", "at_risk_turns")
-
-
-class Line(NamedTuple):
-    """A row as it stands in the file, and where."""
-
-    number: int
-    cells: Mapping[str, Any]
-
-
-class Placed(NamedTuple):
-    """A run that fits, and the line it was read from."""
-
-    line: int
-    run: Run
 
 
 def read_runs(path: str | Path) -> Runs:
-    """The runs of a file; its ending says which kind of table it is."""
+    """The runs of a table as CSV, JSON lines or Parquet; whatever does not fit is named."""
     path = Path(path)
-    if path.suffix not in READERS:
-        known = ", ".join(READERS)
-        raise InputError(f"{path}: unknown kind of table {path.suffix!r}; known: {known}")
-    try:
-        lines = list(READERS[path.suffix](path))
-    except OSError as error:
-        raise InputError(f"{path} can't be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text") from error
-    placed = [Placed(line.number, _run(line, path)) for line in lines]
-    _refuse_duplicates(placed, path)
-    _refuse_mixed_buckets(placed, path)
-    return table_of((run for _, run in placed), str(path))
-
-
-def _read_csv(path: Path) -> Iterator[Line]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
+    # A key that is left out of a JSON object says the same as null.
+    needed = COLUMNS[:-1] if path.suffix == ".jsonl" else COLUMNS
+    runs: list[Run] = []
+    lines: dict[tuple[str, str, int], int] = {}
+    buckets: defaultdict[str, dict[str | None, int]] = defaultdict(dict)
+    for line, cells in read_rows(path, needed):
         try:
-            header = [name.strip() for name in next(reader, [])]
-            _check_columns(header, path)
-            for cells in reader:
-                if cells:
-                    yield Line(reader.line_num, _by_name(header, cells, path, reader.line_num))
-        except csv.Error as error:
-            raise LogError(str(path), f"no valid CSV ({error})", reader.line_num) from error
-
-
-def _by_name(header: list[str], cells: list[str], path: Path, line: int) -> dict[str, str]:
-    if len(cells) != len(header):
-        reason = f"{len(cells)} cells under {len(header)} column names"
-        raise LogError(str(path), reason, line)
-    return dict(zip(header, cells, strict=True))
-
-
-def _read_json_lines(path: Path) -> Iterator[Line]:
-    with path.open(encoding="utf-8") as file:
-        for number, text in enumerate(file, start=1):
-            if not text.strip():
-                continue
-            try:
-                row = json.loads(text)
-            except ValueError as error:
-                raise LogError(str(path), f"no valid JSON ({error})", number) from error
-            if not isinstance(row, dict):
-                raise LogError(str(path), "not a JSON object", number)
-            # A key that is left out of an object says the same as null, but for the first run.
-            missing = [name for name in COLUMNS[:-1] if name not in row]
-            if missing:
-                _check_columns(list(row), path, number)
-            yield Line(number, row)
-
-
-def _read_parquet(path: Path) -> Iterator[Line]:
-    import pyarrow as pa  # noqa: PLC0415 - large, and only Parquet needs it
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    try:
-        names = pq.read_schema(path).names
-        _check_columns(names, path)
-        wanted = [name for name in (*COLUMNS, *OPTIONAL_COLUMNS) if name in names]
-        rows = pq.read_table(path, columns=wanted).to_pylist()
-    except pa.ArrowException as error:
-        raise InputError(f"{path} is no Parquet file that can be read ({error})") from error
-    return (Line(number, row) for number, row in enumerate(rows, start=1))
-
-
-READERS: dict[str, Callable[[Path], Iterator[Line]]] = {
-    ".csv": _read_csv,
-    ".jsonl": _read_json_lines,
-    ".parquet": _read_parquet,
-}
-
-
-def _check_columns(names: list[str], path: Path, line: int | None = None) -> None:
-    doubled = next((name for name in names if names.count(name) > 1), None)
-    if doubled is not None:
-        raise LogError(str(path), f"two columns are called {doubled!r}", line)
-    for column in COLUMNS:
-        if column not in names:
-            raise LogError(str(path), _no_column(column, names), line)
-
-
-def _no_column(column: str, names: list[str]) -> str:
-    near = get_close_matches(column, [name for name in names if name not in COLUMNS], n=1)
-    hint = f" (is it {near[0]!r}?)" if near else ""
-    return f"no column {column!r}{hint}; a table of runs has {', '.join(COLUMNS)}"
-
-
-def _run(line: Line, path: Path) -> Run:
-    """Read one row, or say what is wrong with it."""
-    try:
-        run = _from_cells(line.cells)
-        _check(run)
-    except InputError as error:
-        raise LogError(str(path), str(error), line.number) from None
-    return run
+            run = _from_cells(cells)
+            _check(run)
+            key = (run.condition, run.seed_id, run.repeat_index)
+            if key in lines:
+                what = f"condition {key[0]!r}, seed_id {key[1]!r}, repeat_index {key[2]}"
+                raise InputError(f"{what} stands in line {lines[key]} already")
+            known = buckets[run.seed_id]
+            known.setdefault(run.seed_bucket, line)
+            if len(known) > 1:
+                first, other = (f"{name or 'none'} (line {at})" for name, at in known.items())
+                reason = f"seed_id {run.seed_id!r} is in two buckets: {first} and {other}"
+                raise InputError(f"column seed_bucket: {reason}")
+        except InputError as error:
+            raise LogError(str(path), str(error), line) from None
+        lines[key] = line
+        runs.append(run)
+    return table_of(runs, str(path))
 
 
 def _from_cells(cells: Mapping[str, Any]) -> Run:
-    first, bucket, at_risk = (
-        cells.get(name) for name in ("first_collapse_turn", *OPTIONAL_COLUMNS)
-    )
+    def optional(column: str, read: Callable[[Mapping[str, Any], str], Any]) -> Any:
+        return None if _blank(cells.get(column)) else read(cells, column)
+
     return Run(
         condition=_text(cells, "condition"),
         seed_id=_text(cells, "seed_id"),
         repeat_index=_whole(cells, "repeat_index"),
         total_turns=_whole(cells, "total_turns"),
         collapsed_turns=_whole(cells, "collapsed_turns"),
-        first_collapse_turn=None if _blank(first) else _whole(cells, "first_collapse_turn"),
-        seed_bucket=None if _blank(bucket) else _text(cells, "seed_bucket"),
-        at_risk_turns=None if _blank(at_risk) else _whole(cells, "at_risk_turns"),
+        first_collapse_turn=optional("first_collapse_turn", _whole),
+        seed_bucket=optional("seed_bucket", _text),
+        at_risk_turns=optional("at_risk_turns", _whole),
     )
 
 
@@ -410,12 +315,8 @@ def _check(run: Run) -> None:
         )
     if first is None and collapsed:
         raise InputError(f"column first_collapse_turn is blank, yet {collapsed} turns collapsed")
-    if first is not None:
-        _check_first(first, run)
-
-
-def _check_first(first: int, run: Run) -> None:
-    turns, collapsed = run.total_turns, run.collapsed_turns
+    if first is None:
+        return
     if not 1 <= first <= turns:
         raise InputError(f"column first_collapse_turn is {first}; the run has turns 1 to {turns}")
     if collapsed == 0:
@@ -426,24 +327,3 @@ def _check_first(first: int, run: Run) -> None:
             f"column collapsed_turns is {collapsed}, but from first_collapse_turn {first} on "
             f"there are only {left} turns"
         )
-
-
-def _refuse_duplicates(placed: Iterable[Placed], path: Path) -> None:
-    seen: dict[tuple[str, str, int], int] = {}
-    for line, run in placed:
-        key = (run.condition, run.seed_id, run.repeat_index)
-        if key in seen:
-            what = f"condition {key[0]!r}, seed_id {key[1]!r}, repeat_index {key[2]}"
-            raise LogError(str(path), f"{what} stands in line {seen[key]} already", line)
-        seen[key] = line
-
-
-def _refuse_mixed_buckets(placed: Iterable[Placed], path: Path) -> None:
-    buckets: defaultdict[str, dict[str | None, int]] = defaultdict(dict)
-    for line, run in placed:
-        known = buckets[run.seed_id]
-        known.setdefault(run.seed_bucket, line)
-        if len(known) > 1:
-            first, other = (f"{name or 'none'} (line {at})" for name, at in known.items())
-            reason = f"seed_id {run.seed_id!r} is in two buckets: {first} and {other}"
-            raise LogError(str(path), f"column seed_bucket: {reason}", line)

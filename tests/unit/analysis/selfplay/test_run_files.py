@@ -54,7 +54,8 @@ def test_a_byte_order_mark_and_whole_floats_are_taken_as_spreadsheets_write_them
         ("A,s3,one,40,6,7", "column repeat_index is 'one'"),
         (",s3,0,40,6,7", "column condition is blank"),
         ("A, ,0,40,6,7", "column seed_id is blank"),
-        ("A,s3,0,40,6", "5 cells under 6 column names"),
+        ("A,s3,0,40,6", "column first_collapse_turn is blank, yet 6 turns collapsed"),
+        ("A,s3,0,40,6,7,8", "7 cells under 6 column names"),
         ("A,s1,0,40,0,", "condition 'A', seed_id 's1', repeat_index 0 stands in line 2 already"),
     ],
 )
@@ -115,7 +116,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_ending_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"'\.xlsx'; known: \.csv, \.jsonl, \.parquet"):
+    with pytest.raises(InputError, match=r"'\.xlsx'; known: \.csv, \.tsv, \.jsonl, \.parquet"):
         read_runs(tmp_path / "runs.xlsx")
 
 
@@ -149,5 +150,5 @@ def test_bad_json_lines_are_named(tmp_path: Path, text: str) -> None:
 def test_a_broken_parquet_file_is_refused_in_words(tmp_path: Path) -> None:
     path = tmp_path / "runs.parquet"
     path.write_bytes(b"PAR1")
-    with pytest.raises(InputError, match="no Parquet file"):
+    with pytest.raises(InputError, match="can.t be read as Parquet"):
         read_runs(path)

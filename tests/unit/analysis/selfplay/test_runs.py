@@ -74,5 +74,5 @@ def test_a_conversation_without_a_condition_is_named() -> None:
 
 
 def test_a_repeat_that_is_no_number_is_named() -> None:
-    with pytest.raises(InputError, match="repeat 'first' is no whole number"):
+    with pytest.raises(InputError, match="repeat 'first' is not a whole number"):
         runs_of([detection((), condition="A", seed="s", repeat="first")], "log")
