@@ -139,22 +139,13 @@ def table(
         tuple(Cell(c.shown, marks[c.reason]) if isinstance(c, Dash) else Cell(c) for c in row)
         for row in rows
     ]
-    notes = [TableNote(mark, in_prompts(reason)) for reason, mark in marks.items()]
+    notes = [TableNote(mark, reason) for reason, mark in marks.items()]
     return Table(name, headings, cells, notes, frozenset(words), raw)
 
 
 def known(text: str, value: Any, reason: str | None) -> Shown:
     """The text of a number, or a dash with its reason when there is no number."""
     return text if value is not None else Dash(reason or "unknown")
-
-
-def in_prompts(reason: str) -> str:
-    """A reason in the words of a study, where clusters are always prompts.
-
-    >>> in_prompts("the clusters do not differ at all")
-    'the prompts do not differ at all'
-    """
-    return reason.replace("cluster", "prompt")
 
 
 def flat(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,17 @@ def answer(
 
 def select(runs: Runs, estimand: Estimand) -> Runs:
     """The runs that an estimand speaks of; the others are counted with their reasons."""
-    why = [_reason(row, estimand) for row in runs.rows]
+
+    def reason_of(row: Run) -> str | None:
+        if estimand.population and row.seed_bucket not in estimand.population:
+            return "outside the population"
+        if estimand.failed_turns == "leave_out" and row.outcome in CUT_SHORT:
+            return f"cut short ({row.outcome})"
+        if estimand.empty_turns == "leave_out" and row.blank_turns:
+            return "has empty turns"
+        return None
+
+    why = [reason_of(row) for row in runs.rows]
     gone = Counter(
         (row.condition, reason)
         for row, reason in zip(runs.rows, why, strict=True)
@@ -88,16 +98,6 @@ def select(runs: Runs, estimand: Estimand) -> Runs:
     more = tuple(RunsLeftOut(*key, count) for key, count in sorted(gone.items()))
     kept = runs.keep(np.array([reason is None for reason in why]))
     return replace(kept, left_out=runs.left_out + more)
-
-
-def _reason(row: Run, estimand: Estimand) -> str | None:
-    if estimand.population and row.seed_bucket not in estimand.population:
-        return "outside the population"
-    if estimand.failed_turns == "leave_out" and row.outcome in CUT_SHORT:
-        return f"cut short ({row.outcome})"
-    if estimand.empty_turns == "leave_out" and row.blank_turns:
-        return "has empty turns"
-    return None
 
 
 def _asked(runs: Runs, estimand: Estimand, outcomes: Outcomes) -> list[AskedContrast]:
@@ -157,12 +157,7 @@ def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
     described = select(runs, outcomes.primary) if outcomes.primary else runs
     if not described.rows:
         raise InputError(f"{runs.source}: {answers[0].reason}")
-    return _described(described, outcomes, settings, answers)
-
-
-def _described(
-    runs: Runs, outcomes: Outcomes, settings: Settings, answers: tuple[EstimandAnswer, ...]
-) -> Analysis:
+    runs = described
     rates = runs.collapsed / runs.turns
     order = order_of(runs, rates)
     apart = {name: runs.under(name) for name in runs.conditions}

@@ -11,7 +11,6 @@ from chimeralab.analysis.selfplay.runs import Run, Runs
 from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.clusters import (
-    ClusterMean,
     cluster_mean,
     mean_bootstrap,
     mean_bootstrap_t,
@@ -26,6 +25,9 @@ from chimeralab.stats.survival import (
     restricted_mean,
     survival_band,
 )
+
+ONE_PROMPT = "one seed prompt alone tells nothing about others"
+NO_SPREAD = "the prompts do not differ at all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,98 +61,69 @@ class ConditionSummary(Record):
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
-class SummaryPart(NamedTuple):
-    """Some numbers of a summary, and why any of them is missing."""
-
-    numbers: Mapping[str, Any]
-    reasons: Mapping[str, str]
-
-
 def summarise(runs: Runs, settings: Settings) -> ConditionSummary:
     """Summarise runs that all belong to one condition."""
-    pieces = (
-        _shares(runs, settings),
-        _at_risk(runs, settings.level),
-        _incidence(runs, settings.level),
-        _first_collapse(runs, settings),
-    )
-    numbers = {name: value for piece in pieces for name, value in piece.numbers.items()}
-    reasons = {name: why for piece in pieces for name, why in piece.reasons.items()}
+    level, hits = settings.level, (runs.collapsed > 0).astype(np.float64)
+    numbers, reasons = _shares(runs, settings)
+    at_risk, why_not = per_run(runs, "at_risk_share", tau=0)
+    risk = None if at_risk is None else cluster_mean(at_risk, runs.seed, level)
+    ever = share(hits, np.ones(len(hits)), SampleDesign(clusters=runs.seed), level)
+    wait = restricted_mean(runs.durations, settings.tau, runs.seed, level)
+    numbers |= {
+        "at_risk_mean": risk.mean if risk else None,
+        "at_risk_ci": risk.interval if risk else None,
+        "incidence": ever.value,
+        "incidence_ci": ever.interval,
+        "km_median": median_time(kaplan_meier(runs.durations)),
+        "rmst": wait.value,
+        "rmst_ci": wait.interval,
+    }
+    reasons |= {
+        "at_risk_mean": why_not or "",
+        "at_risk_ci": why_not or reasons["cluster_ci"] or NO_SPREAD,
+        "incidence_ci": ONE_PROMPT,
+        "km_median": "fewer than half of the runs collapsed while they were followed",
+        "rmst": wait.reasons.get("value", ""),
+        "rmst_ci": wait.reasons.get("value", "needs two prompts that differ"),
+    }
     missing = {name: reasons[name] for name, value in numbers.items() if value is None}
     return ConditionSummary(**numbers, reasons=missing)
 
 
-def _shares(runs: Runs, settings: Settings) -> SummaryPart:
-    rates = runs.collapsed / runs.turns
-    mean = cluster_mean(rates, runs.seed, settings.level)
-    clusters = mean.reasons.get("interval", "")
+def _shares(runs: Runs, settings: Settings) -> tuple[dict[str, Any], dict[str, str]]:
+    """The share of collapsed turns with its intervals, and why any of them is missing."""
+    rates, level = runs.collapsed / runs.turns, settings.level
+    mean = cluster_mean(rates, runs.seed, level)
+    percentile = studentised = None
+    # Prompts that do not differ say nothing about the error, least of all that it is 0.
+    if mean.standard_error:
+        rng, size = settings.stream("condition", str(runs.condition[0])), settings.resamples
+        drawn = {"rng": rng, "resamples": size, "level": level}
+        percentile = mean_bootstrap(rates, runs.seed, **drawn).interval
+        studentised = mean_bootstrap_t(rates, runs.seed, **drawn).interval
     numbers = {
         "n": mean.n,
         "seeds": mean.clusters,
         "mean": mean.mean,
         "median": float(np.median(rates)),
         "sd": float(rates.std(ddof=1)) if mean.n > 1 else None,
-        # Prompts that do not differ say nothing about the error, least of all that it is 0.
         "se": mean.standard_error or None,
         "cluster_ci": mean.interval,
+        "bootstrap_ci": percentile,
+        "bootstrap_t_ci": studentised,
         "icc": mean.icc,
         "design_effect": mean.design_effect,
         "se_ratio": mean.se_ratio,
-        **_resampled(runs, rates, mean, settings),
     }
-    reasons = {
-        **mean.reasons,
+    alike = "" if mean.interval else (NO_SPREAD if mean.clusters > 1 else ONE_PROMPT)
+    reasons = dict.fromkeys(("se", "cluster_ci", "bootstrap_ci", "se_ratio"), alike)
+    few = "needs two prompts, repeats of one, and values that differ"
+    reasons |= dict.fromkeys(("icc", "design_effect"), few)
+    reasons |= {
         "sd": "one run has no spread",
-        "se": clusters,
-        "cluster_ci": clusters,
-        "bootstrap_ci": clusters,
-        "bootstrap_t_ci": clusters or "in no resample do the prompts differ",
+        "bootstrap_t_ci": alike or "in no resample do the prompts differ",
     }
-    return SummaryPart(numbers, reasons)
-
-
-def _resampled(
-    runs: Runs, rates: Floats, mean: ClusterMean, settings: Settings
-) -> dict[str, Interval | None]:
-    """Intervals over resampled prompts; where prompts do not differ they would claim certainty."""
-    if not mean.standard_error:
-        return {"bootstrap_ci": None, "bootstrap_t_ci": None}
-    rng = settings.stream("condition", str(runs.condition[0]))
-    size, level = settings.resamples, settings.level
-    percentile = mean_bootstrap(rates, runs.seed, rng=rng, resamples=size, level=level)
-    studentised = mean_bootstrap_t(rates, runs.seed, rng=rng, resamples=size, level=level)
-    return {"bootstrap_ci": percentile.interval, "bootstrap_t_ci": studentised.interval}
-
-
-def _at_risk(runs: Runs, level: float) -> SummaryPart:
-    values, reason = per_run(runs, "at_risk_share", tau=0)
-    if values is None:
-        names = ("at_risk_mean", "at_risk_ci")
-        return SummaryPart(dict.fromkeys(names), dict.fromkeys(names, reason or ""))
-    mean = cluster_mean(values, runs.seed, level)
-    numbers = {"at_risk_mean": mean.mean, "at_risk_ci": mean.interval}
-    return SummaryPart(numbers, {"at_risk_ci": mean.reasons.get("interval", "")})
-
-
-def _incidence(runs: Runs, level: float) -> SummaryPart:
-    hits = (runs.collapsed > 0).astype(np.float64)
-    found = share(hits, np.ones(len(hits)), SampleDesign(clusters=runs.seed), level)
-    numbers = {"incidence": found.value, "incidence_ci": found.interval}
-    return SummaryPart(
-        numbers, {"incidence_ci": "one seed prompt alone tells nothing about others"}
-    )
-
-
-def _first_collapse(runs: Runs, settings: Settings) -> SummaryPart:
-    mean = restricted_mean(runs.durations, settings.tau, runs.seed, settings.level)
-    median = median_time(kaplan_meier(runs.durations))
-    numbers = {"km_median": median, "rmst": mean.value, "rmst_ci": mean.interval}
-    reasons = {
-        "km_median": "fewer than half of the runs collapsed while they were followed",
-        "rmst": mean.reasons.get("value", ""),
-        "rmst_ci": mean.reasons.get("interval", ""),
-    }
-    return SummaryPart(numbers, reasons)
+    return numbers, reasons
 
 
 NO_TURNS = "the table does not say which turns collapsed; analyse the study itself"
@@ -190,6 +163,18 @@ def after_onset(runs: Runs, level: float = 0.95) -> AfterOnset:
         recovered, np.ones(len(recovered)), SampleDesign(clusters=runs.seed[happened]), level
     )
     spans = _spans(runs.rows)
+    why = {}
+    if found.value is None:
+        why = dict.fromkeys(("recovered_share", "recovered_ci", "dwell_share"), NONE_COLLAPSED)
+    elif found.interval is None:
+        why["recovered_ci"] = "collapsed runs come from one seed prompt alone"
+    if spans is None:
+        names = ("episodes", "episodes_per_run", "dwell_median", "relapsed_runs")
+        why |= dict.fromkeys(names, NO_TURNS)
+    elif not spans.by_run:
+        why |= dict.fromkeys(("episodes_per_run", "dwell_median"), NONE_COLLAPSED)
+    elif spans.median is None:
+        why["dwell_median"] = "fewer than half of the episodes ended before their runs did"
     return AfterOnset(
         runs=len(runs.rows),
         collapsed_runs=int(happened.sum()),
@@ -201,7 +186,7 @@ def after_onset(runs: Runs, level: float = 0.95) -> AfterOnset:
         episodes_per_run=None if spans is None else spans.per_run,
         dwell_median=None if spans is None else spans.median,
         relapsed_runs=None if spans is None else sum(count > 1 for count in spans.by_run),
-        reasons=_reasons(found.value is None, found.interval is None, spans),
+        reasons=why,
     )
 
 
@@ -236,22 +221,6 @@ def _spans(rows: Iterable[Run]) -> Spans | None:
         ended += [episode.end < row.total_turns for episode in row.episodes]
         by_run.append(len(row.episodes))
     return Spans(np.array(turns, float), np.array(ended, float), tuple(n for n in by_run if n))
-
-
-def _reasons(none_collapsed: bool, no_interval: bool, spans: Spans | None) -> dict[str, str]:
-    why = {}
-    if none_collapsed:
-        why = dict.fromkeys(("recovered_share", "recovered_ci", "dwell_share"), NONE_COLLAPSED)
-    elif no_interval:
-        why["recovered_ci"] = "collapsed runs come from one seed prompt alone"
-    if spans is None:
-        names = ("episodes", "episodes_per_run", "dwell_median", "relapsed_runs")
-        return why | dict.fromkeys(names, NO_TURNS)
-    if not spans.by_run:
-        return why | dict.fromkeys(("episodes_per_run", "dwell_median"), NONE_COLLAPSED)
-    if spans.median is None:
-        why["dwell_median"] = "fewer than half of the episodes ended before their runs did"
-    return why
 
 
 BAND_RESAMPLES = 2_000

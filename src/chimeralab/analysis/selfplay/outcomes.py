@@ -50,7 +50,15 @@ class WeightedContrast(Record):
             raise InputError(f"contrast {self.name!r} needs either whole and parts, or weights")
         if self.name == PAIRS:
             raise InputError(f"a contrast can't be called {PAIRS!r}: that means every pair")
-        _check_weights(self.name, self._fractions())
+        weights = self._fractions()
+        if "" in weights or len(weights) < 2 or not any(weights.values()):
+            raise InputError(f"contrast {self.name!r} needs two conditions that weigh something")
+        total = float(sum(weights.values()))
+        if abs(total) > 1e-6:
+            raise InputError(
+                f"contrast {self.name!r}: the weights add up to {total:g}; "
+                "in a contrast they add up to 0 (write thirds as 1/3)"
+            )
 
     @property
     def by_condition(self) -> dict[str, float]:
@@ -166,22 +174,12 @@ def parse_contrast(text: str) -> WeightedContrast:
 
 def _fraction(contrast: str, weight: float | str) -> Fraction:
     try:
-        return Fraction(weight.replace(" ", "") if isinstance(weight, str) else weight)
+        return Fraction("".join(weight.split()) if isinstance(weight, str) else weight)
     except (ValueError, ZeroDivisionError, OverflowError):
         raise InputError(
-            f"contrast {contrast!r}: {weight!r} is no weight; give a number or a fraction like -1/3"
+            f"contrast {contrast!r}: {weight!r} is not a weight; "
+            "give a number or a fraction like -1/3"
         ) from None
-
-
-def _check_weights(contrast: str, weights: Mapping[str, Fraction]) -> None:
-    if "" in weights or len(weights) < 2 or not any(weights.values()):
-        raise InputError(f"contrast {contrast!r} needs two conditions that weigh something")
-    total = float(sum(weights.values()))
-    if abs(total) > 1e-6:
-        raise InputError(
-            f"contrast {contrast!r}: the weights add up to {total:g}; "
-            "in a contrast they add up to 0 (write thirds as 1/3)"
-        )
 
 
 def _refuse_unknown(name: str, known: Collection[str], what: str) -> None:
@@ -226,7 +224,7 @@ def horizon(runs: Runs) -> float:
 
 
 class PerRun(NamedTuple):
-    """One value a run; None where some run has none, with the reason."""
+    """One value per run; None where some run has none, with the reason."""
 
     values: Floats | None
     reason: str | None = None
@@ -241,10 +239,6 @@ def per_run(runs: Runs, measure: str, tau: float) -> PerRun:
     return _MEASURES[measure](runs, tau)
 
 
-def _share(runs: Runs, _tau: float) -> PerRun:
-    return PerRun(runs.collapsed / runs.turns)
-
-
 def _at_risk_share(runs: Runs, _tau: float) -> PerRun:
     turns = at_risk_turns(runs)
     if isinstance(turns, str):
@@ -253,10 +247,6 @@ def _at_risk_share(runs: Runs, _tau: float) -> PerRun:
     if short:
         return PerRun(None, f"{short} runs are too short to have a turn at risk")
     return PerRun(runs.collapsed / turns)
-
-
-def _incidence(runs: Runs, _tau: float) -> PerRun:
-    return PerRun((runs.collapsed > 0).astype(np.float64))
 
 
 def _restricted_mean(runs: Runs, tau: float) -> PerRun:
@@ -272,8 +262,8 @@ def _restricted_mean(runs: Runs, tau: float) -> PerRun:
 
 
 _MEASURES: dict[str, Callable[[Runs, float], PerRun]] = {
-    "share": _share,
+    "share": lambda runs, _: PerRun(runs.collapsed / runs.turns),
     "at_risk_share": _at_risk_share,
-    "incidence": _incidence,
+    "incidence": lambda runs, _: PerRun((runs.collapsed > 0).astype(np.float64)),
     "restricted_mean": _restricted_mean,
 }

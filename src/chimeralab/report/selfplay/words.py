@@ -28,7 +28,6 @@ from chimeralab.report.table import (
     UNITS,
     difference,
     estimate,
-    in_prompts,
 )
 
 
@@ -93,7 +92,7 @@ def _differences(material: Material, results: Results) -> str:
     known = [each for each in comparisons if each.p_holm is not None]
     if not known:
         why = comparisons[0].reasons.get("p") or comparisons[0].reasons.get("estimate", "")
-        return f"How sure the differences between conditions are can't be said: {in_prompts(why)}."
+        return f"How sure the differences between conditions are can't be said: {why}."
     if len(comparisons) == 1:
         chance = "which chance alone could bring about"
         if is_found(known[0]):
@@ -125,7 +124,7 @@ def _numbers(each: Effect) -> str:
 def logrank_in_words(test: LogRankTest) -> str:
     """The test of all curves against one another, its p beside the naive one."""
     if test.chi2 is None:
-        return f"Log-rank test: –, {in_prompts(test.reasons['chi2'])}."
+        return f"Log-rank test: –, {test.reasons['chi2']}."
     honest = f"{p_phrase(test.permutation_p)} by permutation within prompts"
     if test.permutation_p is None:
         honest = f"without a p by permutation, since {test.reasons['permutation_p']}"

@@ -74,7 +74,10 @@ def test_a_declaration_survives_being_written_out() -> None:
         ({"contrasts": [ROTATION | {"weights": {"A": 1, "B": -1}}]}, "needs either"),
         ({"contrasts": [ROTATION, ROTATION]}, "two contrasts have the same name"),
         ({"contrasts": [ROTATION | {"name": "pairs"}]}, "can't be called 'pairs'"),
-        ({"contrasts": [{"name": "x", "weights": {"A": 1, "B": "-1/0"}}]}, "'-1/0' is no weight"),
+        (
+            {"contrasts": [{"name": "x", "weights": {"A": 1, "B": "-1/0"}}]},
+            "'-1/0' is not a weight",
+        ),
         (
             {"contrasts": [{"name": "x", "weights": {"A": 1, "B": -0.33, "C": -0.33}}]},
             "add up to 0.34",

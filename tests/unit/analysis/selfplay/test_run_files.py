@@ -150,5 +150,5 @@ def test_bad_json_lines_are_named(tmp_path: Path, text: str) -> None:
 def test_a_broken_parquet_file_is_refused_in_words(tmp_path: Path) -> None:
     path = tmp_path / "runs.parquet"
     path.write_bytes(b"PAR1")
-    with pytest.raises(InputError, match="can.t be read as Parquet"):
+    with pytest.raises(InputError, match="can't be read as Parquet"):
         read_runs(path)
