@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,9 +99,13 @@ def _shares(runs: Runs, settings: Settings) -> tuple[dict[str, Any], dict[str, s
     # Prompts that do not differ say nothing about the error, least of all that it is 0.
     if mean.standard_error:
         rng, size = settings.stream("condition", str(runs.condition[0])), settings.resamples
-        drawn = {"rng": rng, "resamples": size, "level": level}
-        percentile = mean_bootstrap(rates, runs.seed, **drawn).interval
-        studentised = mean_bootstrap_t(rates, runs.seed, **drawn).interval
+        draw = (
+            partial(mean_bootstrap, rates, runs.seed),
+            partial(mean_bootstrap_t, rates, runs.seed),
+        )
+        percentile, studentised = (
+            each(rng=rng, resamples=size, level=level).interval for each in draw
+        )
     numbers = {
         "n": mean.n,
         "seeds": mean.clusters,
