@@ -2,38 +2,16 @@
 
 import csv
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from chimeralab.cli import main as command
 
 TALKS = {
     "loop": ["Well.", "Let me check it again.", "Let me check it again!", "let me check it again"],
     "free": ["The sea is calm.", "Bees dance.", "Iron rusts in salt."],
     "turns": ["hi", "Hello there."] * 3,
 }  # fmt: skip
-
-
-@pytest.fixture
-def chimera(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    for name in ("rate", "audit"):
-        monkeypatch.setitem(command.COMMANDS, name, command.Entry(f"{name}:{name}", ""))
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["chimera", *map(str, arguments)])
-        try:
-            command.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return (code, *capfd.readouterr())
-
-    return run
 
 
 @pytest.fixture
@@ -48,7 +26,7 @@ def test_every_label_comes_with_its_turns(
     chimera: Callable[..., tuple[int, str, str]], log: Path
 ) -> None:
     code, shown, told = chimera("rate", log, "--json")
-    ratings = {row["item"]: row for row in map(json.loads, shown.splitlines())}
+    ratings = {row["id"]: row for row in map(json.loads, shown.splitlines())}
     assert code == 0
     assert {name: row["label"] for name, row in ratings.items()} == {
         "loop": 1,

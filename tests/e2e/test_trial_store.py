@@ -37,7 +37,7 @@ def flags(study: Study) -> list[list[bool | None]]:
 def test_a_trial_in_parquet_keeps_yes_and_no(done, tmp_path, chimera):
     ran = chimera("export", done.path, "--format", "parquet", "--out", tmp_path / "out")
     assert ran.code == 0
-    written = {path.stem for path in (tmp_path / "out").iterdir()}
+    written = {path.stem for path in (tmp_path / "out").glob("*.parquet")}
     assert written == TABLES.keys() | TRIAL_TABLES.keys()
     trials = pq.read_table(tmp_path / "out" / "trials.parquet")
     assert {str(trials.schema.field(name).type) for name in FLAGS} == {"bool"}

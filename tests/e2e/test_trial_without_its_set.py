@@ -78,7 +78,7 @@ def test_without_a_lock_the_set_that_is_gone_is_named(locked, chimera):
     locked.lock_path.unlink()
     ran = chimera("check", without_its_set(locked).path)
     assert ran.code == 2
-    assert "set is no folder" in " ".join(ran.err.split())
+    assert "set is not a folder" in " ".join(ran.err.split())
 
 
 def test_a_changed_lock_can_not_stand_in_for_the_set(locked):

@@ -1,7 +1,7 @@
 """`chimera rate`: label conversations of logs by the rules, and those of a study by any rater."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,10 @@ from chimeralab.cli.options import LOG_OPTIONS, Logs, is_study, with_options
 from chimeralab.cli.terminal import err, out, plain, say, shortened, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
-from chimeralab.core.tables import Columns, check_table_name, open_table
-from chimeralab.rating.plan import DEFAULT_RATER
+from chimeralab.core.tables import Columns, open_table
 from chimeralab.rating.ratings import item_of
 from chimeralab.rating.rubric import BUILT_IN, load_rubric
+from chimeralab.rating.rules import NAME as RULES
 from chimeralab.rating.rules import rate_by_rules
 
 COLUMNS: Columns = {
@@ -57,7 +57,7 @@ STUDY_OPTIONS = (
         help="In a study: take the filled sheet of a packet back, with --rater human:NAME.",
     ),
 )
-NAMES = ("rater", "only", "sample", "seed", "purpose", "by", "export_packet", "import_packet")
+OF_STUDIES = ("rater", "only", "sample", "seed", "purpose", "by", "export_packet", "import_packet")
 ACTIONS = ("sample", "export_packet", "import_packet")
 OF_LOGS = ("format", "speaker", "rubric", "out")
 
@@ -88,20 +88,22 @@ def rate(**options: Any) -> None:
     if is_study(options["paths"]):
         _rate_study(options)
         return
-    _refuse_study_options(options)
+    given = next((name for name in OF_STUDIES if options[name] is not None), None)
+    if given and (given, options["rater"]) != ("rater", RULES):
+        raise InputError(f"{_flag(given)} is for a study; name the folder of one")
     rubric = load_rubric(options["rubric"] or BUILT_IN)
     logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("conversation", "label", "step", "reason"):
         table.add_column(heading)
     labels: list[int | None] = []
-    if options["out"]:
-        check_table_name(options["out"])
-    with open_table(options["out"], COLUMNS) if options["out"] else nullcontext(len) as write:
+    with ExitStack() as files:
+        write = files.enter_context(open_table(options["out"], COLUMNS)) if options["out"] else None
         for trajectory in with_progress(logs.read(), "conversations"):
             rating = rate_by_rules(item_of(trajectory, options["speaker"]), rubric)
             labels.append(rating.label)
-            write(rating.as_dict())
+            if write:
+                write(rating.as_dict())
             if options["as_json"]:
                 click.echo(json_text({"id": rating.item, **rating.as_dict()}))
                 continue
@@ -117,13 +119,6 @@ def rate(**options: Any) -> None:
         f"{len(labels)} conversations: {labels.count(1)} labelled 1, {labels.count(0)} labelled 0"
         f" by {rubric.name} {rubric.version} ({rubric.state}, sha256 {rubric.sha256[:12]})"
     )
-
-
-def _refuse_study_options(options: dict[str, Any]) -> None:
-    """Logs are rated by the rules and nothing is stored."""
-    given = next((name for name in NAMES if options[name] is not None), None)
-    if given and (given, options["rater"]) != ("rater", DEFAULT_RATER):
-        raise InputError(f"{_flag(given)} is for a study; name the folder of one")
 
 
 def _rate_study(options: dict[str, Any]) -> None:
@@ -145,7 +140,7 @@ def _rate_study(options: dict[str, Any]) -> None:
 def _ask(study: Any, options: dict[str, Any]) -> dict[str, Any]:
     from chimeralab import pipeline  # noqa: PLC0415
 
-    rater, numbers = options["rater"] or DEFAULT_RATER, count(1)
+    rater, numbers = options["rater"] or RULES, count(1)
     with err.status(f"{plain(rater)} is rating") as status:
         done = pipeline.rate(
             study,

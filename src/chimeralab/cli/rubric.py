@@ -8,7 +8,6 @@ from chimeralab.cli.terminal import say
 from chimeralab.core.files import json_text
 from chimeralab.rating.rubric import (
     BUILT_IN,
-    Rubric,
     history_lines,
     load_rubric,
     lock_rubric,
@@ -29,7 +28,12 @@ def rubric() -> None:
 def show(file: Path, as_json: bool) -> None:
     """Print a rubric: ours, or the one in FILE. A locked one that was changed is refused."""
     loaded = load_rubric(file)
-    click.echo(json_text(loaded.as_dict()) if as_json else "\n".join(_page(loaded)))
+    if as_json:
+        click.echo(json_text(loaded.as_dict()))
+        return
+    heading = f"# {loaded.name}, version {loaded.version} ({loaded.state})"
+    lines = [heading, f"sha256 {loaded.sha256}", "", rubric_text(loaded), "", "## Versions", ""]
+    click.echo("\n".join([*lines, *history_lines(loaded)]))
 
 
 @rubric.command()
@@ -38,16 +42,3 @@ def lock(file: Path) -> None:
     """Lock a calibrated rubric: its hash goes into a .lock file beside it."""
     locked = lock_rubric(file)
     say(f"{locked.name} {locked.version} is locked, sha256 {locked.sha256}")
-
-
-def _page(loaded: Rubric) -> list[str]:
-    return [
-        f"# {loaded.name}, version {loaded.version} ({loaded.state})",
-        f"sha256 {loaded.sha256}",
-        "",
-        rubric_text(loaded),
-        "",
-        "## Versions",
-        "",
-        *history_lines(loaded),
-    ]

@@ -67,11 +67,18 @@ def audit(
             panels[name] = _compared(table.keep(name), rng, may_be_silent=may_be_silent)
         except InputError as error:
             unrated[name] = str(error)
+    differing = []
+    for n, item in enumerate(() if table.nameless else table.items):
+        labels = {rater: column[n] for rater, column in table.labels.items()}
+        if len({label for label in labels.values() if label is not None}) > 1:
+            reasons = {rater: told[n] for rater, told in table.reasons.items() if told[n]}
+            stratum = table.strata[n] if table.strata else None
+            differing.append(Disagreement(item, labels, reasons, stratum))
     return Audit(
         overall=overall,
         by_stratum=panels,
         gate=judge_gate(gate or Gate(), overall, declared=gate is not None),
-        disagreements=() if table.nameless else tuple(_disagreements(table)),
+        disagreements=tuple(differing),
         clustered=table.clusters is not None,
         weighted=table.weights is not None,
         unrated_strata=unrated,
@@ -140,17 +147,6 @@ def panel_json(raters: RatersPanel) -> dict[str, Any]:
             if several
         ],
     }
-
-
-def _disagreements(table: LabelTable) -> list[Disagreement]:
-    found = []
-    for n, item in enumerate(table.items):
-        labels = {rater: column[n] for rater, column in table.labels.items()}
-        if len({label for label in labels.values() if label is not None}) > 1:
-            reasons = {rater: told[n] for rater, told in table.reasons.items() if told[n]}
-            stratum = table.strata[n] if table.strata else None
-            found.append(Disagreement(item, labels, reasons, stratum))
-    return found
 
 
 def explain(panel: RatersPanel) -> list[str]:

@@ -6,7 +6,6 @@ from typing import Any, Literal, NamedTuple
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.stats.intervals import Interval
-from chimeralab.stats.panel import Panel
 from chimeralab.stats.raters import RatersPanel
 
 StatisticName = Literal["kappa", "alpha", "pabak", "ac1", "agreement"]
@@ -66,7 +65,7 @@ class GateFigure(NamedTuple):
 
 def judge_gate(gate: Gate, panel: RatersPanel, *, declared: bool = True) -> GateOutcome:
     """Compare a panel with a gate. Of more than two raters the weakest pair counts."""
-    measured = _of_panel(gate.statistic, panel)
+    measured = _figure(gate.statistic, panel)
     bound = None if measured.interval is None else measured.interval.low
     compared = measured.value if gate.rule == "point" else bound
     if compared is None:
@@ -78,22 +77,17 @@ def judge_gate(gate: Gate, panel: RatersPanel, *, declared: bool = True) -> Gate
     return GateOutcome(gate, declared, passed, measured.value, compared, reason)
 
 
-def _of_panel(statistic: StatisticName, panel: RatersPanel) -> GateFigure:
+def _figure(statistic: StatisticName, panel: RatersPanel) -> GateFigure:
+    """The statistic of all raters, or of the pair that agrees least."""
     if statistic == "alpha":
         return GateFigure(panel.alpha, panel.alpha_ci, panel.reasons.get("alpha", ""))
-    figures = [
-        _of_pair(statistic, pair.panel)._replace(where=f" ({pair.first}, {pair.second})")
-        for pair in panel.pairs
-    ]
+    figures = []
+    for pair in panel.pairs:
+        found, where = pair.panel, f" ({pair.first}, {pair.second})"
+        agreed = found.pabak_ci and Interval(*((1 + bound) / 2 for bound in found.pabak_ci))
+        intervals = {"kappa": found.kappa_ci_score, "pabak": found.pabak_ci, "agreement": agreed}
+        why, interval = found.reasons.get(statistic, ""), intervals.get(statistic)
+        figures.append(GateFigure(getattr(found, statistic), interval, why, where))
     undefined = [figure for figure in figures if figure.value is None]
     weakest = undefined[0] if undefined else min(figures, key=lambda figure: figure.value or 0)
     return weakest if len(figures) > 1 else weakest._replace(where="")
-
-
-def _of_pair(statistic: StatisticName, panel: Panel) -> GateFigure:
-    agreed = panel.pabak_ci and Interval(
-        (1 + panel.pabak_ci.low) / 2, (1 + panel.pabak_ci.high) / 2
-    )
-    intervals = {"kappa": panel.kappa_ci_score, "pabak": panel.pabak_ci, "agreement": agreed}
-    value = getattr(panel, statistic)
-    return GateFigure(value, intervals.get(statistic), panel.reasons.get(statistic, ""))

@@ -97,11 +97,14 @@ def alternations(texts: Sequence[Wording]) -> list[Stretch]:
     for start in range(1, len(texts) + 1):
         if found and start <= found[-1].end:
             continue
-        span = _of_two_texts(texts, start)
-        said = [texts[turn - 1] for turn in span.turns]
+        end, different = start - 1, set[str]()
+        while end < len(texts) and len(different | {texts[end].key}) <= 2:
+            different.add(texts[end].key)
+            end += 1
+        said = texts[start - 1 : end]
         returns = sum(one.key != other.key for one, other in pairwise(said)) - 1
         if returns >= 2 and not all(share_template(said[0], text) for text in said):
-            found.append(span)
+            found.append(Stretch(start, end))
     return found
 
 
@@ -112,18 +115,6 @@ def _runs(count: int, goes_on: Callable[[int], bool]) -> Iterator[Stretch]:
         if n == count or not goes_on(n):
             yield Stretch(start, n)
             start = n + 1
-
-
-def _of_two_texts(texts: Sequence[Wording], start: int) -> Stretch:
-    """The longest stretch from a turn on in which no third text is said."""
-    said: set[str] = set()
-    end = start
-    for turn in range(start, len(texts) + 1):
-        said.add(texts[turn - 1].key)
-        if len(said) > 2:
-            break
-        end = turn
-    return Stretch(start, end)
 
 
 def share_template(one: Wording, other: Wording) -> bool:

@@ -20,7 +20,6 @@ from chimeralab.rating.rules import NAME, Rules
 # The raters that are there without being declared. Models of a plan are raters too, and so are
 # people, who go by this prefix.
 RATERS: dict[str, RaterPart] = {NAME: Rules()}
-DEFAULT_RATER = NAME
 HUMAN = "human:"
 
 OwnName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]

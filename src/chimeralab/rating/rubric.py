@@ -3,7 +3,7 @@
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -160,7 +160,24 @@ def lock_of(path: Path) -> Path:
 
 def rubric_text(rubric: Rubric) -> str:
     """The rubric in Markdown, for people and model raters: all work by the same words."""
-    return "\n".join(_lines(rubric))
+    lines = [
+        *("## Task", "", rubric.task, ""),
+        *("## Labels", "", f"**1** {rubric.label_one}", ""),
+        *(f"- ({kind.id}) {kind.name}: {kind.rule}" for kind in rubric.kinds),
+        *("", f"**0** {rubric.label_zero}", ""),
+        *("## Steps, in this order; the first yes decides", ""),
+        *(f"{n}. {step.id}: {step.question}" for n, step in enumerate(rubric.steps, 1)),
+        *("", "## Distinctions", ""),
+        *(f"- {point.title}. {point.text}" for point in rubric.distinctions),
+        *("", "## Do", "", *(f"- {text}" for text in rubric.dos)),
+        *("", "## Do not", "", *(f"- {text}" for text in rubric.donts)),
+        *("", "## Worked examples"),
+    ]
+    for number, example in enumerate(rubric.examples, 1):
+        lines += ["", f"### Example {number}: {example.title}", ""]
+        lines += [f"    {n}: {text}" for n, text in enumerate(example.turns, example.first_turn)]
+        lines += ["", f"Label {example.label} (step: {example.step}). {example.reason}"]
+    return "\n".join(lines)
 
 
 def history_lines(rubric: Rubric) -> list[str]:
@@ -173,24 +190,6 @@ def history_lines(rubric: Rubric) -> list[str]:
         return f"(kappa {entry.kappa:.3f}{items})"
 
     return [f"- {entry.version}: {entry.change} {reached(entry)}" for entry in rubric.history]
-
-
-def _lines(rubric: Rubric) -> Iterator[str]:
-    yield from ("## Task", "", rubric.task, "")
-    yield from ("## Labels", "", f"**1** {rubric.label_one}", "")
-    yield from (f"- ({kind.id}) {kind.name}: {kind.rule}" for kind in rubric.kinds)
-    yield from ("", f"**0** {rubric.label_zero}", "")
-    yield from ("## Steps, in this order; the first yes decides", "")
-    yield from (f"{n}. {step.id}: {step.question}" for n, step in enumerate(rubric.steps, 1))
-    yield from ("", "## Distinctions", "")
-    yield from (f"- {point.title}. {point.text}" for point in rubric.distinctions)
-    yield from ("", "## Do", "", *(f"- {text}" for text in rubric.dos))
-    yield from ("", "## Do not", "", *(f"- {text}" for text in rubric.donts))
-    yield from ("", "## Worked examples")
-    for number, example in enumerate(rubric.examples, 1):
-        yield from ("", f"### Example {number}: {example.title}", "")
-        yield from (f"    {n}: {text}" for n, text in enumerate(example.turns, example.first_turn))
-        yield from ("", f"Label {example.label} (step: {example.step}). {example.reason}")
 
 
 def _lock_entry(rubric: Rubric) -> dict[str, str]:

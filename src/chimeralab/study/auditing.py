@@ -9,7 +9,7 @@ import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
-from chimeralab.core.records import Detection, Record
+from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.audit import Audit, audit
 from chimeralab.rating.gate_record import JSON, MARKDOWN, write_record
@@ -183,31 +183,19 @@ def validate(
 ) -> tuple[ValidityAgainst, ...]:
     """Compare the stored verdicts with each rater's labels on the same conversations."""
     detections = [from_json(row) for row in stored_detections(study)]
-    judged = {each.id for each in detections}
-    if any(item not in judged for item in table.items):
-        why = "some conversations have no verdict yet: run `chimera detect`"
-        return tuple(ValidityAgainst(name, None, {}, why) for name in given)
-    return tuple(
-        _against(name, ratings, table, detections, known) for name, ratings in given.items()
-    )
-
-
-def _against(
-    name: str,
-    ratings: Mapping[str, Rating],
-    table: LabelTable,
-    detections: list[Detection],
-    known: Mapping[str, Candidate],
-) -> ValidityAgainst:
-    if all(rating.label is None for rating in ratings.values()):
-        return ValidityAgainst(name, None, {}, "the rater gave no label")
-    if len(ratings) < len(table.items):
-        return ValidityAgainst(name, None, {}, "the rater has not rated every item")
-    result = validity(
-        detections,
-        [ratings[item] for item in table.items],
-        {item: found.item for item, found in known.items()},
-        rng=np.random.default_rng(0),
-        design=table.design,
-    )
-    return ValidityAgainst(name, result, result.classes)
+    unjudged = set(table.items) - {each.id for each in detections}
+    items = {item: found.item for item, found in known.items()}
+    compared = []
+    for name, ratings in given.items():
+        result, why = None, None
+        if unjudged:
+            why = "some conversations have no verdict yet: run `chimera detect`"
+        elif all(rating.label is None for rating in ratings.values()):
+            why = "the rater gave no label"
+        elif len(ratings) < len(table.items):
+            why = "the rater has not rated every item"
+        else:
+            rated, rng = [ratings[item] for item in table.items], np.random.default_rng(0)
+            result = validity(detections, rated, items, rng=rng, design=table.design)
+        compared.append(ValidityAgainst(name, result, result.classes if result else {}, why))
+    return tuple(compared)
