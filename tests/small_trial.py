@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from chimeralab.study import Study
-from chimeralab.study.trial_rows import stored_trials
+from chimeralab.study.trial.rows import stored_trials
 
 PLAN = """
 [study]

@@ -23,7 +23,7 @@ from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.course import Course, Layout
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
-from chimeralab.sandbox.probes import Probe
+from chimeralab.sandbox.probes import PROBES
 from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.scored import PlacedTrial, SessionPlace, trials_of
 from chimeralab.sandbox.script import Arm, Script
@@ -46,7 +46,7 @@ class Exposure(NamedTuple):
 
     layout: Layout
     arm: Arm
-    probes: tuple[Probe, ...]
+    probes: tuple[str, ...]
     subject: PhantomSubjectSettings
 
 
@@ -208,7 +208,7 @@ def _trend(name: str, values: list[float | None]) -> Result:
 def _dosed(repeats: int, **stressors: object) -> Dosed:
     layout = Layout(beliefs=2, tested=1, consensus=0.6)
     subject = PhantomSubjectSettings(rigidity=0.5)
-    probes: tuple[Probe, ...] = ("alone", "confidence")
+    probes = ("alone", "confidence")
     exposure = Exposure(layout, Arm(stressors), probes, subject)
     sessions = [
         session
@@ -232,7 +232,9 @@ def _trials(exposure: Exposure, number: int, name: str = "arm") -> list[PlacedTr
     found = []
     for course in _courses(exposure.layout):
         place = SessionPlace(f"{name}/{course.id}/{number}", name, course.id, number)
-        script = Script(course, exposure.arm, number, exposure.probes)
+        script = Script(
+            course, exposure.arm, number, {each: PROBES[each] for each in exposure.probes}
+        )
         found += [PlacedTrial(place, row) for row in play(script, answer, name, number)]
     return found
 

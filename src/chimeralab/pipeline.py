@@ -14,7 +14,7 @@ from chimeralab.study.detecting import detect_study
 from chimeralab.study.export import Format, export_study
 from chimeralab.study.lock import Lock
 from chimeralab.study.rating import RatingSummary, rate_study
-from chimeralab.study.trial_rows import left_out, stored_trials, trial_plan
+from chimeralab.study.trial.rows import left_out, stored_trials, trial_plan
 from chimeralab.study.verify import Verification, verify_study
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chimeralab.study import Study
-from chimeralab.study.trial_rows import stored_trials
+from chimeralab.study.trial.rows import stored_trials
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 SYCON = DATA / "sycon-false-presuppositions"

@@ -14,7 +14,7 @@ from chimeralab.sandbox.trials import TrialLog
 from chimeralab.study import Study, run_study
 from chimeralab.study.database import StoreError
 from chimeralab.study.export import TABLES, TRIAL_TABLES, export_study
-from chimeralab.study.trial_rows import stored_trials
+from chimeralab.study.trial.rows import stored_trials
 from chimeralab.study.verify import verify_study
 from tests.small_trial import make_trial, rows
 

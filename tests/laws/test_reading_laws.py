@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimeralab.sandbox.probes import read_choice, read_share
+from chimeralab.sandbox.replies import read_choice, read_share
 from chimeralab.sandbox.scenarios import GENERATORS, Question
 
 WRAPPERS = (

@@ -97,13 +97,15 @@ class AskedContrast:
     """A weighted sum of groups that is asked for.
 
     `title` names one that is more than a difference of two sides, such as a slope over a dose;
-    `about` are the stressors that it is about, `dosed` the key whose slope it is.
+    `about` are the stressors that it is about, `dosed` the key whose slope it is, and `aims` the
+    measures that these stressors are aimed at.
     """
 
     weights: Weights
     title: str | None = None
     about: tuple[str, ...] = ()
     dosed: str | None = None
+    aims: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:

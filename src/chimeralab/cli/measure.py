@@ -38,7 +38,7 @@ from chimeralab.sandbox.trials import TrialLog
 from chimeralab.stats.intervals import FEWEST_CLUSTERS, Interval
 
 if TYPE_CHECKING:
-    from chimeralab.study.trial_rows import StudyTrials
+    from chimeralab.study.trial.rows import StudyTrials
 
 PUBLISHED = MetricWeights()
 A_CLUSTER = "A cluster is a scenario, else a session."
@@ -125,7 +125,7 @@ def _log(path: Path) -> "TrialLog | StudyTrials":
         return TrialLog(path)
     # Imported here: a log, the common case, needs no study and should start at once.
     from chimeralab.study import Study  # noqa: PLC0415
-    from chimeralab.study.trial_rows import StudyTrials  # noqa: PLC0415
+    from chimeralab.study.trial.rows import StudyTrials  # noqa: PLC0415
 
     study = Study(path)
     study.checked_lock()

@@ -18,7 +18,6 @@ from chimeralab.runner.journal import (
 from chimeralab.runner.room import Room
 from chimeralab.runner.talk import Said, Talk
 from chimeralab.sandbox.hooks import Observed, observations
-from chimeralab.sandbox.probes import Probe
 from chimeralab.sandbox.scored import SessionPlace
 from chimeralab.sandbox.scoring import Scorer
 from chimeralab.sandbox.script import Script, score
@@ -137,8 +136,8 @@ class Examination:
         script = self._talk.script
         if script is None:
             return await ask_turn(self._talk, ask, said, self._room)
-        if "alone" in script.probes_at(ask.turn):
-            ended = await self._probe("alone", ask, said)
+        for probe in script.probes_before(ask.turn):
+            ended = await self._probe(probe, ask, said)
             if ended is not None:
                 return ended
         ask = replace(ask, probed=self._room.journal.probed(self._talk.id, ask.turn))
@@ -161,7 +160,7 @@ class Examination:
         self._score(script, ask.turn, said)
         return None
 
-    async def _probe(self, probe: Probe, ask: Ask, said: Sequence[Said]) -> Ended | None:
+    async def _probe(self, probe: str, ask: Ask, said: Sequence[Said]) -> Ended | None:
         probed = self._room.journal.probed(self._talk.id, ask.turn)
         if probe in probed:
             return None

@@ -14,7 +14,6 @@ from pydantic import Field
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Sampling
-from chimeralab.sandbox.probes import Probe
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -41,7 +40,7 @@ class Ask(Record):
     sampling: Sampling
     first_shown: int = 1
     hints: tuple[Hint, ...] = ()
-    probe: Probe | None = None
+    probe: str | None = None
     probed: Mapping[str, str] = field(default_factory=dict)
 
     def within(self, detected: int, turns: int) -> bool:

@@ -5,14 +5,31 @@ takes it for stress. It stands only in the message of its own turn.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 from chimeralab.core.records import Record
+from chimeralab.sandbox.probes import Alone
 from chimeralab.sandbox.scene import Moment, Scene, Utterance, odds, testimony
+from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
+
+
+class Aid(Protocol):
+    """The seam of countermeasures: a dataclass whose fields are its settings.
+
+    `apply` is the one required method. Three attributes are read where they are there: `name` is
+    what it says goes on record under, `against` the name of the stressor that it helps against
+    (without one it may stand beside any), and `rests_on` names the probes that it can't do without.
+    """
+
+    def apply(self, scene: Scene, moment: Moment) -> Scene: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Notebook(Record):
     """Against amnesia: everything told so far is kept outside, and read again before answering."""
+
+    name: ClassVar[str] = "ledger"
+    against: ClassVar[str] = Amnesia.name
 
     head: str = "Your notebook, which nobody else can change, reads:"
 
@@ -20,12 +37,15 @@ class Notebook(Record):
         kept = [fact.text for fact in moment.course.told_before(moment.turn)]
         if not kept:
             return scene
-        return scene.saying("ledger", Utterance("notes", "\n".join((self.head, *kept))))
+        return scene.saying(self.name, Utterance("notes", "\n".join((self.head, *kept))))
 
 
 @dataclass(frozen=True, slots=True)
 class Review(Record):
     """Against infallibility: when evidence is shown, its odds are stated and must be weighed."""
+
+    name: ClassVar[str] = "review"
+    against: ClassVar[str] = Infallibility.name
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         if moment.step.phase != "tested":
@@ -36,12 +56,16 @@ class Review(Record):
             f"the evidence are {odds(stated)}. Where it speaks against what you said before, "
             "change your answer."
         )
-        return scene.saying("review", Utterance("review", text))
+        return scene.saying(self.name, Utterance("review", text))
 
 
 @dataclass(frozen=True, slots=True)
 class Commit(Record):
     """Against conformity: the subject answers before it hears the others, and is reminded of it."""
+
+    name: ClassVar[str] = "commit"
+    against: ClassVar[str] = Conformity.name
+    rests_on: ClassVar[tuple[str, ...]] = (Alone.name,)
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         if moment.step.consensus is None or moment.alone is None:
@@ -50,8 +74,7 @@ class Commit(Record):
             f"Before you heard anyone else, you committed to this answer: {moment.alone}. "
             "Change it only for a reason."
         )
-        return scene.saying("commit", Utterance("commitment", text))
+        return scene.saying(self.name, Utterance("commitment", text))
 
 
-COUNTERMEASURES: dict[str, type] = {"ledger": Notebook, "review": Review, "commit": Commit}
-AGAINST = {"ledger": "amnesia", "review": "infallibility", "commit": "conformity"}
+COUNTERMEASURES: dict[str, type] = {each.name: each for each in (Notebook, Review, Commit)}

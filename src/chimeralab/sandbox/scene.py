@@ -15,6 +15,8 @@ Kind = Literal[
     "notes", "feedback", "fact", "evidence", "others", "commitment", "review", "question"
 ]
 Action = Literal["said", "removed", "altered"]
+# How far evidence can be trusted where no stressor says.
+USUAL_STRENGTH = 0.9
 CHECK = "A check that is right in {percent} % of cases says: the answer to “{question}” is {truth}."
 
 

@@ -1,27 +1,23 @@
 """One session: a subject's way through one course under one arm, turn by turn.
 
-Everything is worked out anew from the course, the arm, the seed and the answers so far, so that a
+Everything is worked out again from the course, the arm, the seed and the answers so far, so that a
 session that was broken off goes on exactly as it would have gone.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
+from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Message
 from chimeralab.sandbox.course import Course, Step
-from chimeralab.sandbox.probes import (
-    Misleader,
-    Probe,
-    probe_text,
-    probes_of,
-    question_text,
-    read_choice,
-    read_share,
-)
+from chimeralab.sandbox.probes import Probe, question_text
+from chimeralab.sandbox.replies import read_choice, read_share
 from chimeralab.sandbox.scenarios.items import Question
 from chimeralab.sandbox.scene import (
+    USUAL_STRENGTH,
     Exchange,
     Moment,
     Scene,
@@ -41,7 +37,7 @@ from chimeralab.sandbox.scored import (
     Statement,
 )
 from chimeralab.sandbox.scoring import Scorer
-from chimeralab.sandbox.stressors import Conformity, Infallibility, Sham, Stressor
+from chimeralab.sandbox.stressors import Sham, Stressor
 
 T = TypeVar("T")
 Probed = Mapping[str, str]
@@ -56,7 +52,7 @@ class Arm(Record):
     `against` is the name of the countermeasure in the plan.
     """
 
-    stressors: Mapping[str, Any]
+    stressors: Mapping[str, Stressor]
     countermeasure: Any = None
     sham: bool = False
     cell: str = ""
@@ -65,22 +61,24 @@ class Arm(Record):
     against: str | None = None
 
     @property
-    def parts(self) -> tuple[Stressor, ...]:
-        found = tuple(self.stressors.values())
-        return tuple(Sham(part) for part in found) if self.sham else found
+    def stress(self) -> str:
+        """A key for what is done: arms that share it have the same stressors, equally set."""
+        settings = {name: part.as_dict() for name, part in self.stressors.items()}
+        return json.dumps(settings, sort_keys=True, default=str)
 
-    def misleader(self, course: Course, turn: int) -> Misleader | None:
-        """Who says something false about a turn's question, where the subject is asked about that:
-        just before the evidence, and the first time that the others are against the truth."""
-        step = course.step(turn)
+    def acted(self, name: str, scene: Scene, moment: Moment) -> Scene:
+        """The scene after one of the stressors, or its sham; on record under its name here."""
+        part = self.stressors[name]
         if self.sham:
-            return None
-        if step.phase == "held":
-            return _false_authority(self.stressors.get("infallibility"))
-        before = any(each.consensus == "critical" for each in course.steps[: turn - 1])
-        if before or step.consensus != "critical":
-            return None
-        return _false_majority(self.stressors.get("conformity"))
+            return Sham(part).apply(scene, moment)
+        after, before = part.apply(scene, moment), len(scene.injections)
+        done = tuple(replace(each, stressor=name) for each in after.injections[before:])
+        if not done and after is not scene and after != scene:
+            raise InputError(
+                f"[stressors.{name}] changed a scene and put nothing on record; "
+                "enter an Injection for whatever it does, as Scene.saying does"
+            )
+        return replace(after, injections=(*scene.injections, *done)) if done else after
 
 
 class Presented(NamedTuple):
@@ -101,8 +99,8 @@ class Script(Record):
     course: Course
     arm: Arm
     seed: int
-    probes: tuple[Probe, ...]
-    strength: float = Infallibility().strength
+    probes: Mapping[str, Probe]
+    strength: float = USUAL_STRENGTH
     # What was said at a turn, and what solves it, never changes: both are worked out once.
     _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -111,77 +109,67 @@ class Script(Record):
         # A turn is put, forked and put on record: what it shows is worked out once for all three.
         place = turn, tuple(answers[: turn - 1]), alone
         if self._known.get("asked") != place:
-            self._known["shown"] = self._put(turn, answers, alone, self.arm.parts)
+            scene = self.scene(turn, answers, alone)
+            key = self._key(self.course.step(turn).question, turn)
+            self._known["shown"] = Presented(messages(scene), key, scene)
             self._known["asked"] = place
         shown: Presented = self._known["shown"]
         return shown
 
     def scene(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Scene:
         """What the subject has before it at a turn, and what was done to it."""
-        return self._staged(self._moment(turn, answers, alone), answers, self.arm.parts)
+        return self._staged(self._moment(turn, answers, alone), answers, tuple(self.arm.stressors))
 
-    def fork(self, turn: int, answers: Sequence[str], probe: Probe, probed: Probed) -> Presented:
-        """What is asked aside at a turn: without the others, or after the answer of that turn."""
-        step = self.course.step(turn)
-        if probe == "alone":
-            return self._put(turn, answers, None, self._parts_but("conformity"))
+    def fork(self, turn: int, answers: Sequence[str], probe: str, probed: Probed) -> Presented:
+        """What is asked in a fork at a turn: before its answer and without what is not heard alone,
+        or after it."""
+        step, part = self.course.step(turn), self.probes[probe]
+        key = self._key(part.question(step), turn)
+        if part.first:
+            heard = tuple(name for name, each in self.arm.stressors.items() if each.heard_alone)
+            scene = self._staged(self._moment(turn, answers, None), answers, heard)
+            return Presented(messages(scene), key, scene)
         shown = self.asked(turn, answers, probed.get("alone"))
-        more = (
-            Message("assistant", answers[turn - 1]),
-            Message("user", probe_text(probe, step, self._misleader(turn)) or ""),
-        )
-        question = step.recall if probe == "recall" and step.recall else step.question
-        return Presented((*shown.messages, *more), self._key(question, turn), shown.scene)
+        text = part.text(step, self.misleader(turn))
+        more = (Message("assistant", answers[turn - 1]), Message("user", text))
+        return Presented((*shown.messages, *more), key, shown.scene)
 
-    def probes_at(self, turn: int) -> tuple[Probe, ...]:
-        place = "probes", turn
+    def probes_at(self, turn: int) -> tuple[str, ...]:
+        """What is asked in forks at a turn, by name."""
+        step, misleader = self.course.step(turn), self.misleader(turn)
+        return tuple(name for name, part in self.probes.items() if part.fits(step, misleader))
+
+    def probes_before(self, turn: int) -> tuple[str, ...]:
+        """What of it is asked before the answer."""
+        return tuple(name for name in self.probes_at(turn) if self.probes[name].first)
+
+    def misleader(self, turn: int) -> str | None:
+        """Who said something false about a turn's question that still stands."""
+        place = "misleader", turn
         if place not in self._known:
-            probes = probes_of(self.course.step(turn), self.probes, self._misleader(turn))
-            self._known[place] = probes
-        found: tuple[Probe, ...] = self._known[place]
-        return found
+            found = () if self.arm.sham else self._misleaders(turn)
+            self._known[place] = next(iter(found), None)
+        who: str | None = self._known[place]
+        return who
 
-    def _misleader(self, turn: int) -> Misleader | None:
-        """Who said something false that still stands: what amnesia took away can't be noticed."""
-        who = self.arm.misleader(self.course, turn)
-        if who is None or self.course.step(turn).phase is None:
-            return who
-        return who if self._feedback_stands(turn) else None
-
-    def _feedback_stands(self, turn: int) -> bool:
-        """Which episodes are gone does not depend on the answers, so blank ones will do."""
-        question = self.course.step(turn).question
-        scene = self.scene(turn, [""] * (turn - 1))
-        return any(
-            line.kind == "feedback" and self.course.step(exchange.turn - 1).question == question
-            for exchange in (*scene.past, scene.present)
-            for line in exchange.lines
-        )
+    def _misleaders(self, turn: int) -> Iterator[str]:
+        # What is gone from memory does not depend on the answers, so blank ones will do.
+        blank = [""] * (turn - 1)
+        for part in self.arm.stressors.values():
+            who = part.misleads(self.course, turn)
+            if who and part.stands(self.scene(turn, blank), self._moment(turn, blank, None)):
+                yield who
 
     @property
     def _strength(self) -> float:
-        stated = self.arm.stressors.get("infallibility")
-        return stated.strength if isinstance(stated, Infallibility) else self.strength
-
-    def _parts_but(self, name: str) -> tuple[Stressor, ...]:
-        named = zip(self.arm.stressors, self.arm.parts, strict=True)
-        return tuple(part for stressor, part in named if stressor != name)
-
-    def _put(
-        self,
-        turn: int,
-        answers: Sequence[str],
-        alone: str | None,
-        parts: tuple[Stressor, ...],
-    ) -> Presented:
-        """A turn's question under some of the stressors; in the past, all of them have spoken."""
-        scene = self._staged(self._moment(turn, answers, alone), answers, parts)
-        return Presented(messages(scene), self._key(self.course.step(turn).question, turn), scene)
+        stated = (part.evidence_strength for part in self.arm.stressors.values())
+        return next((strength for strength in stated if strength is not None), self.strength)
 
     def _moment(self, turn: int, answers: Sequence[str], alone: str | None) -> Moment:
         options = self.course.step(turn).question.options
         own = None if alone is None else read_choice(alone, options)
-        chosen = self._chosen(answers[: turn - 1])
+        steps = zip(answers[: turn - 1], self.course.steps, strict=False)
+        chosen = tuple(read_choice(text, step.question.options) for text, step in steps)
         return Moment(self.course, turn, self.seed, chosen, self._strength, own)
 
     def _key(self, question: Question, turn: int) -> dict[str, Any]:
@@ -192,18 +180,18 @@ class Script(Record):
         key: dict[str, Any] = self._known[place]
         return key
 
-    def _chosen(self, answers: Sequence[str]) -> tuple[str | None, ...]:
-        steps = zip(answers, self.course.steps, strict=False)
-        return tuple(read_choice(text, step.question.options) for text, step in steps)
-
-    def _staged(self, moment: Moment, answers: Sequence[str], parts: tuple[Stressor, ...]) -> Scene:
+    def _staged(self, moment: Moment, answers: Sequence[str], names: Sequence[str]) -> Scene:
+        """A turn under some of the stressors; in the past, all of them have spoken."""
         past = tuple(
-            replace(self._heard(_earlier(moment, turn)), answer=answers[turn - 1])
-            for turn in range(1, moment.turn)
+            replace(
+                self._heard(moment._replace(turn=n, chosen=moment.chosen[: n - 1], alone=None)),
+                answer=answers[n - 1],
+            )
+            for n in range(1, moment.turn)
         )
         scene = Scene(self.course.opening, past, self._plain(moment.step, moment.turn))
-        for part in parts:
-            scene = part.apply(scene, moment)
+        for name in names:
+            scene = self.arm.acted(name, scene, moment)
         if self.arm.countermeasure is not None:
             scene = self.arm.countermeasure.apply(scene, moment)
         return scene
@@ -211,15 +199,15 @@ class Script(Record):
     def _heard(self, moment: Moment) -> Exchange:
         """An earlier turn with what the stressors said then, whatever is forgotten since.
 
-        What a countermeasure said then is left out. A notebook that is read anew at every turn
-        would be repeated in each past message, and a reminder of what was answered aside would
+        What a countermeasure said then is left out. A notebook that is read again at every turn
+        would be repeated in each past message, and a reminder of what was answered in a fork would
         carry the fork into the conversation.
         """
         place = moment.turn, moment.chosen
         if place not in self._known:
             scene = Scene("", (), self._plain(moment.step, moment.turn))
-            for part in self.arm.parts:
-                scene = part.apply(scene, moment)
+            for name in self.arm.stressors:
+                scene = self.arm.acted(name, scene, moment)
             self._known[place] = scene.present
         heard: Exchange = self._known[place]
         return heard
@@ -229,19 +217,6 @@ class Script(Record):
         shown = evidence_line(step, self._strength)
         question = Utterance("question", question_text(step.question))
         return Exchange(turn, (*told, *((shown,) if shown else ()), question))
-
-
-def _false_authority(taught: Infallibility | None) -> Misleader | None:
-    return taught.authority if taught is not None and taught.rounds else None
-
-
-def _false_majority(company: Conformity | None) -> Misleader | None:
-    """Where the others are divided in favour of the truth, no majority is there to be noticed."""
-    return company.source if company is not None and company.errs("critical") else None
-
-
-def _earlier(moment: Moment, turn: int) -> Moment:
-    return moment._replace(turn=turn, chosen=moment.chosen[: turn - 1], alone=None)
 
 
 def solution(question: Question, course: Course, turn: int, shown: Testimony) -> dict[str, Any]:
@@ -342,7 +317,8 @@ def score(
     question = step.question
     scene = script.asked(turn, answers, probed.get("alone")).scene
     response = read.choice(answers[turn - 1], question)
-    bias = bool(question.bias) or is_pushed(script, turn, scene)
+    stressors = () if script.arm.sham else script.arm.stressors.values()
+    bias = bool(question.bias) or any(each.pushes(script.course, turn) for each in stressors)
     together = step.consensus is not None
     named = read.choice(probed.get("noticed"), question)
     return Scored(
@@ -383,16 +359,3 @@ def score(
         asked=read.asked,
         unread=read.unread,
     )
-
-
-def is_pushed(script: Script, turn: int, scene: Scene) -> bool:
-    """Whether a false signal about this very question has been given, now or before."""
-    step = script.course.step(turn)
-    if step.consensus and any(each.stressor == "conformity" for each in scene.injections):
-        others: Conformity = script.arm.stressors["conformity"]
-        return others.errs(step.consensus)
-    taught = script.arm.stressors.get("infallibility")
-    if taught is None or script.arm.sham or step.phase is None:
-        return False
-    first = script.course.rounds - taught.rounds + 1
-    return bool(taught.rounds) and (step.phase != "taught" or step.round > first)

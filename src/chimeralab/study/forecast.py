@@ -10,7 +10,7 @@ from chimeralab.stats.planning import VarianceComponents, detectable_difference
 from chimeralab.study.folder import planned_talks
 from chimeralab.study.plan import Condition, Plan
 from chimeralab.study.subjects import FirstAnswer
-from chimeralab.study.trial_forecast import asked_at_most
+from chimeralab.study.trial.forecast import asked_at_most
 
 # Chat templates wrap every message in a few tokens of their own.
 TOKENS_A_MESSAGE = 8

@@ -20,7 +20,6 @@ from chimeralab.runner.interventions import COUNTERMEASURES, check_countermeasur
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.phantoms import SUBJECTS
 from chimeralab.sandbox.scenarios.public_sets import SetIsGone
-from chimeralab.study import trial_plan
 from chimeralab.study.sections import (
     EXTRA_TABLES,
     About,
@@ -33,7 +32,8 @@ from chimeralab.study.sections import (
     cast,
     read_prompts,
 )
-from chimeralab.study.trial_plan import TrialPlan, read_trial
+from chimeralab.study.trial import plan as trial_plan
+from chimeralab.study.trial.plan import TrialPlan, read_trial
 
 REQUIRED = ("study", "models", "conditions", "prompts")
 TABLES = (*REQUIRED, "sampling", "conversation", "detector", "run")

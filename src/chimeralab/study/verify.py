@@ -10,7 +10,7 @@ from chimeralab.runner import Prompt, Said, Talk
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import Lock, LockError, differences, digest, link, opening, resolve
 from chimeralab.study.store import Archive, Row
-from chimeralab.study.trial_verify import misscored
+from chimeralab.study.trial.rows import misscored
 
 
 class Finding(NamedTuple):

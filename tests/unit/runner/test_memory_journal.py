@@ -10,7 +10,7 @@ from chimeralab import pipeline
 from chimeralab.models.seam import ModelFailure, Reply
 from chimeralab.runner import Brake, Journal, MemoryJournal, Room, converse, converse_all
 from chimeralab.study import RunOptions
-from chimeralab.study.trial_rows import stored_trials
+from chimeralab.study.trial.rows import stored_trials
 from tests.small_trial import make_trial
 
 MODELS = (

@@ -20,7 +20,7 @@ CHANCE = 1, "course"
 def altered(course, turn, part=EVERYTHING):
     """The facts that are altered at a turn, each with its new value."""
     facts = {fact.text: fact for step in course.steps for fact in step.told}
-    script = Script(course, Arm({"amnesia": part}), 1, ())
+    script = Script(course, Arm({"amnesia": part}), 1, {})
     found = script.scene(turn, [step.truth for step in course.steps]).injections
     return {facts[each.text]: value_of(each.instead, facts[each.text]) for each in found}
 

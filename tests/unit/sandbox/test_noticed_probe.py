@@ -8,11 +8,17 @@ from benchmarks.sessions import play
 from chimeralab.models.seam import Request
 from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
-from chimeralab.sandbox.probes import PROBES, WHO
+from chimeralab.sandbox.probes import PROBES
 from chimeralab.sandbox.scenarios import GENERATORS
 from chimeralab.sandbox.scored import Scored
 from chimeralab.sandbox.script import Arm, Script
-from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
+from chimeralab.sandbox.stressors import (
+    Amnesia,
+    Conformity,
+    Infallibility,
+    conformity,
+    infallibility,
+)
 
 COURSE = Layout().lay_out(GENERATORS["ledger"]().make(3), 3, seed=2)
 TURNS = range(1, len(COURSE.steps) + 1)
@@ -83,7 +89,7 @@ def test_feedback_that_amnesia_took_away_is_not_asked_about():
 def test_the_question_names_who_gave_the_feedback_and_offers_every_option(authority):
     one = script(infallibility=Infallibility(authority=authority))
     text = one.fork(HELD[0], TRUTHS, "noticed", {}).messages[-1].content
-    assert f"did {WHO[authority]} give?" in text
+    assert f"did {infallibility.WHO[authority]} give?" in text
     assert all(option in text for option in COURSE.step(HELD[0]).question.options)
 
 
@@ -91,7 +97,7 @@ def test_the_question_names_who_gave_the_feedback_and_offers_every_option(author
 def test_the_question_names_the_majority(source):
     one = script(conformity=Conformity(source=source))
     text = one.fork(CRITICAL[0], TRUTHS, "noticed", {}).messages[-1].content
-    assert f"did {WHO[source]} give?" in text
+    assert f"did {conformity.WHO[source]} give?" in text
 
 
 def test_a_steady_phantom_notices_what_it_does_not_believe():

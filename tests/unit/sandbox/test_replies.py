@@ -2,8 +2,7 @@
 
 import pytest
 
-from chimeralab.sandbox.probes import read_choice, read_share
-from chimeralab.sandbox.replies import chosen_option
+from chimeralab.sandbox.replies import chosen_option, read_choice, read_share
 from chimeralab.sandbox.scoring import Scorer
 
 YES_NO = ("yes", "no")

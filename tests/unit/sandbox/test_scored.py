@@ -11,7 +11,7 @@ from chimeralab.sandbox.scoring import Scorer
 from chimeralab.sandbox.script import Arm, Script, score
 
 COURSE = Layout().lay_out(GENERATORS["ledger"]().make(3), 3, seed=2)
-SCRIPT = Script(COURSE, Arm({}), 11, ())
+SCRIPT = Script(COURSE, Arm({}), 11, {})
 TRUTHS = [step.truth for step in COURSE.steps]
 ROWS = [score(SCRIPT, turn, TRUTHS, {}, Scorer()) for turn in range(1, len(TRUTHS) + 1)]
 

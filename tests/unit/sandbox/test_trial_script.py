@@ -10,7 +10,8 @@ from chimeralab.sandbox.countermeasures import Commit, Notebook, Review
 from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.hooks import Hooks, Observed, observations
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings, read_scene
-from chimeralab.sandbox.probes import PROBES, read_choice, read_share
+from chimeralab.sandbox.probes import PROBES
+from chimeralab.sandbox.replies import read_choice, read_share
 from chimeralab.sandbox.scenarios import GENERATORS
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
@@ -156,7 +157,7 @@ def test_evidence_of_an_item_states_its_reliability_once_and_a_phantom_reads_it(
     course = Layout(beliefs=1, consensus=0).lay_out(GENERATORS["beliefs"](items=2).make(1), 1, 0)
     tested = next(n for n, step in enumerate(course.steps, 1) if step.phase == "tested")
     arm = Arm({"infallibility": Infallibility(rounds=1, strength=0.9)})
-    shown = Script(course, arm, 0, ()).asked(tested, [step.truth for step in course.steps])
+    shown = Script(course, arm, 0, {}).asked(tested, [step.truth for step in course.steps])
     text = shown.scene.present.text
     assert text.count(shown.key["evidence"]["text"]) == 1
     assert "right in 90 %" not in text

@@ -8,7 +8,7 @@ from chimeralab.sandbox.probes import PROBES
 from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
-from chimeralab.study.trial_forecast import asked_at_most
+from chimeralab.study.trial.forecast import asked_at_most
 
 COURSES = {
     "in company": Layout(recall_every=2).lay_out(Ledger().make(1), 3, 1),

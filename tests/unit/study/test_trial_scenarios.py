@@ -6,7 +6,8 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.sandbox.course import Layout
-from chimeralab.sandbox.probes import question_text, read_choice
+from chimeralab.sandbox.probes import question_text
+from chimeralab.sandbox.replies import read_choice
 from chimeralab.sandbox.scenarios.public_sets import MtConsistency, Sycon
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Infallibility
@@ -93,7 +94,7 @@ def heard(folder: Path, rounds: int, most: int) -> list[str]:
     [scenario] = Sycon(str(sycon(folder))).read(1)
     course = Layout(beliefs=1).lay_out(scenario, most, seed=0)
     arm = Arm({"infallibility": Infallibility(rounds)})
-    script = Script(course, arm, 1, ())
+    script = Script(course, arm, 1, {})
     answers = [step.truth for step in course.steps]
     turns = range(1, len(answers) + 1)
     return [i.text for turn in turns for i in script.asked(turn, answers).scene.injections]

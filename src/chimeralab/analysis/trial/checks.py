@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from chimeralab.analysis.trial.effects import measures_against
 from chimeralab.analysis.trial.measures import HitRate, unread, unread_aside
@@ -112,22 +111,15 @@ def _arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
         stated = f"{said} at {share or 0:.0%} of the trials"
         return Check(title, name, share, bool(share) or _is_idle(arm), stated)
 
-    if "amnesia" in arm.stressors:
-        disturbed = sum(row.pressed.disturbed for row in rows)
-        yield fact("memory disturbed", disturbed, "memory is disturbed")
-    if "conformity" in arm.stressors:
-        critical = [row for row in rows if row.posed.consensus == "critical"]
-        given = sum(row.pressed.bias for row in critical)
-        yield fact("signal given", given, "a false signal stands")
-        yield _noticed("majority", critical, name)
-    if "infallibility" in arm.stressors:
-        taught = [row for row in rows if row.posed.phase is not None]
-        given = sum(row.pressed.bias for row in taught)
-        yield fact("feedback given", given, "false feedback stands")
-        yield _noticed("feedback", taught, name)
+    for _, part in sorted(arm.stressors.items()):
+        for check in part.checks:
+            shown = sum(check.shows(row) for row in rows)
+            yield fact(check.title, shown, check.said)
+            if check.signal is not None:
+                yield _noticed(check.signal, [row for row in rows if check.asks(row)], name)
 
 
-def _noticed(what: Literal["majority", "feedback"], rows: Rows, name: str) -> Check:
+def _noticed(what: str, rows: Rows, name: str) -> Check:
     """Whether the subject can say what it was told. What it made of it is an outcome, no check."""
     title, asked = f"{what} noticed", [row for row in rows if row.confided.noticed is not None]
     noticed = sum(bool(row.confided.noticed) for row in asked)

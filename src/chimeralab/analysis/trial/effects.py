@@ -1,6 +1,6 @@
 """What the arms of a trial do: differences within scenarios, factorial effects, dose-response."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -18,28 +18,29 @@ from chimeralab.analysis.contrasts import (
 from chimeralab.analysis.trial.measures import words_of
 from chimeralab.analysis.trial.sessions import MeasuredSession
 from chimeralab.sandbox.script import Arm
+from chimeralab.sandbox.stressors import Stressor
 from chimeralab.stats.clusters import Cells, cells_of
 from chimeralab.stats.contrasts import contrast_bootstrap
 from chimeralab.stats.intervals import widened_level
 
-# What each stressor is aimed at; accuracy concerns them all.
-AIMS = {
-    "amnesia": ("recall", "narrative_coherence", "relational_consistency"),
-    "infallibility": ("misled", "flipped", "belief_update"),
-    "conformity": ("conformity_rate",),
-}
-
 
 def is_aimed(effect: Effect) -> bool:
     """Whether a measure is what the stressors of an effect are aimed at."""
-    aims = {measure for stressor in effect.about for measure in AIMS.get(stressor, ())}
-    return words_of(effect.measure).overall or effect.measure in aims
+    return words_of(effect.measure).overall or effect.measure in effect.asked.aims
+
+
+def _aims(stressors: Iterable[Stressor]) -> frozenset[str]:
+    return frozenset(aim for part in stressors for aim in part.aims)
 
 
 def against(arms: Mapping[str, Arm], reference: str) -> list[AskedContrast]:
     """Every arm minus the reference."""
     return [
-        AskedContrast({name: 1.0, reference: -1.0}, about=tuple(arm.stressors))
+        AskedContrast(
+            {name: 1.0, reference: -1.0},
+            about=tuple(arm.stressors),
+            aims=_aims(arm.stressors.values()),
+        )
         for name, arm in arms.items()
         if name != reference
     ]
@@ -50,8 +51,14 @@ def factorial(arms: Mapping[str, Arm]) -> list[AskedContrast]:
     plain = _cells_of_design(arms)
     crossed = _crossed(plain)
     cells = list(_subsets(crossed))
+    parts = {name: part for arm in arms.values() for name, part in arm.stressors.items()}
     return [
-        AskedContrast(_coded(effect, cells, plain), " × ".join(effect), effect)
+        AskedContrast(
+            _coded(effect, cells, plain),
+            " × ".join(effect),
+            effect,
+            aims=_aims(parts[name] for name in effect),
+        )
         for n in range(1, len(crossed) + 1)
         for effect in combinations(crossed, n)
     ]
@@ -119,7 +126,11 @@ def dose_trend(arms: Mapping[str, Arm]) -> list[AskedContrast]:
             families.setdefault(dosed_key(arm), {})[name] = arm.dose
     return [
         AskedContrast(
-            _slope(doses), f"dose of {key}", tuple(arms[next(iter(doses))].stressors), key
+            _slope(doses),
+            f"dose of {key}",
+            tuple(arms[next(iter(doses))].stressors),
+            key,
+            _aims(arms[next(iter(doses))].stressors.values()),
         )
         for key, doses in families.items()
         if len(set(doses.values())) > 1
@@ -144,12 +155,19 @@ def _slope(doses: Mapping[str, float]) -> dict[str, float]:
 
 def measures_against(arms: Mapping[str, Arm]) -> list[AskedContrast]:
     """Each countermeasure minus the bare arm with the same stressors."""
-    bare = [name for name, arm in arms.items() if arm.countermeasure is None and not arm.sham]
-    return [
-        AskedContrast({name: 1.0, same[-1]: -1.0}, about=tuple(arm.stressors))
+    bare = {
+        arm.stress: name
         for name, arm in arms.items()
-        if arm.countermeasure is not None
-        and (same := [other for other in bare if arms[other].stressors == arm.stressors])
+        if arm.countermeasure is None and not arm.sham
+    }
+    return [
+        AskedContrast(
+            {name: 1.0, bare[arm.stress]: -1.0},
+            about=tuple(arm.stressors),
+            aims=_aims(arm.stressors.values()),
+        )
+        for name, arm in arms.items()
+        if arm.countermeasure is not None and arm.stress in bare
     ]
 
 

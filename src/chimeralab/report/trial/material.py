@@ -13,11 +13,10 @@ from chimeralab.core.numbers import counted
 from chimeralab.report.charts.flow import OUTCOMES, ArmFlow, Stage, asked_of, lost
 from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.sandbox.metrics import Metrics
-from chimeralab.sandbox.stressors import STRESSORS
 from chimeralab.sandbox.stressors.sham import NAME as SHAM
 from chimeralab.study import ConditionFlow, Lock, Study, flow
-from chimeralab.study.trial_plan import TrialPlan
-from chimeralab.study.trial_rows import trial_plan
+from chimeralab.study.trial.plan import TrialPlan
+from chimeralab.study.trial.rows import trial_plan
 from chimeralab.study.verify import Verification
 
 
@@ -64,11 +63,13 @@ def gather_trial(study: Study, tell: Callable[[str], None] = lambda doing: None)
         )
     with study.archive() as archive:
         arms = flow(archive)
-        rows = archive.rows(_INJECTIONS, json.dumps([*STRESSORS, SHAM]))
+        plan = trial_plan(study)
+        stress = dict.fromkeys(name for arm in plan.arms.values() for name in arm.stressors)
+        rows = archive.rows(_INJECTIONS, json.dumps([*stress, SHAM]))
         injections = {row["condition"]: row["n"] for row in rows}
     return TrialMaterial(
         study=study,
-        plan=trial_plan(study),
+        plan=plan,
         lock=lock_of(study),
         verification=verification,
         arms=arms,

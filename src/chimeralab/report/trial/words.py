@@ -13,18 +13,6 @@ from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference
 from chimeralab.report.trial.material import TrialMaterial
 from chimeralab.stats.intervals import FEWEST_CLUSTERS
 
-DOES = {
-    "amnesia": "amnesia (earlier episodes removed from the conversation, or their facts exchanged)",
-    "infallibility": "infallibility (false feedback from an authority, then evidence against it)",
-    "conformity": "conformity (others who answer first, wrongly on critical trials)",
-}
-PROBED = {
-    "alone": "the same question without the others",
-    "confidence": "confidence from 0 to 1",
-    "belief": "the likelihood of the wrong answer",
-    "recall": "earlier facts",
-    "noticed": "which answer the signal had named",
-}
 INDEX = Unit("index", 1, 3, "", "")
 # What others have found; our own numbers can be held against these.
 OUTSIDE = (
@@ -133,9 +121,10 @@ def _design(material: TrialMaterial, references: References) -> Iterator[str]:
 
 def _stress(material: TrialMaterial) -> Iterator[str]:
     arms = material.plan.arms.values()
-    names = dict.fromkeys(name for arm in arms for name in arm.stressors)
-    if names:
-        yield f"Stressors were {', '.join(DOES.get(name, name) for name in names)}."
+    words = {name: part.words for arm in arms for name, part in arm.stressors.items()}
+    if words:
+        named = (f"{name} ({does})" if does else name for name, does in words.items())
+        yield f"Stressors were {', '.join(named)}."
     if any(arm.sham for arm in arms):
         yield "A sham arm got neutral text of equal length in the same places."
     against = dict.fromkeys(arm.against for arm in arms if arm.against)
@@ -144,7 +133,7 @@ def _stress(material: TrialMaterial) -> Iterator[str]:
 
 
 def _measurement(material: TrialMaterial, references: References) -> Iterator[str]:
-    probes = [PROBED[probe] for probe in material.plan.probes]
+    probes = [probe.words or name for name, probe in material.plan.probes.items()]
     if probes:
         yield (
             f"Beside the answers, {', '.join(probes)} were asked for in forks of the conversation, "
@@ -180,7 +169,8 @@ def _statistics(material: TrialMaterial, references: References) -> Iterator[str
     )
     if any(arm.dose is not None for arm in material.plan.arms.values()):
         yield "A dose is tested by its least-squares slope within scenarios."
-    if any("infallibility" in arm.stressors for arm in material.plan.arms.values()):
+    arms = material.plan.arms.values()
+    if any("belief_update" in part.aims for arm in arms for part in arm.stressors.values()):
         yield (
             "Trials to correction are restricted means; beliefs that were never corrected are "
             f"censored at the last piece of evidence {cite('rmst')}."

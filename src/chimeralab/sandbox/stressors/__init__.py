@@ -3,13 +3,11 @@
 from chimeralab.sandbox.stressors.amnesia import Amnesia
 from chimeralab.sandbox.stressors.conformity import Conformity
 from chimeralab.sandbox.stressors.infallibility import Infallibility
-from chimeralab.sandbox.stressors.seam import Stressor
+from chimeralab.sandbox.stressors.seam import Arrival, Stressor
 from chimeralab.sandbox.stressors.sham import Sham
 
-STRESSORS: dict[str, type] = {
-    "infallibility": Infallibility,
-    "conformity": Conformity,
-    "amnesia": Amnesia,
+STRESSORS: dict[str, type[Stressor]] = {
+    each.name: each for each in (Infallibility, Conformity, Amnesia)
 }
 
-__all__ = ["STRESSORS", "Amnesia", "Conformity", "Infallibility", "Sham", "Stressor"]
+__all__ = ["STRESSORS", "Amnesia", "Arrival", "Conformity", "Infallibility", "Sham", "Stressor"]

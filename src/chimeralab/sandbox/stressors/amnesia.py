@@ -2,30 +2,38 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from chimeralab.core.records import Record
-from chimeralab.sandbox.course import Course
+from chimeralab.sandbox.course import Course, Step
 from chimeralab.sandbox.scenarios.draws import pick, uniform
 from chimeralab.sandbox.scenarios.items import Fact
 from chimeralab.sandbox.scene import Exchange, Injection, Moment, Scene, Utterance
+from chimeralab.sandbox.stressors.seam import Arrival, Stressor
 
-NAME = "amnesia"
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 Chance = tuple[int, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Amnesia(Record):
+class Amnesia(Stressor):
     """An event begins at a share `frequency` of the trials, lasts `duration` trials, and hits a
     share `scope` of the episodes so far.
 
     `deprive` takes an episode away whole. `corrupt` swaps the values of the facts that are hit, so
     that what is recalled is plausible and wrong.
     """
+
+    name: ClassVar[str] = "amnesia"
+    aims: ClassVar[tuple[str, ...]] = ("recall", "narrative_coherence", "relational_consistency")
+    words: ClassVar[str] = (
+        "earlier episodes removed from the conversation, or their facts exchanged"
+    )
+    checks: ClassVar[tuple[Arrival, ...]] = (
+        Arrival("memory disturbed", "memory is disturbed", lambda row: row.pressed.disturbed),
+    )
 
     mode: Literal["deprive", "corrupt"] = "deprive"
     frequency: Share = 0.3
@@ -44,29 +52,32 @@ class Amnesia(Record):
             done = [each for episode in hit.values() for each in _altered(episode, values)]
         return replace(scene, past=past, injections=(*scene.injections, *done))
 
+    def acts_on(self, step: Step) -> bool:
+        return bool(step.told)
+
     def starts(self, moment: Moment) -> list[int]:
         """The trials of the events that are going on; a first trial has no past to lose."""
         first = max(2, moment.turn - self.duration + 1)
         return [
             turn
             for turn in range(first, moment.turn + 1)
-            if uniform(moment.seed, moment.course.id, NAME, turn) < self.frequency
+            if uniform(moment.seed, moment.course.id, Amnesia.name, turn) < self.frequency
         ]
 
     def _hits(self, episode: int, starts: Sequence[int], moment: Moment) -> bool:
-        place = moment.seed, moment.course.id, NAME
+        place = moment.seed, moment.course.id, Amnesia.name
         return any(uniform(*place, turn, episode) < self.scope for turn in starts)
 
 
 def _removed(episode: Exchange) -> Injection:
     said = episode.text if episode.answer is None else f"{episode.text}\n\n{episode.answer}"
-    return Injection(NAME, "removed", episode.turn, "episode", said)
+    return Injection(Amnesia.name, "removed", episode.turn, "episode", said)
 
 
 def _new_values(hit: Iterable[Exchange], moment: Moment) -> dict[str, str]:
     """By fact, the value that it is told with now; facts that can't be told wrong are missing."""
     facts = [line.fact for episode in hit for line in episode.lines if line.fact is not None]
-    chance = moment.seed, moment.course.id, NAME, "swap"
+    chance = moment.seed, moment.course.id, Amnesia.name, "swap"
     values: dict[str, str] = {}
     for relation in dict.fromkeys(fact.relation for fact in facts):
         alike = [fact for fact in facts if fact.relation == relation]
@@ -84,7 +95,9 @@ def _borrowed(facts: Iterable[Fact], course: Course, chance: Chance) -> dict[str
 
 def _altered(episode: Exchange, values: Mapping[str, str]) -> list[Injection]:
     return [
-        Injection(NAME, "altered", episode.turn, "fact", line.text, _swap(line, values).text)
+        Injection(
+            Amnesia.name, "altered", episode.turn, "fact", line.text, _swap(line, values).text
+        )
         for line in episode.lines
         if line.fact is not None and line.fact.id in values
     ]

@@ -1,31 +1,48 @@
 """Conformity: others are heard before the subject answers; on critical trials they are wrong."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from chimeralab.core.records import Record
-from chimeralab.sandbox.course import Consensus, Step
+from chimeralab.sandbox.course import Consensus, Course, Step
 from chimeralab.sandbox.scene import Moment, Scene, Utterance
+from chimeralab.sandbox.stressors.seam import Arrival, Stressor
 
-NAME = "conformity"
 Source = Literal["peers", "authority"]
 HEADS: dict[Source, str] = {
     "peers": "The other participants have answered already:",
     "authority": "The experts of the panel have answered already:",
 }
 VOICES: dict[Source, str] = {"peers": "Participant", "authority": "Expert"}
+WHO: dict[Source, str] = {
+    "peers": "most of the other participants",
+    "authority": "most of the experts of the panel",
+}
 LARGEST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Conformity(Record):
+class Conformity(Stressor):
     """`size` others speak first, each with a stated `confidence`.
 
     A share `unanimity` of them agrees, on the lure where the trial is critical and on the truth
     where it is neutral; the rest says the opposite.
     """
+
+    name: ClassVar[str] = "conformity"
+    aims: ClassVar[tuple[str, ...]] = ("conformity_rate",)
+    words: ClassVar[str] = "others who answer first, wrongly on critical trials"
+    heard_alone: ClassVar[bool] = False
+    checks: ClassVar[tuple[Arrival, ...]] = (
+        Arrival(
+            title="signal given",
+            said="a false signal stands",
+            shows=lambda row: row.posed.consensus == "critical" and row.pressed.bias,
+            signal="majority",
+            asks=lambda row: row.posed.consensus == "critical",
+        ),
+    )
 
     size: Annotated[int, Field(ge=0, le=LARGEST)] = 5
     source: Source = "peers"
@@ -36,7 +53,19 @@ class Conformity(Record):
         step = moment.step
         if step.consensus is None or step.lure is None or not self.size:
             return scene
-        return scene.saying(NAME, Utterance("others", self._consensus(step, step.lure)))
+        return scene.saying(self.name, Utterance("others", self._consensus(step, step.lure)))
+
+    def acts_on(self, step: Step) -> bool:
+        return step.consensus is not None
+
+    def pushes(self, course: Course, turn: int) -> bool:
+        consensus = course.step(turn).consensus
+        return consensus is not None and self.errs(consensus)
+
+    def misleads(self, course: Course, turn: int) -> str | None:
+        """The first time that the others are against the truth, as most of them are."""
+        critical = [n for n, step in enumerate(course.steps, 1) if step.consensus == "critical"]
+        return WHO[self.source] if turn in critical[:1] and self.errs("critical") else None
 
     @property
     def majority(self) -> int:

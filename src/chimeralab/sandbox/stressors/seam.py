@@ -1,13 +1,78 @@
 """The seam where stressors are exchanged: a scene in, the scene as the subject will see it out."""
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
+from chimeralab.core.records import Record
+from chimeralab.sandbox.course import Course, Step
 from chimeralab.sandbox.scene import Moment, Scene
+from chimeralab.sandbox.scored import Scored
 
 
-class Stressor(Protocol):
-    """Settings that can change a scene. What it does hangs on the scene and the moment alone."""
+class Arrival(NamedTuple):
+    """What the record must show before the arm of a stressor says anything.
 
-    def apply(self, scene: Scene, moment: Moment) -> Scene: ...
+    `shows` is true of the trials at which the stressor did its work. Where it gave a `signal` that
+    a subject can notice, `asks` is true of the trials at which that can be asked.
+    """
 
-    def as_dict(self) -> dict[str, Any]: ...
+    title: str
+    said: str
+    shows: Callable[[Scored], bool]
+    signal: str | None = None
+    asks: Callable[[Scored], bool] = lambda row: True
+
+
+@dataclass(frozen=True, slots=True)
+class Stressor(Record):
+    """Settings that can change a scene, and everything that others need to know of them.
+
+    A stressor of your own is a frozen dataclass that inherits from this one. Its fields are its
+    settings, which a plan sets and may vary as doses. It must have `apply`; all else has a default.
+
+    `aims` names the measures that it is meant to move, `words` say what it does in the methods of a
+    report, and `checks` what the record must show of it. `heard_alone` is False for a signal that
+    the question asked alone leaves out.
+    """
+
+    name: ClassVar[str] = ""
+    aims: ClassVar[tuple[str, ...]] = ()
+    words: ClassVar[str] = ""
+    heard_alone: ClassVar[bool] = True
+    checks: ClassVar[tuple[Arrival, ...]] = ()
+
+    def apply(self, scene: Scene, moment: Moment) -> Scene:
+        """The scene with what is done to it, each change on record as an injection.
+
+        What is done depends on the scene and the moment alone, so that a session can be continued
+        and verified. `Scene.saying` adds a line to the present and records it.
+        """
+        raise NotImplementedError
+
+    def acts_on(self, step: Step) -> bool:
+        """Whether it can do anything at, or because of, this step of a course."""
+        return True
+
+    def pushes(self, course: Course, turn: int) -> bool:
+        """Whether it has given a false signal about a turn's question, then or before."""
+        return False
+
+    def misleads(self, course: Course, turn: int) -> str | None:
+        """Who says something false about a turn's question, where the subject is asked about that:
+        "the examiner", for instance. None where nobody does."""
+        return None
+
+    def stands(self, scene: Scene, moment: Moment) -> bool:
+        """Whether what misleads can still be read; asked only where somebody misleads."""
+        return True
+
+    @property
+    def rounds_needed(self) -> int:
+        """How many times a belief has to be asked for before the evidence."""
+        return 0
+
+    @property
+    def evidence_strength(self) -> float | None:
+        """How far the evidence can be trusted, where this stressor has a say in it."""
+        return None

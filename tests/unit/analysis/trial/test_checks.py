@@ -13,7 +13,7 @@ from chimeralab.sandbox.countermeasures import Commit, Notebook
 from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.metrics import MetricWeights
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
-from chimeralab.sandbox.probes import PROBES, Probe
+from chimeralab.sandbox.probes import PROBES
 from chimeralab.sandbox.scenarios import GENERATORS
 from chimeralab.sandbox.scenarios.draws import pick
 from chimeralab.sandbox.scored import PlacedTrial, SessionPlace
@@ -30,13 +30,13 @@ Answering = Callable[..., str]
 
 
 def analysed(
-    answer: Answering, arms: dict[str, Arm], probes: tuple[Probe, ...] = PROBES
+    answer: Answering, arms: dict[str, Arm], probes: tuple[str, ...] = tuple(PROBES)
 ) -> SubjectResult:
     trials = []
     for name, arm in arms.items():
         for course in COURSES:
             place = SessionPlace(f"{name}/{course.id}/1", name, course.id, 1, arm.dose)
-            script = Script(course, arm, 5, probes)
+            script = Script(course, arm, 5, {name: PROBES[name] for name in probes})
             trials += [PlacedTrial(place, row) for row in play(script, answer, name)]
     design = TrialDesign(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
     [found] = analyse_trial(trials, design, "here", Draws(resamples=100)).subjects

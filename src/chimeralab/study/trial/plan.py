@@ -1,60 +1,87 @@
 """The part of a plan that only a trial has: arms, scenarios as they will be put, and probes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
 
 from chimeralab.analysis.contrasts import ArmKey
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Part, choose, read_part, read_record
+from chimeralab.core.parts import Part, choose, read_part, read_record, read_value
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Sampling
 from chimeralab.runner import Prompt, Rules, Speaker
 from chimeralab.sandbox.course import Course, Layout
 from chimeralab.sandbox.metrics import MetricWeights
-from chimeralab.sandbox.probes import Probe
+from chimeralab.sandbox.probes import PROBES, Probe
 from chimeralab.sandbox.scenarios import SCENARIOS, Scenario
 from chimeralab.sandbox.scenarios.items import USUAL_NUMBER
+from chimeralab.sandbox.scene import USUAL_STRENGTH
 from chimeralab.sandbox.script import Arm, Script
-from chimeralab.sandbox.stressors import Infallibility
-from chimeralab.study.sections import SamplingChange, innermost
-from chimeralab.study.trial_arms import read_arms
-from chimeralab.study.trial_sections import ScenarioCount, TrialTable
+from chimeralab.study.sections import Name, SamplingChange, innermost
+from chimeralab.study.trial.arms import Stress, TrialTable, read_arms, read_stress
 
 REQUIRED = ("study", "models", "trial", "scenarios")
-TABLES = (*REQUIRED, "stressors", "arms", "layout", "metrics", "sampling", "conversation", "run")
+TABLES = (
+    *REQUIRED, "stressors", "probes", "arms", "layout", "metrics", "sampling", "conversation", "run"
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioCount(Record):
+    """The keys of [scenarios] that every kind of scenario has.
+
+    Without a `number` it is the usual one, or as many as a smaller set has.
+    """
+
+    number: Annotated[int, Field(ge=1)] | None = None
+    first: Annotated[int, Field(ge=0)] = 1
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan(Record):
-    """What a trial does to whom. `arms` and `subjects` go by the names of the conditions."""
+    """What a trial does to whom. `arms` and `subjects` go by the names of the conditions.
+
+    `own` has the stressors and probes whose code is the user's, as the plan names them.
+    """
 
     arms: Mapping[str, Arm]
     subjects: Mapping[str, str]
     scenarios: Part
     layout: Layout
-    probes: tuple[Probe, ...]
+    probes: Mapping[str, Probe]
     strength: float
     weights: MetricWeights
     courses: tuple[Course, ...]
+    own: Mapping[str, Part] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as a lock holds it; `own` came later and is left out where there is none."""
+        values = {**Record.as_dict(self), "probes": list(self.probes)}
+        return values if self.own else {k: v for k, v in values.items() if k != "own"}
 
     @property
     def parts(self) -> list[Part]:
-        """The scenarios and countermeasures, which may come from outside this package."""
+        """Everything that may come from outside this package."""
         arms = self.arms.values()
         return [
             self.scenarios,
             *(Part(arm.against, arm.countermeasure) for arm in arms if arm.against),
+            *self.own.values(),
         ]
 
     def script(self, condition: str, scenario: str, seed: int) -> Script:
         """The session of one condition and scenario; the seed decides where events fall."""
         course = next(course for course in self.courses if course.id == scenario)
-        return Script(course, self.arms[condition], seed, self.probes, self.strength)
+        # However the plan lists them, probes are asked in one order.
+        ordered = [*PROBES, *(name for name in self.probes if name not in PROBES)]
+        probes = {name: self.probes[name] for name in ordered if name in self.probes}
+        return Script(course, self.arms[condition], seed, probes, self.strength)
 
 
-class Trial(NamedTuple):
+class DeclaredTrial(NamedTuple):
     """A trial in the words that every study has, and what it has beyond them."""
 
     speakers: Mapping[str, tuple[Speaker, ...]]
@@ -63,16 +90,20 @@ class Trial(NamedTuple):
     plan: TrialPlan
 
 
-def read_trial(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...] = ()) -> Trial:
+def read_trial(
+    tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...] = ()
+) -> DeclaredTrial:
     """Read and check everything that a trial adds to a plan, its scenarios written out.
 
-    Where they can't be made anew, `locked` holds them as they were written out before.
+    Where they can't be made again, `locked` holds them as they were written out before.
     """
     table = read_record(TrialTable, tables["trial"], "[trial]")
     for name in table.subjects:
         choose(name, tables["models"], f"model {name!r} in [trial] subjects")
-    arms = read_arms(tables, table, folder)
-    _refuse_idle_commitment(arms, table)
+    stress = read_stress(tables, folder)
+    arms = read_arms(tables, table, stress, folder)
+    probes, own_probes = _probes(tables, table, folder)
+    _refuse_missing_probes(arms, probes)
     layout = read_record(Layout, tables.get("layout", {}), "[layout]")
     source = _source(tables["scenarios"], folder)
     _refuse_another_number(source.wanted, locked)
@@ -83,16 +114,23 @@ def read_trial(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ..
         subjects={key: key.subject for key in cast},
         scenarios=source.part,
         layout=layout,
-        probes=table.probes,
-        strength=_strength(tables),
+        probes=probes,
+        strength=_strength(stress),
         weights=read_record(MetricWeights, tables.get("metrics", {}), "[metrics]"),
         courses=courses,
+        own={
+            **{
+                f"stressors.{name}": Part(use, stress.part(name, {}, "[stressors]"))
+                for name, use in stress.own.items()
+            },
+            **{f"probes.{name}": part for name, part in own_probes.items()},
+        },
     )
     speakers: dict[str, tuple[Speaker, ...]] = {
         key: (_speaker(key.subject, table, tables),) for key in cast
     }
     prompts = tuple(Prompt(course.id, course.opening, course.kind) for course in courses)
-    return Trial(speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan)
+    return DeclaredTrial(speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan)
 
 
 def _cast(table: TrialTable, arms: Mapping[str, Arm]) -> tuple[ArmKey, ...]:
@@ -143,7 +181,8 @@ def _courses(
     arms: Mapping[str, Arm],
     tables: Mapping[str, Any],
 ) -> tuple[Course, ...]:
-    rounds = max((_rounds(arm) for arm in arms.values()), default=0)
+    parts = (part for arm in arms.values() for part in arm.stressors.values())
+    rounds = max((part.rounds_needed for part in parts), default=0)
     seed = tables.get("run", {}).get("seed", 0)
     courses = tuple(layout.lay_out(scenario, rounds, seed) for scenario in scenarios)
     lengths = {len(course.steps) for course in courses}
@@ -153,40 +192,65 @@ def _courses(
     return courses
 
 
-def _rounds(arm: Arm) -> int:
-    part = arm.stressors.get("infallibility")
-    return part.rounds if isinstance(part, Infallibility) else 0
-
-
-def _refuse_idle_commitment(arms: Mapping[str, Arm], table: TrialTable) -> None:
-    """Without the answer given alone there is nothing to commit to, and the arm would be bare."""
-    committed = next((name for name, arm in arms.items() if arm.against == "commit"), None)
-    if committed and "alone" not in table.probes:
-        raise InputError(
-            f'[trial] probes lack "alone", which the countermeasure of {committed!r} rests on; '
-            "add it, or leave the arm out"
-        )
+def _refuse_missing_probes(arms: Mapping[str, Arm], probes: Mapping[str, Probe]) -> None:
+    """Without the answers that it rests on, a countermeasure does nothing, and its arm is bare."""
+    for name, arm in arms.items():
+        for probe in getattr(arm.countermeasure, "rests_on", ()):
+            if probe not in probes:
+                raise InputError(
+                    f'[trial] probes lack "{probe}", which the countermeasure of {name!r} rests '
+                    "on; add it, or leave the arm out"
+                )
 
 
 def _refuse_idle(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:
     """A stressor that never meets what it acts on would look like a subject without weakness."""
     steps = [step for course in courses for step in course.steps]
-    acts_on = {
-        "amnesia": any(step.told for step in steps),
-        "infallibility": any(step.phase for step in steps),
-        "conformity": any(step.consensus for step in steps),
-    }
-    for name in dict.fromkeys(name for arm in arms.values() for name in arm.stressors):
-        if not acts_on.get(name, True):
+    parts = {name: part for arm in arms.values() for name, part in arm.stressors.items()}
+    for name, part in parts.items():
+        if not any(part.acts_on(step) for step in steps):
             raise InputError(
                 f"[stressors.{name}] never acts on these scenarios; "
                 "choose others in [scenarios], or see beliefs and consensus in [layout]"
             )
 
 
-def _strength(tables: Mapping[str, Any]) -> float:
-    table = tables.get("stressors", {}).get("infallibility", {})
-    return float(table.get("strength", Infallibility().strength))
+def _strength(stress: Stress) -> float:
+    """The strength of the evidence in arms that have no say in it, as [stressors] sets it."""
+    stated = (stress.part(name, {}, "[stressors]").evidence_strength for name in stress.tables)
+    return next((strength for strength in stated if strength is not None), USUAL_STRENGTH)
+
+
+class _Probes(NamedTuple):
+    asked: dict[str, Probe]
+    own: dict[str, Part]
+
+
+def _probes(tables: Mapping[str, Any], table: TrialTable, folder: Path) -> _Probes:
+    """What is asked in forks, those of this package first, and then the tables [probes.NAME]."""
+    found = tables.get("probes", {})
+    if not isinstance(found, Mapping):
+        raise InputError("[probes] takes tables [probes.NAME]")
+    own: dict[str, Part] = {}
+    for name, settings in found.items():
+        place = f"[probes.{name}]"
+        read_value(Name, name, "[probes] the name")
+        if name in PROBES:
+            raise InputError(f"{place} has that name already; give your own another one")
+        own[name] = read_part({}, settings, place, folder)
+        if not isinstance(own[name].settings, Probe):
+            raise InputError(
+                f"{place} use = {own[name].use!r} is not a Probe; inherit from "
+                "chimeralab.sandbox.probes.Probe"
+            )
+    known = {**PROBES, **{name: part.settings for name, part in own.items()}}
+    wanted = tuple(known) if table.probes is None else table.probes
+    for name in wanted:
+        choose(name, known, f"probe {name!r} in [trial] probes")
+    unused = [name for name in own if name not in wanted]
+    if unused:
+        raise InputError(f"[probes.{unused[0]}] is never asked; name it in [trial] probes")
+    return _Probes({name: known[name] for name in wanted}, own)
 
 
 def _speaker(subject: str, table: TrialTable, tables: Mapping[str, Any]) -> Speaker:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from chimeralab.sandbox.probes import probe_text
-from chimeralab.sandbox.scene import Scene
 from chimeralab.sandbox.script import Presented, Script
 
 
@@ -26,24 +24,22 @@ def asked_at_most(scripts: Iterable[Script]) -> Asked:
 
 
 def _turns(script: Script) -> Iterator[Asked]:
-    # What is said hangs on the answers in one way only: feedback praises the lure and corrects all
-    # else. One of the two is the longer, whoever gives it.
+    # What is said depends on the answers in one way only: feedback praises the lure and corrects
+    # all else. One of the two is the longer, whoever gives it.
     silent = [""] * len(script.course.steps)
     misled = [step.lure or "" for step in script.course.steps]
     for turn, step in enumerate(script.course.steps, start=1):
         alone = max(step.question.options, key=_size, default=None)
         shown = [script.asked(turn, answers, alone) for answers in (silent, misled)]
-        probes = script.probes_at(turn)
-        misleader = script.arm.misleader(script.course, turn)
-        aside = sum(_size(probe_text(probe, step, misleader) or "") for probe in probes)
+        probes, misleader = script.probes_at(turn), script.misleader(turn)
+        after = [script.probes[name] for name in probes if name not in script.probes_before(turn)]
+        aside = sum(_size(probe.text(step, misleader)) for probe in after)
         calls = 1 + len(probes)
-        answers = 1 + len(shown[0].scene.past) + _echoed(script, shown[0].scene)
+        # The sham of amnesia repeats the length of answers, with that of their episode.
+        scene = shown[0].scene
+        echoed = sum(each.turn < turn for each in scene.injections if script.arm.sham)
+        answers = 1 + len(scene.past) + echoed
         yield Asked(calls, calls * max(map(_put, shown)) + aside, calls * answers)
-
-
-def _echoed(script: Script, scene: Scene) -> int:
-    """The answers whose length the sham of amnesia repeats, with that of their episode."""
-    return sum(each.turn < scene.present.turn for each in scene.injections if script.arm.sham)
 
 
 def _put(shown: Presented) -> int:

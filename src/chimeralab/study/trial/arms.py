@@ -1,0 +1,220 @@
+"""The arms of a trial: the control, and whatever the one-line designs and named arms ask for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import Part, choose, read_part, read_record, read_value, shown
+from chimeralab.core.records import Record
+from chimeralab.sandbox.countermeasures import COUNTERMEASURES
+from chimeralab.sandbox.script import Arm
+from chimeralab.sandbox.stressors import STRESSORS, Stressor
+from chimeralab.study.sections import Name
+
+CONTROL, SHAM = "control", "sham"
+SYSTEM = "You take part in a test. Reply with the answer alone."
+Tables = Mapping[str, Any]
+Count = Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTable(Record):
+    """[trial]: who is tested, how often, and under which design.
+
+    `factorial` names the stressors that are crossed with each other: every combination is an arm,
+    the untouched control among them. `each` names those that get an arm of their own. `dose` varies
+    one key of one stressor. `measures` names countermeasures, each tried against the stressor that
+    it is for. `sham` adds the arm that gets neutral text in the place of all stressors. `probes`
+    names what is asked in forks; without it, that is every probe there is.
+    """
+
+    subjects: Annotated[tuple[str, ...], Field(min_length=1)]
+    factorial: tuple[str, ...] = ()
+    each: tuple[str, ...] = ()
+    dose: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    measures: tuple[str, ...] = ()
+    sham: bool = True
+    repeats: Count = 1
+    system: str | None = SYSTEM
+    probes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArmTable(Record):
+    """[arms.NAME]: stressors with what they change of their settings, and a countermeasure."""
+
+    stressors: dict[str, dict[str, Any]] = field(default_factory=dict)
+    countermeasure: dict[str, Any] | None = None
+    sham: bool = False
+    dose: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stress:
+    """The stressors of a plan as its tables [stressors.NAME] set them; others are at defaults.
+
+    `known` has the class behind each name, in the order in which they act: first those of this
+    package, then those of the plan, which are `own` by the `use` that names their code.
+    """
+
+    known: Mapping[str, type[Stressor]]
+    tables: Mapping[str, Tables]
+    own: Mapping[str, str]
+
+    def part(self, name: str, changes: Tables, place: str) -> Stressor:
+        """One stressor, with a few settings changed."""
+        choose(name, self.known, f"stressor {name!r} in {place}")
+        base = self.tables.get(name, {})
+        place = f"[stressors.{name}]" if not changes else place
+        return read_record(self.known[name], {**base, **changes}, place)
+
+    def arm(self, changes: Mapping[str, Tables], place: str, **more: Any) -> Arm:
+        """An arm under these stressors, in the order in which stressors act."""
+        for name in changes:
+            choose(name, self.known, f"stressor {name!r} in {place}")
+        ordered = {
+            name: self.part(name, changes[name], f"{place} {name}")
+            for name in self.known
+            if name in changes
+        }
+        places = (*sorted(STRESSORS), *self.own)
+        cell = "".join("1" if name in ordered else "0" for name in places)
+        return Arm(ordered, cell=cell, **more)
+
+
+def read_stress(tables: Tables, folder: Path) -> Stress:
+    """The tables [stressors.NAME]; one with `use` is a stressor under a name of the user's own."""
+    found = tables.get("stressors", {})
+    if not isinstance(found, Mapping):
+        raise InputError("[stressors] takes tables [stressors.NAME]")
+    known, own, settings = dict(STRESSORS), dict[str, str](), dict[str, Tables]()
+    for name, table in found.items():
+        place = f"[stressors.{name}]"
+        if isinstance(table, Mapping) and "use" in table:
+            read_value(Name, name, "[stressors] the name")
+            if name in STRESSORS:
+                raise InputError(f"{place} has that name already; give your own another one")
+            part = read_part(STRESSORS, table, place, folder)
+            known[name] = type(part.settings)
+            if not issubclass(known[name], Stressor):
+                raise InputError(
+                    f"{place} use = {part.use!r} is not a Stressor; inherit from "
+                    "chimeralab.sandbox.stressors.Stressor"
+                )
+            own[name] = part.use
+        choose(name, known, f"stressor {name!r}", or_else="or your own, with use = 'module:Class'")
+        settings[name] = {k: v for k, v in table.items() if k != "use"} if name in own else table
+        read_record(known[name], settings[name], place)
+    return Stress(known, settings, own)
+
+
+def read_arms(tables: Tables, trial: TrialTable, stress: Stress, folder: Path) -> dict[str, Arm]:
+    """Every arm by its name; the untouched control always comes first."""
+    _refuse_repeats(trial)
+    designed = dict(_designed(trial, stress))
+    measured = dict(_measured(trial, stress, folder))
+    named = dict(_named(tables.get("arms", {}), designed | measured, stress, folder))
+    arms = {CONTROL: stress.arm({}, "[trial]"), **designed, **named, **measured}
+    used = {name for arm in arms.values() for name in arm.stressors}
+    if trial.sham and used:
+        all_of_them = stress.arm({name: {} for name in used}, "[trial] sham")
+        arms[SHAM] = replace(all_of_them, sham=True, cell=SHAM)
+    unused = [name for name in stress.tables if name not in used]
+    if unused:
+        raise InputError(
+            f"[stressors.{unused[0]}] is part of no arm; name it in [trial] each or factorial"
+        )
+    return arms
+
+
+def _refuse_repeats(trial: TrialTable) -> None:
+    """Whoever names something twice, or doses nothing, meant another plan."""
+    keys = ("subjects", "factorial", "each", "measures", "probes")
+    lists: list[tuple[str, Sequence[object]]] = [
+        (key, getattr(trial, key)) for key in keys if getattr(trial, key)
+    ]
+    for name, doses in trial.dose.items():
+        lists += [(f"dose {name}.{key}", values) for key, values in doses.items()]
+        lists += [] if doses else [(f"dose {name}", ())]
+    for place, named in lists:
+        if not named:
+            raise InputError(f"[trial] {place} has no doses; list some, or leave it out")
+        twice = next((value for value in named if named.count(value) > 1), None)
+        if twice is not None:
+            raise InputError(f"[trial] {place} has {shown(twice)} twice; once is enough")
+
+
+def _designed(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
+    for name in trial.each:
+        yield name, stress.arm({name: {}}, "[trial] each")
+    for name in trial.factorial:
+        choose(name, stress.known, f"stressor {name!r} in [trial] factorial")
+    for levels in product((False, True), repeat=len(trial.factorial)):
+        on = [name for name, level in zip(trial.factorial, levels, strict=True) if level]
+        if on:
+            yield "+".join(on), stress.arm({name: {} for name in on}, "[trial] factorial")
+    place = "[trial] dose"
+    for name, doses in trial.dose.items():
+        choose(name, stress.known, f"stressor {name!r} in {place}")
+        defaults = {f.name: f.default for f in fields(stress.known[name])}
+        for key, values in doses.items():
+            choose(key, defaults, f"key {key!r} in {place} {name}")
+            for value in values:
+                whole = isinstance(defaults[key], int) and value == int(value)
+                change = {name: {key: int(value) if whole else value}}
+                dosed = {"dose": float(value), "dosed": f"{name}.{key}"}
+                yield f"{name}-{key}-{value:g}", stress.arm(change, place, **dosed)
+
+
+def _named(
+    tables: Any, designed: Mapping[str, Arm], stress: Stress, folder: Path
+) -> Iterator[tuple[str, Arm]]:
+    if not isinstance(tables, Mapping):
+        raise InputError("[arms] takes tables [arms.NAME]")
+    for name, table in tables.items():
+        place = f"[arms.{name}]"
+        read_value(Name, name, "[arms] the name")
+        read = read_record(ArmTable, table, place)
+        if name in (CONTROL, SHAM):
+            raise InputError(f"{place} can't be set: every trial has this arm by itself")
+        if name in designed:
+            raise InputError(f"{place} is an arm that [trial] makes already; give it another name")
+        if not read.stressors and read.countermeasure is None:
+            raise InputError(
+                f"{place} has neither stressors nor a countermeasure, which makes it the control "
+                "again; name a stressor, as in stressors = { amnesia = {} }"
+            )
+        arm = stress.arm(read.stressors, f"{place} stressors", dose=read.dose, sham=read.sham)
+        if read.countermeasure is not None:
+            where = f"{place} countermeasure"
+            part = read_part(COUNTERMEASURES, read.countermeasure, where, folder)
+            # What helps against a stressor does nothing without it.
+            aim = getattr(part.settings, "against", None)
+            if aim is not None and aim not in arm.stressors:
+                raise InputError(
+                    f"{where} {part.use!r} is against {aim}, which is not among the stressors "
+                    "of this arm; add it there, or choose another countermeasure"
+                )
+            arm = replace(arm, countermeasure=part.settings, against=part.use)
+        yield name, arm
+
+
+def _measured(trial: TrialTable, stress: Stress, folder: Path) -> Iterator[tuple[str, Arm]]:
+    """Each countermeasure beside the bare arm that it is compared with."""
+    place = "[trial] measures"
+    for use in trial.measures:
+        if ":" not in use:
+            choose(use, COUNTERMEASURES, f"countermeasure {use!r} in {place}")
+        part: Part = read_part(COUNTERMEASURES, {"use": use}, place, folder)
+        bare = getattr(part.settings, "against", None)
+        if bare is None:
+            raise InputError(f"{place}: {use!r} does not say what it is against; use [arms.NAME]")
+        arm = stress.arm({bare: {}}, place)
+        yield bare, arm
+        name = getattr(part.settings, "name", type(part.settings).__name__)
+        yield f"{bare}-with-{name}", replace(arm, countermeasure=part.settings, against=use)
