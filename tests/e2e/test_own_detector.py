@@ -162,6 +162,14 @@ def test_a_rule_of_another_kind_goes_through_all_steps_without_an_encoder(
             r"lacks a start\(\) that returns a stream with update\(\)",
         ),
         (
+            "class Bare(Detector):\n    def start(self): return Stream()",
+            r"lacks an update\(\) that returns a chimeralab.Signal",
+        ),
+        (
+            "class Bare(Detector):\n    def start(self): return 1 / 0",
+            r"lacks a start\(\) and update\(\) that get through a turn \(ZeroDivisionError: ",
+        ),
+        (
             "class Bare(Detector):\n    needs: int = 3\n    def start(self): return Stream()",
             "lacks needs that are a chimeralab.Needs",
         ),

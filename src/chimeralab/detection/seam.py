@@ -170,23 +170,29 @@ def in_brief(detector: Detector) -> str:
     return f"{detector.name}, NOT the {detector.standard} operating point ({changes})"
 
 
-def check_detector(detector: Any, what: str) -> Detector:
-    """Refuse what can't judge, before anything depends on it."""
-    lacks = list(_lacking(detector))
+def check_detector(detector: Any, what: str) -> None:
+    """Refuse what can't judge, before anything depends on it: it is shown one turn on trial."""
+    members = [name for name in vars(Detector) if not name.startswith("_")]
+    lacks = [name for name in members if not hasattr(detector, name)]
+    if not lacks:
+        lacks = list(_failing(detector))
     if lacks:
         raise InputError(
             f"{what} is not a detector: it lacks {', '.join(lacks)}; a class that inherits from "
             "chimeralab.Detector needs start() alone"
         )
-    found: Detector = detector
-    return found
 
 
-def _lacking(detector: Any) -> Iterator[str]:
-    members = [name for name in vars(Detector) if not name.startswith("_")]
-    missing = [name for name in members if not hasattr(detector, name)]
-    yield from missing
-    if "needs" not in missing and not isinstance(detector.needs, Needs):
+def _failing(detector: Any) -> Iterator[str]:
+    if not isinstance(detector.needs, Needs):
         yield "needs that are a chimeralab.Needs"
-    if "start" not in missing and not hasattr(detector.start(), "update"):
-        yield "a start() that returns a stream with update()"
+        return
+    first = Seen(Turn("Hello."), (NOTHING,) * detector.needs.lags)
+    try:
+        stream = detector.start()
+        if not hasattr(stream, "update"):
+            yield "a start() that returns a stream with update()"
+        elif not isinstance(stream.update(first), Signal):
+            yield "an update() that returns a chimeralab.Signal"
+    except Exception as error:  # whatever the code of others does with its first turn
+        yield f"a start() and update() that get through a turn ({type(error).__name__}: {error})"

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from chimeralab.core.records import plain_value
+from chimeralab.core.records import Turn, plain_value
 from chimeralab.runner.asking import Ended, Stored, ask_turn
 from chimeralab.runner.interventions import Ask, Trim, due, name_of
 from chimeralab.runner.journal import (
@@ -114,7 +114,9 @@ class Lookout:
 
     async def _judge_turn(self, turn: Said) -> None:
         if self._judge is not None:
-            self.collapsed = await self._room.judge(self._judge, turn.text)
+            self.collapsed = await self._room.judge(
+                self._judge, Turn(turn.text, turn.speaker, model=turn.model)
+            )
 
 
 class Examination:

@@ -9,7 +9,7 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
-from chimeralab.core.records import Record
+from chimeralab.core.records import Record, Turn
 from chimeralab.models.seam import Model, Reply
 from chimeralab.runner.journal import Journal, Subscriber
 
@@ -117,7 +117,7 @@ class Judgement(Protocol):
 class TurnJudge(Protocol):
     """Judges one conversation turn by turn."""
 
-    def update(self, text: str) -> Judgement: ...
+    def update(self, turn: Turn) -> Judgement: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Room:
         price = self.prices.get(model)
         return price.of(reply.prompt_tokens, reply.completion_tokens) if price else None
 
-    async def judge(self, judge: TurnJudge, text: str) -> bool:
+    async def judge(self, judge: TurnJudge, turn: Turn) -> bool:
         """Ask a judge without holding up the other conversations."""
         loop = asyncio.get_running_loop()
-        return (await loop.run_in_executor(self.judges, judge.update, text)).collapsed
+        return (await loop.run_in_executor(self.judges, judge.update, turn)).collapsed

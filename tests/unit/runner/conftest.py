@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from chimeralab.core.records import Turn
 from chimeralab.models.seam import ModelFailure, Reply, Request, Sampling
 from chimeralab.runner import Brake, Prompt, Room, Rules, Speaker, Talk
 from chimeralab.study.store import Store
@@ -39,8 +40,8 @@ class SameThrice:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def update(self, text: str) -> Same:
-        self.texts = [*self.texts, text][-3:]
+    def update(self, turn: Turn) -> Same:
+        self.texts = [*self.texts, turn.text][-3:]
         return Same(len(self.texts) == 3 and len(set(self.texts)) == 1)
 
 
