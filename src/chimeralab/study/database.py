@@ -203,7 +203,9 @@ def open_to_write(path: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-            _refuse_damage(connection, path)
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise StoreError(f"{path}: {_advice(f'malformed: {found}')}")
             migrate(connection, path)
         except BaseException:
             connection.close()
@@ -216,10 +218,17 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise StoreError(f"{path} is not there; `chimera run` makes it")
     with plainly(path):
-        connection = sqlite3.connect(_address(path), uri=True, isolation_level=None)
+        # On a medium that can't be written, SQLite must not look for a WAL.
+        settled = not path.with_name(path.name + "-wal").exists()
+        fixed = "&immutable=1" if settled and not os.access(path.parent, os.W_OK) else ""
+        address = f"{path.resolve().as_uri()}?mode=ro{fixed}"
+        connection = sqlite3.connect(address, uri=True, isolation_level=None)
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-            _refuse_other_versions(connection, path)
+            if _version(connection, path) < len(MIGRATIONS):
+                raise StoreError(
+                    f"{path} is older than this chimera-lab; `chimera run` brings it up to date"
+                )
         except BaseException:
             connection.close()
             raise
@@ -276,12 +285,6 @@ def _advice(complaint: str) -> str:
     return complaint
 
 
-def _refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
-    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if found != "ok":
-        raise StoreError(f"{path}: {_advice(f'malformed: {found}')}")
-
-
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > len(MIGRATIONS):
@@ -290,17 +293,3 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     if version == 0 and tables:
         raise StoreError(f"{path} is a database of something else; move it away")
     return version
-
-
-def _refuse_other_versions(connection: sqlite3.Connection, path: Path) -> None:
-    if _version(connection, path) < len(MIGRATIONS):
-        raise StoreError(
-            f"{path} is older than this chimera-lab; `chimera run` brings it up to date"
-        )
-
-
-def _address(path: Path) -> str:
-    """Read-only, as a URI. On a medium that can't be written, SQLite must not look for a WAL."""
-    settled = not path.with_name(path.name + "-wal").exists()
-    fixed = "&immutable=1" if settled and not os.access(path.parent, os.W_OK) else ""
-    return f"{path.resolve().as_uri()}?mode=ro{fixed}"

@@ -3,16 +3,15 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import Any
 
-from chimeralab.core.records import Detection, Trajectory
+from chimeralab.core.records import Detection
 from chimeralab.detection import measurer_for, verdict
 from chimeralab.embedding.encoder import Encoder, default_encoder, model_hash
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
-from chimeralab.study.store import Archive
+from chimeralab.study.store import now
 
 
 def detect_study(
@@ -23,15 +22,22 @@ def detect_study(
     """Judge the finished conversations that have no verdict yet; says how many there were."""
     study.checked_lock()
     detector = study.plan.detector.settings
+    detector_id = detector_key(study)
     with study.archive() as archive:
-        missing = list(_unjudged(archive, detector_key(study)))
+        query = "SELECT trajectory FROM detections WHERE detector = ?"
+        judged = {row["trajectory"] for row in archive.rows(query, detector_id)}
+        missing = [
+            trajectory
+            for trajectory in archive.trajectories()
+            if trajectory.metadata["outcome"] is not None and trajectory.id not in judged
+        ]
     if not missing:
         return 0
     measurer = measurer_for(detector, lambda: encoder or default_encoder(), speaker="all")
     with closing(open_to_write(study.store_path)) as db:
         for measured in measurer.measure(missing):
             detection = verdict(measured, detector, measurer.encoder, trace=True)
-            row = (detection.id, detector_key(study), json.dumps(detection.as_dict()), _now())
+            row = (detection.id, detector_id, json.dumps(detection.as_dict()), now())
             with transaction(db, study.store_path):
                 db.execute("INSERT OR IGNORE INTO detections VALUES (?, ?, ?, ?)", row)
             publish(detection)
@@ -50,17 +56,5 @@ def stored_detections(study: Study) -> Iterator[dict[str, Any]]:
 
 
 def detector_key(study: Study) -> str:
-    """What a verdict hangs on besides the texts: the detector, its settings, the weights."""
+    """What a verdict depends on besides the texts: the detector, its settings, the weights."""
     return digest({"detector": study.plan.detector.as_dict(), "encoder": model_hash()})
-
-
-def _unjudged(archive: Archive, key: str) -> Iterator[Trajectory]:
-    query = "SELECT trajectory FROM detections WHERE detector = ?"
-    judged = {row["trajectory"] for row in archive.rows(query, key)}
-    for trajectory in archive.trajectories():
-        if trajectory.metadata["outcome"] is not None and trajectory.id not in judged:
-            yield trajectory
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,8 +1,7 @@
 """A study's records in the formats that others read: Parquet, CSV and JSON lines."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
@@ -10,7 +9,7 @@ from chimeralab.core.tables import Columns, open_table
 from chimeralab.readers.plain import dumps
 from chimeralab.sandbox.scored import COLUMNS as SCORED
 from chimeralab.study.folder import Study
-from chimeralab.study.store import Archive, Row
+from chimeralab.study.store import Archive
 
 Format = Literal["parquet", "csv", "jsonl"]
 
@@ -140,13 +139,20 @@ _QUERIES = {
 
 
 def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
-    """Write the records into a folder; each file appears whole or not at all."""
+    """Write the records into a folder; each file appears whole or not at all.
+
+    JSON lines hold one conversation per line, in the plain format that `chimera detect` reads.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} can't be made ({error.strerror})") from error
     if kind == "jsonl":
-        return (_write_conversations(study, folder / "trajectories.jsonl"),)
+        path = folder / "trajectories.jsonl"
+        with replacing(path) as part, part.open("w", encoding="utf-8") as file:
+            for trajectory in study.trajectories():
+                print(dumps(trajectory), file=file)
+        return (path,)
     tables = TABLES if study.plan.trial is None else TABLES | TRIAL_TABLES
     with study.archive() as archive:
         return tuple(
@@ -156,38 +162,17 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
 
 
 def _write_table(archive: Archive, study: Study, columns: Columns, path: Path) -> Path:
-    revisions = {model: subject.revision for model, subject in study.plan.models.items()}
-    flag = _in_json if path.suffix == ".csv" else bool
+    # SQLite keeps yes and no as 1 and 0.
+    flags = [name for name, kind in columns.items() if kind is bool]
     with open_table(path, columns) as write:
-        for stored in archive.rows(_QUERIES[path.stem]):
-            row = stored | _revision(revisions.get(stored.get("model", "")))
-            write(row | {name: flag(row[name]) for name in _flags(row, columns)})
+        for row in archive.rows(_QUERIES[path.stem]):
+            subject = study.plan.models.get(row.get("model", ""))
+            if subject and subject.revision:
+                # What a plan declares about a server's weights is never more than declared.
+                row |= {"declared_revision": subject.revision, "revision_verified": False}
+            for name in flags:
+                if row.get(name) is not None:
+                    flag = bool(row[name])
+                    row[name] = str(flag).lower() if path.suffix == ".csv" else flag
+            write(row)
     return path
-
-
-def _flags(row: Row, columns: Columns) -> Iterator[str]:
-    """The cells that say yes or no; SQLite keeps them as 1 and 0."""
-    named = (name for name, kind in columns.items() if kind is bool)
-    return (name for name in named if row.get(name) is not None)
-
-
-def _in_json(flag: object) -> str:
-    return "true" if flag else "false"
-
-
-def _revision(declared: str | None) -> dict[str, Any]:
-    """What a plan declares about a server's weights is never more than declared."""
-    return {"declared_revision": declared, "revision_verified": False if declared else None}
-
-
-def _write_conversations(study: Study, path: Path) -> Path:
-    """One conversation a line, in the plain format that `chimera detect` reads."""
-    with replacing(path) as part, part.open("w", encoding="utf-8") as file:
-        for line in _lines(study):
-            print(line, file=file)
-    return path
-
-
-def _lines(study: Study) -> Iterator[str]:
-    for trajectory in study.trajectories():
-        yield dumps(trajectory)

@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chimeralab.core.records import Record
-from chimeralab.runner import Prompt, Rules, Speaker
 from chimeralab.runner.interventions import models_of
 from chimeralab.stats.planning import VarianceComponents, detectable_difference
 from chimeralab.study.folder import planned_talks
-from chimeralab.study.plan import Condition, Plan
+from chimeralab.study.plan import Plan
 from chimeralab.study.subjects import FirstAnswer
 from chimeralab.study.trial.forecast import asked_at_most
 
@@ -44,25 +43,23 @@ class Forecast(Record):
 
 def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
     """Count everything at its longest; times need an answer of every model."""
-    loads = tuple(_load(plan, model) for model in plan.models)
+    counts = _selfplay_counts if plan.trial is None else _trial_counts
+    loads = []
+    for model, subject in plan.models.items():
+        calls, prompt_tokens, completion_tokens = counts(plan, model)
+        price = subject.price
+        cost = price.of(prompt_tokens, completion_tokens) if price else None
+        loads.append(Load(model, calls, prompt_tokens, completion_tokens, cost))
     costs = [load.cost for load in loads if load.calls]
     runs = len(plan.prompts) * plan.conversation.repeats
     return Forecast(
         conversations=len(plan.conditions) * runs,
         calls=sum(load.calls for load in loads),
-        loads=loads,
+        loads=tuple(loads),
         cost=None if None in costs else sum(cost for cost in costs if cost is not None),
         hours=_hours(loads, answers, plan.run.concurrency),
         advice=tuple(_advice(plan, loads)),
     )
-
-
-def _load(plan: Plan, model: str) -> Load:
-    counts = _selfplay_counts if plan.trial is None else _trial_counts
-    calls, prompt_tokens, completion_tokens = counts(plan, model)
-    price = plan.models[model].price
-    cost = price.of(prompt_tokens, completion_tokens) if price else None
-    return Load(model, calls, prompt_tokens, completion_tokens, cost)
 
 
 def _trial_counts(plan: Plan, model: str) -> tuple[int, int, int]:
@@ -77,36 +74,25 @@ def _trial_counts(plan: Plan, model: str) -> tuple[int, int, int]:
 
 
 def _selfplay_counts(plan: Plan, model: str) -> tuple[int, int, int]:
+    """The same of a model's turns, each as long as it may be, with all turns before it shown."""
     calls = prompt_tokens = completion_tokens = 0
     rules, repeats = plan.conversation, plan.conversation.repeats
+    times = len(plan.prompts) * repeats
+    seeds = sum(_at_most(prompt.text) for prompt in plan.prompts)
     for condition in plan.conditions.values():
+        earlier = 0
         for turn in range(1, rules.turns + 1):
-            speaker = _speaker(condition, turn)
-            if speaker.model != model:
-                continue
-            times = len(plan.prompts) * repeats
-            calls += times
-            completion_tokens += times * speaker.sampling.max_tokens
-            prompt_tokens += times * _history(condition, turn)
-            prompt_tokens += repeats * _seeds(plan.prompts, speaker, condition, rules)
+            slot = (turn - 1) % len(condition.speakers)
+            speaker = condition.speakers[slot]
+            longest = speaker.sampling.max_tokens
+            if speaker.model == model:
+                calls += times
+                completion_tokens += times * longest
+                history = earlier + _at_most(speaker.system or "") + TOKENS_A_MESSAGE * (turn + 1)
+                prompt_tokens += times * history
+                prompt_tokens += repeats * seeds if rules.seed_visible == "all" or slot == 0 else 0
+            earlier += longest
     return calls, prompt_tokens, completion_tokens
-
-
-def _speaker(condition: Condition, turn: int) -> Speaker:
-    return condition.speakers[(turn - 1) % len(condition.speakers)]
-
-
-def _history(condition: Condition, turn: int) -> int:
-    """Tokens of all turns before this one, each as long as it may be, and of the system prompt."""
-    earlier = (_speaker(condition, n).sampling.max_tokens for n in range(1, turn))
-    system = _speaker(condition, turn).system or ""
-    return sum(earlier) + _at_most(system) + TOKENS_A_MESSAGE * (turn + 1)
-
-
-def _seeds(prompts: Sequence[Prompt], speaker: Speaker, condition: Condition, rules: Rules) -> int:
-    if rules.seed_visible == "first" and speaker is not condition.speakers[0]:
-        return 0
-    return sum(_at_most(prompt.text) for prompt in prompts)
 
 
 def _at_most(text: str) -> int:

@@ -109,6 +109,12 @@ def make_plan(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...
     of_trial = isinstance(study, Mapping) and study.get("kind") == "trial"
     _check_tables(tables, of_trial)
     _refuse_secrets(tables)
+    extras = {}
+    for name, cls in EXTRA_TABLES.items():
+        # A table that names files or code reads itself, as it is told in which folder they lie.
+        read: Any = getattr(cls, "read", None)
+        given, place = tables.get(name, {}), f"[{name}]"
+        extras[name] = read(given, place, folder) if read else read_record(cls, given, place)
     plan = Plan(
         study=read_record(About, study, "[study]"),
         models={
@@ -117,10 +123,7 @@ def make_plan(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...
         **(_trial(tables, folder, locked) if of_trial else _selfplay(tables, folder)),
         detector=_detector(tables.get("detector", {}), folder),
         run=read_record(RunTable, tables.get("run", {}), "[run]"),
-        extras={
-            name: _extra(cls, tables.get(name, {}), f"[{name}]", folder)
-            for name, cls in EXTRA_TABLES.items()
-        },
+        extras=extras,
     )
     _check_together(plan)
     return plan
@@ -183,16 +186,19 @@ def _detector(table: Any, folder: Path) -> Part:
     return part
 
 
-def _selfplay(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Who speaks about what in conversations between models."""
+def _trial(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...]) -> dict[str, Any]:
+    """Who is tested with what: an arm is a condition, and a scenario a prompt."""
+    found = read_trial(tables, folder, locked)
     return {
-        "conditions": _conditions(tables, folder),
-        "conversation": read_record(Rules, tables.get("conversation", {}), "[conversation]"),
-        "prompts": read_prompts(read_record(PromptTable, tables["prompts"], "[prompts]"), folder),
+        "conditions": {name: Condition(speakers) for name, speakers in found.speakers.items()},
+        "conversation": found.rules,
+        "prompts": found.prompts,
+        "trial": found.plan,
     }
 
 
-def _conditions(tables: Mapping[str, Any], folder: Path) -> dict[str, Condition]:
+def _selfplay(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Who speaks about what in conversations between models."""
     sampling = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
     by_model = {
         name: read_record(SamplingChange, table.get("sampling", {}), f"[models.{name}.sampling]")
@@ -204,7 +210,12 @@ def _conditions(tables: Mapping[str, Any], folder: Path) -> dict[str, Condition]
         read = read_record(ConditionTable, table, place)
         speakers = cast(read, sampling, by_model, place)
         conditions[name] = Condition(speakers, _countermeasure(read, by_model, place, folder))
-    return conditions
+    prompts = read_record(PromptTable, tables["prompts"], "[prompts]")
+    return {
+        "conditions": conditions,
+        "conversation": read_record(Rules, tables.get("conversation", {}), "[conversation]"),
+        "prompts": read_prompts(prompts, folder),
+    }
 
 
 def _countermeasure(
@@ -218,23 +229,6 @@ def _countermeasure(
     for model in models_of(part.settings):
         choose(model, models, f"model {model!r} in {place}")
     return part
-
-
-def _trial(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...]) -> dict[str, Any]:
-    """Who is tested with what: an arm is a condition, and a scenario a prompt."""
-    found = read_trial(tables, folder, locked)
-    return {
-        "conditions": {name: Condition(speakers) for name, speakers in found.speakers.items()},
-        "conversation": found.rules,
-        "prompts": found.prompts,
-        "trial": found.plan,
-    }
-
-
-def _extra(cls: type, table: Any, place: str, folder: Path) -> Any:
-    """A table of a later step; one that names files or code is told in which folder they lie."""
-    read: Any = getattr(cls, "read", None)
-    return read(table, place, folder) if read else read_record(cls, table, place)
 
 
 def _check_together(plan: Plan) -> None:

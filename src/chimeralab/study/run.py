@@ -71,7 +71,11 @@ def run_study(
     publish: Subscriber = lambda news: None,
 ) -> RunSummary:
     """Hold every planned conversation that has not come to its end yet."""
-    if _inside_a_loop():
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:  # as in a notebook, where an event loop is running already
         with ThreadPoolExecutor(1) as aside:
             return aside.submit(run_study, study, options, publish).result()
     started = time.monotonic()
@@ -81,15 +85,6 @@ def run_study(
     with study.archive() as archive:
         arms = flow(archive)
     return RunSummary(run.lock is not None, arms, stopped, time.monotonic() - started)
-
-
-def _inside_a_loop() -> bool:
-    """Whether this is called where an event loop is running already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 class StudyRun:

@@ -73,10 +73,10 @@ class Store:
             version.__version__,
             lock,
             json.dumps(settings),
-            _now(),
+            now(),
         )
         with transaction(self._db, self.path) as db:
-            db.execute("UPDATE runs SET ended = ?, reason = 'killed' WHERE ended IS NULL", [_now()])
+            db.execute("UPDATE runs SET ended = ?, reason = 'killed' WHERE ended IS NULL", [now()])
             db.execute(
                 "UPDATE attempts SET outcome = 'interrupted', "
                 "reason = 'the run was killed while this was in flight' WHERE outcome IS NULL"
@@ -92,7 +92,7 @@ class Store:
     def end_run(self, reason: str | None) -> None:
         with transaction(self._db, self.path) as db:
             db.execute(
-                "UPDATE runs SET ended = ?, reason = ? WHERE id = ?", (_now(), reason, self._run)
+                "UPDATE runs SET ended = ?, reason = ? WHERE id = ?", (now(), reason, self._run)
             )
 
     def enter_talks(self, talks: Iterable[Talk]) -> None:
@@ -168,7 +168,7 @@ class Store:
                     how.temperature,
                     how.top_p,
                     how.max_tokens,
-                    _now(),
+                    now(),
                 ),
             )
         return cursor.lastrowid or 0
@@ -184,7 +184,7 @@ class Store:
                 f"INSERT INTO attempts ({same}, ended, outcome, reason, seconds) "  # noqa: S608
                 f"SELECT {same}, ?, ?, 'asked again by the client library', ? FROM attempts "
                 "WHERE trajectory = ? AND turn = ? AND outcome IS NULL ORDER BY id DESC LIMIT 1",
-                (_now(), outcome, seconds, talk, turn),
+                (now(), outcome, seconds, talk, turn),
             )
 
     def add_turn(self, attempt: int, talk: Talk, said: Said, answer: Answer) -> None:
@@ -217,7 +217,7 @@ class Store:
             db.execute(query, tuple(cells.values()))
 
     def add_event(self, talk: str, event: Event) -> None:
-        row = (talk, event.turn, event.kind, written(event), _now())
+        row = (talk, event.turn, event.kind, written(event), now())
         with transaction(self._db, self.path) as db:
             db.execute(
                 "INSERT INTO events (trajectory, turn, kind, detail, at) VALUES (?, ?, ?, ?, ?)",
@@ -226,7 +226,7 @@ class Store:
 
     def finish(self, talk: str, outcome: str, reason: str | None) -> None:
         turns = self._row("SELECT count(*) FROM turns WHERE trajectory = ?", talk)[0]
-        row = (outcome, reason, _now(), turns, self._last_hash(talk, turns + 1), talk)
+        row = (outcome, reason, now(), turns, self._last_hash(talk, turns + 1), talk)
         with transaction(self._db, self.path) as db:
             db.execute(
                 "UPDATE trajectories SET outcome = ?, reason = ?, ended = ?, turns = ?, "
@@ -262,7 +262,7 @@ def _close_attempt(db: sqlite3.Connection, attempt: int, answer: Answer) -> None
     reply = answer.reply
     counts = (reply.prompt_tokens, reply.completion_tokens, reply.reported_model) if reply else ()
     rejected = reply.text if reply and answer.outcome != "answered" else None
-    row = (_now(), answer.outcome, answer.reason, rejected, *(counts or (None, None, None)))
+    row = (now(), answer.outcome, answer.reason, rejected, *(counts or (None, None, None)))
     db.execute(
         "UPDATE attempts SET ended = ?, outcome = ?, reason = ?, rejected_text = ?, "
         "prompt_tokens = ?, completion_tokens = ?, reported_model = ?, cost = ?, seconds = ? "
@@ -271,7 +271,8 @@ def _close_attempt(db: sqlite3.Connection, attempt: int, answer: Answer) -> None
     )
 
 
-def _now() -> str:
+def now() -> str:
+    """The time as the store writes it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 

@@ -1,7 +1,7 @@
-"""Is a study still what it was? Every hash is computed anew, from the plan to the last turn."""
+"""Is a study still what it was? Every hash is computed again, from the plan to the last turn."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,10 +37,21 @@ class Verification(Record):
 def verify_study(study: Study) -> Verification:
     """Recompute everything. Nothing is written."""
     findings: list[Finding] = []
-    lock = _read_lock(study, findings)
-    notes = [] if lock or findings else ["there is no plan.lock: the study is exploratory"]
+    notes: list[str] = []
+    lock = None
+    try:
+        lock = study.lock
+    except LockError as error:
+        findings.append(Finding("plan.lock", str(error)))
     if lock:
-        findings += _plan_findings(study, lock, notes)
+        present = json.loads(json.dumps(resolve(study.plan)))
+        then, now = lock.resolved.get("chimeralab"), present["chimeralab"]
+        if then != now:
+            notes.append(f"locked with chimera-lab {then}, verified with {now}")
+        changes = differences({**lock.resolved, "chimeralab": now}, present)
+        findings += [Finding("plan.toml", f"not as locked: {change}") for change in changes]
+    elif not findings:
+        notes.append("there is no plan.lock: the study is exploratory")
     conversations = turns = 0
     if study.store_path.exists():
         with study.archive() as archive:
@@ -50,23 +61,6 @@ def verify_study(study: Study) -> Verification:
     else:
         notes.append("nothing has been run yet")
     return Verification(lock is not None, conversations, turns, tuple(findings), tuple(notes))
-
-
-def _read_lock(study: Study, findings: list[Finding]) -> Lock | None:
-    try:
-        return study.lock
-    except LockError as error:
-        findings.append(Finding("plan.lock", str(error)))
-        return None
-
-
-def _plan_findings(study: Study, lock: Lock, notes: list[str]) -> Iterator[Finding]:
-    present = json.loads(json.dumps(resolve(study.plan)))
-    then, now = lock.resolved.get("chimeralab"), present["chimeralab"]
-    if then != now:
-        notes.append(f"locked with chimera-lab {then}, verified with {now}")
-    for change in differences({**lock.resolved, "chimeralab": now}, present):
-        yield Finding("plan.toml", f"not as locked: {change}")
 
 
 def _store_findings(archive: Archive, study: Study, lock: Lock | None) -> Iterator[Finding]:
@@ -88,7 +82,8 @@ def _store_findings(archive: Archive, study: Study, lock: Lock | None) -> Iterat
             yield from _talk_findings(row, planned[row["id"]], list(archive.turns(row["id"])))
         else:
             yield Finding(row["id"], "in the store, but not planned")
-    yield from _attempt_findings(archive)
+    for row in archive.rows(_LONE_ATTEMPTS):
+        yield Finding(row["trajectory"], f"turn {row['turn']} {row['problem']}")
     if study.plan.trial is not None:
         yield from (Finding(*found) for found in misscored(study, archive))
 
@@ -101,7 +96,13 @@ def _talk_findings(row: Row, talk: Talk, turns: list[Row]) -> Iterator[Finding]:
     if row["opening"] != opening(talk.id, prompt):
         yield Finding(talk.id, "its opening hash does not fit its prompt")
     yield from _chain_findings(row, turns)
-    yield from _cast_findings(talk, turns)
+    # A countermeasure may put another model in a speaker's place, but never another speaker.
+    for turn in turns:
+        planned = talk.speakers[talk.slot(turn["turn"])]
+        if turn["speaker"] != planned.name:
+            yield Finding(talk.id, f"turn {turn['turn']} is by another speaker than planned")
+        elif turn["model"] != planned.model and talk.countermeasure is None:
+            yield Finding(talk.id, f"turn {turn['turn']} is by another model than planned")
     if row["outcome"] == "completed" and len(turns) != talk.rules.turns:
         yield Finding(talk.id, f"completed with {len(turns)} of {talk.rules.turns} turns")
 
@@ -121,16 +122,6 @@ def _chain_findings(row: Row, turns: list[Row]) -> Iterator[Finding]:
         yield Finding(row["id"], f"it ended with {row['turns']} turns and now has {len(turns)}")
 
 
-def _cast_findings(talk: Talk, turns: Iterable[Row]) -> Iterator[Finding]:
-    """A countermeasure may put another model in a speaker's place, but never another speaker."""
-    for turn in turns:
-        planned = talk.speakers[talk.slot(turn["turn"])]
-        if turn["speaker"] != planned.name:
-            yield Finding(talk.id, f"turn {turn['turn']} is by another speaker than planned")
-        elif turn["model"] != planned.model and talk.countermeasure is None:
-            yield Finding(talk.id, f"turn {turn['turn']} is by another model than planned")
-
-
 # Every answered attempt is exactly one turn: a turn that was taken out at the end of an unfinished
 # conversation, where no hash follows it, still leaves its attempt behind.
 _LONE_ATTEMPTS = """
@@ -146,8 +137,3 @@ _LONE_ATTEMPTS = """
     LEFT JOIN attempts a ON a.id = t.attempt AND a.outcome = 'answered'
     WHERE a.id IS NULL
 """
-
-
-def _attempt_findings(archive: Archive) -> Iterator[Finding]:
-    for row in archive.rows(_LONE_ATTEMPTS):
-        yield Finding(row["trajectory"], f"turn {row['turn']} {row['problem']}")
