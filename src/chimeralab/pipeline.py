@@ -48,7 +48,7 @@ def rate(
 
 
 def audit(study: Study, only: str | None = None) -> StudyAudit:
-    """Say how far the raters agree; a gate that the plan declares is held once."""
+    """Say how far the raters agree; a gate that the plan declares is decided once."""
     return audit_study(study, only)
 
 
@@ -62,7 +62,7 @@ def analyse_trial(study: Study, resampling: Draws | None = None) -> TrialAnalysi
 
 
 def verify(study: Study) -> Verification:
-    """Compute every hash anew and list what does not fit."""
+    """Compute every hash again and list what does not fit."""
     return verify_study(study)
 
 

@@ -149,7 +149,7 @@ def _ask(study: Any, options: dict[str, Any]) -> dict[str, Any]:
             lambda rating: status.update(f"{plain(rater)}: {next(numbers)} rated"),
         )
     counts = done.tally
-    say(f"{done.rater}: {done.newly_rated} newly rated, {counts.items} in all")
+    say(f"{done.rater} ({done.about}): {done.newly_rated} newly rated, {counts.items} in all")
     say(f"{done.ones} labelled 1, {done.zeros} labelled 0, {counts.nulls} without a label")
     if counts.attempts:
         say(

@@ -3,7 +3,7 @@
 import importlib
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -26,6 +26,8 @@ class InspectSettings(Record):
     `timeout` is in seconds and applies to every try; retries and the waiting between tries are
     inspect-ai's, and so is `concurrency`, the number of questions on their way at once.
     """
+
+    needs_network: ClassVar[bool] = True
 
     model: Annotated[str, Field(pattern=r"^[^/]+/.+")]
     base_url: str | None = None

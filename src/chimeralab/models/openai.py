@@ -1,7 +1,7 @@
 """Settings for models behind any OpenAI-compatible server: vLLM, Ollama, llama.cpp, hosted ones."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -20,6 +20,8 @@ class OpenAISettings(Record):
     `timeout` is in seconds and applies to every try; `max_retries` and the waiting between tries
     are the SDK's. `concurrency` is how many questions are on their way at once.
     """
+
+    needs_network: ClassVar[bool] = True
 
     model: Annotated[str, Field(min_length=1)]
     base_url: Annotated[str, Field(pattern=r"^https?://")]

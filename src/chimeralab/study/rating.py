@@ -21,6 +21,7 @@ from chimeralab.rating.plan import HUMAN
 from chimeralab.rating.ratings import (
     Item,
     Rater,
+    RaterFacts,
     Rating,
     RatingCounts,
     count_ratings,
@@ -49,6 +50,7 @@ class RatingSummary(Record):
     """What a rater did now, and where it stands with all that it was given to rate."""
 
     rater: str
+    about: RaterFacts
     newly_rated: int
     unanswered: int
     ones: int
@@ -121,6 +123,7 @@ def rate_study(
     labels = [rating.label for rating in given]
     return RatingSummary(
         rater=name,
+        about=who.about,
         newly_rated=len(missing) - unanswered,
         unanswered=unanswered,
         ones=labels.count(1),

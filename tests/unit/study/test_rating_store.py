@@ -12,7 +12,7 @@ from chimeralab.rating.rubric import BUILT_IN
 from chimeralab.study import LockError, Study, run_study
 from chimeralab.study.auditing import audit_study
 from chimeralab.study.detecting import detect_study
-from chimeralab.study.raters import stored_ratings
+from chimeralab.study.raters import planned_rater, stored_ratings
 from chimeralab.study.rating import hand_out, rate_study, take_back
 from chimeralab.study.samples import Draw, draw, sample_named, stored_samples, use
 
@@ -160,6 +160,23 @@ def test_other_settings_are_another_rater(make_rated):
 def test_an_unknown_rater_is_named_with_the_choices(make_rated):
     with pytest.raises(InputError, match=r"unknown rater 'juge'; known: rules, loops, free, judge"):
         rate_study(make_rated(), "juge")
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("rules", "a program"),
+        ("judge", "a model"),
+        ("served", "a model, costs money, needs a network"),
+        ("human:ann", "a person, is given a packet"),
+    ],
+)
+def test_a_rater_says_what_it_is_and_what_it_takes(make_rated, name, facts):
+    served = '[models.served]\nuse = "openai"\nmodel = "m"\nbase_url = "http://x/v1"\n\n'
+    study = make_rated(("[conditions.looping]", f"{served}[conditions.looping]"), run=False)
+    who = planned_rater(study, name)
+    assert (str(who.about), who.for_record.kind) == (facts, who.about.kind)
+    assert who.name == name
 
 
 def test_samples_share_no_conversation_and_come_back_the_same(make_rated):

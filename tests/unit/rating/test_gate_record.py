@@ -1,4 +1,4 @@
-"""A report claims what the reliability gate allows, and nothing when nobody has rated."""
+"""The record of a gate says what may be claimed, and nothing may be when nobody has rated."""
 
 import json
 from pathlib import Path
