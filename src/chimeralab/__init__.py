@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.records import Detection, Trajectory, Turn
 from chimeralab.detection import Guard, detect, detect_all, detect_file
-from chimeralab.detection.detectors import LOCKED, Detector, Locked, Needs, Seen, Signal
+from chimeralab.detection.detectors import LOCKED, Cutoff, Detector, Locked, Needs, Seen, Signal
 from chimeralab.version import __version__
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LOCKED",
     "ChimeraError",
+    "Cutoff",
     "Detection",
     "Detector",
     "Guard",

@@ -154,17 +154,14 @@ def _look_through(trajectories: Iterable[Trajectory], wanted: str | None) -> Sea
 def _nothing(seen: Search, wanted: str | None) -> str:
     if not seen.total:
         return "no conversation could be read there"
-    close = _close(wanted or "", seen.ids)
+    name = wanted or ""
+    by_spelling = difflib.get_close_matches(name, seen.ids, IDS_NAMED)
+    holding = [one for one in seen.ids if name and name.casefold() in one.casefold()]
+    close = list(dict.fromkeys([*by_spelling, *holding]))[:IDS_NAMED]
     hint = (
         f"did you mean {_listed(close)}?" if close else f"there are {_listed(seen.ids[:IDS_NAMED])}"
     )
-    return f"no conversation has the id {plain(wanted or '')!r}; {hint}"
-
-
-def _close(wanted: str, ids: list[str]) -> list[str]:
-    by_spelling = difflib.get_close_matches(wanted, ids, IDS_NAMED)
-    holding = [one for one in ids if wanted and wanted.casefold() in one.casefold()]
-    return list(dict.fromkeys([*by_spelling, *holding]))[:IDS_NAMED]
+    return f"no conversation has the id {plain(name)!r}; {hint}"
 
 
 def _listed(ids: list[str]) -> str:

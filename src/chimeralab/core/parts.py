@@ -11,12 +11,13 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 
@@ -66,6 +67,8 @@ def read_value(hint: Any, value: Any, place: str) -> Any:
         if any(is_dataclass(option) for option in _options(item_hint)):
             numbered = enumerate(value, start=1)
             return tuple(read_value(item_hint, item, f"{place}[{n}]") for n, item in numbered)
+    from pydantic import ValidationError  # noqa: PLC0415 - slow to import; a log needs none of it
+
     try:
         return _adapter(hint).validate_json(json.dumps(value, default=str))
     except ValidationError as error:
@@ -124,7 +127,9 @@ def shown(value: Any) -> str:
 
 
 @cache
-def _adapter(hint: Any) -> TypeAdapter[Any]:
+def _adapter(hint: Any) -> "TypeAdapter[Any]":
+    from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415 - as above
+
     return TypeAdapter(hint, config=ConfigDict(strict=True, allow_inf_nan=False))
 
 
