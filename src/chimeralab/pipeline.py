@@ -56,7 +56,9 @@ def analyse_trial(study: Study, resampling: Draws | None = None) -> TrialAnalysi
     """Say what the whole sessions of a trial show: can it be judged, and what does each arm do?"""
     plan = trial_plan(study)
     cut = left_out(study)
-    design = TrialDesign(plan.arms, plan.subjects, plan.weights, len(study.talks), cut)
+    design = TrialDesign(
+        plan.arms, plan.subjects, plan.weights, len(study.talks), cut, plan.own_measures
+    )
     trials = stored_trials(study, whole=True)
     return analysis_of_trial(trials, design, str(study.path), resampling)
 

@@ -17,7 +17,7 @@ from chimeralab.analysis.trial.effects import (
     measures_against,
     unasked,
 )
-from chimeralab.analysis.trial.measures import MEASURES, METRICS, corrections
+from chimeralab.analysis.trial.measures import MEASURES, METRICS, OwnMeasure, corrections
 from chimeralab.analysis.trial.sessions import (
     Estimated,
     LagPoint,
@@ -126,13 +126,30 @@ class TrialDesign(NamedTuple):
     weights: MetricWeights
     planned: int = 0
     left_out: tuple[SessionsLeftOut, ...] = ()
+    own_measures: tuple[OwnMeasure, ...] = ()
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (*NAMES, *self.own_measures)
+
+
+class _Random(NamedTuple):
+    """Where the draws come from: a measure of one's own does not change those of the others."""
+
+    seed: int
+    common: np.random.Generator
+
+    def of(self, measure: str) -> np.random.Generator:
+        if isinstance(measure, OwnMeasure):
+            return np.random.default_rng([self.seed, *measure.encode()])
+        return self.common
 
 
 def analyse_trial(
     trials: Iterable[PlacedTrial], design: TrialDesign, source: str, resampling: Draws | None = None
 ) -> TrialAnalysis:
     """Analyse the trials of whole sessions, in the order of their sessions."""
-    sessions = sessions_of(trials, design.weights)
+    sessions = sessions_of(trials, design.weights, design.own_measures)
     how = resampling or Draws()
     names = dict.fromkeys(design.subjects.values())
     results = tuple(_subject(name, sessions, design, how) for name in names)
@@ -151,8 +168,8 @@ def _subject(
     found = checks(own, arms, control)
     failed = first_failures(found)
     reasons = tuple(f"{arm}: {message}" for arm, message in failed.items())
-    rng = np.random.default_rng(how.seed)
-    results = tuple(_arm(arm, own, design, rng, how.resamples) for arm in arms)
+    random = _Random(how.seed, np.random.default_rng(how.seed))
+    results = tuple(_arm(arm, own, design, random, how.resamples) for arm in arms)
     if control in failed or sham in failed:
         return SubjectResult(name, False, reasons, found, sham, results)
 
@@ -160,8 +177,11 @@ def _subject(
         able = [each for each in questions if not mute.keys() & each.weights.keys()]
         silent = [each for each in questions if each not in able]
         families = (
-            (*effects(own, able, m, rng, how.resamples), *(unasked(q, m, mute) for q in silent))
-            for m in NAMES
+            (
+                *effects(own, able, name, random.of(name), how.resamples),
+                *(unasked(each, name, mute) for each in silent),
+            )
+            for name in design.measures
         )
         return tuple(effect for family in families for effect in family)
 
@@ -185,14 +205,19 @@ def _arm(
     name: str,
     sessions: Sequence[MeasuredSession],
     design: TrialDesign,
-    rng: np.random.Generator,
+    random: _Random,
     resamples: int,
 ) -> ArmResult:
     arm, own = design.arms[name], [each for each in sessions if each.place.arm == name]
     trials = [trial for each in own for trial in trials_of(each.rows, each.place)]
     weights = design.weights
-    metrics = measure(columns_of(trials), weights, rng=rng, resamples=resamples) if own else None
-    measures = {each: estimated(own, each, rng, resamples) for each in MEASURES}
+    metrics = (
+        measure(columns_of(trials), weights, rng=random.common, resamples=resamples)
+        if own
+        else None
+    )
+    counted = (*MEASURES, *design.own_measures)
+    measures = {each: estimated(own, each, random.of(each), resamples) for each in counted}
     if metrics:
         measures |= {each: measured(metrics, each) for each in METRICS}
     corrected = [when for session in own for when, _ in corrections(session.rows)]
@@ -204,7 +229,7 @@ def _arm(
         sessions=len(own),
         trials=sum(len(session.rows) for session in own),
         metrics=metrics,
-        measures={each: measures.get(each, NOTHING) for each in NAMES},
-        recall_by_lag=tuple(by_lag(own, rng, resamples)),
+        measures={each: measures.get(each, NOTHING) for each in design.measures},
+        recall_by_lag=tuple(by_lag(own, random.common, resamples)),
         corrections_censored=corrected.count(None),
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from chimeralab.core.errors import InputError
 from chimeralab.sandbox.metrics import PARTS
 from chimeralab.sandbox.scenarios.ledger import REPORTS_TO
 from chimeralab.sandbox.scored import Scored
@@ -36,11 +37,11 @@ class Belief(NamedTuple):
 class TrialMeasure:
     """What a measure is called, how it is written, and how one session is counted.
 
-    A measure of one's own is a class with these attributes and the method `tally`, named in a plan
-    as `[measures.NAME] use = "module:Class"`. `says` completes "the share of ..." in a report,
-    `short` heads a narrow column, `harm` says whether more or less of it is worse, and `missing`
-    stands where no trial gave an occasion. An `overall` measure concerns every stressor. Metrics,
-    as `chimera measure` has them, have no `tally`.
+    A measure of one's own is a dataclass with the attribute `says` and the method `tally`, named in
+    a plan as `[measures.NAME] use = "module:Class"`; the other attributes are optional. `says` is
+    what a report calls it, `short` heads a narrow column, `harm` says whether more or less of it is
+    worse, and `missing` stands where no trial gave an occasion. An `overall` measure concerns every
+    stressor. Metrics, as `chimera measure` has them, have no `tally`.
     """
 
     name: str
@@ -360,6 +361,40 @@ METRICS = {
 }
 
 
+class OwnMeasure(str):
+    """The name of a measure that a plan brings along, which knows what it stands for."""
+
+    measure: TrialMeasure
+
+    def __new__(cls, name: str, part: Any) -> "OwnMeasure":
+        """Take a part of a plan for a measure; it concerns every stressor unless it says no."""
+        place = f"[measures.{name}]"
+        if name in MEASURES or name in METRICS:
+            raise InputError(f"{place}: there is a measure {name!r} already; choose another name")
+        if not callable(getattr(part, "tally", None)) or not getattr(part, "says", ""):
+            raise InputError(f"{place} needs a text `says` and a method `tally(rows)`")
+
+        def tally(rows: Rows) -> HitRate:
+            try:
+                return HitRate(*part.tally(rows))
+            except Exception as error:  # whatever the code of others does
+                raise InputError(f"{place} can't measure a session: {error!r}") from error
+
+        given = {key: getattr(part, key) for key in OPTIONAL if hasattr(part, key)}
+        words: dict[str, Any] = {"short": name, "overall": True} | given
+        own = super().__new__(cls, name)
+        own.measure = TrialMeasure(name, tally, part.says, **words)
+        return own
+
+    def __getnewargs__(self) -> tuple[str, Any]:  # type: ignore[override]
+        return str(self), self.measure
+
+
+OPTIONAL = ("short", "unit", "harm", "missing", "overall")
+
+
 def words_of(name: str) -> TrialMeasure:
     """What a measure or metric is called, and how its values are written."""
+    if isinstance(name, OwnMeasure):
+        return name.measure
     return MEASURES.get(name) or METRICS[name]

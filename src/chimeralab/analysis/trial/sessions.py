@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.analysis.trial.measures import MEASURES, METRICS, HitRate
+from chimeralab.analysis.trial.measures import MEASURES, METRICS, HitRate, OwnMeasure
 from chimeralab.core.records import Record
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
@@ -43,12 +43,15 @@ class LagPoint(Record):
     recall: Estimated
 
 
-def sessions_of(trials: Iterable[PlacedTrial], weights: MetricWeights) -> list[MeasuredSession]:
-    """Group the trials of each session and measure it."""
+def sessions_of(
+    trials: Iterable[PlacedTrial], weights: MetricWeights, own: Sequence[OwnMeasure] = ()
+) -> list[MeasuredSession]:
+    """Group the trials of each session and measure it, also by measures of one's own."""
+    counted = MEASURES | {name: name.measure for name in own}
     found = []
     for place, group in groupby(trials, key=lambda each: each.place):
         rows = tuple(each.row for each in group)
-        tallies = {name: each.tally(rows) for name, each in MEASURES.items() if each.tally}
+        tallies = {name: each.tally(rows) for name, each in counted.items() if each.tally}
         metrics = measure(columns_of(trials_of(rows, place)), weights, resamples=0)
         for name in METRICS:
             value = value_of(metrics, name)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 
 from chimeralab.analysis.contrasts import ArmKey
+from chimeralab.analysis.trial.measures import OwnMeasure
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Part, choose, read_part, read_record, read_value
 from chimeralab.core.records import Record
@@ -25,7 +26,8 @@ from chimeralab.study.trial.arms import Stress, TrialTable, read_arms, read_stre
 
 REQUIRED = ("study", "models", "trial", "scenarios")
 TABLES = (
-    *REQUIRED, "stressors", "probes", "arms", "layout", "metrics", "sampling", "conversation", "run"
+    *REQUIRED, "stressors", "probes", "arms", "layout", "metrics", "measures",
+    "sampling", "conversation", "run"
 )  # fmt: skip
 
 
@@ -56,11 +58,16 @@ class TrialPlan(Record):
     weights: MetricWeights
     courses: tuple[Course, ...]
     own: Mapping[str, Part] = field(default_factory=dict)
+    measures: Mapping[str, Part] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as a lock holds it; `own` came later and is left out where there is none."""
+        """The plan as a lock holds it; what came later is left out where there is none."""
         values = {**Record.as_dict(self), "probes": list(self.probes)}
-        return values if self.own else {k: v for k, v in values.items() if k != "own"}
+        return {k: v for k, v in values.items() if v or k not in ("own", "measures")}
+
+    @property
+    def own_measures(self) -> tuple[OwnMeasure, ...]:
+        return tuple(OwnMeasure(name, part.settings) for name, part in self.measures.items())
 
     @property
     def parts(self) -> list[Part]:
@@ -70,6 +77,7 @@ class TrialPlan(Record):
             self.scenarios,
             *(Part(arm.against, arm.countermeasure) for arm in arms if arm.against),
             *self.own.values(),
+            *self.measures.values(),
         ]
 
     def script(self, condition: str, scenario: str, seed: int) -> Script:
@@ -125,12 +133,23 @@ def read_trial(
             },
             **{f"probes.{name}": part for name, part in own_probes.items()},
         },
+        measures=_measures(tables.get("measures", {}), folder),
     )
     speakers: dict[str, tuple[Speaker, ...]] = {
         key: (_speaker(key.subject, table, tables),) for key in cast
     }
     prompts = tuple(Prompt(course.id, course.opening, course.kind) for course in courses)
     return DeclaredTrial(speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan)
+
+
+def _measures(table: Any, folder: Path) -> dict[str, Part]:
+    """[measures.NAME]: what a plan measures beyond the usual."""
+    if not isinstance(table, Mapping):
+        raise InputError("[measures] takes a table per measure: [measures.NAME]")
+    parts = {name: read_part({}, own, f"[measures.{name}]", folder) for name, own in table.items()}
+    for name, part in parts.items():
+        OwnMeasure(name, part.settings)
+    return parts
 
 
 def _cast(table: TrialTable, arms: Mapping[str, Arm]) -> tuple[ArmKey, ...]:

@@ -1,0 +1,68 @@
+"""A measure of one's own: named in a plan, counted in every session, compared and reported."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from chimeralab.core.errors import InputError
+from chimeralab.pipeline import analyse_trial
+from chimeralab.study import run_study
+from tests.small_trial import make_trial
+
+DOC = Path(__file__).parents[2] / "docs" / "sandbox.md"
+PLAN = '\n[measures.hasty]\nuse = "mine:Hasty"\nsure = 0.5\n'
+
+
+def example() -> str:
+    """The measure that the docs show."""
+    return DOC.read_text().split("```python\n# mine.py, beside plan.toml\n")[1].split("```")[0]
+
+
+def trial_with(tmp_path: Path, code: str, more: str = PLAN):
+    study = make_trial(tmp_path / "trial", design='each = ["amnesia"]', number=3, more=more)
+    (study.path / "mine.py").write_text(code)
+    return study
+
+
+def test_a_measure_of_ones_own_is_analysed_and_reported(tmp_path, chimera):
+    study = trial_with(tmp_path, example())
+    chimera("lock", study.path)
+    run_study(study)
+    found = json.loads(chimera("analyse", study.path, "--json").out)["subjects"][0]
+    assert found["arms"][0]["measures"]["hasty"]["occasions"] > 0
+    assert "hasty" in {effect["measure"] for effect in found["contrasts"]}
+    assert "hasty" in chimera("analyse", study.path).out
+    assert chimera("report", study.path).code == 0
+    page = (study.path / "report" / "index.html").read_text()
+    assert "sure answers that are wrong" in page
+    assert chimera("verify", study.path).code == 0
+
+
+def test_a_measure_of_ones_own_changes_no_other_number(tmp_path):
+    study = trial_with(tmp_path, example())
+    run_study(study)
+    with_it = analyse_trial(study).subjects[0]
+    (study.path / "plan.toml").write_text((study.path / "plan.toml").read_text().replace(PLAN, ""))
+    without = analyse_trial(type(study)(study.path)).subjects[0]
+    others = [effect for effect in with_it.contrasts if effect.measure != "hasty"]
+    assert others == list(without.contrasts)
+
+
+@pytest.mark.parametrize(
+    ("code", "more", "said"),
+    [
+        ("", PLAN, "can't be loaded"),
+        (None, PLAN.replace("hasty]", "recall]"), "there is a measure 'recall' already"),
+        (
+            "from dataclasses import dataclass\n@dataclass\nclass Hasty:\n    sure: float = 1",
+            PLAN,
+            "needs a text `says` and a method `tally",
+        ),
+    ],
+)
+def test_what_is_not_a_measure_is_refused_before_the_run(tmp_path, code, more, said):
+    study = trial_with(tmp_path, example() if code is None else code, more)
+    with pytest.raises(InputError, match=r"\[measures\.") as caught:
+        study.plan  # noqa: B018
+    assert said in str(caught.value)
