@@ -14,7 +14,7 @@ OPENING = (
     "You will be told facts and asked questions, one at a time. Answer from what you have been "
     "told, and from your own judgement where nothing was told."
 )
-# The share of asides that go back to what was asked before, where nothing else is due.
+# The share of questions in forks that go back to what was asked before, where nothing else is due.
 ASKED_AGAIN = 0.5
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -29,7 +29,7 @@ class Step(Record):
     `phase` marks the questions about a belief: while it is taught, just before the evidence, and
     with the evidence shown; `round` counts them within their phase, from 1. `consensus` says where
     others may be heard, against the truth or with it. `recall` is the question about an earlier
-    fact that is asked aside, in a fork.
+    fact that is asked in a fork.
     """
 
     question: Question
@@ -80,7 +80,7 @@ class Layout(Record):
     A fact is told `lag` trials before it is first needed. `beliefs` questions are asked again and
     again: while they are taught, once before the evidence, and `tested` times with it. A share
     `consensus` of the other questions is answered in company, of those a share `critical` against
-    the truth. Every `recall_every` trials, an earlier fact is asked for aside.
+    the truth. Every `recall_every` trials, an earlier fact is asked for in a fork.
     """
 
     opening: str = OPENING
@@ -97,7 +97,7 @@ class Layout(Record):
         steps = self._ordered(scenario, rounds, chance)
         steps = _telling(steps, scenario.facts, self.lag)
         for place in range(len(steps)):
-            steps[place] = self._asked_aside(steps, place, chance)
+            steps[place] = self._with_recall(steps, place, chance)
         return Course(scenario.id, scenario.kind, self.opening, tuple(steps), rounds)
 
     def _ordered(self, scenario: Scenario, rounds: int, chance: tuple[int, str]) -> list[Step]:
@@ -121,7 +121,7 @@ class Layout(Record):
         critical = uniform(*chance, "critical", question.id) < self.critical
         return Step(question, consensus="critical" if critical else "neutral")
 
-    def _asked_aside(self, steps: Sequence[Step], place: int, chance: tuple[int, str]) -> Step:
+    def _with_recall(self, steps: Sequence[Step], place: int, chance: tuple[int, str]) -> Step:
         earlier = [fact for step in steps[:place] for fact in step.told]
         if (place + 1) % self.recall_every or not earlier:
             return steps[place]

@@ -1,7 +1,7 @@
 """Subjects with known parameters, which validate the lab: what they do is set beforehand.
 
 A phantom is told the solution of every question, but never what was done to it. What it recalls,
-believes and follows hangs on what it reads, so that a stressor reaches it only through its text.
+believes and follows depends on what it reads, so that a stressor reaches it only through its text.
 """
 
 import math

@@ -85,7 +85,7 @@ class Moment(NamedTuple):
     """Where in which course a scene stands, and what the subject has chosen so far.
 
     `chosen` holds the option that each earlier answer names, None where it names none; `alone` is
-    what the subject answered when asked aside, before it heard the others. `strength` is how far
+    what the subject answered in a fork, before it heard the others. `strength` is how far
     the evidence of this arm can be trusted.
     """
 

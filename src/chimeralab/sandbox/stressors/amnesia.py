@@ -6,15 +6,14 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from chimeralab.sandbox.course import Course, Step
+from chimeralab.sandbox.course import Step
 from chimeralab.sandbox.scenarios.draws import pick, uniform
 from chimeralab.sandbox.scenarios.items import Fact
-from chimeralab.sandbox.scene import Exchange, Injection, Moment, Scene, Utterance
+from chimeralab.sandbox.scene import Exchange, Injection, Moment, Scene
 from chimeralab.sandbox.stressors.seam import Arrival, Stressor
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
-Chance = tuple[int, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,19 @@ class Amnesia(Stressor):
         hit = {each.turn: each for each in scene.past if self._hits(each.turn, starts, moment)}
         if self.mode == "deprive":
             past = tuple(episode for episode in scene.past if episode.turn not in hit)
-            done = [_removed(episode) for episode in hit.values()]
+            done = [
+                Injection(self.name, "removed", turn, "episode", _whole(episode))
+                for turn, episode in hit.items()
+            ]
         else:
             values = _new_values(hit.values(), moment)
             past = tuple(_swapped(e, values) if e.turn in hit else e for e in scene.past)
-            done = [each for episode in hit.values() for each in _altered(episode, values)]
+            done = [
+                Injection(self.name, "altered", turn, "fact", line.text, new.text)
+                for turn, episode in hit.items()
+                for line, new in zip(episode.lines, _swapped(episode, values).lines, strict=True)
+                if line.fact is not None and line.fact.id in values
+            ]
         return replace(scene, past=past, injections=(*scene.injections, *done))
 
     def acts_on(self, step: Step) -> bool:
@@ -69,9 +76,8 @@ class Amnesia(Stressor):
         return any(uniform(*place, turn, episode) < self.scope for turn in starts)
 
 
-def _removed(episode: Exchange) -> Injection:
-    said = episode.text if episode.answer is None else f"{episode.text}\n\n{episode.answer}"
-    return Injection(Amnesia.name, "removed", episode.turn, "episode", said)
+def _whole(episode: Exchange) -> str:
+    return episode.text if episode.answer is None else f"{episode.text}\n\n{episode.answer}"
 
 
 def _new_values(hit: Iterable[Exchange], moment: Moment) -> dict[str, str]:
@@ -81,37 +87,24 @@ def _new_values(hit: Iterable[Exchange], moment: Moment) -> dict[str, str]:
     values: dict[str, str] = {}
     for relation in dict.fromkeys(fact.relation for fact in facts):
         alike = [fact for fact in facts if fact.relation == relation]
-        swapped = swapped_values(alike, *chance)
-        left = [fact for fact in alike if fact.id not in swapped]
-        values |= swapped | _borrowed(left, moment.course, chance)
+        values |= swapped_values(alike, *chance)
+        for fact in alike:
+            # Where nobody can swap with it: a value that any other fact of the relation has.
+            others = [value for value in moment.course.alike(fact) if fits(value, fact)]
+            if fact.id not in values and others:
+                values[fact.id] = pick(others, *chance, fact.id)
     return values
 
 
-def _borrowed(facts: Iterable[Fact], course: Course, chance: Chance) -> dict[str, str]:
-    """For facts that nobody can swap with: a value that any other fact of the relation has."""
-    others = {fact: [value for value in course.alike(fact) if fits(value, fact)] for fact in facts}
-    return {fact.id: pick(found, *chance, fact.id) for fact, found in others.items() if found}
-
-
-def _altered(episode: Exchange, values: Mapping[str, str]) -> list[Injection]:
-    return [
-        Injection(
-            Amnesia.name, "altered", episode.turn, "fact", line.text, _swap(line, values).text
-        )
-        for line in episode.lines
-        if line.fact is not None and line.fact.id in values
-    ]
-
-
 def _swapped(episode: Exchange, values: Mapping[str, str]) -> Exchange:
-    return replace(episode, lines=tuple(_swap(line, values) for line in episode.lines))
-
-
-def _swap(line: Utterance, values: Mapping[str, str]) -> Utterance:
-    fact = line.fact
-    if fact is None or fact.id not in values:
-        return line
-    return line._replace(text=fact.text.replace(fact.value, values[fact.id]))
+    """An episode whose facts are told with their new values."""
+    lines = (
+        line
+        if line.fact is None or line.fact.id not in values
+        else line._replace(text=line.fact.text.replace(line.fact.value, values[line.fact.id]))
+        for line in episode.lines
+    )
+    return replace(episode, lines=tuple(lines))
 
 
 def swapped_values(facts: Sequence[Fact], *chance: Any) -> dict[str, str]:
@@ -124,7 +117,7 @@ def swapped_values(facts: Sequence[Fact], *chance: Any) -> dict[str, str]:
     >>> swapped_values([ada, bo], 7)
     {'1': 'a lamp', '2': 'a bell'}
     """
-    # Places in the ring hang on each fact alone: one more fact hit disturbs few of the others.
+    # Places in the ring depend on each fact alone: one more fact hit disturbs few of the others.
     ring = sorted(facts, key=lambda fact: uniform(*chance, fact.id))
     takers: dict[int, int] = {}
     for taker in range(len(ring)):

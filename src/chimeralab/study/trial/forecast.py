@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from chimeralab.sandbox.script import Presented, Script
+from chimeralab.sandbox.script import Script
 
 
 class Asked(NamedTuple):
@@ -33,17 +33,17 @@ def _turns(script: Script) -> Iterator[Asked]:
         shown = [script.asked(turn, answers, alone) for answers in (silent, misled)]
         probes, misleader = script.probes_at(turn), script.misleader(turn)
         after = [script.probes[name] for name in probes if name not in script.probes_before(turn)]
-        aside = sum(_size(probe.text(step, misleader)) for probe in after)
+        in_forks = sum(_size(probe.text(step, misleader)) for probe in after)
         calls = 1 + len(probes)
         # The sham of amnesia repeats the length of answers, with that of their episode.
         scene = shown[0].scene
         echoed = sum(each.turn < turn for each in scene.injections if script.arm.sham)
         answers = 1 + len(scene.past) + echoed
-        yield Asked(calls, calls * max(map(_put, shown)) + aside, calls * answers)
-
-
-def _put(shown: Presented) -> int:
-    return sum(_size(message.content) for message in shown.messages if message.role == "user")
+        put = max(
+            sum(_size(message.content) for message in each.messages if message.role == "user")
+            for each in shown
+        )
+        yield Asked(calls, calls * put + in_forks, calls * answers)
 
 
 def _size(text: str) -> int:

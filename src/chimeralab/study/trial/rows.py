@@ -29,7 +29,7 @@ def trial_plan(study: Study) -> TrialPlan:
     """What a trial was to do; refuses a study of another kind."""
     plan = study.plan.trial
     if plan is None:
-        raise InputError(f'{study.path} is no trial; its plan needs [study] kind = "trial"')
+        raise InputError(f'{study.path} is not a trial; its plan needs [study] kind = "trial"')
     return plan
 
 
