@@ -8,9 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from chimeralab.cli.options import is_study, with_options
-from chimeralab.cli.terminal import out, percent, plain, say
+from chimeralab.cli.terminal import out, plain, say
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
+from chimeralab.core.numbers import percent
 from chimeralab.rating.audit import Audit, audit_json, explain, panel_json
 from chimeralab.rating.audit import audit as compare
 from chimeralab.rating.claims import gate_headline

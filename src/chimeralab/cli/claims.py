@@ -23,7 +23,7 @@ NEAR = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Finding(Record):
+class ClaimFinding(Record):
     """What a text may not say: a name that the study does not have, or words the gate forbids."""
 
     line: int
@@ -87,18 +87,18 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
 
 def check(
     text: str, names: Collection[str], scope: ClaimScope, *, braces: bool = True
-) -> Iterator[Finding]:
+) -> Iterator[ClaimFinding]:
     """Everything in a text that a study with these numbers and this gate does not allow."""
     for line, words in forbidden_words(text, scope):
-        yield Finding(line, words, "the gate of the study does not allow this")
+        yield ClaimFinding(line, words, "the gate of the study does not allow this")
     # A macro looks like ours when it starts as one of ours does, or is spelt much like one.
-    starts = {re.match("[a-z]+", name)[0] for name in names}  # type: ignore[index]
+    starts = {re.split("[A-Z]", name)[0] for name in names}
     for pattern in (MACRO, PLACEHOLDER) if braces else (MACRO,):
         for found in pattern.finditer(text):
             name = found[1]
             near = get_close_matches(name, names, n=1, cutoff=NEAR)
-            ours = pattern is PLACEHOLDER or re.match("[a-z]+", name)[0] in starts  # type: ignore[index]
+            ours = pattern is PLACEHOLDER or re.split("[A-Z]", name)[0] in starts
             if name not in names and (near or ours):
                 line = text.count("\n", 0, found.start()) + 1
                 closest = next(iter(near or get_close_matches(name, names, n=1, cutoff=0)), None)
-                yield Finding(line, found[0], "the study has no such number", closest)
+                yield ClaimFinding(line, found[0], "the study has no such number", closest)

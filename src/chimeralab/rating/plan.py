@@ -15,11 +15,11 @@ from chimeralab.rating.gate import Gate, RuleName, StatisticName
 from chimeralab.rating.model_rater import RaterSettings
 from chimeralab.rating.ratings import RaterPart
 from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric
-from chimeralab.rating.rules import NAME, Rules
+from chimeralab.rating.rules import NAME, RulesSettings
 
 # The raters that are there without being declared. Models of a plan are raters too, and so are
 # people, who go by this prefix.
-RATERS: dict[str, RaterPart] = {NAME: Rules()}
+RATERS: dict[str, RaterPart] = {NAME: RulesSettings()}
 HUMAN = "human:"
 
 OwnName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]

@@ -41,7 +41,7 @@ class Closest(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules(Record):
+class RulesSettings(Record):
     """`rules`: no model, no chance, and nothing to set."""
 
     about: ClassVar[RaterFacts] = RaterFacts("program")
