@@ -4,7 +4,6 @@ A kind of study fills the frame with what is its own, and gets a page with its f
 """
 
 import platform
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
@@ -126,8 +125,8 @@ def _deviations(findings: Sequence[str], verification: Verification) -> HeadFact
         fits = "none: every hash, from the plan to the last turn, was computed again and fits"
         return HeadFact("Deviations", fits, notes)
     named = [
-        textwrap.shorten(finding, FINDING_CHARACTERS, placeholder="…")
-        for finding in findings[:DEVIATIONS_NAMED]
+        found if len(found) <= FINDING_CHARACTERS else found[: FINDING_CHARACTERS - 1] + "…"
+        for found in findings[:DEVIATIONS_NAMED]
     ]
     if len(findings) > len(named):
         more = Markup("and {:,} more; <code>chimera verify</code> lists them all")

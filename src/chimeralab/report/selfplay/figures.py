@@ -105,9 +105,18 @@ def forest_figure(material: Material, results: Results) -> Figure | None:
     if all(each.estimate is None for each in effects):
         return None
     unit = UNITS[found.measure]
+
+    def numbers(each: Effect) -> str:
+        """The numbers without their unit, which the axis has: a phone has room for no more."""
+        if each.estimate is None:
+            return each.reasons.get("estimate", "")
+        return (
+            f"{difference(each.estimate, each.interval, unit, bare=True)}, {p_phrase(each.p_holm)}"
+        )
+
     rows = [
         ForestRow(
-            Label(f"{each.a} − {each.b}", _forest_numbers(each)),
+            Label(f"{each.a} − {each.b}", numbers(each)),
             each.estimate,
             each.interval,
             naive_interval(each, results.runs, results.analysis),
@@ -129,14 +138,6 @@ def forest_figure(material: Material, results: Results) -> Figure | None:
     chart = partial(forest, rows, f"difference in the {unit.name}", percent=unit.percent)
     label = f"Differences between conditions with their intervals. {shown}."
     return draw("contrasts", label, lambda width: chart(width=width), captions=[caption])
-
-
-def _forest_numbers(each: Effect) -> str:
-    """The numbers without their unit, which the axis has: a phone has room for no more."""
-    if each.estimate is None:
-        return each.reasons.get("estimate", "")
-    shown = difference(each.estimate, each.interval, UNITS[each.measure], bare=True)
-    return f"{shown}, {p_phrase(each.p_holm)}"
 
 
 def naive_interval(each: Effect, runs: Runs, analysis: Analysis) -> Interval | None:

@@ -135,12 +135,12 @@ def _judge(study: Study) -> str:
     """Judge what is missing. A plan that is no longer the locked one judges nothing more."""
     try:
         pipeline.detect(study)
-    except LockError as error:
+    except LockError:
         judged = {row["id"] for row in stored_detections(study)}
         with study.archive() as archive:
             talks = [talk for talk in archive.talks() if talk["turns"]]
         waiting = any(talk["id"] not in judged for talk in talks)
-        return str(error).splitlines()[0].partition(" (locked")[0] if waiting else ""
+        return "the plan is not as it was locked (see the deviations)" if waiting else ""
     return ""
 
 

@@ -52,6 +52,25 @@ EACH = 2
 # How many turns stand open at the beginning, and on both sides of the first collapse.
 OPEN_HEAD, OPEN_AROUND = 2, 2
 
+FLOW = (
+    "What became of the planned conversations. Ended are those that came to an end of any kind, "
+    "parsable those with enough turns for a verdict."
+)
+ABOUT_SHARES = (
+    "At risk: the share of the turns that could have collapsed. ICC: how alike the shares of a "
+    "prompt's repeats are. It is 1 when they are the same, about 0 when they are no more alike "
+    "than those of different prompts, and below 0 when they are less alike; where it is above 0, "
+    "runs are not independent."
+)
+ABOUT_EPISODES = (
+    "A run came out again when any later turn is not collapsed. The length of an episode that "
+    "lasts to the end of its run is taken as at least that long."
+)
+ABOUT_TESTS = (
+    "Permutation p: the sides exchanged at random within prompts. Naive p: Welch's test on runs. "
+    "SE ratio: the naive standard error over the honest one."
+)
+
 
 def report_selfplay(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Report:
     """Judge, analyse and draw a self-play study."""
@@ -67,13 +86,15 @@ def make_report(material: Material) -> Report:
     conversations = show(choice, study.trajectories())
     parts = [*(_results(material, results) if results else ()), _reliability(material)]
     if conversations:
-        parts.append(_conversations(choice, conversations))
-    flow_note = (
-        "What became of the planned conversations. Ended are those that came to an end of any "
-        "kind, parsable those with enough turns for a verdict."
-    )
-    if material.unjudged:
-        flow_note += f" Not all of these were judged, because {material.unjudged}."
+        lead = "The largest shares of collapsed turns in the study, and the smallest."
+        if not choice.collapsed:
+            lead = "The smallest shares of collapsed turns in the study. No conversation collapsed."
+        elif not choice.healthy:
+            lead = "The largest shares of collapsed turns in the study. None is smaller."
+        blocks = [Paragraph(lead), *conversations]
+        parts.append(Section("conversations", "Conversations", blocks))
+    unjudged = material.unjudged
+    why_not = f" Not all of these were judged, because {unjudged}." if unjudged else ""
     precisions = [each.encoder["precision"] for each in material.detections]
     return make_page(
         Frame(
@@ -89,7 +110,7 @@ def make_report(material: Material) -> Report:
             facts=list(facts(material)),
             design=[tables.cast_table(study.plan)],
             flow=study_flow(material),
-            flow_note=flow_note,
+            flow_note=FLOW + why_not,
             results=parts,
             methods=methods(material),
             software=software(study, precisions),
@@ -108,13 +129,7 @@ def _results(material: Material, results: Results) -> Iterator[Section]:
         [
             figures.distribution_figure(results),
             tables.shares(analysis),
-            Paragraph(
-                "At risk: the share of the turns that could have collapsed. ICC: how alike the "
-                "shares of a prompt's repeats are. It is 1 when they are the same, about 0 when "
-                "they are no more alike than those of different prompts, and below 0 when they "
-                "are less alike; where it is above 0, runs are not independent.",
-                "note",
-            ),
+            Paragraph(ABOUT_SHARES, "note"),
             *([Bullets(analysis.notes, "note")] if analysis.notes else ()),
         ],
     )
@@ -129,11 +144,7 @@ def _results(material: Material, results: Results) -> Iterator[Section]:
             *([Paragraph(logrank_in_words(analysis.logrank))] if several else ()),
             Heading("After the first collapse"),
             tables.after_onset(analysis),
-            Paragraph(
-                "A run came out again when any later turn is not collapsed. The length of an "
-                "episode that lasts to the end of its run is taken as at least that long.",
-                "note",
-            ),
+            Paragraph(ABOUT_EPISODES, "note"),
         ],
     )
     if several:
@@ -161,16 +172,12 @@ def _contrasts(material: Material, results: Results) -> Section:
         for name, label in MEASURES.items()
         if name != measure
     ]
-    note = (
-        "Permutation p: the sides exchanged at random within prompts. Naive p: Welch's test on "
-        "runs. SE ratio: the naive standard error over the honest one. "
-    )
     forest = figures.forest_figure(material, results)
     blocks = [
         *([forest] if forest else ()),
         tables.contrasts(analysis, measure),
         *others,
-        Paragraph(note + few_prompts(analysis), "note"),
+        Paragraph(f"{ABOUT_TESTS} {few_prompts(analysis)}", "note"),
     ]
     return Section("contrasts", "Differences between conditions", blocks)
 
@@ -295,15 +302,6 @@ def parts(messages: Sequence[ShownMessage | Gap], detection: Detection) -> Itera
 
 def _position(item: ShownMessage | Gap) -> int:
     return item.first if isinstance(item, Gap) else item.position
-
-
-def _conversations(choice: ChosenConversations, articles: Sequence[Article]) -> Section:
-    lead = "The largest shares of collapsed turns in the study, and the smallest."
-    if not choice.collapsed:
-        lead = "The smallest shares of collapsed turns in the study. No conversation collapsed."
-    elif not choice.healthy:
-        lead = "The largest shares of collapsed turns in the study. None is smaller."
-    return Section("conversations", "Conversations", [Paragraph(lead), *articles])
 
 
 def not_shown(material: Material, conversations: Sequence[Article]) -> Iterator[str]:

@@ -173,10 +173,14 @@ def methods(material: Material) -> Methods:
     parts = [_design(material, references), _outcome(material, references)]
     if material.results:
         parts.append(_statistics(material.results, references))
-    parts.append(_reliability(material, references))
     paragraphs = [" ".join(sentences) for sentences in parts]
+    scope = scope_of(material.reliability)
+    audited = ""
+    if material.reliability:
+        audited = f"Agreement of raters was audited {references.cite('kappa')}. "
+    paragraphs.append(f"{audited}{scope.sentence} {computed_with()}")
     for paragraph in paragraphs:
-        check_wording(paragraph, scope_of(material.reliability))
+        check_wording(paragraph, scope)
     return Methods(paragraphs, references.works)
 
 
@@ -255,10 +259,3 @@ def _statistics(results: Results, references: References) -> Iterator[str]:
             f"The finding was asked again under {results.curve.distinct_detectors:,} settings of "
             f"the detector {cite('curve')}."
         )
-
-
-def _reliability(material: Material, references: References) -> Iterator[str]:
-    if material.reliability:
-        yield f"Agreement of raters was audited {references.cite('kappa')}."
-    yield scope_of(material.reliability).sentence
-    yield computed_with()

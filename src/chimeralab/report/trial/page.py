@@ -56,8 +56,8 @@ FAMILIES = (
     EffectFamily(
         "contrasts",
         "Each arm against the reference",
-        "Each arm minus the reference on the same scenarios: left of 0 there is less of it, right "
-        "of 0 more. Lines are 95 % intervals over scenarios; p is Holm-corrected.",
+        "Each arm minus {reference} on the same scenarios: left of 0 there is less of it, right of "
+        "0 more. Lines are 95 % intervals over scenarios; p is Holm-corrected.",
     ),
     EffectFamily(
         "factorial",
@@ -213,7 +213,7 @@ def _effects(
     if sheet is None:
         return
     yield Heading(family.title)
-    yield Paragraph(family.lead)
+    yield Paragraph(family.lead.format(reference=short(subject.reference)))
     if family.field == "doses":
         yield from dose_figures(subject)
         yield Bullets(list(slopes(subject)))
@@ -279,22 +279,19 @@ def example_sessions(material: TrialMaterial, subject: str) -> list[ShownSession
         if material.plan.subjects[name] == subject and alone and name in material.injections:
             # Of several doses the last is the strongest, and shows most.
             wanted[SHAM if arm.sham else next(iter(arm.stressors))] = name
-    return [
-        show_session(material.study, session, short(name))
-        for name in wanted.values()
-        if (session := _first_session(material.study, name)) is not None
-    ]
+    with material.study.archive() as archive:
+        found = [
+            (row["id"], name) for name in wanted.values() for row in archive.rows(_FIRST, name)
+        ]
+    return [show_session(material.study, session, short(name)) for session, name in found]
 
 
-def _first_session(study: Study, condition: str) -> str | None:
-    """A session in which something was done, the first of them that was answered."""
-    query = """
-        SELECT t.id FROM trajectories t WHERE t.condition = ?
-        AND EXISTS (SELECT 1 FROM events e WHERE e.trajectory = t.id)
-        AND EXISTS (SELECT 1 FROM trials r WHERE r.trajectory = t.id) ORDER BY t.position LIMIT 1
-    """
-    with study.archive() as archive:
-        return next((row["id"] for row in archive.rows(query, condition)), None)
+# A session in which something was done, the first of them that was answered.
+_FIRST = """
+    SELECT t.id FROM trajectories t WHERE t.condition = ?
+    AND EXISTS (SELECT 1 FROM events e WHERE e.trajectory = t.id)
+    AND EXISTS (SELECT 1 FROM trials r WHERE r.trajectory = t.id) ORDER BY t.position LIMIT 1
+"""
 
 
 def show_session(study: Study, session: str, arm: str, most: int = MOST_TRIALS) -> ShownSession:
@@ -322,7 +319,11 @@ def _trial(row: Row, script: Script, answers: Sequence[str], archive: Archive) -
     lines = script.scene(turn, answers, alone).present.ordered
     return ShownTrial(
         number=turn,
-        disturbances=[_disturbance(each) for each in done if each.action != "said"],
+        disturbances=[
+            Disturbance(DONE[each.action], each.turn, each.text, each.instead)
+            for each in done
+            if each.action != "said"
+        ],
         lines=[ShownLine(line.text, said.get(line.text)) for line in lines],
         answer=answers[turn - 1],
         verdict=VERDICTS[row["correct"]],
@@ -335,7 +336,3 @@ def injections(archive: Archive, session: str, turn: int) -> Iterator[Injection]
     for event in archive.rows(_EVENTS, session, turn):
         for detail in json.loads(event["detail"])["injections"]:
             yield Injection(event["kind"], **detail)
-
-
-def _disturbance(each: Injection) -> Disturbance:
-    return Disturbance(DONE[each.action], each.turn, each.text, each.instead)
