@@ -108,7 +108,8 @@ def test_a_subclass_of_the_locked_detector_is_reported_under_its_own_name(
     assert said["point"] == '["default"]'
     assert "Never, at its default operating point" in said["terminal"]
     assert "Never, at its default operating point (mine:Never)" in said["report"]
-    assert "Collapse was judged by Never (mine:Never, a detector of our own)" in said["report"]
+    judged = "Collapse was judged by Never (mine:Never, a detector of our own)"
+    assert f"{judged}: Nothing is ever collapsed." in said["report"]
     assert "the detector Never has no thresholds to vary" in said["report"]
     assert "locked operating point" not in said["report"]
     assert not any(row["collapsed"] for row in chimera("detect", study, "--json").rows)

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import cutoff
 from chimeralab.core.records import Record
-from chimeralab.detection.seam import Cutoff, Detector, Needs, Seen, Signal
+from chimeralab.detection.seam import Cutoff, Detector, Needs, Seen, Signal, docstring_of
 
 # 1 - 0.90 <= 0.10 is false in binary arithmetic: all tests are written on s, with this slack.
 TOLERANCE = 1e-9
@@ -88,6 +88,9 @@ class Locked(Record, Detector):
 
     @property
     def rule(self) -> str:
+        cls = type(self)
+        if (cls.start, cls.judge) != (Locked.start, Locked.judge):
+            return docstring_of(cls)
         return (
             f"a turn repeats when its cosine similarity to the turn before is at least "
             f"{cutoff(self.s1)} (s1), or to the one before that at least {cutoff(self.s2)} "

@@ -110,8 +110,7 @@ class Detector(Protocol):
     @property
     def rule(self) -> str:
         """What it counts as collapsed, as a clause for reports; by default its docstring."""
-        first = (type(self).__doc__ or "").strip().split("\n\n")[0]
-        return " ".join(first.split()).rstrip(".")
+        return docstring_of(type(self))
 
     @property
     def standard(self) -> str:
@@ -155,6 +154,14 @@ class Detector(Protocol):
             "changed": self.changed,
             "settings": self.as_dict(),
         }
+
+
+def docstring_of(cls: type) -> str:
+    """The first paragraph that its author wrote about a class, without a full stop."""
+    first = " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split()).rstrip(".")
+    # A dataclass without a docstring is given its signature for one.
+    generated = not first or first.startswith(f"{cls.__name__}(")
+    return "a rule without a description" if generated else first
 
 
 def in_brief(detector: Detector) -> str:

@@ -1,12 +1,13 @@
 """The locked rule on hand-made vectors: the published test vectors and every named reading."""
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.detection.detectors import LOCKED, Lags, Locked
+from chimeralab.detection.detectors import LOCKED, Lags, Locked, Seen, Signal
 from chimeralab.detection.locked import Marking
 from chimeralab.detection.measure import lag_similarities
 
@@ -128,3 +129,29 @@ def test_every_cutoff_is_listed_for_the_guard_band() -> None:
 def test_impossible_settings_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message.replace("(", "\\(")):
         Locked(**settings)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Stricter(Locked):
+    window: int = 5
+
+
+@dataclass(frozen=True)
+class Silent(Locked):
+    def judge(self, seen: Iterable[Lags | Seen]) -> list[Signal]:
+        return []
+
+
+def test_a_subclass_goes_by_its_own_name_and_has_no_thresholds_to_vary() -> None:
+    stricter = Stricter()
+    assert (stricter.name, stricter.standard, stricter.changed) == ("Stricter", "default", {})
+    assert stricter.describe()["operating_point"] == "default"
+    assert Stricter(window=4).describe()["operating_point"] == "changed"
+    assert stricter.thresholds is None
+    assert LOCKED.thresholds is LOCKED
+
+
+def test_a_rule_is_told_as_it_is_and_not_as_it_was_inherited() -> None:
+    assert "from the third repeat in a row on" in LOCKED.rule
+    assert "from the 5th repeat in a row on" in Stricter().rule
+    assert Silent().rule == "a rule without a description"
