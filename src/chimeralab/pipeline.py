@@ -28,7 +28,7 @@ def run(
     options: RunOptions | None = None,
     publish: Subscriber = lambda news: None,
 ) -> RunSummary:
-    """Hold the conversations that are missing; each turn is on disk before the next is asked."""
+    """Run the conversations that are missing; each turn is on disk before the next is asked."""
     return run_study(study, options, publish)
 
 

@@ -1,4 +1,4 @@
-"""Holding conversations: one turn by turn, many side by side, everything written down."""
+"""Running conversations: one turn by turn, many side by side, everything written down."""
 
 from chimeralab.runner.asking import Ended
 from chimeralab.runner.converse import converse, converse_all

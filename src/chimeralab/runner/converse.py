@@ -24,7 +24,7 @@ from chimeralab.sandbox.script import Script, score
 
 
 async def converse(talk: Talk, room: Room) -> Ended:
-    """Hold one conversation, from wherever the journal says that it stands."""
+    """Run one conversation, from wherever the journal says that it stands."""
     said = list(room.journal.said(talk.id))
     lookout, examination = Lookout(talk, room), Examination(talk, room)
     await lookout.catch_up(said)
@@ -45,10 +45,10 @@ async def converse(talk: Talk, room: Room) -> Ended:
 
 
 async def converse_all(talks: Iterable[Talk], room: Room, concurrency: int) -> None:
-    """Hold many conversations, at most `concurrency` of them at once, in the order given."""
+    """Run many conversations, at most `concurrency` of them at once, in the order given."""
     waiting = iter(talks)
 
-    async def hold_next() -> None:
+    async def run_next() -> None:
         for talk in waiting:
             if room.brake.reason is not None:
                 return
@@ -57,7 +57,7 @@ async def converse_all(talks: Iterable[Talk], room: Room, concurrency: int) -> N
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(concurrency):
-                group.create_task(hold_next())
+                group.create_task(run_next())
     except BaseExceptionGroup as several:
         # One thing went wrong first, and the others were cancelled for it.
         raise several.exceptions[0] from None

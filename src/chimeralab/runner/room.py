@@ -1,4 +1,4 @@
-"""The room that conversations are held in: the models, the journal, the brake, who looks on."""
+"""The room that conversations take place in: the models, the journal, the brake, who watches."""
 
 import asyncio
 import time

@@ -43,7 +43,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules(Record):
-    """How every conversation of a study is held."""
+    """How every conversation of a study is run."""
 
     turns: Annotated[int, Field(ge=1)] = 40
     repeats: Annotated[int, Field(ge=1)] = 1

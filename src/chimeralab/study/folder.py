@@ -133,7 +133,7 @@ class Study:
 
 
 def planned_talks(plan: Plan) -> list[Talk]:
-    """Every condition x prompt x repeat, in the order in which they are held.
+    """Every condition x prompt x repeat, in the order in which they are run.
 
     Interleaved, the conditions of one prompt and repeat stand next to each other in random order,
     so that whatever changes during a run changes for all of them alike.

@@ -70,14 +70,14 @@ def run_study(
     options: RunOptions | None = None,
     publish: Subscriber = lambda news: None,
 ) -> RunSummary:
-    """Hold every planned conversation that has not come to its end yet."""
+    """Run every planned conversation that has not come to its end yet."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         pass
     else:  # as in a notebook, where an event loop is running already
-        with ThreadPoolExecutor(1) as aside:
-            return aside.submit(run_study, study, options, publish).result()
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(run_study, study, options, publish).result()
     started = time.monotonic()
     run = StudyRun(study, options or RunOptions(), publish)
     with study.occupied(), closing(Store(study.store_path)) as store:

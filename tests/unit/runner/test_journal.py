@@ -1,4 +1,4 @@
-"""A session in memory and a study through its store are the same loop: they give the same rows."""
+"""What is written down: the same in memory as on disk, and every try of a client library once."""
 
 import asyncio
 from itertools import product
@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 
 from chimeralab import pipeline
-from chimeralab.models.seam import ModelFailure, Reply
-from chimeralab.runner import Brake, Journal, MemoryJournal, Room, converse, converse_all
+from chimeralab.models.seam import ModelFailure, Reply, Try
+from chimeralab.runner import (
+    Brake,
+    Journal,
+    MemoryJournal,
+    RetryLog,
+    Room,
+    converse,
+    converse_all,
+)
 from chimeralab.study import RunOptions
 from chimeralab.study.trial.rows import stored_trials
 from tests.small_trial import make_trial
@@ -64,3 +72,47 @@ def test_a_memory_journal_remembers_what_a_store_remembers(stage, make_talk) -> 
     journal = MemoryJournal()
     assert held(journal, Room(on_disk.room.models, journal, Brake(), retry_wait=0.0)) == expected
     assert expected[0].outcome == "completed"
+
+
+class Library:
+    """A model whose client asks again by itself, and tells of it."""
+
+    on_attempt = None
+
+    def __init__(self, *outcomes):
+        self.outcomes = outcomes
+
+    async def reply(self, request):
+        for number, outcome in enumerate(self.outcomes, start=1):
+            self.on_attempt(Try(request.conversation, request.turn, number, outcome, 0.5))
+        if self.outcomes[-1] != "ok":
+            raise ModelFailure(self.outcomes[-1], "gave up")
+        return Reply("words")
+
+
+def run(stage, talk, library):
+    held = stage(talk, None, models={"m": library})
+    RetryLog(held.store).listen(library)
+    asyncio.run(converse(talk, held.room))
+    return held.attempts()
+
+
+def test_failed_tries_before_an_answer_are_attempts(stage, make_talk):
+    library = Library("rate_limit", "server", "ok")
+    attempts = run(stage, make_talk(turns=1), library)
+    assert sorted(outcome for _, outcome in attempts) == ["answered", "rate_limit", "server"]
+
+
+def test_the_last_failed_try_is_the_attempt_itself(stage, make_talk):
+    library = Library("rate_limit", "connection")
+    attempts = run(stage, make_talk(turns=1, on_failure="retry 1 then stop"), library)
+    assert sorted(attempts) == [(1, "connection")] * 2 + [(1, "rate_limit")] * 2
+
+
+def test_a_model_that_tells_nothing_is_left_alone(store):
+    class Silent:
+        pass
+
+    silent = Silent()
+    RetryLog(store).listen(silent)
+    assert not hasattr(silent, "on_attempt")
