@@ -1,0 +1,107 @@
+"""Every example on the page about extending runs as it is printed, through a whole study."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## (.+?)\n(.+?)(?=^## |\Z)", PAGE, re.M | re.S))
+SELFPLAY = """
+[study]
+name = "extended"
+[models.loops]
+use = "phantom"
+course = "verbatim"
+onset = 2
+[models.free]
+use = "phantom"
+[conditions.plain]
+speakers = ["loops", "loops"]
+[conditions.fresh]
+speakers = ["free", "free"]
+[conversation]
+turns = 8
+[prompts]
+items = [{ id = "p1", text = "Plan a trip." }, { id = "p2", text = "Tell a tale." }]
+"""
+TRIAL = """
+[study]
+name = "extended"
+kind = "trial"
+[models.phantom]
+use = "subject"
+[trial]
+subjects = ["phantom"]
+each = ["conformity"]
+[scenarios]
+use = "consensus"
+items = 4
+number = 3
+[layout]
+beliefs = 0
+consensus = 1.0
+"""
+BASES = {
+    "Model": (SELFPLAY, ["detect"]),
+    "Detector": (SELFPLAY, ["detect", "analyse"]),
+    "Countermeasure of self-play": (SELFPLAY, ["detect"]),
+    "Rater": (SELFPLAY, ["rate", "rate --rater mine", "audit"]),
+    "Scenario": (TRIAL, ["analyse"]),
+    "Stressor": (TRIAL, ["analyse"]),
+    "Probe": (TRIAL, ["analyse"]),
+    "Countermeasure of a trial": (TRIAL, ["analyse", "report"]),
+    "Measure of a trial": (TRIAL, ["analyse"]),
+}
+
+
+def block(title: str, language: str) -> str:
+    (found,) = re.findall(rf"^```{language}\n(.+?)^```", SECTIONS[title], re.M | re.S)
+    return str(found)
+
+
+def merged(base: str, changes: str) -> str:
+    """A plan with some of its tables replaced, and others added."""
+    tables: dict[str, str] = {}
+    for text in (base, changes):
+        tables |= dict(re.findall(r"^(\[.+?\])\n(.*?)(?=^\[|\Z)", text, re.M | re.S))
+    return "".join(f"{head}\n{body}" for head, body in tables.items())
+
+
+@pytest.mark.parametrize("title", [title for title in SECTIONS if title != "Reader"])
+def test_every_part_of_the_page_goes_through_a_study(
+    title: str, tmp_path: Path, chimera: Callable[..., Any]
+) -> None:
+    study = tmp_path / "study"
+    study.mkdir()
+    base, steps = BASES[title]
+    code, tables = block(title, "python"), block(title, "toml")
+    (study / "mine.py").write_text(code, encoding="utf-8")
+    (study / "plan.toml").write_text(merged(base, tables), encoding="utf-8")
+    for step in ["check", "lock", "run", *steps, "verify"]:
+        command, *options = step.split()
+        ran = chimera(command, study, *options)
+        assert ran.code == 0, (step, ran.err)
+    lock = json.loads((study / "plan.lock").read_text(encoding="utf-8"))
+    named = re.findall(r"mine:\w+", tables)
+    assert named
+    assert set(named) <= set(lock["resolved"]["outside_code"])
+
+
+def test_the_reader_of_the_page_reads_its_log(
+    tmp_path: Path, chimera: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(block("Reader", "python"), encoding="utf-8")
+    posts = {"channel": "help", "posts": [{"by": "ann", "said": "Once more."}] * 6}
+    Path("posts.jsonl").write_text(json.dumps(posts), encoding="utf-8")
+    ran = chimera(*block("Reader", "sh").split()[1:], "--json")
+    assert (ran.code, ran.rows[0]["id"], ran.rows[0]["collapsed"]) == (0, "help", [5, 6])
+
+
+def test_the_table_lists_every_section() -> None:
+    listed = re.findall(r"^\| \[(.+?)\]", PAGE, re.MULTILINE)
+    assert [title.lower() for title in SECTIONS] == listed
