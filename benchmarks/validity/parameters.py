@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from chimeralab.analysis.trial.effects import Estimated
 from chimeralab.analysis.trial.measures import Belief, beliefs, is_misled, right_alone
-from chimeralab.analysis.trial.sessions import Estimated
 from chimeralab.sandbox.scored import PlacedTrial, Scored, SessionPlace
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.intervals import Interval, t_quantile

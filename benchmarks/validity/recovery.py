@@ -17,8 +17,7 @@ import numpy as np
 from benchmarks.sessions import play
 from benchmarks.table import Result, keep
 from benchmarks.validity import parameters
-from chimeralab.analysis.trial.effects import against, effects
-from chimeralab.analysis.trial.sessions import Estimated, estimated, sessions_of
+from chimeralab.analysis.trial.effects import Estimated, against, effects, estimated, sessions_of
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.course import Course, Layout
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure

@@ -6,15 +6,16 @@ import pytest
 from chimeralab.analysis.trial import measures
 from chimeralab.analysis.trial.analysis import Draws, TrialDesign, analyse_trial
 from chimeralab.analysis.trial.effects import (
+    MeasuredSession,
     against,
     dose_trend,
     effects,
+    estimated,
     factorial,
     is_aimed,
     measures_against,
 )
 from chimeralab.analysis.trial.measures import HitRate
-from chimeralab.analysis.trial.sessions import MeasuredSession, estimated
 from chimeralab.sandbox.countermeasures import Notebook
 from chimeralab.sandbox.metrics import MetricWeights
 from chimeralab.sandbox.scored import COLUMNS, PlacedTrial, Scored, SessionPlace

@@ -6,8 +6,13 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.sessions import play
-from chimeralab.analysis.trial.analysis import Draws, SubjectResult, TrialDesign, analyse_trial
-from chimeralab.analysis.trial.checks import Check
+from chimeralab.analysis.trial.analysis import (
+    Check,
+    Draws,
+    SubjectResult,
+    TrialDesign,
+    analyse_trial,
+)
 from chimeralab.analysis.trial.effects import Effect
 from chimeralab.sandbox.countermeasures import Commit, Notebook
 from chimeralab.sandbox.course import Layout
