@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 from chimeralab.core.records import Record
@@ -156,34 +155,34 @@ class Column(NamedTuple):
     text: TextForm | None = None
 
 
-def _joined(parts: Sequence[str], mark: str) -> str:
-    """Several texts as one; as a JSON list where a mark between them would be ambiguous.
+def _joined(parts: Sequence[str]) -> str:
+    """Several texts as one; as a JSON list where a bar between them would be ambiguous.
 
-    >>> _joined(("Ada", "owns", "a bell"), "|"), _joined(("Ada", "owns|keeps", "a bell"), "|")
+    >>> _joined(("Ada", "owns", "a bell")), _joined(("Ada", "owns|keeps", "a bell"))
     ('Ada|owns|a bell', '["Ada", "owns|keeps", "a bell"]')
     """
-    text = mark.join(parts)
-    unclear = text.startswith("[") or any(mark in part for part in parts)
+    text = "|".join(parts)
+    unclear = text.startswith("[") or any("|" in part for part in parts)
     return json.dumps(list(parts), ensure_ascii=False) if unclear else text
 
 
-def _split(text: str, mark: str, parts: int = 0) -> tuple[str, ...]:
-    """The texts behind a cell, at most so many `parts`."""
+def _split(text: str, number: int) -> tuple[str, ...]:
+    """So many texts behind a cell; a bar that early versions stored belongs to the last."""
     if text.startswith("["):
         try:
             listed = json.loads(text)
         except ValueError:
             listed = ()
-        if listed and all(isinstance(part, str) for part in listed):
+        if len(listed) == number and all(isinstance(part, str) for part in listed):
             return tuple(listed)
-    return tuple(text.split(mark, parts - 1)) if text else ()
+    return tuple(text.split("|", number - 1))
 
 
-_NEEDS = TextForm(partial(_joined, mark=" "), partial(_split, mark=" "))
-_CLAIM = TextForm(partial(_joined, mark="|"), partial(_split, mark="|", parts=2))
+_NEEDS = TextForm(" ".join, lambda text: tuple(text.split()))
+_CLAIM = TextForm(_joined, lambda text: _split(text, 2))
 _STATEMENT = TextForm(
-    lambda said: _joined((said.subject, said.relation, said.value), "|"),
-    lambda text: Statement(*_split(text, "|", 3)),
+    lambda said: _joined((said.subject, said.relation, said.value)),
+    lambda text: Statement(*_split(text, 3)),
 )
 
 # The columns of the table `trials`, in the order in which they are exported.

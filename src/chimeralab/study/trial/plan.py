@@ -1,6 +1,6 @@
 """The part of a plan that only a trial has: arms, scenarios as they will be put, and probes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -12,7 +12,6 @@ from chimeralab.analysis.trial.measures import OwnMeasure
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Part, choose, read_part, read_record, read_value
 from chimeralab.core.records import Record
-from chimeralab.models.seam import Sampling
 from chimeralab.runner import Prompt, Rules, Speaker
 from chimeralab.sandbox.course import Course, Layout
 from chimeralab.sandbox.metrics import MetricWeights
@@ -22,7 +21,7 @@ from chimeralab.sandbox.scenarios.items import USUAL_NUMBER
 from chimeralab.sandbox.scene import USUAL_STRENGTH
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.study.sections import Name, SamplingChange, innermost
-from chimeralab.study.trial.arms import Stress, TrialTable, read_arms, read_stress
+from chimeralab.study.trial.arms import TrialTable, read_arms, read_stress
 
 REQUIRED = ("study", "models", "trial", "scenarios")
 TABLES = (
@@ -110,34 +109,41 @@ def read_trial(
         choose(name, tables["models"], f"model {name!r} in [trial] subjects")
     stress = read_stress(tables, folder)
     arms = read_arms(tables, table, stress, folder)
-    probes, own_probes = _probes(tables, table, folder)
-    _refuse_missing_probes(arms, probes)
+    probes = _read_probes(tables, table, arms, folder)
     layout = read_record(Layout, tables.get("layout", {}), "[layout]")
-    source = _source(tables["scenarios"], folder)
-    _refuse_another_number(source.wanted, locked)
-    courses = locked or _courses(_scenarios(source, folder), layout, arms, tables)
-    cast = _cast(table, arms)
+    source, courses = _read_scenarios(tables, layout, arms, folder, locked)
+    # A subject's name is only needed where there are several.
+    several = len(table.subjects) > 1
+    cast = [
+        ArmKey(f"{subject}.{arm}" if several else arm, subject, arm)
+        for subject in table.subjects
+        for arm in arms
+    ]
+    tuned = {name: stress.part(name, {}, "[stressors]") for name in stress.tables}
+    # In arms that have no say in it, the evidence is as strong as [stressors] sets it.
+    stated = (part.evidence_strength for part in tuned.values())
     plan = TrialPlan(
         arms={key: arms[key.arm] for key in cast},
         subjects={key: key.subject for key in cast},
-        scenarios=source.part,
+        scenarios=source,
         layout=layout,
-        probes=probes,
-        strength=_strength(stress),
+        probes=probes.asked,
+        strength=next((each for each in stated if each is not None), USUAL_STRENGTH),
         weights=read_record(MetricWeights, tables.get("metrics", {}), "[metrics]"),
         courses=courses,
         own={
-            **{
-                f"stressors.{name}": Part(use, stress.part(name, {}, "[stressors]"))
-                for name, use in stress.own.items()
-            },
-            **{f"probes.{name}": part for name, part in own_probes.items()},
+            **{f"stressors.{name}": Part(use, tuned[name]) for name, use in stress.own.items()},
+            **{f"probes.{name}": part for name, part in probes.own.items()},
         },
         measures=_measures(tables.get("measures", {}), folder),
     )
-    speakers: dict[str, tuple[Speaker, ...]] = {
-        key: (_speaker(key.subject, table, tables),) for key in cast
-    }
+    outer = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
+    speakers: dict[str, tuple[Speaker, ...]] = {}
+    for key in cast:
+        changes = tables["models"][key.subject].get("sampling", {})
+        inner = read_record(SamplingChange, changes, f"[models.{key.subject}.sampling]")
+        sampling = innermost(outer, inner)
+        speakers[key] = (Speaker(key.subject, key.subject, sampling, table.system),)
     prompts = tuple(Prompt(course.id, course.opening, course.kind) for course in courses)
     return DeclaredTrial(speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan)
 
@@ -152,54 +158,40 @@ def _measures(table: Any, folder: Path) -> dict[str, Part]:
     return parts
 
 
-def _cast(table: TrialTable, arms: Mapping[str, Arm]) -> tuple[ArmKey, ...]:
-    """Every subject under every arm; a subject's name is only needed where there are several."""
-    several = len(table.subjects) > 1
-    return tuple(
-        ArmKey(f"{subject}.{arm}" if several else arm, subject, arm)
-        for subject in table.subjects
-        for arm in arms
-    )
+class _LaidOut(NamedTuple):
+    source: Part
+    courses: tuple[Course, ...]
 
 
-class _Source(NamedTuple):
-    part: Part
-    wanted: ScenarioCount
-
-
-def _source(table: Any, folder: Path) -> _Source:
+def _read_scenarios(
+    tables: Mapping[str, Any],
+    layout: Layout,
+    arms: Mapping[str, Arm],
+    folder: Path,
+    locked: tuple[Course, ...],
+) -> _LaidOut:
+    """[scenarios]: where they come from, and each of them laid out in time."""
+    table = tables["scenarios"]
     if not isinstance(table, Mapping):
         raise InputError("[scenarios] takes a table of keys")
     common = {key: table[key] for key in ("number", "first") if key in table}
-    count = read_record(ScenarioCount, common, "[scenarios]")
+    wanted = read_record(ScenarioCount, common, "[scenarios]")
     rest = {key: value for key, value in table.items() if key not in common}
-    return _Source(read_part(SCENARIOS, rest, "[scenarios]", folder), count)
-
-
-def _scenarios(source: _Source, folder: Path) -> tuple[Scenario, ...]:
-    settings, wanted = source.part.settings, source.wanted
-    if hasattr(settings, "within"):
-        found: tuple[Scenario, ...] = settings.within(folder).read(wanted.number)
-        return found
-    made = range(wanted.first, wanted.first + (wanted.number or USUAL_NUMBER))
-    return tuple(settings.make(seed) for seed in made)
-
-
-def _refuse_another_number(wanted: ScenarioCount, locked: Sequence[Course]) -> None:
-    """The number is seen in the scenarios alone, so nothing else would notice its change."""
-    if locked and wanted.number not in (None, len(locked)):
-        raise InputError(
-            f"[scenarios] number = {wanted.number}, but {len(locked)} were locked; "
-            "undo the change, or bring the files of the set back and start a new study"
-        )
-
-
-def _courses(
-    scenarios: Sequence[Scenario],
-    layout: Layout,
-    arms: Mapping[str, Arm],
-    tables: Mapping[str, Any],
-) -> tuple[Course, ...]:
+    source = read_part(SCENARIOS, rest, "[scenarios]", folder)
+    if locked:
+        # The number is seen in the scenarios alone, so nothing else would notice its change.
+        if wanted.number not in (None, len(locked)):
+            raise InputError(
+                f"[scenarios] number = {wanted.number}, but {len(locked)} were locked; "
+                "undo the change, or bring the files of the set back and start a new study"
+            )
+        return _LaidOut(source, locked)
+    scenarios: Iterable[Scenario]
+    if hasattr(source.settings, "within"):
+        scenarios = source.settings.within(folder).read(wanted.number)
+    else:
+        seeds = range(wanted.first, wanted.first + (wanted.number or USUAL_NUMBER))
+        scenarios = (source.settings.make(seed) for seed in seeds)
     parts = (part for arm in arms.values() for part in arm.stressors.values())
     rounds = max((part.rounds_needed for part in parts), default=0)
     seed = tables.get("run", {}).get("seed", 0)
@@ -208,18 +200,7 @@ def _courses(
     if len(lengths) > 1 or 0 in lengths:
         raise InputError(f"[scenarios] must all have as many questions; these have {lengths}")
     _refuse_idle(courses, arms)
-    return courses
-
-
-def _refuse_missing_probes(arms: Mapping[str, Arm], probes: Mapping[str, Probe]) -> None:
-    """Without the answers that it rests on, a countermeasure does nothing, and its arm is bare."""
-    for name, arm in arms.items():
-        for probe in getattr(arm.countermeasure, "rests_on", ()):
-            if probe not in probes:
-                raise InputError(
-                    f'[trial] probes lack "{probe}", which the countermeasure of {name!r} rests '
-                    "on; add it, or leave the arm out"
-                )
+    return _LaidOut(source, courses)
 
 
 def _refuse_idle(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:
@@ -234,19 +215,15 @@ def _refuse_idle(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:
             )
 
 
-def _strength(stress: Stress) -> float:
-    """The strength of the evidence in arms that have no say in it, as [stressors] sets it."""
-    stated = (stress.part(name, {}, "[stressors]").evidence_strength for name in stress.tables)
-    return next((strength for strength in stated if strength is not None), USUAL_STRENGTH)
-
-
 class _Probes(NamedTuple):
     asked: dict[str, Probe]
     own: dict[str, Part]
 
 
-def _probes(tables: Mapping[str, Any], table: TrialTable, folder: Path) -> _Probes:
-    """What is asked in forks, those of this package first, and then the tables [probes.NAME]."""
+def _read_probes(
+    tables: Mapping[str, Any], table: TrialTable, arms: Mapping[str, Arm], folder: Path
+) -> _Probes:
+    """What is asked in forks, the tables [probes.NAME] included."""
     found = tables.get("probes", {})
     if not isinstance(found, Mapping):
         raise InputError("[probes] takes tables [probes.NAME]")
@@ -269,15 +246,15 @@ def _probes(tables: Mapping[str, Any], table: TrialTable, folder: Path) -> _Prob
     unused = [name for name in own if name not in wanted]
     if unused:
         raise InputError(f"[probes.{unused[0]}] is never asked; name it in [trial] probes")
+    for name, arm in arms.items():
+        # Without the answers that it rests on, a countermeasure does nothing, and its arm is bare.
+        for probe in getattr(arm.countermeasure, "rests_on", ()):
+            if probe not in wanted:
+                raise InputError(
+                    f'[trial] probes lack "{probe}", which the countermeasure of {name!r} rests '
+                    "on; add it, or leave the arm out"
+                )
     return _Probes({name: known[name] for name in wanted}, own)
-
-
-def _speaker(subject: str, table: TrialTable, tables: Mapping[str, Any]) -> Speaker:
-    outer = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
-    place = f"[models.{subject}.sampling]"
-    inner = read_record(SamplingChange, tables["models"][subject].get("sampling", {}), place)
-    sampling: Sampling = innermost(outer, inner)
-    return Speaker(subject, subject, sampling, table.system)
 
 
 def _rules(tables: Mapping[str, Any], table: TrialTable, turns: int) -> Rules:
