@@ -56,7 +56,12 @@ def study_runs(study: "Study") -> Runs:
     known = {detection.id for detection in detections}
     with study.archive() as archive:
         gone = Counter(
-            (talk["condition"], _why_unjudged(talk))
+            (
+                talk["condition"],
+                "not finished"
+                if talk["outcome"] is None
+                else f"ended without a turn ({talk['outcome']})",
+            )
             for talk in archive.talks()
             if talk["id"] not in known
         )
@@ -79,9 +84,3 @@ def asked_for(declared: Outcomes, options: dict[str, Any]) -> Outcomes:
         named = (*changes, *(["contrast"] if more else []))
         say(f"not as declared in the plan: {', '.join(named)}")
     return replace(declared, **changes, contrasts=declared.contrasts + more)
-
-
-def _why_unjudged(talk: dict[str, Any]) -> str:
-    if talk["outcome"] is None:
-        return "not finished"
-    return f"ended without a turn ({talk['outcome']})"
