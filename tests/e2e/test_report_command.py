@@ -156,7 +156,7 @@ def test_one_talk_alone_has_a_report_that_says_what_it_can_not_tell(
     page = Path(row["page"]).read_text(encoding="utf-8")
     assert "nothing to compare it with" in row["glance"][1]
     assert "<strong>Exploratory:</strong>" in page.split("<nav")[0]
-    assert "one prompt alone tells nothing" in page
+    assert "one seed prompt alone tells nothing" in page
     assert not (study / "report" / "figures" / "contrasts.svg").exists()
 
 
