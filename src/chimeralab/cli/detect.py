@@ -177,22 +177,19 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
     judged = pipeline.detect(study)
 
     def verdicts() -> Iterator[Judged]:
+        field = options["group_by"]
         for row in stored_detections(study):
-            yield _stored(from_json(row), options)
+            detection = from_json(row)
+            pairs = ((turn.s1, turn.s2) for turn in detection.trace or ())
+            near = [max((s for s in pair if s is not None), default=np.nan) for pair in pairs]
+            group = str(detection.metadata.get(field, f"(no {field})")) if field else None
+            shown = detection if options["trace"] else replace(detection, trace=None)
+            yield Judged(shown, near, group, str(detection.metadata["prompt"]))
 
     settings = study.plan.detector.settings
     return Judging(
         verdicts(), lambda: f"{in_brief(settings)}; {judged} newly judged, the rest stored"
     )
-
-
-def _stored(detection: Detection, options: dict[str, Any]) -> Judged:
-    field = options["group_by"]
-    trace = detection.trace or ()
-    near = [max((s for s in (t.s1, t.s2) if s is not None), default=float("nan")) for t in trace]
-    group = str(detection.metadata.get(field, f"(no {field})")) if field else None
-    shown = detection if options["trace"] else replace(detection, trace=None)
-    return Judged(shown, near, group, str(detection.metadata["prompt"]))
 
 
 def _how(measurer: Measurer, detector: Detector) -> str:

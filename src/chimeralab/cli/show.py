@@ -6,7 +6,7 @@ import re
 import webbrowser
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -112,32 +112,8 @@ def stored_talks(path: Path, asked: Locked) -> tuple[Iterator[Trajectory], Detec
     return study.trajectories(), study.plan.detector.settings
 
 
-class Search(NamedTuple):
-    """What was found while reading: the conversation asked for, and the ids on the way."""
-
-    found: Trajectory | None
-    matches: int
-    total: int
-    ids: list[str]
-
-
 def choose(trajectories: Iterable[Trajectory], wanted: str | None) -> Trajectory:
     """The conversation with this id, or the only one there is."""
-    seen = _look_through(trajectories, wanted)
-    if seen.found is None:
-        raise InputError(_nothing(seen, wanted))
-    if wanted is None and seen.total > 1:
-        raise InputError(
-            f"there are {seen.total:,} conversations; choose one with --id, such as"
-            f" {_listed(seen.ids[:IDS_NAMED])}"
-        )
-    if seen.matches > 1 and wanted is not None:
-        place = plain(seen.found.source or "the log")
-        say(f"{seen.matches:,} conversations have the id {wanted!r}; this is the first, of {place}")
-    return seen.found
-
-
-def _look_through(trajectories: Iterable[Trajectory], wanted: str | None) -> Search:
     found: Trajectory | None = None
     matches = total = 0
     ids: list[str] = []
@@ -148,20 +124,27 @@ def _look_through(trajectories: Iterable[Trajectory], wanted: str | None) -> Sea
         if wanted in (None, trajectory.id):
             matches += 1
             found = found or trajectory
-    return Search(found, matches, total, ids)
+    if found is None:
+        raise InputError(_nothing(ids, wanted or ""))
+    if wanted is None and total > 1:
+        raise InputError(
+            f"there are {total:,} conversations; choose one with --id, such as"
+            f" {_listed(ids[:IDS_NAMED])}"
+        )
+    if matches > 1 and wanted is not None:
+        place = plain(found.source or "the log")
+        say(f"{matches:,} conversations have the id {wanted!r}; this is the first, of {place}")
+    return found
 
 
-def _nothing(seen: Search, wanted: str | None) -> str:
-    if not seen.total:
+def _nothing(ids: list[str], wanted: str) -> str:
+    if not ids:
         return "no conversation could be read there"
-    name = wanted or ""
-    by_spelling = difflib.get_close_matches(name, seen.ids, IDS_NAMED)
-    holding = [one for one in seen.ids if name and name.casefold() in one.casefold()]
+    by_spelling = difflib.get_close_matches(wanted, ids, IDS_NAMED)
+    holding = [one for one in ids if wanted and wanted.casefold() in one.casefold()]
     close = list(dict.fromkeys([*by_spelling, *holding]))[:IDS_NAMED]
-    hint = (
-        f"did you mean {_listed(close)}?" if close else f"there are {_listed(seen.ids[:IDS_NAMED])}"
-    )
-    return f"no conversation has the id {plain(name)!r}; {hint}"
+    hint = f"did you mean {_listed(close)}?" if close else f"there are {_listed(ids[:IDS_NAMED])}"
+    return f"no conversation has the id {plain(wanted)!r}; {hint}"
 
 
 def _listed(ids: list[str]) -> str:

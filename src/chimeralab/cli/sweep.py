@@ -29,13 +29,19 @@ def _values(_context: click.Context, _option: click.Parameter, text: str) -> tup
         raise click.BadParameter(f"{text!r} is not a list of numbers like 0.90,0.92") from error
 
 
-def _grid_option(name: str) -> Any:
-    default = ",".join(f"{value:.2f}" for value in STUDY_GRID[name])
-    return click.option(f"--{name}", default=default, callback=_values, metavar="X,Y,…")
+GRID_OPTIONS = tuple(
+    click.option(
+        f"--{name}",
+        default=",".join(f"{value:.2f}" for value in values),
+        callback=_values,
+        metavar="X,Y,…",
+    )
+    for name, values in STUDY_GRID.items()
+)
 
 
 @click.command()
-@with_options(*LOG_OPTIONS, *(_grid_option(name) for name in STUDY_GRID), *READING_OPTIONS)
+@with_options(*LOG_OPTIONS, *GRID_OPTIONS, *READING_OPTIONS)
 @click.option("--group-by", default="condition", metavar="FIELD", help="Compare by this field.")
 @click.option(
     "--within",

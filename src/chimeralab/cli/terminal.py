@@ -42,11 +42,10 @@ def plain(text: str) -> str:
     >>> plain("5\\xa0%")
     '5 %'
     """
-    return "".join(char if char.isprintable() else _stand_in(char) for char in text)
-
-
-def _stand_in(char: str) -> str:
-    return " " if unicodedata.category(char) == "Zs" else "\ufffd"
+    odd = {char for char in set(text) if not char.isprintable()}
+    for char in odd:
+        text = text.replace(char, " " if unicodedata.category(char) == "Zs" else "\ufffd")
+    return text
 
 
 def shortened(text: str, width: int) -> str:
