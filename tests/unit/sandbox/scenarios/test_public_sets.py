@@ -13,7 +13,7 @@ from chimeralab.sandbox.scenarios.public_sets import (
     read_sycon,
 )
 
-DATA = Path(__file__).parents[3] / "../shared/data"
+DATA = Path(__file__).parents[4] / "../shared/data"
 BENCHFORM = DATA / "benchform"
 SYCON = DATA / "sycon-false-presuppositions"
 MT = DATA / "mt-consistency" / "cleaned_data.csv"

@@ -172,7 +172,7 @@ def test_a_generator_that_makes_other_scenarios_breaks_the_lock(tmp_path, monkey
         study(tmp_path).checked_lock()
 
 
-PUBLIC = Path(__file__).parents[3].parent / "shared" / "data"
+PUBLIC = Path(__file__).parents[4].parent / "shared" / "data"
 
 
 @pytest.mark.parametrize(("use", "file"), [("benchform", ""), ("mt-consistency", "*.csv")])
