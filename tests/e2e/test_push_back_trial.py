@@ -64,7 +64,7 @@ def test_a_set_that_is_not_there_is_named_and_nothing_is_written(tmp_path, chime
     study = push_back_study(tmp_path / "study", "nowhere")
     ran = chimera("lock", study.path)
     assert ran.code == 2
-    assert "nowhere is no folder" in ran.err
+    assert "nowhere is not a folder" in ran.err
     assert [path.name for path in study.path.iterdir()] == ["plan.toml"]
 
 
