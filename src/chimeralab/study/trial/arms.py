@@ -13,10 +13,12 @@ from chimeralab.core.parts import Part, choose, read_part, read_record, read_val
 from chimeralab.core.records import Record
 from chimeralab.sandbox.countermeasures import COUNTERMEASURES
 from chimeralab.sandbox.script import Arm
-from chimeralab.sandbox.stressors import STRESSORS, Stressor
+from chimeralab.sandbox.stressors import STRESSORS, Amnesia, Conformity, Infallibility, Stressor
 from chimeralab.study.sections import Name
 
 CONTROL, SHAM = "control", "sham"
+# Cells are stored and locked. So these always have a digit, and any other stressor only where used.
+FIRST_PLACES = (Amnesia.name, Conformity.name, Infallibility.name)
 SYSTEM = "You take part in a test. Reply with the answer alone."
 Tables = Mapping[str, Any]
 Count = Annotated[int, Field(ge=1)]
@@ -82,9 +84,7 @@ class Stress:
             for name in self.known
             if name in changes
         }
-        places = (*sorted(STRESSORS), *self.own)
-        cell = "".join("1" if name in ordered else "0" for name in places)
-        return Arm(ordered, cell=cell, **more)
+        return Arm(ordered, **more)
 
 
 def read_stress(tables: Tables, folder: Path) -> Stress:
@@ -121,6 +121,10 @@ def read_arms(tables: Tables, trial: TrialTable, stress: Stress, folder: Path) -
     named = dict(_named(tables.get("arms", {}), designed | measured, stress, folder))
     arms = {CONTROL: stress.arm({}, "[trial]"), **designed, **named, **measured}
     used = {name for arm in arms.values() for name in arm.stressors}
+    places = (*FIRST_PLACES, *(name for name in stress.known if name in used - {*FIRST_PLACES}))
+    for name, arm in arms.items():
+        cell = "".join("1" if place in arm.stressors else "0" for place in places)
+        arms[name] = replace(arm, cell=cell)
     if trial.sham and used:
         all_of_them = stress.arm({name: {} for name in used}, "[trial] sham")
         arms[SHAM] = replace(all_of_them, sham=True, cell=SHAM)

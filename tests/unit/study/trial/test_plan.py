@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import InputError
+from chimeralab.sandbox.stressors import STRESSORS, Conformity
 from chimeralab.study import Study
 from chimeralab.study.lock import LockError, make_lock
 
@@ -235,3 +236,17 @@ def test_a_commitment_needs_the_answer_given_alone(tmp_path):
 def test_a_table_of_self_play_is_refused_in_a_trial(tmp_path):
     with pytest.raises(InputError, match=r"unknown table \[outcomes\]"):
         _ = study(tmp_path, ("[scenarios]", "[outcomes]\nresamples = 500\n[scenarios]")).plan
+
+
+def test_one_more_stressor_of_ours_leaves_the_cells_of_other_trials_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Another(Conformity):
+        name = "another"
+
+    monkeypatch.setitem(STRESSORS, Another.name, Another)
+    arms = study(tmp_path).plan.trial.arms
+    assert arms["amnesia+conformity"].cell == "110"
+    factorial = 'factorial = ["amnesia", "infallibility", "conformity"]'
+    arms = study(tmp_path, (factorial, 'each = ["amnesia", "another"]')).plan.trial.arms
+    assert (arms["amnesia"].cell, arms["another"].cell) == ("1000", "0001")
