@@ -86,6 +86,17 @@ def test_the_index_leads_to_every_page() -> None:
     assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"} <= set(linked)
 
 
+def test_where_a_change_goes_names_files_that_are_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.split("## Where a change goes")[1]
+    named = re.findall(r"`([\w/]+(?:\.py|/))`", table)
+    assert len(named) > 12
+    for path in named:
+        found = ROOT / "src" / "chimeralab" / path
+        assert (found.parent if found.stem == "NAME" else found).exists(), path
+    assert len(re.findall(r"^\| (?!change)\w", table, re.MULTILINE)) == 12
+
+
 def test_the_page_on_studies_lists_every_template() -> None:
     page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `([a-z-]+)` \| ", page, re.MULTILINE)) >= set(templates())
