@@ -23,7 +23,7 @@ subjects = ["phantom", "mumbler"]
 factorial = ["amnesia", "conformity"]
 each = ["infallibility"]
 dose = { conformity.size = [0, 8], amnesia.frequency = [0.2, 1.0], amnesia.scope = [0.3, 1.0] }
-measures = ["ledger"]
+countermeasures = ["ledger"]
 
 [stressors.infallibility]
 rounds = 2

@@ -10,13 +10,14 @@ from chimeralab.pipeline import analyse_trial
 from chimeralab.study import run_study
 from tests.small_trial import make_trial
 
-DOC = Path(__file__).parents[2] / "docs" / "sandbox.md"
+DOC = Path(__file__).parents[2] / "docs" / "extending.md"
 PLAN = '\n[measures.hasty]\nuse = "mine:Hasty"\nsure = 0.5\n'
 
 
 def example() -> str:
     """The measure that the docs show."""
-    return DOC.read_text().split("```python\n# mine.py, beside plan.toml\n")[1].split("```")[0]
+    section = DOC.read_text(encoding="utf-8").split("\n## Measure of a trial\n")[1]
+    return section.split("```python\n")[1].split("```")[0]
 
 
 def trial_with(tmp_path: Path, code: str, more: str = PLAN):
@@ -32,7 +33,10 @@ def test_a_measure_of_ones_own_is_analysed_and_reported(tmp_path, chimera):
     found = json.loads(chimera("analyse", study.path, "--json").out)["subjects"][0]
     assert found["arms"][0]["measures"]["hasty"]["occasions"] > 0
     assert "hasty" in {effect["measure"] for effect in found["contrasts"]}
-    assert "hasty" in chimera("analyse", study.path).out
+    headings = next(
+        line for line in chimera("analyse", study.path).out.split("\n") if "MCI" in line
+    )
+    assert "hasty" in headings
     assert chimera("report", study.path).code == 0
     page = (study.path / "report" / "index.html").read_text()
     assert "sure answers that are wrong" in page

@@ -22,7 +22,7 @@ conformity = 2
 subjects = ["p"]
 each = ["rumour"]
 factorial = ["rumour", "amnesia"]
-measures = ["own_trial:Caution"]
+countermeasures = ["own_trial:Caution"]
 dose = { rumour = { times = [0, 1] } }
 [stressors.rumour]
 use = "own_trial:Rumour"

@@ -47,8 +47,6 @@ LEGEND = (
     "one. naive p: what that analysis would say. perm. p: sides exchanged within prompts. RMST: "
     "mean turns to the first collapse, up to the horizon."
 )
-# What a table of arms has room for, and how the families of effects are headed.
-IN_ARMS = ("accuracy", "mci", "gfq", "dfs", "recall", "misled", "belief_update", "conformity_rate")
 FAMILIES = {
     "contrasts": "against {reference}, within scenarios (p Holm-corrected)",
     "factorial": "main effects and interactions",
@@ -305,7 +303,8 @@ def _print_arms(subject: "SubjectResult") -> None:
     from chimeralab.analysis.trial.measures import words_of  # noqa: PLC0415
 
     measures = [arm.measures for arm in subject.arms]
-    shown = [name for name in IN_ARMS if any(each[name].value is not None for each in measures)]
+    brief = [name for name in measures[0] if words_of(name).brief]
+    shown = [name for name in brief if any(each[name].value is not None for each in measures)]
     table = _trial_table("arm", *(words_of(name).short for name in shown))
     for arm in subject.arms:
         cells = (number(arm.measures[name].value, 2) for name in shown)

@@ -143,7 +143,7 @@ class Examination:
             if ended is not None:
                 return ended
         ask = replace(ask, probed=self._room.journal.probed(self._talk.id, ask.turn))
-        shown = script.asked(ask.turn, [turn.text for turn in said], ask.probed.get("alone"))
+        shown = script.asked(ask.turn, [turn.text for turn in said], ask.probed)
         for event in events_of(shown.scene):
             if (event.turn, event.kind) not in self._recorded:
                 self._room.journal.add_event(self._talk.id, event)

@@ -27,7 +27,7 @@ def put(talk: Talk, ask: Ask, said: Sequence[Said]) -> Put:
         return Put(view(talk, ask, said))
     answers = [turn.text for turn in said]
     if ask.probe is None:
-        shown = talk.script.asked(ask.turn, answers, ask.probed.get("alone"))
+        shown = talk.script.asked(ask.turn, answers, ask.probed)
     else:
         shown = talk.script.fork(ask.turn, answers, ask.probe, ask.probed)
     return Put((*_system(talk, ask), *shown.messages), shown.key)

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Message, Reply, Request
+from chimeralab.sandbox.probes import Alone, Confidence, EarlierFact, Noticed, StatedBelief
 from chimeralab.sandbox.scenarios.draws import pick, uniform
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -85,17 +86,17 @@ class PhantomSubject:
         key = request.key
         if key is None:
             return "Hello."
-        if request.probe in ("confidence", "belief"):
+        if request.probe in (Confidence.name, StatedBelief.name):
             return f"{self._stated(request, key):.6f}"
-        if request.probe == "noticed":
+        if request.probe == Noticed.name:
             return self._heard(request, key)
-        seen = request.messages[:-2] if request.probe == "recall" else request.messages
+        seen = request.messages[:-2] if request.probe == EarlierFact.name else request.messages
         return self._mind(request, key, seen, request.probe).answer
 
     def _stated(self, request: Request, key: Key) -> float:
         said = request.messages[-2].content
         mind = self._mind(request, key, request.messages[:-2], "")
-        if request.probe == "belief":
+        if request.probe == StatedBelief.name:
             return mind.chance if mind.answer == key["lure"] else 1 - mind.chance
         right = mind.chance if said == mind.answer else 1 - mind.chance
         return min(1.0, max(0.0, right + self._settings.overconfidence))
@@ -114,7 +115,7 @@ class PhantomSubject:
         mind = self._remembered(request, key, found, probe)
         if self._misled(found, place):
             mind = Mind(key["lure"], 1 - (1 - self._settings.credulity) ** found.feedback)
-        if probe != "alone" and self._follows(found, (*place, request.turn)):
+        if probe != Alone.name and self._follows(found, (*place, request.turn)):
             mind = Mind(key["lure"], mind.chance)
         return mind
 

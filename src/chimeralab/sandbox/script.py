@@ -7,13 +7,22 @@ session that was broken off goes on exactly as it would have gone.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Message
 from chimeralab.sandbox.course import Course, Step
-from chimeralab.sandbox.probes import Probe, question_text
+from chimeralab.sandbox.probes import (
+    Alone,
+    Confidence,
+    EarlierFact,
+    Noticed,
+    Probe,
+    StatedBelief,
+    question_text,
+)
 from chimeralab.sandbox.replies import read_choice, read_share
 from chimeralab.sandbox.scenarios.items import Question
 from chimeralab.sandbox.scene import (
@@ -41,6 +50,7 @@ from chimeralab.sandbox.stressors import Sham, Stressor
 
 T = TypeVar("T")
 Probed = Mapping[str, str]
+NOTHING_PROBED: Probed = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +114,23 @@ class Script(Record):
     # What was said at a turn, and what solves it, never changes: both are worked out once.
     _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def asked(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Presented:
-        """A turn's question after the answers before it; `alone` is the reply to that probe."""
+    def asked(
+        self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED
+    ) -> Presented:
+        """A turn's question after the answers before it; `probed` has the replies in its forks."""
         # A turn is put, forked and put on record: what it shows is worked out once for all three.
-        place = turn, tuple(answers[: turn - 1]), alone
+        place = turn, tuple(answers[: turn - 1]), probed.get(Alone.name)
         if self._known.get("asked") != place:
-            scene = self.scene(turn, answers, alone)
+            scene = self.scene(turn, answers, probed)
             key = self._key(self.course.step(turn).question, turn)
             self._known["shown"] = Presented(messages(scene), key, scene)
             self._known["asked"] = place
         shown: Presented = self._known["shown"]
         return shown
 
-    def scene(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Scene:
+    def scene(self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED) -> Scene:
         """What the subject has before it at a turn, and what was done to it."""
-        return self._staged(self._moment(turn, answers, alone), answers, tuple(self.arm.stressors))
+        return self._staged(self._moment(turn, answers, probed), answers, tuple(self.arm.stressors))
 
     def fork(self, turn: int, answers: Sequence[str], probe: str, probed: Probed) -> Presented:
         """What is asked in a fork at a turn: before its answer and without what is not heard alone,
@@ -127,9 +139,9 @@ class Script(Record):
         key = self._key(part.question(step), turn)
         if part.first:
             heard = tuple(name for name, each in self.arm.stressors.items() if each.heard_alone)
-            scene = self._staged(self._moment(turn, answers, None), answers, heard)
+            scene = self._staged(self._moment(turn, answers), answers, heard)
             return Presented(messages(scene), key, scene)
-        shown = self.asked(turn, answers, probed.get("alone"))
+        shown = self.asked(turn, answers, probed)
         text = part.text(step, self.misleader(turn))
         more = (Message("assistant", answers[turn - 1]), Message("user", text))
         return Presented((*shown.messages, *more), key, shown.scene)
@@ -157,7 +169,7 @@ class Script(Record):
         blank = [""] * (turn - 1)
         for part in self.arm.stressors.values():
             who = part.misleads(self.course, turn)
-            if who and part.stands(self.scene(turn, blank), self._moment(turn, blank, None)):
+            if who and part.stands(self.scene(turn, blank), self._moment(turn, blank)):
                 yield who
 
     @property
@@ -165,8 +177,9 @@ class Script(Record):
         stated = (part.evidence_strength for part in self.arm.stressors.values())
         return next((strength for strength in stated if strength is not None), self.strength)
 
-    def _moment(self, turn: int, answers: Sequence[str], alone: str | None) -> Moment:
+    def _moment(self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED) -> Moment:
         options = self.course.step(turn).question.options
+        alone = probed.get(Alone.name)
         own = None if alone is None else read_choice(alone, options)
         steps = zip(answers[: turn - 1], self.course.steps, strict=False)
         chosen = tuple(read_choice(text, step.question.options) for text, step in steps)
@@ -315,12 +328,12 @@ def score(
     """The row of a turn, from its answer and the replies to its probes."""
     step, read = script.course.step(turn), _Reader(script.course, turn, scorer)
     question = step.question
-    scene = script.asked(turn, answers, probed.get("alone")).scene
+    scene = script.asked(turn, answers, probed).scene
     response = read.choice(answers[turn - 1], question)
     stressors = () if script.arm.sham else script.arm.stressors.values()
     bias = bool(question.bias) or any(each.pushes(script.course, turn) for each in stressors)
     together = step.consensus is not None
-    named = read.choice(probed.get("noticed"), question)
+    named = read.choice(probed.get(Noticed.name), question)
     return Scored(
         trial=turn,
         posed=Posed(
@@ -350,12 +363,12 @@ def score(
             states=read.stated(response, question),
         ),
         confided=Confided(
-            alone=read.choice(probed.get("alone"), question),
-            confidence=read.share(probed.get("confidence")),
-            belief=read.share(probed.get("belief")),
+            alone=read.choice(probed.get(Alone.name), question),
+            confidence=read.share(probed.get(Confidence.name)),
+            belief=read.share(probed.get(StatedBelief.name)),
             noticed=None if named is None else named == step.lure,
         ),
-        recalled=read.recalled(probed.get("recall"), step.recall),
+        recalled=read.recalled(probed.get(EarlierFact.name), step.recall),
         asked=read.asked,
         unread=read.unread,
     )

@@ -37,7 +37,7 @@ class Lock(Record):
     resolved: Mapping[str, Any]
 
 
-class Change(NamedTuple):
+class ChangedKey(NamedTuple):
     """One key that is not as it was locked; None stands where it is absent."""
 
     key: str
@@ -131,13 +131,13 @@ def refuse_changes(lock: Lock, plan: Plan) -> None:
         )
 
 
-def summary(changes: list[Change]) -> str:
+def summary(changes: list[ChangedKey]) -> str:
     lines = [f"  {change}" for change in changes[:DIFFERENCES_SHOWN]]
     more = len(changes) - len(lines)
     return "\n".join([*lines, *([f"  and {more} more"] if more else [])])
 
 
-def differences(locked: Any, present: Any) -> list[Change]:
+def differences(locked: Any, present: Any) -> list[ChangedKey]:
     """What differs, key by key.
 
     >>> [str(change) for change in differences({"run": {"seed": 1}}, {"run": {"seed": 2}})]
@@ -145,7 +145,7 @@ def differences(locked: Any, present: Any) -> list[Change]:
     """
     old, new = dict(_leaves("", locked)), dict(_leaves("", present))
     keys = [*old, *(key for key in new if key not in old)]
-    return [Change(k, old.get(k), new.get(k)) for k in keys if old.get(k) != new.get(k)]
+    return [ChangedKey(k, old.get(k), new.get(k)) for k in keys if old.get(k) != new.get(k)]
 
 
 def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:

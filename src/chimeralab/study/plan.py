@@ -9,7 +9,7 @@ from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text
-from chimeralab.core.parts import Part, choose, read_part, read_record, read_value
+from chimeralab.core.parts import Part, choose, read_part, read_record
 from chimeralab.core.records import Record
 from chimeralab.core.secrets import redact, secrets
 from chimeralab.detection.detectors import DETECTORS, check_detector
@@ -25,11 +25,11 @@ from chimeralab.study.sections import (
     About,
     ConditionTable,
     Declared,
-    Name,
     PromptTable,
     RunTable,
     SamplingChange,
     cast,
+    named_tables,
     read_prompts,
 )
 from chimeralab.study.trial import plan as trial_plan
@@ -118,7 +118,8 @@ def make_plan(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...
     plan = Plan(
         study=read_record(About, study, "[study]"),
         models={
-            name: _subject(name, table, folder) for name, table in _named(tables, "models").items()
+            name: _subject(name, table, folder)
+            for name, table in named_tables(tables, "models", needed=True).items()
         },
         **(_trial(tables, folder, locked) if of_trial else _selfplay(tables, folder)),
         detector=_detector(tables.get("detector", {}), folder),
@@ -159,15 +160,6 @@ def _refuse_secrets(tables: Mapping[str, Any]) -> None:
             )
 
 
-def _named(tables: Mapping[str, Any], table: str) -> Mapping[str, Any]:
-    named = tables[table]
-    if not isinstance(named, Mapping) or not named:
-        raise InputError(f"[{table}] is empty; it takes tables [{table}.NAME]")
-    for name in named:
-        read_value(Name, name, f"[{table}] the name")
-    return named
-
-
 def _subject(name: str, table: Any, folder: Path) -> Subject:
     place = f"[models.{name}]"
     table = dict(table) if isinstance(table, Mapping) else {}
@@ -205,7 +197,7 @@ def _selfplay(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         for name, table in tables["models"].items()
     }
     conditions = {}
-    for name, table in _named(tables, "conditions").items():
+    for name, table in named_tables(tables, "conditions", needed=True).items():
         place = f"[conditions.{name}]"
         read = read_record(ConditionTable, table, place)
         speakers = cast(read, sampling, by_model, place)

@@ -135,6 +135,18 @@ def cast(
     )
 
 
+def named_tables(tables: Mapping[str, Any], key: str, *, needed: bool = False) -> Mapping[str, Any]:
+    """The tables [KEY.NAME] of a plan, under names that can stand in a file name."""
+    named = tables.get(key, {})
+    if not isinstance(named, Mapping) or (needed and not named):
+        raise InputError(
+            f"[{key}] takes tables [{key}.NAME]" + (", one at least" if needed else "")
+        )
+    for name in named:
+        read_value(Name, name, f"[{key}] the name")
+    return named
+
+
 def innermost(*changes: SamplingChange) -> Sampling:
     """How replies are drawn once every change is made, the last one winning."""
     sampling = Sampling()

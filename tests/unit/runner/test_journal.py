@@ -29,10 +29,10 @@ MODELS = (
 )
 DESIGNS = (
     'factorial = ["amnesia", "infallibility", "conformity"]',
-    'each = ["amnesia"]\nmeasures = ["ledger"]',
+    'each = ["amnesia"]\ncountermeasures = ["ledger"]',
     "dose = { conformity.size = [0, 3, 8] }",
-    'each = ["infallibility"]\nmeasures = ["review"]\nrepeats = 2',
-    'each = ["conformity"]\nmeasures = ["commit"]',
+    'each = ["infallibility"]\ncountermeasures = ["review"]\nrepeats = 2',
+    'each = ["conformity"]\ncountermeasures = ["commit"]',
 )
 
 

@@ -95,7 +95,7 @@ def test_the_review_states_the_odds_of_the_evidence():
 def test_a_commitment_is_the_answer_given_alone():
     one = script(Commit(), conformity=Conformity())
     option = COURSE.step(IN_COMPANY).question.options[0]
-    shown = one.asked(IN_COMPANY, TRUTHS, alone=f"I say {option}.").scene.present.text
+    shown = one.asked(IN_COMPANY, TRUTHS, {"alone": f"I say {option}."}).scene.present.text
     assert f"committed to this answer: {option}." in shown
     assert "committed" not in one.fork(IN_COMPANY, TRUTHS, "alone", {}).scene.present.text
 
@@ -194,7 +194,9 @@ def test_what_a_countermeasure_says_stands_in_the_message_of_its_own_turn_alone(
     bare, helped = script(**STRESSED), script(MEASURES[name], **STRESSED)
     spoke = 0
     for turn in TURNS:
-        plain, shown = (one.asked(turn, TRUTHS, TRUTHS[turn - 1]) for one in (bare, helped))
+        plain, shown = (
+            one.asked(turn, TRUTHS, {"alone": TRUTHS[turn - 1]}) for one in (bare, helped)
+        )
         assert shown.messages[:-1] == plain.messages[:-1]
         spoke += shown.messages[-1] != plain.messages[-1]
     assert spoke
@@ -204,7 +206,9 @@ def test_what_a_countermeasure_says_stands_in_the_message_of_its_own_turn_alone(
 def test_what_a_countermeasure_says_is_on_record_under_its_name(name):
     bare, helped = script(**STRESSED), script(MEASURES[name], **STRESSED)
     for turn in TURNS:
-        plain, shown = (one.scene(turn, TRUTHS, TRUTHS[turn - 1]) for one in (bare, helped))
+        plain, shown = (
+            one.scene(turn, TRUTHS, {"alone": TRUTHS[turn - 1]}) for one in (bare, helped)
+        )
         more = [line.text for line in shown.present.lines if line not in plain.present.lines]
         said = [each for each in shown.injections if each not in plain.injections]
         assert [(each.stressor, each.action, each.turn) for each in said] == [

@@ -37,6 +37,7 @@ from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
 from chimeralab.sandbox.scored import PlacedTrial, Scored, trials_of
 from chimeralab.sandbox.script import Arm
+from chimeralab.sandbox.stressors.sham import SHAM
 
 MOST_UNREAD = 0.2
 # Above chance by less than this, a control has nothing to lose, and a signal was not noticed.
@@ -300,9 +301,7 @@ def _subject(
     own = [session for session in sessions if session.place.arm in arms]
     control = next(arm for arm, what in arms.items() if not what.stressors)
     # The sham of the whole trial; without it a sham arm of one's own, or else the control.
-    shams = sorted(
-        (arm for arm in arms if arms[arm].sham), key=lambda arm: arms[arm].cell != "sham"
-    )
+    shams = sorted((arm for arm in arms if arms[arm].sham), key=lambda arm: arms[arm].cell != SHAM)
     sham = next(iter(shams), control)
     found = checks(own, arms, control)
     failed = first_failures(found)

@@ -41,7 +41,8 @@ class TrialMeasure:
     a plan as `[measures.NAME] use = "module:Class"`; the other attributes are optional. `says` is
     what a report calls it, `short` heads a narrow column, `harm` says whether more or less of it is
     worse, and `missing` stands where no trial gave an occasion. An `overall` measure concerns every
-    stressor. Metrics, as `chimera measure` has them, have no `tally`.
+    stressor. A `brief` one has a column in the narrow table of a terminal. Metrics, as `chimera
+    measure` has them, have no `tally`.
     """
 
     name: str
@@ -52,6 +53,7 @@ class TrialMeasure:
     harm: Literal["more", "less"] | None = None
     missing: str = "no trial of this arm gives an occasion for it"
     overall: bool = False
+    brief: bool = False
 
 
 MEASURES: dict[str, TrialMeasure] = {}
@@ -97,7 +99,14 @@ def is_misled(belief: Belief) -> bool:
     return belief.held.answered.response == belief.held.pressed.signal
 
 
-@_measure("right answers", "accuracy", harm="less", missing="no answer can be judged", overall=True)
+@_measure(
+    "right answers",
+    "accuracy",
+    harm="less",
+    missing="no answer can be judged",
+    overall=True,
+    brief=True,
+)
 def accuracy(rows: Rows) -> HitRate:
     return _share(row.answered.correct for row in rows)
 
@@ -190,7 +199,9 @@ def _implied(person: str, above: str, superior: Mapping[str, str], *, direct: bo
     return False if person in seen else None
 
 
-@_measure("earlier facts recalled", harm="less", missing="no earlier fact was asked for")
+@_measure(
+    "earlier facts recalled", harm="less", missing="no earlier fact was asked for", brief=True
+)
 def recall(rows: Rows) -> HitRate:
     return _share(row.recalled.correct for row in rows if row.recalled)
 
@@ -201,7 +212,13 @@ def intrusions(rows: Rows) -> HitRate:
     return _share(row.recalled.intrusion for row in rows if row.recalled)
 
 
-@_measure("right answers given up to a majority", "conformed", harm="more", missing=NO_MAJORITY)
+@_measure(
+    "right answers given up to a majority",
+    "conformed",
+    harm="more",
+    missing=NO_MAJORITY,
+    brief=True,
+)
 def conformity_rate(rows: Rows) -> HitRate:
     """Going over to a wrong majority, among the questions answered right alone."""
     return _share(row.answered.response == row.pressed.signal for row in right_alone(rows))
@@ -238,7 +255,7 @@ def anti_conformity(rows: Rows) -> HitRate:
     return _share(answer != truth for answer, truth in answers if answer is not None)
 
 
-@_measure("wrong beliefs held before the evidence", harm="more", missing=NOT_TAUGHT)
+@_measure("wrong beliefs held before the evidence", harm="more", missing=NOT_TAUGHT, brief=True)
 def misled(rows: Rows) -> HitRate:
     """Taught beliefs that are held just before the evidence."""
     return _share(is_misled(each) for each in beliefs(rows))
@@ -258,7 +275,13 @@ def flipped(rows: Rows) -> HitRate:
     return _share(not each.held.answered.correct for each in kept)
 
 
-@_measure("wrong beliefs given up for the truth", "updated", harm="less", missing=NO_WRONG_BELIEF)
+@_measure(
+    "wrong beliefs given up for the truth",
+    "updated",
+    harm="less",
+    missing=NO_WRONG_BELIEF,
+    brief=True,
+)
 def belief_update(rows: Rows) -> HitRate:
     """Wrong beliefs that have given way to the truth by the last piece of evidence."""
     wrong = (each for each in beliefs(rows) if is_misled(each))
@@ -352,7 +375,9 @@ def unread_aside(rows: Rows) -> HitRate:
 
 # MCI, GFQ and DFS, each followed by its parts, as in "mci.rf".
 METRICS = {
-    name: TrialMeasure(name, None, title, title, "index", missing="no trial gives a value")
+    name: TrialMeasure(
+        name, None, title, title, "index", missing="no trial gives a value", brief=name in PARTS
+    )
     for metric, parts in PARTS.items()
     for name, title in (
         (metric, metric.upper()),
@@ -381,7 +406,7 @@ class OwnMeasure(str):
                 raise InputError(f"{place} can't measure a session: {error!r}") from error
 
         given = {key: getattr(part, key) for key in OPTIONAL if hasattr(part, key)}
-        words: dict[str, Any] = {"short": name, "overall": True} | given
+        words: dict[str, Any] = {"short": name, "overall": True, "brief": True} | given
         own = super().__new__(cls, name)
         own.measure = TrialMeasure(name, tally, part.says, **words)
         return own
@@ -390,7 +415,7 @@ class OwnMeasure(str):
         return str(self), self.measure
 
 
-OPTIONAL = ("short", "unit", "harm", "missing", "overall")
+OPTIONAL = ("short", "unit", "harm", "missing", "overall", "brief")
 
 
 def words_of(name: str) -> TrialMeasure:

@@ -13,7 +13,7 @@ from chimeralab.core.numbers import counted
 from chimeralab.report.charts.flow import OUTCOMES, ArmFlow, Stage, asked_of, lost
 from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.sandbox.metrics import Metrics
-from chimeralab.sandbox.stressors.sham import NAME as SHAM
+from chimeralab.sandbox.stressors.sham import SHAM
 from chimeralab.study import ConditionFlow, Lock, Study, flow
 from chimeralab.study.trial.plan import TrialPlan
 from chimeralab.study.trial.rows import trial_plan

@@ -33,7 +33,7 @@ from chimeralab.report.trial.words import (
 )
 from chimeralab.sandbox.scene import Injection
 from chimeralab.sandbox.script import Script
-from chimeralab.sandbox.stressors.sham import NAME as SHAM
+from chimeralab.sandbox.stressors.sham import SHAM
 from chimeralab.study import Study
 from chimeralab.study.store import Archive, Row
 
@@ -307,16 +307,16 @@ def show_session(study: Study, session: str, arm: str, most: int = MOST_TRIALS) 
 
 
 _TRIALS = "SELECT trajectory, trial, correct, truth FROM trials WHERE trajectory = ? ORDER BY trial"
-_ALONE = "SELECT text FROM probes WHERE trajectory = ? AND turn = ? AND probe = 'alone'"
+_PROBED = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
 _EVENTS = "SELECT kind, detail FROM events WHERE trajectory = ? AND turn = ? ORDER BY id"
 
 
 def _trial(row: Row, script: Script, answers: Sequence[str], archive: Archive) -> ShownTrial:
     session, turn = row["trajectory"], row["trial"]
-    alone = next((probe["text"] for probe in archive.rows(_ALONE, session, turn)), None)
+    probed = {reply["probe"]: reply["text"] for reply in archive.rows(_PROBED, session, turn)}
     done = list(injections(archive, session, turn))
     said = {each.text: each.stressor for each in done if each.action == "said"}
-    lines = script.scene(turn, answers, alone).present.ordered
+    lines = script.scene(turn, answers, probed).present.ordered
     return ShownTrial(
         number=turn,
         disturbances=[

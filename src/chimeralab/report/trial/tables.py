@@ -23,6 +23,7 @@ from chimeralab.report.trial.material import TrialMaterial
 from chimeralab.report.trial.words import INDEX, unit_of
 from chimeralab.sandbox.metrics import PARTS
 from chimeralab.sandbox.script import Arm
+from chimeralab.sandbox.stressors.sham import SHAM
 
 PASSED = {True: "passed", False: "failed", None: "can't be told"}
 
@@ -40,7 +41,7 @@ def design_table(material: TrialMaterial) -> Table:
             own = _listed({key: value for key, value in settings if (stressor, key) in varied})
             named.append(f"{stressor} ({own})" if own else stressor)
         stress = ("neutral text in the place of " if arm.sham else "") + ", ".join(named)
-        cell = "sham" if arm.sham else arm.cell
+        cell = SHAM if arm.sham else arm.cell
         rows.append([name, cell, stress or "none", arm.against or "none"])
     keys = ("arm", "cell", "stressors", "countermeasure")
     raw = [dict(zip(keys, row, strict=True)) for row in rows]

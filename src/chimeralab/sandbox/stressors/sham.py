@@ -8,7 +8,7 @@ from chimeralab.core.records import Record
 from chimeralab.sandbox.scene import Exchange, Injection, Kind, Moment, Scene, Utterance
 from chimeralab.sandbox.stressors.seam import Stressor
 
-NAME = "sham"
+SHAM = "sham"
 _FILLER = (
     "The room is quiet and the light stays on.",
     "A clock on the wall shows the time of day.",
@@ -80,7 +80,7 @@ def neutral(length: int) -> str:
 def _soothed(scene: Scene, injection: Injection) -> Scene:
     kind = injection.kind if injection.action == "said" else "review"
     line = Utterance(cast("Kind", kind), neutral(len(injection.instead or injection.text)))
-    record = Injection(NAME, "said", injection.turn, line.kind, line.text)
+    record = Injection(SHAM, "said", injection.turn, line.kind, line.text)
     return replace(
         scene,
         past=tuple(_with(exchange, line, injection.turn) for exchange in scene.past),

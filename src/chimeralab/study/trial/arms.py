@@ -9,14 +9,15 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Part, choose, read_part, read_record, read_value, shown
+from chimeralab.core.parts import Part, choose, read_part, read_record, shown
 from chimeralab.core.records import Record
 from chimeralab.sandbox.countermeasures import COUNTERMEASURES
 from chimeralab.sandbox.script import Arm
 from chimeralab.sandbox.stressors import STRESSORS, Amnesia, Conformity, Infallibility, Stressor
-from chimeralab.study.sections import Name
+from chimeralab.sandbox.stressors.sham import SHAM
+from chimeralab.study.sections import named_tables
 
-CONTROL, SHAM = "control", "sham"
+CONTROL = "control"
 # Cells are stored and locked. So these always have a digit, and any other stressor only where used.
 FIRST_PLACES = (Amnesia.name, Conformity.name, Infallibility.name)
 SYSTEM = "You take part in a test. Reply with the answer alone."
@@ -30,20 +31,36 @@ class TrialTable(Record):
 
     `factorial` names the stressors that are crossed with each other: every combination is an arm,
     the untouched control among them. `each` names those that get an arm of their own. `dose` varies
-    one key of one stressor. `measures` names countermeasures, each tried against the stressor that
-    it is for. `sham` adds the arm that gets neutral text in the place of all stressors. `probes`
-    names what is asked in forks; without it, that is every probe there is.
+    one key of one stressor. `countermeasures` are each tried against the stressor that they are
+    for. `sham` adds the arm that gets neutral text in the place of all stressors. `probes` names
+    what is asked in forks; without it, that is every probe there is.
     """
 
     subjects: Annotated[tuple[str, ...], Field(min_length=1)]
     factorial: tuple[str, ...] = ()
     each: tuple[str, ...] = ()
     dose: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    measures: tuple[str, ...] = ()
+    countermeasures: tuple[str, ...] = ()
     sham: bool = True
     repeats: Count = 1
     system: str | None = SYSTEM
     probes: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Whoever names something twice, or doses nothing, meant another plan."""
+        keys = ("subjects", "factorial", "each", "countermeasures", "probes")
+        lists: list[tuple[str, Sequence[object]]] = [
+            (key, getattr(self, key)) for key in keys if getattr(self, key)
+        ]
+        for name, doses in self.dose.items():
+            lists += [(f"dose {name}.{key}", values) for key, values in doses.items()]
+            lists += [] if doses else [(f"dose {name}", ())]
+        for key, named in lists:
+            if not named:
+                raise InputError(f"{key} has no doses; list some, or leave it out")
+            twice = next((value for value in named if named.count(value) > 1), None)
+            if twice is not None:
+                raise InputError(f"{key} has {shown(twice)} twice; once is enough")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +106,10 @@ class Stress:
 
 def read_stress(tables: Tables, folder: Path) -> Stress:
     """The tables [stressors.NAME]; one with `use` is a stressor under a name of the user's own."""
-    found = tables.get("stressors", {})
-    if not isinstance(found, Mapping):
-        raise InputError("[stressors] takes tables [stressors.NAME]")
     known, own, settings = dict(STRESSORS), dict[str, str](), dict[str, Tables]()
-    for name, table in found.items():
+    for name, table in named_tables(tables, "stressors").items():
         place = f"[stressors.{name}]"
         if isinstance(table, Mapping) and "use" in table:
-            read_value(Name, name, "[stressors] the name")
             if name in STRESSORS:
                 raise InputError(f"{place} has that name already; give your own another one")
             part = read_part(STRESSORS, table, place, folder)
@@ -115,11 +128,10 @@ def read_stress(tables: Tables, folder: Path) -> Stress:
 
 def read_arms(tables: Tables, trial: TrialTable, stress: Stress, folder: Path) -> dict[str, Arm]:
     """Every arm by its name; the untouched control always comes first."""
-    _refuse_repeats(trial)
     designed = dict(_designed(trial, stress))
-    measured = dict(_measured(trial, stress, folder))
-    named = dict(_named(tables.get("arms", {}), designed | measured, stress, folder))
-    arms = {CONTROL: stress.arm({}, "[trial]"), **designed, **named, **measured}
+    helped = dict(_helped(trial, stress, folder))
+    named = dict(_named(named_tables(tables, "arms"), designed | helped, stress, folder))
+    arms = {CONTROL: stress.arm({}, "[trial]"), **designed, **named, **helped}
     used = {name for arm in arms.values() for name in arm.stressors}
     places = (*FIRST_PLACES, *(name for name in stress.known if name in used - {*FIRST_PLACES}))
     for name, arm in arms.items():
@@ -134,23 +146,6 @@ def read_arms(tables: Tables, trial: TrialTable, stress: Stress, folder: Path) -
             f"[stressors.{unused[0]}] is part of no arm; name it in [trial] each or factorial"
         )
     return arms
-
-
-def _refuse_repeats(trial: TrialTable) -> None:
-    """Whoever names something twice, or doses nothing, meant another plan."""
-    keys = ("subjects", "factorial", "each", "measures", "probes")
-    lists: list[tuple[str, Sequence[object]]] = [
-        (key, getattr(trial, key)) for key in keys if getattr(trial, key)
-    ]
-    for name, doses in trial.dose.items():
-        lists += [(f"dose {name}.{key}", values) for key, values in doses.items()]
-        lists += [] if doses else [(f"dose {name}", ())]
-    for place, named in lists:
-        if not named:
-            raise InputError(f"[trial] {place} has no doses; list some, or leave it out")
-        twice = next((value for value in named if named.count(value) > 1), None)
-        if twice is not None:
-            raise InputError(f"[trial] {place} has {shown(twice)} twice; once is enough")
 
 
 def _designed(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
@@ -176,13 +171,10 @@ def _designed(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
 
 
 def _named(
-    tables: Any, designed: Mapping[str, Arm], stress: Stress, folder: Path
+    tables: Tables, designed: Mapping[str, Arm], stress: Stress, folder: Path
 ) -> Iterator[tuple[str, Arm]]:
-    if not isinstance(tables, Mapping):
-        raise InputError("[arms] takes tables [arms.NAME]")
     for name, table in tables.items():
         place = f"[arms.{name}]"
-        read_value(Name, name, "[arms] the name")
         read = read_record(ArmTable, table, place)
         if name in (CONTROL, SHAM):
             raise InputError(f"{place} can't be set: every trial has this arm by itself")
@@ -208,10 +200,10 @@ def _named(
         yield name, arm
 
 
-def _measured(trial: TrialTable, stress: Stress, folder: Path) -> Iterator[tuple[str, Arm]]:
+def _helped(trial: TrialTable, stress: Stress, folder: Path) -> Iterator[tuple[str, Arm]]:
     """Each countermeasure beside the bare arm that it is compared with."""
-    place = "[trial] measures"
-    for use in trial.measures:
+    place = "[trial] countermeasures"
+    for use in trial.countermeasures:
         if ":" not in use:
             choose(use, COUNTERMEASURES, f"countermeasure {use!r} in {place}")
         part: Part = read_part(COUNTERMEASURES, {"use": use}, place, folder)

@@ -29,10 +29,13 @@ def _turns(script: Script) -> Iterator[Asked]:
     silent = [""] * len(script.course.steps)
     misled = [step.lure or "" for step in script.course.steps]
     for turn, step in enumerate(script.course.steps, start=1):
-        alone = max(step.question.options, key=_size, default=None)
-        shown = [script.asked(turn, answers, alone) for answers in (silent, misled)]
+        first = {
+            name: max(step.question.options, key=_size, default="")
+            for name in script.probes_before(turn)
+        }
+        shown = [script.asked(turn, answers, first) for answers in (silent, misled)]
         probes, misleader = script.probes_at(turn), script.misleader(turn)
-        after = [script.probes[name] for name in probes if name not in script.probes_before(turn)]
+        after = [script.probes[name] for name in probes if name not in first]
         in_forks = sum(_size(probe.text(step, misleader)) for probe in after)
         calls = 1 + len(probes)
         # The sham of amnesia repeats the length of answers, with that of their episode.

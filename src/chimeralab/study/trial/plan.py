@@ -10,7 +10,7 @@ from pydantic import Field
 from chimeralab.analysis.contrasts import ArmKey
 from chimeralab.analysis.trial.measures import OwnMeasure
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Part, choose, read_part, read_record, read_value
+from chimeralab.core.parts import Part, choose, read_part, read_record
 from chimeralab.core.records import Record
 from chimeralab.runner import Prompt, Rules, Speaker
 from chimeralab.sandbox.course import Course, Layout
@@ -20,7 +20,7 @@ from chimeralab.sandbox.scenarios import SCENARIOS, Scenario
 from chimeralab.sandbox.scenarios.items import USUAL_NUMBER
 from chimeralab.sandbox.scene import USUAL_STRENGTH
 from chimeralab.sandbox.script import Arm, Script
-from chimeralab.study.sections import Name, SamplingChange, innermost
+from chimeralab.study.sections import SamplingChange, innermost, named_tables
 from chimeralab.study.trial.arms import TrialTable, read_arms, read_stress
 
 REQUIRED = ("study", "models", "trial", "scenarios")
@@ -58,6 +58,10 @@ class TrialPlan(Record):
     courses: tuple[Course, ...]
     own: Mapping[str, Part] = field(default_factory=dict)
     measures: Mapping[str, Part] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, part in self.measures.items():
+            OwnMeasure(name, part.settings)  # what can't measure is refused before the run
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as a lock holds it; what came later is left out where there is none."""
@@ -104,7 +108,7 @@ def read_trial(
 
     Where they can't be made again, `locked` holds them as they were written out before.
     """
-    table = read_record(TrialTable, tables["trial"], "[trial]")
+    table = read_record(TrialTable, _current(tables["trial"]), "[trial]")
     for name in table.subjects:
         choose(name, tables["models"], f"model {name!r} in [trial] subjects")
     stress = read_stress(tables, folder)
@@ -135,7 +139,10 @@ def read_trial(
             **{f"stressors.{name}": Part(use, tuned[name]) for name, use in stress.own.items()},
             **{f"probes.{name}": part for name, part in probes.own.items()},
         },
-        measures=_measures(tables.get("measures", {}), folder),
+        measures={
+            name: read_part({}, measure, f"[measures.{name}]", folder)
+            for name, measure in named_tables(tables, "measures").items()
+        },
     )
     outer = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
     speakers: dict[str, tuple[Speaker, ...]] = {}
@@ -148,14 +155,15 @@ def read_trial(
     return DeclaredTrial(speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan)
 
 
-def _measures(table: Any, folder: Path) -> dict[str, Part]:
-    """[measures.NAME]: what a plan measures beyond the usual."""
-    if not isinstance(table, Mapping):
-        raise InputError("[measures] takes a table per measure: [measures.NAME]")
-    parts = {name: read_part({}, own, f"[measures.{name}]", folder) for name, own in table.items()}
-    for name, part in parts.items():
-        OwnMeasure(name, part.settings)
-    return parts
+def _current(table: Any) -> Any:
+    """[trial] with `countermeasures` under the name that it has now; it was `measures`."""
+    if not isinstance(table, Mapping) or "measures" not in table:
+        return table
+    if "countermeasures" in table:
+        raise InputError(
+            "[trial] measures is the earlier name of countermeasures; keep the latter only"
+        )
+    return {"countermeasures" if key == "measures" else key: value for key, value in table.items()}
 
 
 class _LaidOut(NamedTuple):
@@ -224,13 +232,9 @@ def _read_probes(
     tables: Mapping[str, Any], table: TrialTable, arms: Mapping[str, Arm], folder: Path
 ) -> _Probes:
     """What is asked in forks, the tables [probes.NAME] included."""
-    found = tables.get("probes", {})
-    if not isinstance(found, Mapping):
-        raise InputError("[probes] takes tables [probes.NAME]")
     own: dict[str, Part] = {}
-    for name, settings in found.items():
+    for name, settings in named_tables(tables, "probes").items():
         place = f"[probes.{name}]"
-        read_value(Name, name, "[probes] the name")
         if name in PROBES:
             raise InputError(f"{place} has that name already; give your own another one")
         own[name] = read_part({}, settings, place, folder)

@@ -115,7 +115,7 @@ def _in_session(session: str, script: Script, archive: Archive) -> Iterator[Miss
         # The text of a cell can be read in more than one way where an id or a name holds a mark.
         if row != scored and row.cells() != scored.cells():
             yield Misscored(session, f"trial {trial} is not what its answers make of it")
-        scene = script.scene(trial, answers, probed.get("alone"))
+        scene = script.scene(trial, answers, probed)
         recorded = (
             (event["kind"], event["detail"]) for event in archive.rows(_DONE, session, trial)
         )

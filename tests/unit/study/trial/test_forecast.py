@@ -53,7 +53,7 @@ def asked(script, answering) -> list[int]:
         aside = {"alone": max(step.question.options, key=len)} if "alone" in probes else {}
         if aside:
             sizes.append(size(script.fork(turn, answers, "alone", {})))
-        sizes.append(size(script.asked(turn, answers, aside.get("alone"))))
+        sizes.append(size(script.asked(turn, answers, aside)))
         answers.append(answering(step))
         later = [probe for probe in probes if probe != "alone"]
         sizes += [size(script.fork(turn, answers, probe, aside)) for probe in later]

@@ -59,8 +59,19 @@ def test_a_dose_design_is_one_line(tmp_path):
 
 
 def test_countermeasures_stand_beside_the_bare_arm(tmp_path):
-    plan = study(tmp_path, ("factorial =", 'measures = ["ledger"]\nfactorial =')).plan
+    plan = study(tmp_path, ("factorial =", 'countermeasures = ["ledger"]\nfactorial =')).plan
     assert {"amnesia", "amnesia-with-ledger"} <= plan.trial.arms.keys()
+
+
+def test_plans_of_earlier_versions_call_countermeasures_measures_under_the_same_lock(tmp_path):
+    def lock(key: str) -> str:
+        listed = ("factorial =", f'{key} = ["ledger"]\nfactorial =')
+        return make_lock(study(tmp_path, listed).plan).sha256
+
+    assert lock("measures") == lock("countermeasures")
+    both = 'measures = ["ledger"]\ncountermeasures = ["ledger"]\nfactorial ='
+    with pytest.raises(InputError, match="earlier name of countermeasures"):
+        _ = study(tmp_path, ("factorial =", both)).plan
 
 
 def test_several_subjects_go_through_every_arm(tmp_path):
@@ -89,7 +100,10 @@ def test_sessions_of_one_scenario_have_the_same_seeds_under_every_arm(tmp_path):
         (('"infallibility", "conf', '"infalibility", "conf'), "did you mean 'infallibility'"),
         (("factorial =", "dose = { conformity.size = [21] }\nfactorial ="), "conformity size = 21"),
         (("factorial =", "dose = { conformity.sise = [2] }\nfactorial ="), "did you mean 'size'"),
-        (("factorial =", 'measures = ["notes"]\nfactorial ='), "unknown countermeasure 'notes'"),
+        (
+            ("factorial =", 'countermeasures = ["notes"]\nfactorial ='),
+            "unknown countermeasure 'notes'",
+        ),
         (('subjects = ["p"]', 'subjects = ["x"]'), "unknown model 'x'"),
         (('use = "ledger"', 'use = "legder"'), "did you mean 'ledger'"),
         (("recall = 4", "recall = -1"), "recall is -1"),
@@ -109,7 +123,7 @@ def test_what_is_wrong_with_a_trial_is_said_in_one_sentence(tmp_path, change, sa
     ("line", "said"),
     [
         ('each = ["amnesia", "amnesia"]', r'\[trial\] each has "amnesia" twice'),
-        ('measures = ["ledger", "ledger"]', r'\[trial\] measures has "ledger" twice'),
+        ('countermeasures = ["ledger", "ledger"]', r'\[trial\] countermeasures has "ledger" twice'),
         ('probes = ["recall", "recall"]', r'\[trial\] probes has "recall" twice'),
         ("dose = { amnesia.scope = [0.4, 0.4] }", r"dose amnesia.scope has 0.4 twice"),
         ("dose = { conformity.size = [1, 1.0] }", r"dose conformity.size has 1.0 twice"),
@@ -152,7 +166,9 @@ def test_an_arm_may_not_replace_one_that_a_countermeasure_brings(tmp_path):
     arm = "[arms.amnesia-with-ledger]\nstressors = { conformity = {} }\n[scenarios]"
     with pytest.raises(InputError, match="makes already"):
         _ = study(
-            tmp_path, ("factorial =", 'measures = ["ledger"]\nfactorial ='), ("[scenarios]", arm)
+            tmp_path,
+            ("factorial =", 'countermeasures = ["ledger"]\nfactorial ='),
+            ("[scenarios]", arm),
         ).plan
 
 
@@ -229,7 +245,7 @@ def test_the_lock_knows_the_code_of_an_outside_countermeasure(tmp_path):
 def test_a_commitment_needs_the_answer_given_alone(tmp_path):
     with pytest.raises(InputError, match='probes lack "alone"'):
         _ = study(
-            tmp_path, ("factorial", 'measures = ["commit"]\nprobes = ["recall"]\nfactorial')
+            tmp_path, ("factorial", 'countermeasures = ["commit"]\nprobes = ["recall"]\nfactorial')
         ).plan
 
 
