@@ -27,11 +27,26 @@ def plain_value(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class Call(Record):
+    """A tool that a message called, and what came back; None where the log does not say.
+
+    ``arguments`` are as the log has them: an object or a text. ``error`` says whether the result
+    is one.
+    """
+
+    name: str
+    arguments: Any = None
+    result: str | None = None
+    error: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Turn(Record):
     """One message of a conversation, in its place.
 
     A message that nobody says (system, tool results, a bare tool call, the seed prompt) is kept
-    with ``spoken=False``: it holds its position but is never judged.
+    with ``spoken=False``: it holds its position but is no turn for the locked detector. The loop
+    detector also looks at the ``calls``.
     """
 
     text: str
@@ -39,6 +54,7 @@ class Turn(Record):
     role: str | None = None
     model: str | None = None
     spoken: bool = True
+    calls: tuple[Call, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +102,28 @@ class Caveat(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Loop(Record):
+    """A stretch in which a conversation goes round in circles.
+
+    ``began``, ``noticed``, ``ended`` and ``repeats`` are positions of messages in the whole
+    conversation, from 1; ``ended`` is None while the loop goes on, and ``repeats`` are the earlier
+    messages that the one at ``noticed`` repeats. Only a ``verdict`` counts as looping; a ``notice``
+    is evidence that may be one. ``stream`` is ``all``, ``speaker:NAME`` or ``calls``.
+    """
+
+    level: str
+    kind: str
+    stream: str
+    began: int
+    noticed: int
+    ended: int | None
+    period: int
+    repeats: tuple[int, ...]
+    excerpt: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
 class TurnTrace(Record):
     """All that the detector saw at one judged turn."""
 
@@ -107,7 +145,9 @@ class Detection(Record):
     """The verdict on one conversation.
 
     Turn numbers count the judged turns from 1; ``positions[n - 1]`` is where judged turn ``n``
-    stands in the whole conversation, again from 1.
+    stands in the whole conversation, again from 1. The loop detector looks at every message and at
+    tool calls, which are its ``steps``, and its ``loops`` speak of positions; without it,
+    ``looping`` is None.
     """
 
     id: str
@@ -129,3 +169,8 @@ class Detection(Record):
     encoder: Mapping[str, Any]
     metadata: Mapping[str, Any] = field(default_factory=dict)
     trace: tuple[TurnTrace, ...] | None = None
+    steps: int | None = None
+    looping: bool | None = None
+    loops: tuple[Loop, ...] = ()
+    loop_score: float | None = None
+    loop_detector: Mapping[str, Any] | None = None

@@ -3,10 +3,13 @@
 Who speaks, what is text and what nobody says aloud is the same in all logs of messages.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from chimeralab.core.records import Trajectory, Turn
+from chimeralab.core.records import Call, Trajectory, Turn
+from chimeralab.core.roles import CALLS, RESULTS, SILENT, role_of
 from chimeralab.readers.fields import (
     Unreadable,
     identity,
@@ -19,96 +22,138 @@ from chimeralab.readers.fields import (
 )
 from chimeralab.readers.seam import Place, Reader
 
-ROLES = {
-    "human": "user",
-    "customer": "user",
-    "gpt": "assistant",
-    "bot": "assistant",
-    "chatbot": "assistant",
-    "chatgpt": "assistant",
-    "ai": "assistant",
-    "model": "assistant",
-}
-"""What other logs call the two sides of a chat."""
+CALL_PARTS = {"tool_use", "tool_call", "function_call", "server_tool_use", "mcp_tool_use"}
+RESULT_PARTS = {"tool_result", "function_call_output", "mcp_tool_result", "web_search_tool_result"}
 
-SILENT = {
-    "system",
-    "developer",
-    "tool",
-    "function",
-    "function_call",
-    "function_response",
-    "tool_call",
-    "tool_response",
-    "tool_result",
-    "observation",
-}
-"""Roles whose messages nobody says."""
 
-TOOL_PARTS = {
-    "tool_use",
-    "tool_call",
-    "tool_result",
-    "function_call",
-    "function_call_output",
-    "server_tool_use",
-    "mcp_tool_use",
-    "mcp_tool_result",
-    "web_search_tool_result",
-}
+class Result(NamedTuple):
+    """What a tool gave back, and the id of the call that it answers."""
+
+    call: str | None
+    text: str
+    error: bool | None
 
 
 class Content(NamedTuple):
-    """The text of a message, and whether it calls tools or brings back their results."""
+    """The text of a message, the tools that it calls, by id, and the results that it brings."""
 
     text: str
-    tools: bool
+    tools: bool = False
+    calls: tuple[tuple[str | None, Call], ...] = ()
+    results: tuple[Result, ...] = ()
 
 
-def turn_of(message: Any, place: str) -> Turn:
+class ChatMessage(NamedTuple):
+    """A message as a turn, with what joins it to others."""
+
+    turn: Turn
+    content: Content
+
+
+def message_of(message: Any, place: str) -> ChatMessage:
     """A message with `role`, `content` and perhaps `name`, `tool_calls` and `model`."""
     fields = mapping(message, place)
     role = role_of(text(fields, "role", place))
     name = text_or_none(fields, "name", place)
     model = text_or_none(fields, "model", place)
-    return spoken_turn(content_of(fields, place), role, name, model)
+    content = content_of(fields, place)
+    if role in RESULTS:
+        failed = fields.get("error")
+        error = bool(failed) if "error" in fields or isinstance(failed, dict) else None
+        called = fields.get("tool_call_id")
+        said = failed.get("message") if isinstance(failed, dict) and not content.text else None
+        result = Result(called if isinstance(called, str) else None, said or content.text, error)
+        content = content._replace(results=(result,))
+    return spoken(content, role, name, model)
 
 
-def spoken_turn(content: Content, role: str, name: str | None, model: str | None) -> Turn:
+def spoken(
+    content: Content, role: str, name: str | None = None, model: str | None = None
+) -> ChatMessage:
     only_tools = content.tools and not content.text.strip()
-    spoken = role not in SILENT and not only_tools
-    return Turn(content.text, name or role, role, model, spoken)
+    says = role not in SILENT and not only_tools
+    calls = tuple(call for _, call in content.calls)
+    return ChatMessage(Turn(content.text, name or role, role, model, says, calls), content)
 
 
-def role_of(name: str) -> str:
-    """The role in one spelling.
-
-    >>> role_of("Human"), role_of("gpt"), role_of("critic")
-    ('user', 'assistant', 'critic')
-    """
-    folded = name.strip().lower()
-    return ROLES.get(folded, folded)
+def turns_of(messages: Iterable[ChatMessage]) -> tuple[Turn, ...]:
+    """The turns, every call with its result: by its id, or else the first that waits for one."""
+    turns: list[Turn] = []
+    waiting: dict[tuple[int, int], str | None] = {}
+    for turn, content in messages:
+        for result in content.results:
+            places = [place for place, name in waiting.items() if name == result.call]
+            place = next(iter(places or (waiting if result.call is None else ())), None)
+            if place is not None:
+                del waiting[place]
+                at, number = place
+                calls = list(turns[at].calls)
+                calls[number] = replace(calls[number], result=result.text, error=result.error)
+                turns[at] = replace(turns[at], calls=tuple(calls))
+        waiting |= {(len(turns), n): name for n, (name, _) in enumerate(content.calls)}
+        turns.append(turn)
+    return tuple(turns)
 
 
 def content_of(message: Mapping[str, Any], place: str) -> Content:
     content = message.get("content")
-    calls_tools = bool(message.get("tool_calls") or message.get("function_call"))
+    listed = message.get("tool_calls")
+    listed = [*(listed if isinstance(listed, list) else ()), message.get("function_call")]
+    calls = tuple(call_of(each) for each in listed if isinstance(each, dict))
+    tools = bool(message.get("tool_calls") or message.get("function_call"))
     match content:
         case str():
-            return Content(content, calls_tools)
+            return Content(content, tools, calls)
         case list():
             pieces = [
                 _text_of_part(part, f"{place}.content[{n}]") for n, part in enumerate(content)
             ]
             said = "\n".join(piece for piece in pieces if piece is not None)
-            types = [part.get("type") for part in content if isinstance(part, dict)]
-            named = {name for name in types if isinstance(name, str)}
-            return Content(said, calls_tools or bool(named & TOOL_PARTS))
+            parts = [part for part in content if isinstance(part, dict)]
+            used = tuple(call_of(part) for part in parts if str(part.get("type")) in CALL_PARTS)
+            brought = tuple(
+                _result_of(part) for part in parts if str(part.get("type")) in RESULT_PARTS
+            )
+            return Content(said, bool(tools or used or brought), calls + used, brought)
         case None:
             # A refusal stands where the content would.
-            return Content(text_or_none(message, "refusal", place) or "", calls_tools)
+            return Content(text_or_none(message, "refusal", place) or "", tools, calls)
         case _:
             raise Unreadable(f"{place}.content is {kind(content)}, not text")
+
+
+def call_of(fields: Mapping[str, Any]) -> tuple[str | None, Call]:
+    """A call as OpenAI, Anthropic, Inspect or a plain log writes it, and its id."""
+    function = fields.get("function")
+    inner = function if isinstance(function, dict) else fields
+    name = function if isinstance(function, str) else inner.get("name")
+    arguments = next((inner[key] for key in ("arguments", "input") if key in inner), None)
+    names = (fields.get(key) for key in ("id", "call_id"))
+    identity = next((name for name in names if isinstance(name, str)), None)
+    return identity, Call(str(name or ""), arguments)
+
+
+def _result_of(part: Mapping[str, Any]) -> Result:
+    called = next((part[key] for key in ("tool_use_id", "call_id") if key in part), None)
+    content = part.get("content", part.get("output"))
+    error = part.get("is_error")
+    return Result(
+        called if isinstance(called, str) else None,
+        result_text(content),
+        error if isinstance(error, bool) else None,
+    )
+
+
+def result_text(content: Any) -> str:
+    """What a tool gave back as text: its texts, or else JSON."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list) and any(
+        isinstance(part, dict) and "text" in part for part in content
+    ):
+        texts = (part.get("text") for part in content if isinstance(part, dict))
+        return "\n".join(text for text in texts if isinstance(text, str))
+    return "" if content is None else json.dumps(content, default=str)
 
 
 def _text_of_part(part: Any, place: str) -> str | None:
@@ -145,19 +190,19 @@ class OpenAI(Reader):
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = {"messages": value} if isinstance(value, list) else mapping(value, "the line")
         request, response = _opened(fields, "request"), _opened(fields, "response")
-        turns: list[Turn] = []
+        messages: list[ChatMessage] = []
         key = next((key for key in self.KEYS if key in request), None)
         if key is not None or not response.get("choices"):
-            messages = enumerate(listing(request, key or self.KEYS[0]))
-            turns += [turn_of(message, f"{key}[{n}]") for n, message in messages]
+            listed = enumerate(listing(request, key or self.KEYS[0]))
+            messages += [message_of(message, f"{key}[{n}]") for n, message in listed]
         if response.get("choices"):
             choice = mapping(listing(response, "choices")[0], "choices[0]")
-            turns.append(turn_of(choice.get("message"), "choices[0].message"))
+            messages.append(message_of(choice.get("message"), "choices[0].message"))
         models = [each.get("model") for each in (request, response)]
         named = [model for model in models if isinstance(model, str)]
         metadata = ({"model": named[-1]} if named else {}) | scalars(fields, but={"id"})
         name = identity(fields, "id", "custom_id") or place.default_id()
-        yield Trajectory(name, tuple(turns), metadata, str(place))
+        yield Trajectory(name, turns_of(messages), metadata, str(place))
 
 
 def _opened(fields: Mapping[str, Any], envelope: str) -> Mapping[str, Any]:
@@ -187,22 +232,34 @@ class ShareGPT(Reader):
         fields = {key: value} if isinstance(value, list) else mapping(value, "the line")
         key = next((key for key in self.KEYS if key in fields), key)
         entries = enumerate(listing(fields, key))
-        turns = tuple(turn for n, entry in entries for turn in self._turns(entry, f"{key}[{n}]"))
+        messages = [
+            message for n, entry in entries for message in self._messages(entry, f"{key}[{n}]")
+        ]
         name = identity(fields, "id", "conversation_id") or place.default_id()
-        yield Trajectory(name, turns, scalars(fields, but={"id"}), str(place))
+        yield Trajectory(name, turns_of(messages), scalars(fields, but={"id"}), str(place))
 
-    def _turns(self, entry: Any, place: str) -> Iterator[Turn]:
+    def _messages(self, entry: Any, place: str) -> Iterator[ChatMessage]:
         fields = mapping(entry, place)
         if "from" in fields:
-            role = role_of(text(fields, "from", place))
-            yield spoken_turn(Content(text(fields, "value", place), tools=False), role, None, None)
+            role, said = role_of(text(fields, "from", place)), text(fields, "value", place)
+            calls = (_call_in(said),) if role in CALLS else ()
+            results = (Result(None, said, None),) if role in RESULTS else ()
+            yield spoken(Content(said, calls=calls, results=results), role)
             return
         if "role" in fields:
-            yield turn_of(fields, place)
+            yield message_of(fields, place)
             return
         sides = [side for side in self.PAIR_SIDES if side in fields]
         if not sides:
             raise Unreadable(f"{place}.from is missing")
         for side in sides:
-            said = Content(text(fields, side, place), tools=False)
-            yield spoken_turn(said, role_of(side), None, None)
+            yield spoken(Content(text(fields, side, place)), role_of(side))
+
+
+def _call_in(said: str) -> tuple[str | None, Call]:
+    """The call that a message of a tool role spells out; where it is not JSON, as it stands."""
+    try:
+        fields = json.loads(said)
+    except (ValueError, RecursionError):
+        fields = None
+    return call_of(fields) if isinstance(fields, dict) else (None, Call("", said))

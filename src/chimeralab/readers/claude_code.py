@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from chimeralab.core.records import Trajectory
-from chimeralab.readers.chat import Content, content_of, role_of, spoken_turn
+from chimeralab.core.roles import role_of
+from chimeralab.readers.chat import ChatMessage, Content, content_of, spoken, turns_of
 from chimeralab.readers.fields import mapping, text_or_none
 from chimeralab.readers.seam import Place, Reader
 
@@ -143,16 +144,7 @@ def _parent(
 
 def _trajectory(thread: list[Message], number: int, place: Place) -> Trajectory:
     first = thread[0][0]
-    turns = []
-    for message in thread:
-        said = [line.said for line in message if line.said]
-        if said:
-            whole = Content(
-                "\n".join(part.content.text for part in said if part.content.text),
-                any(part.content.tools for part in said),
-            )
-            turn = spoken_turn(whole, said[0].role, None, said[0].model)
-            turns.append(replace(turn, spoken=turn.spoken and not said[0].aside))
+    turns = turns_of(said for message in thread for said in _message(message))
     models = [turn.model for turn in turns if turn.model and turn.spoken]
     metadata = {
         "session": first.session,
@@ -162,7 +154,21 @@ def _trajectory(thread: list[Message], number: int, place: Place) -> Trajectory:
     marks = [first.branch, str(number) if number > 1 else None]
     suffix = "-".join(mark for mark in marks if mark)
     name = f"{first.session}#{suffix}" if suffix else first.session
-    return Trajectory(name, tuple(turns), metadata, str(place.at(first.line)))
+    return Trajectory(name, turns, metadata, str(place.at(first.line)))
+
+
+def _message(lines: Message) -> Iterator[ChatMessage]:
+    said = [line.said for line in lines if line.said]
+    if said:
+        parts = [part.content for part in said]
+        whole = Content(
+            "\n".join(part.text for part in parts if part.text),
+            any(part.tools for part in parts),
+            tuple(call for part in parts for call in part.calls),
+            tuple(result for part in parts for result in part.results),
+        )
+        turn, _ = spoken(whole, said[0].role, None, said[0].model)
+        yield ChatMessage(replace(turn, spoken=turn.spoken and not said[0].aside), whole)
 
 
 Parents = Sequence[int | None]

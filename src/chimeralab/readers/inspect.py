@@ -7,7 +7,7 @@ from typing import Any
 from zipfile import ZipFile
 
 from chimeralab.core.records import Trajectory
-from chimeralab.readers.chat import turn_of
+from chimeralab.readers.chat import message_of, turns_of
 from chimeralab.readers.fields import Unreadable, identity, listing, mapping
 from chimeralab.readers.json_values import value_of
 from chimeralab.readers.opening import read_member
@@ -69,8 +69,8 @@ class Inspect(Reader):
             raise Unreadable("is not an Inspect log with samples")
         fields = mapping(value.fields, "the sample")
         attachments = mapping(fields.get("attachments") or {}, "attachments")
-        turns = tuple(
-            turn_of(_restored(message, attachments), f"messages[{n}]")
+        turns = turns_of(
+            message_of(_restored(message, attachments), f"messages[{n}]")
             for n, message in enumerate(listing(fields, "messages"))
         )
         metadata = {

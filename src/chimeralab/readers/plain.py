@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from chimeralab.core.records import Trajectory, Turn
+from chimeralab.core.records import Call, Trajectory, Turn
+from chimeralab.core.roles import RESULTS
+from chimeralab.readers.chat import result_text
 from chimeralab.readers.fields import (
     Unreadable,
     everything,
@@ -19,7 +21,7 @@ from chimeralab.readers.seam import Place, Reader
 
 RESERVED = {"id", "turns", "metadata"}
 SEEDS = {"seed", "prompt"}
-UNSPOKEN = {"system", "tool"}
+UNSPOKEN = RESULTS | {"system"}
 
 
 class Plain(Reader):
@@ -50,7 +52,11 @@ def dumps(trajectory: Trajectory) -> str:
     for turn in trajectory.turns:
         given = {"speaker": turn.speaker, "role": turn.role, "text": turn.text, "model": turn.model}
         told: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-        if turn.spoken != _is_spoken(turn.speaker, turn.role):
+        if turn.calls:
+            calls = [call.as_dict().items() for call in turn.calls]
+            told["calls"] = [{k: v for k, v in call if v is not None} for call in calls]
+        only_calls = bool(turn.calls) and not turn.text.strip()
+        if turn.spoken != (_is_spoken(turn.speaker, turn.role) and not only_calls):
             told["spoken"] = turn.spoken
         turns.append(told)
     fields = {"id": trajectory.id, "turns": turns}
@@ -71,7 +77,28 @@ def _turn(turn: Any, place: str) -> Turn:
         spoken = _is_spoken(speaker, role)
     elif not isinstance(spoken, bool):
         raise Unreadable(f"{place}.spoken is {kind(spoken)}, not true or false")
-    return Turn(text(turn, "text", place), speaker, role, model, spoken)
+    calls = tuple(
+        _call(call, f"{place}.calls[{n}]")
+        for n, call in enumerate(listing(turn, "calls", place) if turn.get("calls") else ())
+    )
+    said = "" if calls and "text" not in turn else text(turn, "text", place)
+    # A message that only calls tools is a step, but nothing that is said.
+    return Turn(said, speaker, role, model, spoken and (bool(said.strip()) or not calls), calls)
+
+
+def _call(call: Any, place: str) -> Call:
+    fields = mapping(call, place)
+    result, error = fields.get("result"), fields.get("error")
+    if not (error is None or isinstance(error, bool | str)):
+        raise Unreadable(f"{place}.error is {kind(error)}, not true, false or text")
+    if isinstance(error, str) and result is None:
+        result = error
+    return Call(
+        text(fields, "name", place),
+        fields.get("arguments"),
+        None if result is None else result_text(result),
+        bool(error) if error is not None else None,
+    )
 
 
 def _is_spoken(speaker: str | None, role: str | None) -> bool:
