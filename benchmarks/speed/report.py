@@ -13,9 +13,9 @@ import numpy as np
 
 from benchmarks.table import Result, keep
 from chimeralab.core.records import Detection, Trajectory, Turn
-from chimeralab.detection import verdict
 from chimeralab.detection.detectors import LOCKED
 from chimeralab.detection.measure import Measured, judged
+from chimeralab.detection.verdict import verdict
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.models.phantom import line
 from chimeralab.runner import Said, Talk

@@ -1,20 +1,33 @@
 """Chimera Lab: measure how language models fall into loops."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from chimeralab.core.errors import ChimeraError, InputError
-from chimeralab.core.records import Detection, Trajectory, Turn
-from chimeralab.detection import Guard, detect, detect_all, detect_file
-from chimeralab.detection.detectors import LOCKED, Cutoff, Detector, Locked, Needs, Seen, Signal
 from chimeralab.version import __version__
 
 if TYPE_CHECKING:
+    from chimeralab.core.errors import ChimeraError, InputError
+    from chimeralab.core.records import Call, Detection, Loop, Trajectory, Turn
+    from chimeralab.detection.detectors import (
+        LOCKED,
+        LOOPS,
+        Cutoff,
+        Detector,
+        Locked,
+        Loops,
+        Needs,
+        Seen,
+        Signal,
+    )
+    from chimeralab.detection.guard import Guard
+    from chimeralab.detection.judging import detect, detect_all, detect_file
     from chimeralab.pipeline import run
     from chimeralab.study import Study
 
-
 __all__ = [
     "LOCKED",
+    "LOOPS",
+    "Call",
     "ChimeraError",
     "Cutoff",
     "Detection",
@@ -22,6 +35,8 @@ __all__ = [
     "Guard",
     "InputError",
     "Locked",
+    "Loop",
+    "Loops",
     "Needs",
     "Seen",
     "Signal",
@@ -35,15 +50,24 @@ __all__ = [
     "run",
 ]
 
+_HOMES = {
+    "core.errors": ("ChimeraError", "InputError"),
+    "core.records": ("Call", "Detection", "Loop", "Trajectory", "Turn"),
+    "detection.seam": ("Cutoff", "Detector", "Needs", "Seen", "Signal"),
+    "detection.locked": ("LOCKED", "Locked"),
+    "detection.loops": ("LOOPS", "Loops"),
+    "detection.guard": ("Guard",),
+    "detection.judging": ("detect", "detect_all", "detect_file"),
+    "pipeline": ("run",),
+    "study": ("Study",),
+}
+_PLACES = {name: home for home, names in _HOMES.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    """Studies bring clients and validators along; who only detects should not wait for them."""
-    if name == "Study":
-        from chimeralab.study import Study  # noqa: PLC0415
-
-        return Study
-    if name == "run":
-        from chimeralab.pipeline import run  # noqa: PLC0415
-
-        return run
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Public names load what they need, and no more: a guard by words alone needs no numpy."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"chimeralab.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value

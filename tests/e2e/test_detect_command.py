@@ -111,7 +111,7 @@ def test_people_get_a_table_with_the_spans(chimera: Chimera, tmp_path: Path) -> 
     ran = chimera("detect", log)
     assert "5–8" in ran.out
     assert "1 of 2 conversations collapsed (50.0 %; 95 % interval 9–91 %)" in ran.out
-    assert "1 too short for a verdict" in ran.out
+    assert "1 too short for a verdict on collapse" in ran.out
     assert "locked operating point" in ran.err
 
 

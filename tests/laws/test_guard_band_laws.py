@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.core.records import Trajectory, Turn
-from chimeralab.detection import Measurer
 from chimeralab.detection.detectors import LOCKED
-from chimeralab.detection.measure import GuardBand, cosines, lag_similarities
+from chimeralab.detection.measure import GuardBand, Measurer, cosines, lag_similarities
 from chimeralab.detection.sweep import STUDY_GRID, all_cutoffs, grid_of
 from chimeralab.embedding.encoder import Encoded
 

@@ -1,8 +1,8 @@
-"""`chimera detect`: which conversations collapsed, from logs judged now or from a study's store."""
+"""`chimera detect`: which conversations loop or collapsed, in logs or in a study's store."""
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -39,10 +39,10 @@ from chimeralab.cli.terminal import (
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import counted
-from chimeralab.core.records import Detection
+from chimeralab.core.records import Detection, Loop
 from chimeralab.core.tables import check_table_name, open_table
-from chimeralab.detection import Measurer, measurer_for, verdict
-from chimeralab.detection.detectors import Detector, Locked, in_brief
+from chimeralab.detection.detectors import LOOPS, Detector, Locked, Loops, in_brief
+from chimeralab.detection.measure import Measurer, measurer_for
 from chimeralab.detection.verdict import (
     CAVEATS,
     CONVERSATION_COLUMNS,
@@ -50,6 +50,7 @@ from chimeralab.detection.verdict import (
     as_json,
     flat_rows,
     from_json,
+    verdict,
 )
 from chimeralab.embedding.encoder import Encoder
 from chimeralab.stats.clusters import cluster_mean, share
@@ -70,17 +71,38 @@ MIN_WIDTH = 80
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write the results to a .jsonl, .csv or .parquet file.",
 )
-@click.option("--fail-on-collapse", is_flag=True, help="Exit with 1 if any conversation collapsed.")
+@click.option(
+    "--detector",
+    "which",
+    type=click.Choice(["both", "locked", "loops"]),
+    default="both",
+    show_default=True,
+    help="The locked collapse detector, the loop detector, or both.",
+)
+@click.option(
+    "--no-vectors",
+    is_flag=True,
+    help="Judge by words and tool calls alone: quick, without the collapse verdict.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["loop", "collapse", "nothing-judged"]),
+    multiple=True,
+    help="Exit with 1 if any conversation loops, if any collapsed, or if none could be judged.",
+)
+@click.option("--fail-on-collapse", is_flag=True, hidden=True)
 @with_options(*DETECTOR_OPTIONS)
 def detect(**options: Any) -> None:
-    """Say which conversations collapsed, where, and why.
+    """Say which conversations loop or collapsed, where, and why.
 
-    PATH is a log, a folder of logs, a pattern, - for standard input, or a study. Formats are told
-    by their content, packed with gzip or zstd or not; --format lists them.
+    PATH is a log, a folder of logs, a pattern, - for standard input, or a study. Formats are
+    recognised by their content, packed with gzip or zstd or not; --format lists them.
 
-    A turn is collapsed when it repeats the last turn (similarity at least 0.92) or the one before
-    (0.90), and so did the two turns before it. Changing any of these settings leaves the locked
-    operating point, and the output says so.
+    The loop detector finds what people call stuck: the same words, one template, cycles of any
+    length, endless goodbyes, repeated tool calls. The locked detector answers a preregistered
+    question: a turn is collapsed when it repeats the last turn (similarity at least 0.92) or the
+    one before (0.90), and so did the two turns before it. Changing any of these settings leaves
+    the locked operating point, and the output says so.
     """
     detector = take_detector(options)
     source = judge_study if is_study(options["paths"]) else judge_logs
@@ -101,7 +123,13 @@ def detect(**options: Any) -> None:
         # Standard output holds the JSON lines alone.
         table.print_summary(err)
     say(judging.how())
-    if table.collapsed and options["fail_on_collapse"]:
+    failing = {
+        "loop": table.looping > 0,
+        "collapse": table.collapsed > 0,
+        "nothing-judged": table.judged == 0,
+    }
+    asked = {*options["fail_on"], *(["collapse"] if options["fail_on_collapse"] else [])}
+    if any(failing[name] for name in asked):
         raise click.exceptions.Exit(1)
 
 
@@ -145,19 +173,25 @@ class Judging(NamedTuple):
 def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
     """Read logs and judge every conversation."""
     logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
+    collapse = None if options["no_vectors"] or options["which"] == "loops" else detector
+    loops = None if options["which"] == "locked" else LOOPS
+    if collapse is None and (detector.changed or loops is None or options["trace"]):
+        raise InputError("without vectors there is no collapse verdict; leave out its options")
     open_encoder = partial(Encoder, cache_file=options["cache"])
-    measurer = measurer_for(detector, open_encoder, speaker=options["speaker"])
+    measurer = measurer_for(collapse, open_encoder, speaker=options["speaker"])
     field = options["group_by"]
 
     def verdicts() -> Iterator[Judged]:
         for measured in with_progress(measurer.measure(logs.read()), "conversations"):
-            detection = verdict(measured, detector, measurer.encoder, trace=options["trace"])
+            detection = verdict(
+                measured, collapse, measurer.encoder, loops=loops, trace=options["trace"]
+            )
             group = group_name(measured, field) if field else None
             near = measured.similarities[:, :2]
             nearest = np.fmax(*near.T).tolist() if near.size else []
             yield Judged(detection, nearest, group)
 
-    return Judging(verdicts(), lambda: _how(measurer, detector))
+    return Judging(verdicts(), lambda: _how(measurer, collapse, loops))
 
 
 def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
@@ -167,7 +201,9 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
     from chimeralab.study import Study  # noqa: PLC0415
     from chimeralab.study.detecting import stored_detections  # noqa: PLC0415
 
-    changed = [*detector.changed, *(name for name in ("format", "speaker") if options[name])]
+    asked = [name for name in ("format", "speaker", "no_vectors") if options[name]]
+    asked += ["detector"] if options["which"] != "both" else []
+    changed = [name.replace("_", "-") for name in (*detector.changed, *asked)]
     if changed:
         raise InputError(
             f"a study is judged as its plan says: leave out --{changed[0]}, or try other settings"
@@ -192,23 +228,25 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
     )
 
 
-def _how(measurer: Measurer, detector: Detector) -> str:
+def _how(measurer: Measurer, detector: Detector | None, loops: Loops | None) -> str:
     """How the verdicts were reached, in a line."""
+    parts = [in_brief(loops)] if loops else []
+    if detector is None:
+        return "; ".join([*parts, "no vectors, so no collapse verdict was computed"])
     encoder, band = measurer.encoder, measurer.band
-    vectors = f"vectors in {encoder.precision}" if encoder else "no vectors"
-    checked = (
-        f"; {band.recomputed} similarities near a threshold recomputed exactly"
-        f" (largest correction {band.largest_error:.1g})"
-        if band and band.recomputed
-        else ""
-    )
-    remark = f"; {detector.remark}" if detector.remark else ""
-    return f"{in_brief(detector)}; {vectors}{checked}{remark}"
+    parts += [in_brief(detector), f"vectors in {encoder.precision}" if encoder else "no vectors"]
+    if band and band.recomputed:
+        parts.append(
+            f"{band.recomputed} similarities near a threshold recomputed exactly"
+            f" (largest correction {band.largest_error:.1g})"
+        )
+    return "; ".join([*parts, detector.remark] if detector.remark else parts)
 
 
 class ConversationRow(NamedTuple):
-    """A line of the table; rows compare by rate, and of equal ones the later is the lesser."""
+    """A line of the table; loops come first, then rates, and of equal ones the earlier."""
 
+    looping: bool
     rate: float
     minus_order: int
     nearest: list[float]
@@ -236,6 +274,15 @@ class ResultTable:
     def collapsed(self) -> int:
         return self._all.collapsed
 
+    @property
+    def looping(self) -> int:
+        return self._all.looping
+
+    @property
+    def judged(self) -> int:
+        """Conversations that some detector could say something about."""
+        return max(self._all.judged, self._all.watched)
+
     def add(self, judged: Judged) -> None:
         """Take a verdict."""
         detection = judged.detection
@@ -247,28 +294,42 @@ class ResultTable:
             self._caveat_turns[caveat.code] += caveat.count
             self._caveat_talks[caveat.code] += 1
         row = ConversationRow(
-            detection.collapse_rate or 0.0, -next(self._order), judged.nearest, detection
+            bool(detection.looping),
+            detection.collapse_rate or 0.0,
+            -next(self._order),
+            judged.nearest,
+            detection,
         )
         keep = heapq.heappush if len(self._rows) < MOST_ROWS else heapq.heappushpop
         keep(self._rows, row)
 
     def print_conversations(self, console: Console) -> None:
         """The rows in the order in which they were read."""
-        spare = console.width - MIN_WIDTH
-        id_width, spark_width = 22 + max(0, spare) // 2, min(40, 16 + max(0, spare) // 3)
+        spare = max(0, console.width - MIN_WIDTH)
+        collapse = self._all.conversations > self._all.unasked
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("conversation", no_wrap=True)
-        for heading in ("turns", "share", "first"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("similarity", no_wrap=True)
-        table.add_column("where", no_wrap=True)
+        table.add_column("judged", no_wrap=True)
+        table.add_column("turns", justify="right", no_wrap=True)
+        if collapse:
+            table.add_column("share", justify="right", no_wrap=True)
+            table.add_column("collapsed", no_wrap=True)
+        if collapse and spare:
+            table.add_column("similarity", no_wrap=True)
+        table.add_column("loop", no_wrap=True)
         for row in sorted(self._rows, key=lambda row: -row.minus_order):
-            table.add_row(*_cells(row, id_width, spark_width))
+            collapsed = set(row.detection.collapsed)
+            marked = [turn in collapsed for turn in range(1, row.detection.turns + 1)]
+            similarity = [sparkline(row.nearest, marked, min(40, 6 + spare // 2))]
+            cells = _cells(row.detection, 20 + spare // 3)
+            shown = [*cells.common, *(cells.collapse if collapse else [])]
+            shown += similarity if collapse and spare else []
+            table.add_row(*shown, _loop_cell(row.detection.loops))
         console.print(table)
         hidden = self.conversations - len(self._rows)
         if hidden:
             console.print(
-                f"… and {hidden:,} more; these are the {MOST_ROWS} most collapsed."
+                f"… and {hidden:,} more; these are the {MOST_ROWS} that loop or collapsed most."
                 " --json and --out have all.",
                 style="dim",
             )
@@ -293,12 +354,16 @@ class VerdictCounts:
 
     def __init__(self) -> None:
         self.conversations = 0
+        self.watched = self.looping = self.unasked = 0
         self.rates: list[float] = []
         self._hits: list[bool] = []
         self._prompts: list[str] = []
 
     def add(self, detection: Detection, prompt: str | None) -> None:
         self.conversations += 1
+        self.watched += (detection.steps or 0) > 2  # two steps can't loop, whatever they say
+        self.looping += bool(detection.looping)
+        self.unasked += detection.detector["name"] is None
         if detection.collapse_rate is not None:
             self.rates.append(detection.collapse_rate)
             self._hits.append(bool(detection.collapsed))
@@ -314,14 +379,19 @@ class VerdictCounts:
         return len(self.rates)
 
     def sentence(self) -> str:
+        said = [f"{self.looping:,} of {counted(self.conversations, 'conversation')} loop."]
+        said = said if self.watched or self.looping else []
         unjudged = self.conversations - self.judged
-        short = f" {unjudged:,} too short for a verdict." if unjudged else ""
-        if not self.judged:
-            return f"No conversation is long enough for a verdict.{short}"
-        interval = self.incidence_interval()
-        between = f"; 95 % interval {_between(interval)}" if interval else ""
-        share = f"{percent(self.collapsed / self.judged)}{between}"
-        return f"{self.collapsed:,} of {self.judged:,} conversations collapsed ({share}).{short}"
+        if self.judged:
+            interval = self.incidence_interval()
+            between = f"; 95 % interval {_between(interval)}" if interval else ""
+            share = f"{percent(self.collapsed / self.judged)}{between}"
+            said.append(f"{self.collapsed:,} of {self.judged:,} conversations collapsed ({share}).")
+            if unjudged:
+                said.append(f"{unjudged:,} too short for a verdict on collapse.")
+        elif not said:
+            said.append("No conversation is long enough for a verdict.")
+        return " ".join(said)
 
     def incidence_interval(self) -> Interval | None:
         if not self.judged:
@@ -337,20 +407,38 @@ class VerdictCounts:
         return cluster_mean(self.rates, self._prompts or range(self.judged)).interval
 
 
-def _cells(row: ConversationRow, id_width: int, spark_width: int) -> list[str | Text]:
-    detection = row.detection
-    collapsed = set(detection.collapsed)
-    marked = [turn in collapsed for turn in range(1, detection.turns + 1)]
-    return [
-        Text(shortened(plain(detection.id), id_width)),
-        str(detection.turns),
-        Text(percent(detection.collapse_rate), style="red" if collapsed else ""),
-        str(detection.first_collapse_turn or "–"),
-        sparkline(row.nearest, marked, spark_width),
-        Text("too short for a verdict")
-        if detection.reason
-        else Text(spans(detection.episodes), style="bold red"),
-    ]
+class RowCells(NamedTuple):
+    """The cells of a row that are always there, and those of the collapse verdict."""
+
+    common: list[str | Text]
+    collapse: list[str | Text]
+
+
+def _cells(detection: Detection, id_width: int) -> RowCells:
+    who = detection.judged.split(" (")[0].removeprefix("turns of ").removesuffix(" turns")
+    rate = Text(percent(detection.collapse_rate), style="red" if detection.collapsed else "")
+    where = Text(spans(detection.episodes, most=2), style="bold red")
+    return RowCells(
+        [
+            Text(shortened(plain(detection.id), id_width)),
+            Text(shortened(plain(who), 9)),
+            str(detection.turns),
+        ],
+        [rate, Text("too short") if detection.reason else where],
+    )
+
+
+def _loop_cell(loops: Sequence[Loop]) -> Text:
+    """The first loop with a verdict, or else the first that is a mere notice."""
+    verdicts = [loop for loop in loops if loop.level == "verdict"]
+    shown = next(iter(verdicts or loops), None)
+    if shown is None:
+        return Text("")
+    until = "" if shown.ended is None else f" to {shown.ended}"
+    more = f" (+{len(verdicts) - 1})" if len(verdicts) > 1 else ""
+    if verdicts:
+        return Text(f"{shown.kind} from {shown.began}{until}{more}", style="bold red")
+    return Text(f"{shown.kind}? from {shown.began}{until}", style="dim")
 
 
 def _group_table(field: str, groups: dict[str, VerdictCounts]) -> Table:

@@ -12,8 +12,8 @@ from chimeralab import readers
 from chimeralab.cli.terminal import say
 from chimeralab.core.errors import LogError
 from chimeralab.core.records import Trajectory
-from chimeralab.detection import Measured
 from chimeralab.detection.detectors import LOCKED, READINGS, Locked
+from chimeralab.detection.measure import Measured
 
 MOST_NAMED = 5
 

@@ -16,8 +16,8 @@ from chimeralab.cli.options import (
 from chimeralab.cli.terminal import out, percent, plain, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
-from chimeralab.detection import Measurer
 from chimeralab.detection.detectors import LOCKED, READINGS, Locked
+from chimeralab.detection.measure import Measurer
 from chimeralab.detection.sweep import STUDY_GRID, Sweep, Sweeper, all_cutoffs, grid_of
 from chimeralab.embedding.encoder import Encoder
 

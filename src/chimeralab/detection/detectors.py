@@ -1,6 +1,7 @@
 """The registry of detectors. `seam` says what a detector is; one of a user's own needs no entry."""
 
 from chimeralab.detection.locked import LOCKED, READINGS, Lags, Locked, LockedStream
+from chimeralab.detection.loops import LOOPS, Loops
 from chimeralab.detection.seam import (
     Cutoff,
     Detector,
@@ -15,12 +16,14 @@ from chimeralab.detection.seam import (
 __all__ = [
     "DETECTORS",
     "LOCKED",
+    "LOOPS",
     "READINGS",
     "Cutoff",
     "Detector",
     "Lags",
     "Locked",
     "LockedStream",
+    "Loops",
     "Needs",
     "Seen",
     "Signal",
@@ -29,4 +32,4 @@ __all__ = [
     "in_brief",
 ]
 
-DETECTORS: dict[str, type[Detector]] = {"locked": Locked}
+DETECTORS: dict[str, type[Detector]] = {"locked": Locked, "loops": Loops}

@@ -1,51 +1,280 @@
-"""A guard inside a running conversation: tell it each turn, and it says when the talk loops."""
+"""A guard inside a running conversation: tell it each message, and it says when the talk loops."""
 
 from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Turn
-from chimeralab.detection.detectors import LOCKED, Detector, Seen, Signal
-from chimeralab.detection.measure import GuardBand, is_blank, lag_similarities
-from chimeralab.embedding.encoder import Encoder, default_encoder
+from chimeralab.core.records import Call, Loop, Turn
+from chimeralab.detection.locked import LOCKED
+from chimeralab.detection.loops import LOOPS, Loops, LoopStream, ToolRule
+from chimeralab.detection.saved import from_plain, to_plain
+from chimeralab.detection.seam import Detector, Seen, Signal
+from chimeralab.detection.words import is_blank
+from chimeralab.readers.chat import Result, message_of
+from chimeralab.readers.fields import Unreadable
+
+if TYPE_CHECKING:
+    from chimeralab.embedding.encoder import Encoder
+
+NO_SIGNAL = Signal(0)
+# A model that was told gets two more chances; one that nobody told gets four.
+PATIENCE, PATIENCE_AFTER_NUDGE = 4, 2
+
+Tools = Mapping[str, Literal["ignore"] | Mapping[str, int]]
+
+ADVICE = {
+    "tool": "You have called {what} {times} times with the same outcome since message {began}",
+    "farewell": "Thanks, praise and farewells have been exchanged since message {began}",
+    "within-turn": "Message {began} says one thing over and over: {what}",
+    "paraphrase": "The same has been said in other words since message {began}: {what}",
+    "template": "One template has come back again and again since message {began}: {what}",
+    "alternating": "Two messages have taken turns since message {began}: {what}",
+    "cycle": "The same {period} messages have come round again since message {began}: {what}",
+    "verbatim": "The same message has come again and again since message {began}: {what}",
+}
+WAY_OUT = {"farewell": "End the conversation, or say something new."}
+
+
+class LoopWarning(NamedTuple):
+    """A loop that is going on, what to make of it, and a sentence to hand back to the model.
+
+    A ``notice`` is evidence that is not a verdict; at ``nudge`` the verdict is on; at ``stop`` the
+    talk has gone on repeating itself. ``more`` counts the repeats since the loop was noticed.
+    """
+
+    level: Literal["notice", "nudge", "stop"]
+    loop: Loop
+    more: int
+    advice: str
+
+
+class GuardSignal(NamedTuple):
+    """What the guard says after a message: the collapse detector's signal, and the loop if any.
+
+    ``turn`` counts the spoken messages that the collapse detector has judged; without it, it is 0.
+    """
+
+    turn: int
+    s1: float
+    s2: float
+    period1: bool
+    period2: bool
+    run: int
+    collapsed: bool
+    repeats: int | None
+    position: int
+    loop: LoopWarning | None
+
+    @property
+    def stop(self) -> bool:
+        return self.loop is not None and self.loop.level == "stop"
+
+
+class Waiting(NamedTuple):
+    """A tool call whose result has not come yet, its id, and the position of its message."""
+
+    id: str | None
+    call: Call
+    position: int
 
 
 class Guard:
-    """Watches one conversation live.
+    """Watches one conversation live: by words and tool calls, and by vectors unless told not to.
 
-    >>> guard = Guard()
-    >>> [guard.update("I will try that again.").collapsed for _ in range(5)]
-    [False, False, False, False, True]
+    >>> guard = Guard(vectors=False)
+    >>> for _ in range(4):
+    ...     seen = guard.update("I will try that again.")
+    >>> seen.loop.level, seen.loop.loop.kind, seen.loop.loop.began
+    ('nudge', 'verbatim', 1)
     """
 
-    def __init__(self, detector: Detector = LOCKED, encoder: Encoder | None = None) -> None:
+    def __init__(
+        self,
+        detector: Detector = LOCKED,
+        encoder: "Encoder | None" = None,
+        *,
+        vectors: bool = True,
+        loops: Loops = LOOPS,
+        tools: Tools | None = None,
+    ) -> None:
         needs = detector.needs
         if needs.why_not_live:
             raise InputError(f"{detector.name} can't guard a conversation: {needs.why_not_live}")
-        self._lags = needs.lags
-        self._skip_blank = needs.skip_blank
+        self._detector = detector if vectors or not needs.lags else None
+        self._encoder = encoder
+        self._settings, self._tools = loops, _tool_rules(tools or {})
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the conversation and start again."""
+        self._loops = LoopStream(self._settings, self._tools)
+        self._collapse = _Collapse(self._detector, self._encoder) if self._detector else None
+        self._waiting: list[Waiting] = []
+        self._told: dict[Loop, int] = {}
+
+    def update(self, message: str | Mapping[str, Any] | Turn) -> GuardSignal:
+        """Take the next message: a text, a message with tool calls or their results, or a turn.
+
+        What can't be read is refused before anything changes. A call is judged when its result is
+        known, or when the talk goes on without one.
+        """
+        turn, calls, results = _read(message)
+        for result in results:
+            self._answer(result)
+        if not results and self._waiting:
+            self._give_up_waiting()
+        self._loops.update(replace(turn, calls=tuple(c for c in turn.calls if _is_known(c))))
+        position = self._loops.position
+        self._waiting += [Waiting(name, c, position) for name, c in calls if not _is_known(c)]
+        signal = NO_SIGNAL
+        if self._collapse:
+            signal = self._collapse.update(turn) if turn.spoken else self._collapse.last
+        return GuardSignal(*signal, position, self._warning())
+
+    def nudged(self) -> None:
+        """Say that the advice was handed on: from now on there is less patience."""
+        for loop in self._loops.signal.loops:
+            self._told.setdefault(_known_by(loop), self._loops.repeats_since(loop))
+
+    def state(self) -> dict[str, Any]:
+        """All that the guard knows of the conversation, as plain JSON values for `restore`."""
+        return {
+            "guard": 1,
+            "loops": to_plain(self._loops),
+            "waiting": [to_plain(tuple(waiting)) for waiting in self._waiting],
+            "told": to_plain(self._told),
+            "collapse": self._collapse.state() if self._collapse else None,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state that a guard with the same settings has given."""
+        if state.get("guard") != 1 or (state.get("collapse") is None) != (self._collapse is None):
+            raise InputError("this is not the state of a guard with these settings")
+        loops = from_plain(state["loops"])
+        waiting = [Waiting(*from_plain(each)) for each in state["waiting"]]
+        told = from_plain(state["told"])
+        if self._collapse:
+            self._collapse.restore(state["collapse"])
+        self._loops, self._waiting, self._told = loops, waiting, told
+
+    def _answer(self, result: Result) -> None:
+        named = [waiting for waiting in self._waiting if waiting.id == result.call]
+        found = next(iter(named or (self._waiting if result.call is None else [])), None)
+        if found is not None:
+            self._waiting.remove(found)
+            call = replace(found.call, result=result.text, error=result.error)
+            self._loops.judge_call(call, found.position)
+
+    def _give_up_waiting(self) -> None:
+        for waiting in self._waiting:
+            self._loops.judge_call(waiting.call, waiting.position)
+        self._waiting = []
+
+    def _warning(self) -> LoopWarning | None:
+        going_on = sorted(self._loops.signal.loops, key=lambda loop: loop.level != "verdict")
+        if not going_on:
+            return None
+        loop = going_on[0]
+        more = self._loops.repeats_since(loop)
+        told = self._told.get(_known_by(loop))
+        spent = more >= PATIENCE or (told is not None and more - told >= PATIENCE_AFTER_NUDGE)
+        level: Literal["notice", "nudge", "stop"] = "stop" if spent else "nudge"
+        what, times = f"“{loop.excerpt.rstrip('.')}”", more + len(loop.repeats) + 1
+        words = ADVICE[loop.kind].format(
+            what=what, times=times, began=loop.began, period=loop.period
+        )
+        advice = f"{words}. {WAY_OUT.get(loop.kind, 'Change something or ask.')}"
+        return LoopWarning("notice" if loop.level == "notice" else level, loop, more, advice)
+
+
+class _Collapse:
+    """The collapse detector, fed with the similarities of each new turn to the last ones."""
+
+    def __init__(self, detector: Detector, encoder: "Encoder | None") -> None:
+        needs = detector.needs
+        self._lags, self._skip_blank = needs.lags, needs.skip_blank
         self._stream = detector.start()
         self._texts: deque[str] = deque(maxlen=needs.lags + 1)
-        self._last = Signal(0)
-        self._encoder: Encoder | None = None
-        if needs.lags:
-            self._encoder = encoder or default_encoder()
-            self._band = GuardBand(self._encoder, needs.cutoffs)
+        self.last = Signal(0)
+        self._similarities = self._opened(needs.cutoffs, encoder) if needs.lags else None
 
-    def update(self, turn: str | Turn) -> Signal:
-        """Take the next turn and say at once whether it is collapsed."""
-        if isinstance(turn, str):
-            turn = Turn(turn)
+    def _opened(self, cutoffs: Sequence[Any], encoder: "Encoder | None") -> Any:
+        # Imported here: a guard by words and calls alone needs no numpy.
+        from chimeralab.detection.measure import GuardBand, lag_similarities  # noqa: PLC0415
+        from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415
+
+        encoder = encoder or default_encoder()
+        band = GuardBand(encoder, cutoffs)
+
+        def similarities(texts: list[str]) -> tuple[float, ...]:
+            table = lag_similarities(encoder.encode(texts).vectors, self._lags)
+            band.sharpen(texts, table)
+            return tuple(table[-1].tolist())
+
+        return similarities
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "stream": to_plain(self._stream),
+            "texts": to_plain(self._texts),
+            "last": to_plain(self.last),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._stream = from_plain(state["stream"])
+        self._texts = from_plain(state["texts"])
+        self.last = from_plain(state["last"])
+
+    def update(self, turn: Turn) -> Signal:
         blank = is_blank(turn.text)
         if blank and self._skip_blank:
-            return self._last._replace(collapsed=False, repeats=None)
-        self._last = self._stream.update(Seen(turn, self._similarities(turn.text), blank))
-        return self._last
+            return self.last._replace(collapsed=False, repeats=None)
+        self._texts.append(turn.text)
+        lags = self._similarities(list(self._texts)) if self._similarities else ()
+        self.last = self._stream.update(Seen(turn, lags, blank))
+        return self.last
 
-    def _similarities(self, text: str) -> tuple[float, ...]:
-        if self._encoder is None:
-            return ()
-        self._texts.append(text)
-        texts = list(self._texts)
-        table = lag_similarities(self._encoder.encode(texts).vectors, self._lags)
-        self._band.sharpen(texts, table)
-        return tuple(table[-1].tolist())
+
+def _read(
+    message: str | Mapping[str, Any] | Turn,
+) -> tuple[Turn, Sequence[tuple[str | None, Call]], Sequence[Result]]:
+    """A message as a turn, its calls with their ids, and the results that it brings."""
+    if isinstance(message, str):
+        return Turn(message), (), ()
+    if isinstance(message, Turn):
+        return message, [(None, call) for call in message.calls], ()
+    if isinstance(message, Mapping):
+        try:
+            turn, content = message_of(dict(message), "message")
+        except Unreadable as error:
+            raise InputError(f"this message can't be guarded: {error}") from None
+        return turn, content.calls, content.results
+    raise InputError(
+        f"a guard takes a text, a message with role and content, or a Turn, not {type(message)}"
+    )
+
+
+def _is_known(call: Call) -> bool:
+    return call.result is not None
+
+
+def _known_by(loop: Loop) -> Loop:
+    """A loop without what may change while it goes on."""
+    return replace(loop, kind="", period=0, ended=None, score=0.0)
+
+
+def _tool_rules(tools: Tools) -> dict[str, ToolRule]:
+    rules = {}
+    for name, setting in tools.items():
+        repeats = setting.get("repeats") if isinstance(setting, Mapping) else None
+        if setting == "ignore":
+            rules[name] = ToolRule(ignore=True)
+        elif isinstance(repeats, int) and repeats >= 2 and len(setting) == 1:
+            rules[name] = ToolRule(repeats)
+        else:
+            raise InputError(
+                f"tools[{name!r}] is {setting!r}; it takes 'ignore' or {{'repeats': N}} from 2 on"
+            )
+    return rules

@@ -4,7 +4,6 @@ The assistant's turns in a chat, everyone's in self-play. Similarities are exact
 is near.
 """
 
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -14,7 +13,9 @@ from numpy.typing import NDArray
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record, Trajectory, Turn
+from chimeralab.core.roles import role_of, side_of
 from chimeralab.detection.seam import Cutoff, Detector, Seen
+from chimeralab.detection.words import is_blank
 from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.embedding.pieces import readable
 
@@ -61,16 +62,17 @@ def judged(trajectory: Trajectory, speaker: str | None = None) -> JudgedTurns:
             )
         return _chosen(turns, f"turns of {speaker} (asked for)", is_wanted)
     # An agent that only calls tools still makes a chat, or its user would be judged instead.
-    talking = [turn for turn in turns if turn.spoken or turn.role == "assistant"]
+    talking = [turn for turn in turns if turn.spoken or side_of(turn) == "assistant"]
     # The role is the surer sign: in a chat, either side may go by a name of its own.
     for side in (_role, _speaker):
-        if {side(turn) for turn in talking} == CHAT:
+        if {role_of(side(turn)) for turn in talking} == CHAT:
             return _chosen(turns, "assistant turns (chat)", _is("assistant", side))
     return _chosen(turns, "all turns (self-play)", _anyone)
 
 
 def _is(name: str, *sides: Callable[[Turn], str]) -> Callable[[Turn], bool]:
-    return lambda turn: any(side(turn) == name for side in sides)
+    """Whether a turn is by someone of a name, or of the role that goes by many names."""
+    return lambda turn: any(name in (side(turn), role_of(side(turn))) for side in sides)
 
 
 def _anyone(turn: Turn) -> bool:
@@ -223,12 +225,14 @@ class Measurer:
 
 
 def measurer_for(
-    detector: Detector,
+    detector: Detector | None,
     open_encoder: Callable[[], Encoder] = default_encoder,
     *,
     speaker: str | None = None,
 ) -> Measurer:
     """What measures for one detector; an encoder is opened only if it asks for similarities."""
+    if detector is None:
+        return Measurer(None, speaker=speaker)
     needs = detector.needs
     return Measurer(
         open_encoder() if needs.lags else None,
@@ -237,15 +241,6 @@ def measurer_for(
         skip_blank=needs.skip_blank,
         lags=needs.lags,
     )
-
-
-def is_blank(text: str) -> bool:
-    """Whether a text has nothing but white space and punctuation.
-
-    >>> is_blank(" ... "), is_blank("ok"), is_blank("\N{WAVING HAND SIGN}")
-    (True, False, False)
-    """
-    return not any(char.isalnum() or unicodedata.category(char)[0] in "LNS" for char in text)
 
 
 def _handfuls(trajectories: Iterable[Trajectory]) -> Iterator[list[Trajectory]]:

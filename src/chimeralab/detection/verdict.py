@@ -6,12 +6,14 @@ row per turn when there is a trace).
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from chimeralab.core.records import Caveat, Detection, Episode, Evidence, TurnTrace
+from chimeralab.core.records import Caveat, Detection, Episode, Evidence, Loop, TurnTrace
 from chimeralab.core.tables import Columns
 from chimeralab.detection.detectors import Detector, Signal
+from chimeralab.detection.loops import LOOPS, Loops, LoopStream
 from chimeralab.detection.measure import Measured
 from chimeralab.embedding.encoder import MODEL, Encoder, model_hash
 
@@ -34,6 +36,10 @@ CONVERSATION_COLUMNS: Columns = {
     "collapse_rate": float,
     "at_risk_rate": float,
     "first_collapse_turn": int,
+    "steps": int,
+    "looping": bool,
+    "loop_score": float,
+    "loops": str,
     "episodes": str,
     "warnings": str,
     "reason": str,
@@ -59,31 +65,78 @@ TURN_COLUMNS: Columns = {
 
 
 def verdict(
-    measured: Measured, detector: Detector, encoder: Encoder | None, *, trace: bool = False
+    measured: Measured,
+    detector: Detector | None,
+    encoder: Encoder | None,
+    *,
+    loops: Loops | None = LOOPS,
+    trace: bool = False,
 ) -> Detection:
-    """Judge one measured conversation; `encoder` is what its vectors came from, if it has any."""
+    """Judge one measured conversation by both detectors, or by one where the other is None.
+
+    `encoder` is what its vectors came from, if it has any.
+    """
+    detection = _uncollapsed(measured) if detector is None else _judged(measured, detector, encoder)
+    if detector is not None and trace:
+        signals = detector.judge(measured.seen)
+        detection = replace(detection, trace=tuple(_trace(measured, signals)))
+    if loops is None:
+        return detection
+    stream = LoopStream(loops)
+    for turn in measured.trajectory.turns:
+        stream.update(turn)
+    return replace(
+        detection,
+        steps=stream.steps,
+        looping=any(loop.level == "verdict" for loop in stream.loops),
+        loops=tuple(stream.loops),
+        loop_score=stream.score,
+        loop_detector=loops.describe(),
+    )
+
+
+def _uncollapsed(measured: Measured) -> Detection:
+    """A conversation that nobody judged for collapse."""
+    return Detection(
+        id=measured.trajectory.id,
+        source=measured.trajectory.source,
+        judged=measured.series.who,
+        turns=len(measured.series.turns),
+        at_risk_turns=0,
+        collapsed=(),
+        positions=measured.series.positions,
+        collapsed_turns=None,
+        collapse_rate=None,
+        at_risk_rate=None,
+        first_collapse_turn=None,
+        episodes=(),
+        evidence=(),
+        warnings=(),
+        reason="no collapse verdict: it needs vectors, and none were wanted",
+        detector={"name": None, "operating_point": None, "changed": {}, "settings": {}},
+        encoder={"model": None, "sha256": None, "precision": None},
+        metadata=_fields(measured),
+    )
+
+
+def _judged(measured: Measured, detector: Detector, encoder: Encoder | None) -> Detection:
     seen, needs = measured.seen, detector.needs
     signals = detector.judge(seen)
     total = len(signals)
     collapsed = tuple(signal.turn for signal in signals if signal.collapsed)
     at_risk = max(0, total - needs.first_turn_at_risk + 1)
     enough = total >= needs.turns
-    missed = detector.cycles_missed(seen, signals)
-    return Detection(
-        id=measured.trajectory.id,
-        source=measured.trajectory.source,
-        judged=measured.series.who,
-        turns=total,
+    return replace(
+        _uncollapsed(measured),
         at_risk_turns=at_risk if enough else 0,
         collapsed=collapsed,
-        positions=measured.series.positions,
         collapsed_turns=len(collapsed) if enough else None,
         collapse_rate=len(collapsed) / total if enough else None,
         at_risk_rate=len(collapsed) / at_risk if enough else None,
         first_collapse_turn=collapsed[0] if collapsed else None,
         episodes=tuple(_episodes(collapsed)),
         evidence=tuple(_evidence(measured, signals)),
-        warnings=tuple(_caveats(measured, missed)),
+        warnings=tuple(_caveats(measured, detector.cycles_missed(seen, signals))),
         reason=None
         if enough
         else f"no verdict: {total} judged turns, and the rule needs {needs.turns}",
@@ -93,14 +146,13 @@ def verdict(
             "sha256": model_hash() if encoder else None,
             "precision": encoder.precision if encoder else None,
         },
-        # The fields one can group by. Nested ones stay in the log they came from.
-        metadata={
-            key: value
-            for key, value in measured.trajectory.metadata.items()
-            if isinstance(value, str | int | float | bool)
-        },
-        trace=tuple(_trace(measured, signals)) if trace else None,
     )
+
+
+def _fields(measured: Measured) -> dict[str, Any]:
+    """The fields one can group by. Nested ones stay in the log they came from."""
+    fields = measured.trajectory.metadata.items()
+    return {name: value for name, value in fields if isinstance(value, str | int | float | bool)}
 
 
 def _episodes(collapsed: Sequence[int]) -> Iterator[Episode]:
@@ -182,7 +234,7 @@ def from_json(row: Mapping[str, Any]) -> Detection:
     """The verdict that `as_json` wrote.
 
     >>> import json
-    >>> from chimeralab.detection import detect
+    >>> from chimeralab.detection.judging import detect
     >>> found = detect(["Once more."] * 6, trace=True)
     >>> from_json(json.loads(json.dumps(as_json(found)))) == found
     True
@@ -196,6 +248,7 @@ def from_json(row: Mapping[str, Any]) -> Detection:
         "evidence": tuple(Evidence(**e) for e in row["evidence"]),
         "warnings": tuple(Caveat(**w) for w in row["warnings"]),
         "trace": trace and tuple(TurnTrace(**{**t, "lags": tuple(t["lags"])}) for t in trace),
+        "loops": tuple(Loop(**{**x, "repeats": tuple(x["repeats"])}) for x in row.get("loops", ())),
     }
     return Detection(**values)
 
@@ -208,6 +261,9 @@ def flat_rows(detection: Detection) -> Iterator[Mapping[str, Any]]:
     yield {
         **detection.as_dict(),
         "episodes": "; ".join(f"{span.start}-{span.end}" for span in detection.episodes),
+        "loops": "; ".join(
+            f"{loop.level} {loop.kind} {loop.began}-{loop.ended or ''}" for loop in detection.loops
+        ),
         "warnings": "; ".join(f"{w.code}={w.count}" for w in detection.warnings),
         "detector": detection.detector["name"],
         "operating_point": detection.detector["operating_point"],

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from chimeralab.core.numbers import cutoff
 from chimeralab.core.records import Detection, Episode, Evidence, Trajectory, TurnTrace
-from chimeralab.detection import measurer_for, verdict
 from chimeralab.detection.detectors import LOCKED, Detector
+from chimeralab.detection.measure import measurer_for
+from chimeralab.detection.verdict import verdict
 from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.report.charts.canvas import Figure, draw, draw_square
 from chimeralab.report.charts.timeline import (

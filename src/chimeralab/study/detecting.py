@@ -6,7 +6,8 @@ from contextlib import closing
 from typing import Any
 
 from chimeralab.core.records import Detection
-from chimeralab.detection import measurer_for, verdict
+from chimeralab.detection.measure import measurer_for
+from chimeralab.detection.verdict import verdict
 from chimeralab.embedding.encoder import Encoder, default_encoder, model_hash
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study

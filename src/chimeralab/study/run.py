@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from chimeralab import weights
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
-from chimeralab.detection import Guard
 from chimeralab.detection.detectors import Detector
+from chimeralab.detection.guard import Guard
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.runner import (
     Brake,

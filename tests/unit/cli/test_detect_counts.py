@@ -39,4 +39,4 @@ def test_one_prompt_alone_has_no_interval() -> None:
     counts = counted([LOOPING, FREE] * 20, ["a"] * 40)
     assert counts.incidence_interval() is None
     assert counts.rate_interval() is None
-    assert counts.sentence() == "20 of 40 conversations collapsed (50.0 %)."
+    assert counts.sentence().endswith(" 20 of 40 conversations collapsed (50.0 %).")

@@ -3,7 +3,7 @@
 import pytest
 
 from chimeralab import LOCKED, Locked, Trajectory, Turn, detect
-from chimeralab.detection import Measurer
+from chimeralab.detection.measure import Measurer
 from chimeralab.detection.sweep import STUDY_GRID, Sweeper, all_cutoffs, distinct, grid_of
 from chimeralab.embedding.encoder import default_encoder
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.core.errors import InputError
-from chimeralab.detection import detect
+from chimeralab.detection.judging import detect
 from chimeralab.models.phantom import PhantomCourse, PhantomSettings, line
 from chimeralab.models.seam import Message, ModelFailure, Reply, Request
 

@@ -26,8 +26,9 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Trajectory
 from chimeralab.detection.detectors import Detector, Locked
-from chimeralab.detection.measure import Measured, is_blank, judged
+from chimeralab.detection.measure import Measured, judged
 from chimeralab.detection.verdict import from_json
+from chimeralab.detection.words import is_blank
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.gate_record import Reliability, read_reliability
 from chimeralab.report.charts.flow import ArmFlow, Stage, asked_of, endings, lost

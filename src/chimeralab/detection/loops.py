@@ -1,0 +1,296 @@
+"""The loop detector: is it going round in circles, since when, and what repeats?
+
+Each message gives evidence from 0 to 1 that it repeats earlier ones. A running sum of it, less what
+a healthy message may have, says when a stretch counts as a loop: four identical messages do, one
+accident does not. Courtesy, each speaker by itself and tool calls have sums of their own.
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from chimeralab.core.records import Call, Loop, Turn
+from chimeralab.core.roles import RESULTS, side_of
+from chimeralab.detection.calls import CallLog
+from chimeralab.detection.evidence import LoopSettings, TextMemory, Weighed
+from chimeralab.detection.seam import Detector, Needs, Seen, Signal
+
+EXCERPT = 80
+ROUNDING = 1e-9
+WARMTH = 0.05  # evidence per message that leaves the score as it is
+HALF_WAY = 2.35  # what the fourth identical message has added up to: a score of one half
+
+
+@dataclass(frozen=True, slots=True)
+class Loops(LoopSettings, Detector):
+    """A turn at which the loop detector has a verdict that is still going on."""
+
+    @property
+    def name(self) -> str:
+        return "loops"
+
+    @property
+    def standard(self) -> str:
+        return "loops-1"
+
+    @property
+    def rule(self) -> str:
+        return (
+            "a turn is collapsed while the conversation repeats itself: the same words, one"
+            " template, a cycle of messages, courtesy without end, or the same tool call with the"
+            " same result"
+        )
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def start(self) -> "LoopingTurns":
+        return LoopingTurns(self)
+
+
+LOOPS = Loops()
+
+
+class Sum:
+    """Adds up evidence less the drift; on from a threshold, off at half of it.
+
+    It remembers at which message it left zero and which earlier message that one resembled: there
+    a loop began.
+    """
+
+    def __init__(self, settings: LoopSettings, level: str, stream: str) -> None:
+        self._settings = settings
+        self.level, self.stream = level, stream
+        self.value = 0.0
+        self.on = False
+        self.left_zero = self.first = self.last = 0
+        self.kinds: Counter[str] = Counter()
+        self.periods: deque[int] = deque(maxlen=8)
+
+    def add(self, number: int, seen: Weighed) -> None:
+        """Take in the evidence of message `number`."""
+        if seen.evidence > self._settings.drift + ROUNDING:
+            self._note(number, seen)
+        self._move(self.value + seen.evidence - self._settings.drift)
+
+    def rise(self, number: int, seen: Weighed) -> None:
+        """Take in evidence that is a sum already, and that fades when nothing follows."""
+        if seen.evidence:
+            self._note(number, seen)
+        self._move(max(seen.evidence, self.value - self._settings.drift))
+
+    def _note(self, number: int, seen: Weighed) -> None:
+        if self.value <= ROUNDING:
+            self.left_zero = number
+            self.first = seen.near[0] if seen.near else number
+            self.kinds.clear()
+            self.periods.clear()
+        self.last = number
+        self.kinds[seen.kind] += 1
+        if seen.period:
+            self.periods.append(seen.period)
+
+    def _move(self, value: float) -> None:
+        s = self._settings
+        self.value = min(s.cap, max(0.0, value))
+        self.on = self.value >= s.on - ROUNDING or (self.on and self.value > s.on / 2)
+
+    @property
+    def kind(self) -> str:
+        return self.kinds.most_common(1)[0][0] if self.kinds else ""
+
+    @property
+    def period(self) -> int:
+        return Counter(self.periods).most_common(1)[0][0] if self.periods else 1
+
+    @property
+    def began(self) -> int:
+        """The message that the first repeat resembled, but at most one period before it."""
+        return max(self.first, self.left_zero - self.period)
+
+
+class LoopSignal(NamedTuple):
+    """What the detector says after a message: the loops that are going on, and the score so far."""
+
+    position: int
+    loops: tuple[Loop, ...]
+    score: float
+
+    @property
+    def looping(self) -> bool:
+        return any(loop.level == "verdict" for loop in self.loops)
+
+
+class ToolRule(NamedTuple):
+    """What counts for one tool: how many identical calls make a loop, if any number does."""
+
+    repeats: int = 3
+    ignore: bool = False
+
+
+ANY_TOOL = ToolRule()
+
+
+class Moment(NamedTuple):
+    """Where a sum stands: positions of its messages, those that the last one repeats, its text."""
+
+    positions: Sequence[int]
+    near: Sequence[int]
+    said: str
+
+
+class LoopStream:
+    """Judges one conversation as it goes on; what a message costs depends on the window alone.
+
+    Spoken messages and tool calls are numbered apart; `loops` speak of positions of messages.
+    """
+
+    def __init__(
+        self, settings: LoopSettings = LOOPS, tools: Mapping[str, ToolRule] | None = None
+    ) -> None:
+        self.settings = settings
+        self._tools = tools or {}
+        self.position = 0
+        self.loops: list[Loop] = []
+        self.score = 0.0
+        self._going_on: dict[tuple[str, str], int] = {}
+        self._repeats: dict[tuple[str, str], int] = {}
+        self._heat: dict[str | None, float] = {}
+        self._texts, self._text_positions = TextMemory(settings), [0]
+        self._calls, self._call_positions = CallLog(settings.calls), [0]
+        self._repeating = Sum(settings, "verdict", "all")
+        self._polite = Sum(settings, "verdict", "all")
+        self._rewording = Sum(settings, "notice", "all")
+        self._speakers: dict[str, Sum] = {}
+        self._calling = Sum(settings, "verdict", "calls")
+        self._failing = Sum(settings, "notice", "calls")
+
+    def update(self, turn: Turn) -> LoopSignal:
+        """Take the next message of the conversation, whoever says it."""
+        self.position += 1
+        if not turn.spoken and side_of(turn) in RESULTS:
+            self._texts.something_new |= self._calls.heard(turn.text)
+        if turn.spoken and turn.text.strip():
+            self._judge_text(turn.text, turn.speaker)
+        for call in turn.calls:
+            self.judge_call(call, self.position)
+        return self.signal
+
+    @property
+    def signal(self) -> LoopSignal:
+        """How things stand after the last message."""
+        going_on = tuple(self.loops[place] for place in self._going_on.values())
+        return LoopSignal(self.position, going_on, self.score)
+
+    @property
+    def steps(self) -> int:
+        """How many spoken messages and tool calls were judged."""
+        return self._texts.number + len(self._call_positions) - 1
+
+    def repeats_since(self, loop: Loop) -> int:
+        """How many messages have repeated something since a loop was noticed."""
+        return self._repeats[loop.level, loop.stream]
+
+    def _judge_text(self, text: str, speaker: str | None) -> None:
+        seen = self._texts.weigh(text, speaker)
+        number = self._texts.number
+        self._text_positions.append(self.position)
+        if seen.repeated.kind == "within-turn":
+            self._repeating.rise(number, seen.repeated)
+        else:
+            self._repeating.add(number, seen.repeated)
+        self._polite.add(number, seen.polite)
+        self._rewording.add(number, seen.best)
+        self._warm(None, seen.best.evidence)
+        if speaker is not None:
+            self._warm(speaker, seen.own_heat)
+            own = self._speakers.setdefault(
+                speaker, Sum(self.settings, "verdict", f"speaker:{speaker}")
+            )
+            own.add(number, seen.own)
+        moment = Moment(self._text_positions, seen.best.near or seen.polite.near, text)
+        loudest = max(self._repeating, self._polite, key=lambda each: (each.on, each.value))
+        self._follow(loudest, moment)
+        for own in self._speakers.values():
+            self._follow(own, moment, hidden=loudest.on)
+        self._follow(self._rewording, moment, hidden=loudest.on)
+
+    def judge_call(self, call: Call, position: int) -> None:
+        """Take a tool call of the message at a position, once its result is known."""
+        rule = self._tools.get(call.name, ANY_TOOL)
+        if rule.ignore:
+            return
+        s, number = self.settings, len(self._call_positions)
+        self._call_positions.append(position)
+        repeat = self._calls.add(number, call)
+        self._texts.something_new |= self._calls.heard(call.result) and not repeat.failed
+        weight = repeat.weight * (ANY_TOOL.repeats - 1) / (rule.repeats - 1)
+        seen = Weighed(s.on * weight / 2, "tool", repeat.of, repeat.period)
+        self._calling.rise(number, seen)
+        # The second time that the same call fails in the same way is worth a word.
+        warning = s.on if repeat.failed and weight >= 1 else 0.0
+        self._failing.rise(number, seen._replace(evidence=warning))
+        self.score = max(self.score, _score(HALF_WAY * weight / 2))
+        moment = Moment(self._call_positions, repeat.of[:2], f"{call.name} {call.arguments or ''}")
+        self._follow(self._calling, moment)
+        self._follow(self._failing, moment, hidden=self._calling.on)
+
+    def _warm(self, speaker: str | None, evidence: float) -> None:
+        self._heat[speaker] = max(0.0, self._heat.get(speaker, 0.0) + evidence - WARMTH)
+        self.score = max(self.score, _score(self._heat[speaker]))
+
+    def _follow(self, sums: Sum, moment: Moment, *, hidden: bool = False) -> None:
+        """Begin, go on with or end the loop of a sum; one that another explains is not begun."""
+        key = sums.level, sums.stream
+        place = self._going_on.get(key)
+        if place is not None and not sums.on:
+            del self._going_on[key]
+            ended = moment.positions[sums.last]
+            self.loops[place] = replace(self.loops[place], ended=ended)
+        elif place is not None:
+            self._repeats[key] += moment.positions[sums.last] == moment.positions[-1]
+            self.loops[place] = replace(
+                self.loops[place], kind=sums.kind, period=sums.period, score=self.score
+            )
+        elif sums.on and not hidden:
+            reworded = sums.kind == "paraphrase"
+            began = self._texts.stretched_back(sums.began) if reworded else sums.began
+            excerpt = " ".join(moment.said.split())
+            self._going_on[key], self._repeats[key] = len(self.loops), 0
+            self.loops.append(
+                Loop(
+                    level=sums.level,
+                    kind=sums.kind,
+                    stream=sums.stream,
+                    began=moment.positions[began],
+                    noticed=moment.positions[-1],
+                    ended=None,
+                    period=sums.period,
+                    repeats=tuple(sorted(moment.positions[n] for n in moment.near)),
+                    excerpt=excerpt if len(excerpt) <= EXCERPT else excerpt[: EXCERPT - 1] + "…",
+                    score=self.score,
+                )
+            )
+
+
+def _score(heat: float) -> float:
+    return heat / (heat + HALF_WAY)
+
+
+class LoopingTurns:
+    """The loop detector behind the seam: a turn is collapsed while a verdict is going on."""
+
+    def __init__(self, settings: LoopSettings) -> None:
+        self._stream = LoopStream(settings)
+
+    def update(self, seen: Seen) -> Signal:
+        signal = self._stream.update(seen.turn)
+        found = next((loop for loop in signal.loops if loop.level == "verdict"), None)
+        earlier = [place for place in found.repeats if place < signal.position] if found else []
+        return Signal(
+            signal.position,
+            collapsed=found is not None,
+            repeats=max(earlier, default=None),
+        )

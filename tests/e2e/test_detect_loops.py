@@ -1,0 +1,125 @@
+"""`chimera detect` on what people really meet: repeated tool calls, cycles, bots under any name."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Chimera = Callable[..., Any]
+NEWS = (
+    "The harbour froze over in the second week of January.",
+    "Our baker sells rye bread on Tuesdays only.",
+    "Seven violins were stolen from the concert hall.",
+    "A comet will cross the northern sky tonight.",
+    "My uncle repairs watches in a cellar near the station.",
+    "Nobody expected the glacier to retreat so quickly.",
+)
+
+
+def write(path: Path, *talks: Any) -> Path:
+    path.write_text("".join(json.dumps(talk) + "\n" for talk in talks))
+    return path
+
+
+def calls(number: int) -> dict[str, Any]:
+    call = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "a", "function": {"name": "bash", "arguments": '{"c": "ls"}'}}],
+    }
+    back = {"role": "tool", "tool_call_id": "a", "content": "a.txt"}
+    return {"messages": [{"role": "user", "content": "Go."}, *[call, back] * number]}
+
+
+def test_58_identical_calls_are_a_loop(chimera: Chimera, tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", calls(58))
+    [row] = chimera("detect", "--json", log).rows
+    assert row["looping"] is True
+    assert row["collapse_rate"] is None
+    [loop] = [loop for loop in row["loops"] if loop["level"] == "verdict"]
+    assert (loop["kind"], loop["stream"], loop["began"], loop["noticed"]) == ("tool", "calls", 2, 6)
+    assert loop["repeats"] == [2, 4]
+    assert "bash" in loop["excerpt"]
+    assert row["loop_score"] > 0.5
+    assert row["loop_detector"]["operating_point"] == "loops-1"
+    assert chimera("detect", "--fail-on", "loop", log).code == 1
+    assert chimera("detect", "--fail-on-collapse", log).code == 0
+
+
+def test_a_bot_that_says_one_sentence_is_judged_as_the_assistant(
+    chimera: Chimera, tmp_path: Path
+) -> None:
+    said = [{"speaker": "user", "text": news} for news in NEWS]
+    bot = {"speaker": "bot", "text": "I can't find a booking under this name, sorry."}
+    turns = [turn for each in said for turn in (each, bot)]
+    log = write(tmp_path / "log.jsonl", {"id": "a", "turns": turns})
+    [row] = chimera("detect", "--json", log).rows
+    assert row["judged"] == "assistant turns (chat)"
+    assert row["collapsed"] == [5, 6]
+    assert row["looping"] is True
+    assert "assistant" in chimera("detect", log).out
+
+
+def test_a_cycle_of_three_loops_where_the_locked_rule_sees_nothing(
+    chimera: Chimera, tmp_path: Path
+) -> None:
+    log = write(tmp_path / "log.jsonl", {"id": "a", "turns": list(NEWS[:3]) * 4})
+    ran = chimera("detect", log)
+    assert "cycle from 1" in ran.out
+    assert "1 of 1 conversation loop" in ran.out
+
+
+def test_without_vectors_there_is_no_collapse_verdict(chimera: Chimera, tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", {"id": "a", "turns": [NEWS[0]] * 6})
+    ran = chimera("detect", "--no-vectors", "--json", log)
+    [row] = ran.rows
+    assert row["looping"] is True
+    assert row["collapse_rate"] is None
+    assert row["detector"]["name"] is None
+    assert "no collapse verdict" in ran.err
+    assert "share" not in chimera("detect", "--no-vectors", log).out
+
+
+@pytest.mark.parametrize("which", ["locked", "loops"])
+def test_one_detector_can_be_asked_alone(chimera: Chimera, tmp_path: Path, which: str) -> None:
+    log = write(tmp_path / "log.jsonl", {"id": "a", "turns": [NEWS[0]] * 6})
+    [row] = chimera("detect", "--detector", which, "--json", log).rows
+    assert (row["looping"] is None) == (which == "locked")
+    assert (row["collapse_rate"] is None) == (which == "loops")
+
+
+def test_nothing_judged_can_fail_a_build(chimera: Chimera, tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", {"id": "a", "turns": ["Hi.", "Hello!"]})
+    assert chimera("detect", log).code == 0
+    assert chimera("detect", "--fail-on", "nothing-judged", log).code == 1
+    assert chimera("detect", "--fail-on", "loop", "--fail-on", "collapse", log).code == 0
+
+
+def test_healthy_agents_that_poll_and_page_pass(chimera: Chimera, tmp_path: Path) -> None:
+    def step(n: int, name: str, arguments: Any) -> dict[str, Any]:
+        return {
+            "role": "assistant",
+            "text": "",
+            "calls": [{"name": name, "arguments": arguments, "result": f"{n} of 40 rows"}],
+        }
+
+    polling = {"id": "poll", "turns": [step(n, "status", {"job": 7}) for n in range(20)]}
+    paging = {"id": "page", "turns": [step(n, "rows", {"page": n}) for n in range(20)]}
+    log = write(tmp_path / "log.jsonl", polling, paging)
+    ran = chimera("detect", "--fail-on", "loop", "--no-vectors", log)
+    assert ran.code == 0
+    assert "0 of 2 conversations loop" in ran.out
+
+
+@pytest.mark.parametrize(
+    "options", [("--no-vectors", "--s1", "0.95"), ("--no-vectors", "--detector", "locked")]
+)
+def test_options_that_contradict_each_other_are_refused(
+    chimera: Chimera, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    log = write(tmp_path / "log.jsonl", {"id": "a", "turns": list(NEWS)})
+    ran = chimera("detect", *options, log)
+    assert ran.code == 2
+    assert "no collapse verdict" in ran.err

@@ -1,0 +1,97 @@
+"""Laws of the loop detector on random talks."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimeralab.core.records import Call, Loop, Turn
+from chimeralab.detection.loops import LoopStream
+from chimeralab.detection.words import FUNCTION_WORDS
+
+WORDS = [f"{a}{b}{c}" for a in "bdfgk" for b in ("ala", "ori", "uge") for c in ("ton", "mer", "sk")]
+TEXTS = st.lists(st.sampled_from([*WORDS, "the", "of", "and", "is"]), min_size=1, max_size=9)
+SPEAKERS = st.sampled_from(["ada", "bo", None])
+CALLS = st.builds(
+    Call,
+    st.sampled_from(["read", "run"]),
+    st.sampled_from(["{}", '{"a": 1}', "broken {"]),
+    st.sampled_from([None, "", "done", "Error: no such file"]),
+)
+POOL = st.lists(TEXTS.map(" ".join), min_size=1, max_size=4)
+
+
+@st.composite
+def talks(draw: st.DrawFn) -> list[Turn]:
+    """Talks that repeat often, since their texts come from a small pool."""
+    pool = draw(POOL)
+    turn = st.builds(
+        Turn,
+        st.one_of(st.sampled_from(pool), TEXTS.map(" ".join)),
+        SPEAKERS,
+        calls=st.lists(CALLS, max_size=2).map(tuple),
+    )
+    return draw(st.lists(turn, min_size=1, max_size=24))
+
+
+def loops_of(turns: list[Turn]) -> list[Loop]:
+    stream = LoopStream()
+    for turn in turns:
+        stream.update(turn)
+    return stream.loops
+
+
+@given(talks(), st.integers(min_value=1, max_value=24))
+def test_what_was_noticed_stays_as_it_was_when_the_talk_goes_on(
+    turns: list[Turn], length: int
+) -> None:
+    fixed = ("level", "stream", "began", "noticed", "repeats")
+    early, late = loops_of(turns[:length]), loops_of(turns)
+    assert [[getattr(loop, name) for name in fixed] for loop in early] == [
+        [getattr(loop, name) for name in fixed] for loop in late[: len(early)]
+    ]
+
+
+@given(talks())
+def test_places_are_in_order_and_within_the_talk(turns: list[Turn]) -> None:
+    for loop in loops_of(turns):
+        assert 1 <= loop.began <= loop.noticed <= len(turns)
+        assert all(place <= loop.noticed for place in loop.repeats)
+        assert loop.ended is None or loop.began <= loop.ended <= len(turns)
+        assert 0 <= loop.score < 1
+
+
+@given(talks())
+def test_names_of_speakers_change_nothing(turns: list[Turn]) -> None:
+    names = {"ada": "zoe", "bo": "kim", None: None}
+    renamed = [replace(turn, speaker=names[turn.speaker]) for turn in turns]
+    stripped = [replace(loop, stream=loop.stream[:7]) for loop in loops_of(turns)]
+    assert [replace(loop, stream=loop.stream[:7]) for loop in loops_of(renamed)] == stripped
+
+
+@given(talks())
+def test_case_and_white_space_change_nothing(turns: list[Turn]) -> None:
+    shouted = [replace(t, text="\n" + t.text.upper().replace(" ", "  \n\t")) for t in turns]
+    plain = [replace(loop, excerpt="") for loop in loops_of(turns)]
+    assert [replace(loop, excerpt="") for loop in loops_of(shouted)] == plain
+
+
+@given(talks())
+def test_made_up_function_words_keep_verbatim_and_tool_verdicts(turns: list[Turn]) -> None:
+    def made_up(text: str) -> str:
+        return " ".join("zzq" if word in FUNCTION_WORDS else word for word in text.split())
+
+    def verdicts(loops: list[Loop]) -> set[tuple[str, int]]:
+        kinds = ("verbatim", "tool")
+        return {(x.stream, x.noticed) for x in loops if x.level == "verdict" and x.kind in kinds}
+
+    changed = [replace(turn, text=made_up(turn.text)) for turn in turns]
+    late = {stream for stream, _ in verdicts(loops_of(changed))}
+    assert {stream for stream, _ in verdicts(loops_of(turns)) if stream == "calls"} <= late
+
+
+@given(st.lists(st.sampled_from(WORDS), unique=True, min_size=12, max_size=45))
+def test_sentences_that_share_no_content_never_loop(words: list[str]) -> None:
+    frame = "it is the {} of this and that {} for you and me {}"
+    texts = [frame.format(*words[n : n + 3]) for n in range(0, len(words) - 2, 3)]
+    assert loops_of([Turn(text) for text in texts]) == []

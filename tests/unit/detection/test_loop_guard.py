@@ -1,0 +1,145 @@
+"""The guard by words and calls: what it says, when, and how it is saved."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimeralab import Guard, InputError, Trajectory, Turn
+from chimeralab.detection.judging import detect
+from chimeralab.readers.chat import message_of, turns_of
+
+CALL = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "c", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}],
+}
+DENIED = {"role": "tool", "tool_call_id": "c", "content": "permission denied"}
+
+
+def guarded(*messages: Any, **options: Any) -> list[Any]:
+    guard = Guard(vectors=False, **options)
+    return [guard.update(message) for message in messages]
+
+
+def test_a_loop_is_noticed_then_nudged_then_stopped() -> None:
+    seen = guarded(*["Let me look at the same file again."] * 9)
+    assert [each.loop and each.loop.level for each in seen] == [
+        None, None, None, "nudge", "nudge", "nudge", "nudge", "stop", "stop",
+    ]  # fmt: skip
+
+
+def test_after_a_nudge_there_is_less_patience() -> None:
+    guard = Guard(vectors=False)
+    for _ in range(4):
+        seen = guard.update("Let me look at the same file again.")
+    assert seen.loop is not None
+    assert "since message 1" in seen.loop.advice
+    guard.nudged()
+    assert not guard.update("Let me look at the same file again.").stop
+    assert guard.update("Let me look at the same file again.").stop
+
+
+def test_the_same_failing_call_is_noticed_at_the_second_and_nudged_at_the_third() -> None:
+    seen = guarded(*[CALL, DENIED] * 3)
+    assert [each.loop and each.loop.level for each in seen] == [
+        None, None, None, "notice", "notice", "nudge",
+    ]  # fmt: skip
+    warning = seen[-1].loop
+    assert warning.loop.began == 1
+    assert warning.loop.repeats == (1, 3)
+    assert "bash" in warning.advice
+    assert "3 times" in warning.advice
+
+
+def test_a_call_without_a_result_is_judged_when_the_talk_goes_on() -> None:
+    seen = guarded(*[CALL] * 7)
+    assert seen[-1].loop.loop.kind == "tool"
+
+
+def test_tools_can_be_ignored_or_given_more_room() -> None:
+    assert guarded(*[CALL, DENIED] * 9, tools={"bash": "ignore"})[-1].loop is None
+    patient = guarded(*[CALL, DENIED] * 9, tools={"bash": {"repeats": 6}})
+    verdicts = [bool(each.loop and each.loop.loop.level == "verdict") for each in patient]
+    assert verdicts.index(True) == 11
+
+
+@pytest.mark.parametrize(
+    "tools", [{"bash": "never"}, {"bash": {"repeats": 1}}, {"bash": {"count": 3}}]
+)
+def test_wrong_settings_of_tools_are_refused(tools: Any) -> None:
+    with pytest.raises(InputError, match="takes 'ignore'"):
+        Guard(vectors=False, tools=tools)
+
+
+@pytest.mark.parametrize(
+    "message", [7, None, {"content": "no role"}, {"role": "user", "content": 3}]
+)
+def test_what_can_not_be_read_changes_nothing(message: Any) -> None:
+    guard = Guard(vectors=False)
+    before = json.dumps(guard.state())
+    with pytest.raises(InputError):
+        guard.update(message)
+    assert json.dumps(guard.state()) == before
+
+
+def test_reset_forgets() -> None:
+    guard = Guard(vectors=False)
+    for _ in range(6):
+        guard.update("Let me look at the same file again.")
+    guard.reset()
+    assert guard.update("Let me look at the same file again.").loop is None
+
+
+MESSAGES = st.lists(
+    st.one_of(
+        st.sampled_from(["Try it again with the other file.", "OK", "Thanks so much, bye!"]),
+        st.sampled_from([CALL, DENIED, {"role": "tool", "content": "done"}]),
+        st.text(max_size=12),
+    ),
+    max_size=20,
+)
+
+
+@given(MESSAGES, MESSAGES)
+def test_a_guard_goes_on_from_its_saved_state(before: list[Any], after: list[Any]) -> None:
+    guard, other = Guard(vectors=False), Guard(vectors=False)
+    for message in before:
+        guard.update(message)
+    other.restore(json.loads(json.dumps(guard.state())))
+    assert [other.update(message) for message in after] == [
+        guard.update(message) for message in after
+    ]
+
+
+@given(MESSAGES)
+def test_the_guard_and_the_whole_log_agree(messages: list[Any]) -> None:
+    # A call that never got a result is judged late by the guard, so each is answered here.
+    whole = [
+        each for message in messages for each in ([CALL, DENIED] if message == CALL else [message])
+    ]
+    guard = Guard(vectors=False)
+    for message in whole:
+        guard.update(message)
+    read = [
+        message_of({"role": "user", "content": m} if isinstance(m, str) else m, "m") for m in whole
+    ]
+    turns = tuple(
+        Turn(message) if isinstance(message, str) else turn
+        for message, turn in zip(whole, turns_of(read), strict=True)
+    )
+    found = detect(Trajectory("talk", turns), detector=None)
+    assert found.loops == tuple(guard._loops.loops)
+
+
+def test_it_needs_neither_numpy_nor_an_encoder() -> None:
+    code = (
+        "import sys, chimeralab; g = chimeralab.Guard(vectors=False); "
+        "[g.update('Once more with feeling, please.') for _ in range(5)]; "
+        "sys.exit('numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,188 @@
+"""What the loop detector sees, and when."""
+
+import pytest
+
+from chimeralab.core.records import Call, Loop, Turn
+from chimeralab.detection.loops import LOOPS, Loops, LoopStream
+
+NEWS = (
+    "The harbour froze over in the second week of January.",
+    "Our baker sells rye bread on Tuesdays only.",
+    "Seven violins were stolen from the concert hall.",
+    "A comet will cross the northern sky tonight.",
+    "My uncle repairs watches in a cellar near the station.",
+    "Nobody expected the glacier to retreat so quickly.",
+    "The parser drops commas inside of nested brackets.",
+    "Lemon trees need shelter from wind in spring.",
+    "Chess clubs met every Friday before the war.",
+    "Rust ate through the pump within eleven months.",
+)
+
+
+def judged(*turns: str | Turn, settings: Loops = LOOPS) -> LoopStream:
+    stream = LoopStream(settings)
+    for turn in turns:
+        stream.update(Turn(turn) if isinstance(turn, str) else turn)
+    return stream
+
+
+def first_verdict(stream: LoopStream) -> Loop:
+    return next(loop for loop in stream.loops if loop.level == "verdict")
+
+
+def called(result: str | None, arguments: str = '{"path": "a.txt"}', name: str = "read") -> Turn:
+    return Turn("", "agent", "assistant", spoken=False, calls=(Call(name, arguments, result),))
+
+
+def test_new_things_are_no_loop() -> None:
+    assert judged(*NEWS).loops == []
+
+
+def test_the_fourth_identical_message_is_noticed() -> None:
+    loop = first_verdict(judged(*NEWS[:3], *[NEWS[5]] * 6))
+    assert (loop.began, loop.noticed, loop.kind, loop.period) == (4, 7, "verbatim", 1)
+    assert loop.ended is None
+    assert loop.repeats == (5, 6)
+    assert loop.excerpt == NEWS[5]
+
+
+def test_short_identical_messages_are_noticed_at_the_sixth() -> None:
+    loop = first_verdict(judged(*["Try again."] * 8))
+    assert (loop.began, loop.noticed) == (1, 6)
+
+
+def test_two_messages_in_turn_are_noticed_at_the_sixth() -> None:
+    loop = first_verdict(judged(*NEWS[:2] * 4))
+    assert (loop.began, loop.noticed, loop.kind, loop.period) == (1, 6, "alternating", 2)
+
+
+def test_a_cycle_of_three_is_noticed_at_the_ninth_or_earlier() -> None:
+    loop = first_verdict(judged(*NEWS[:3] * 4))
+    assert loop.noticed <= 9
+    assert (loop.kind, loop.period) == ("cycle", 3)
+
+
+def test_a_template_with_other_values_is_a_loop() -> None:
+    said = [f"I checked order {n} again and it is still waiting for approval." for n in range(8)]
+    assert first_verdict(judged(*said)).kind == "template"
+
+
+def test_a_loop_that_is_left_has_an_end() -> None:
+    loop = first_verdict(judged(*[NEWS[0]] * 5, *NEWS[1:]))
+    assert loop.ended == 5
+
+
+def test_one_sentence_over_and_over_within_a_message_is_a_loop_at_once() -> None:
+    loop = first_verdict(judged(NEWS[1], "I will look at the file and then report. " * 9))
+    assert (loop.kind, loop.began, loop.noticed) == ("within-turn", 2, 2)
+
+
+def test_endless_goodbyes_in_new_words_are_a_loop() -> None:
+    said = (
+        "Thank you so much, goodbye!",
+        "You are welcome, bye!",
+        "Cheers, lovely to meet you!",
+        "Likewise, my pleasure!",
+        "Farewell, dear friend!",
+        "Thanks again, that was kind!",
+    )
+    assert first_verdict(judged(*NEWS[:4], *said)).kind == "farewell"
+
+
+def test_a_polite_ending_is_no_loop() -> None:
+    said = (
+        "Thank you so much for your help!",
+        "You're welcome, have a great day!",
+        "You too, bye!",
+    )
+    assert judged(*NEWS, *said).loops == []
+
+
+def test_one_speaker_who_repeats_among_others_is_named() -> None:
+    bot = "I am afraid that I can't find any booking under this name."
+    said = [Turn(text, who) for news in NEWS for text, who in ((bot, "bot"), (news, "guest"))]
+    loops = [loop for loop in judged(*said).loops if loop.level == "verdict"]
+    assert loops[0].stream in {"speaker:bot", "all"}
+    assert loops[0].noticed <= 11
+
+
+def test_acknowledgements_of_one_side_are_no_loop() -> None:
+    said = [Turn(text, who) for news in NEWS for text, who in ((news, "a"), ("OK, go on.", "b"))]
+    assert judged(*said).loops == []
+
+
+def test_the_third_identical_call_with_the_same_result_is_a_loop() -> None:
+    loop = first_verdict(judged(*[called("[]  ")] * 1, *[called("a b")] * 4))
+    assert (loop.kind, loop.stream, loop.began, loop.noticed) == ("tool", "calls", 2, 4)
+    assert loop.repeats == (2, 3)
+
+
+def test_the_second_identical_failure_is_a_notice() -> None:
+    loop = judged(called("Error: not found"), called("Error: not found")).loops[0]
+    assert (loop.level, loop.stream, loop.began, loop.noticed) == ("notice", "calls", 1, 2)
+
+
+def test_identical_calls_without_results_are_a_loop_too() -> None:
+    loop = first_verdict(judged(*[called(None)] * 58))
+    assert (loop.began, loop.noticed) == (1, 5)
+
+
+def test_polling_and_paging_are_no_loops() -> None:
+    polling = [called(f"{n} % done") for n in range(30)]
+    paging = [called(f"item {n}", f'{{"page": {n}}}') for n in range(30)]
+    assert judged(*polling).loops == []
+    assert judged(*paging).loops == []
+
+
+def test_the_same_failure_with_other_arguments_is_a_loop_in_the_end() -> None:
+    calls = [called("Error: no such table", f'{{"id": {n}}}') for n in range(8)]
+    assert first_verdict(judged(*calls)).noticed == 5
+
+
+def test_a_report_after_news_from_a_tool_is_work() -> None:
+    turns = []
+    for n, news in enumerate(NEWS):
+        turns.append(called(news, f'{{"page": {n}}}'))
+        turns.append(Turn(f"I have read page {n} of the report and will go on with the next."))
+    assert [loop for loop in judged(*turns).loops if loop.level == "verdict"] == []
+
+
+def test_the_copy_of_what_another_has_just_said_is_a_relay() -> None:
+    said = [Turn(news, who) for news in NEWS for who in ("worker", "boss")]
+    assert judged(*said).loops == []
+
+
+def test_code_that_is_shown_again_is_not_said_again() -> None:
+    code = "```\n" + "\n".join(f"line_{n} = compute({n})" for n in range(20)) + "\n```"
+    assert judged(*[f"{news}\n{code}" for news in NEWS]).loops == []
+
+
+def test_scripts_without_spaces_are_read_letter_by_letter() -> None:
+    said = (
+        "\u6211\u8ba4\u4e3a\u6211\u4eec\u5e94\u8be5\u7ee7\u7eed\u8ba8\u8bba\u8fd9\u4e2a\u95ee\u9898"
+    )
+    assert first_verdict(judged(*[said] * 5)).noticed == 4
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Call("run", "not json {", "x" * 10_000_000),
+        Call("run", {"a": float("nan"), "b": {1, 2}}, "ok"),
+        Call("run", None, None, error=True),
+        Call("", [], ""),
+    ],
+)
+def test_odd_calls_are_judged(call: Call) -> None:
+    stream = judged(*[Turn("", calls=(call,), spoken=False)] * 6)
+    assert first_verdict(stream).kind == "tool"
+
+
+def test_a_thousand_calls_in_one_message_are_judged() -> None:
+    calls = tuple(Call("read", {"n": n}, f"text {n}") for n in range(1_000))
+    assert judged(Turn("", calls=calls, spoken=False)).loops == []
+
+
+def test_changed_settings_are_marked() -> None:
+    assert LOOPS.changed == {}
+    assert Loops(on=2.0).changed == {"on": 2.0}
