@@ -1,0 +1,52 @@
+"""Words as the loop detector compares them."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimeralab.detection.words import Index, Wording, common_words, without_blocks, words_of
+
+FEW = st.lists(st.sampled_from("abcd"), max_size=14)
+
+
+@given(FEW, FEW)
+def test_words_in_common_order_are_those_of_the_textbook(one: list[str], other: list[str]) -> None:
+    table = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
+    for i, x in enumerate(one, start=1):
+        for j, y in enumerate(other, start=1):
+            best = max(table[i - 1][j], table[i][j - 1])
+            table[i][j] = table[i - 1][j - 1] + 1 if x == y else best
+    assert common_words(one, other) == table[-1][-1]
+
+
+@given(st.lists(st.frozensets(st.sampled_from("abcde")), max_size=20), st.integers(1, 5))
+def test_an_index_knows_the_last_messages_alone(
+    messages: list[frozenset[str]], window: int
+) -> None:
+    index = Index(window)
+    for place, keys in enumerate(messages):
+        index.add(place, keys)
+    kept = dict(list(enumerate(messages))[-window:])
+    for key in "abcde":
+        assert index.count(key) == sum(key in keys for keys in kept.values())
+    shared = index.shared("abc")
+    assert shared == {n: len(k & set("abc")) for n, k in kept.items() if k & set("abc")}
+
+
+def test_function_words_alone_are_no_gram() -> None:
+    assert Wording.of("it is of the".split()).grams == {("it", "is", "of", "the")}
+    assert Wording.of("it is the parser".split()).grams == {("is", "the", "parser")}
+
+
+def test_a_fence_and_a_quotation_are_one_word_each() -> None:
+    text = 'See\n```\na = 1\nb = 2\n```\nand "what you said about the weather yesterday" again.'
+    words = words_of(without_blocks(text))
+    assert len(words) == 5
+    assert words[0] == "see"
+    assert words[2] == "and"
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_words_or_none(text: str) -> None:
+    words = words_of(text)
+    assert words == words_of(text)
+    assert all(word == word.casefold() for word in words)
