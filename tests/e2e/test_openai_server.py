@@ -142,6 +142,55 @@ def test_stalled_server_is_a_timeout(fault_proxy: Callable[..., Any]) -> None:
     assert asked.outcomes == ["timeout"]
 
 
+@pytest.mark.parametrize("fault", ["drip", "drip_headers", "endless_continue", "endless_events"])
+def test_server_that_never_ends_its_answer_is_a_timeout_however_often_it_sends(
+    fault: str, fault_proxy: Callable[..., Any]
+) -> None:
+    proxy = fault_proxy(NOBODY, [fault] * 2)
+    asked = ask(proxy.url, timeout=0.4, max_retries=1)
+    assert asked.failure is not None
+    assert asked.failure.kind == "timeout"
+    assert asked.outcomes == ["timeout", "timeout"]
+    assert all(0.3 < each.seconds < 5 for each in asked.tries)
+
+
+def test_body_beyond_its_limit_is_not_asked_for_again(fault_proxy: Callable[..., Any]) -> None:
+    proxy = fault_proxy(NOBODY, ["flood"] * 5)
+    asked = ask(proxy.url, max_retries=4)
+    assert "larger than 8 MB" in str(asked.failure)
+    assert proxy.seen == ["flood"]
+
+
+def test_redirect_leads_nowhere(fault_proxy: Callable[..., Any]) -> None:
+    proxy = fault_proxy(NOBODY, ["moved", "fine"])
+    asked = ask(proxy.url, max_retries=4)
+    assert "302" in str(asked.failure)
+    assert proxy.seen == ["moved"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "counts", "note"),
+    [
+        ("huge_usage", (None, 2), f"prompt_tokens {10**25} is not a count"),
+        (
+            "negative_usage",
+            (None, None),
+            "prompt_tokens -5000000 is not a count; completion_tokens -5000000 is not a count",
+        ),
+        ("usage_in_words", (None, None), "prompt_tokens (str) is not a count"),
+        ("usage_is_a_list", (None, None), None),
+    ],
+)
+def test_wrong_usage_is_unknown_and_noted_and_the_reply_kept(
+    fault: str, counts: Any, note: str | None, fault_proxy: Callable[..., Any]
+) -> None:
+    reply = ask(fault_proxy(NOBODY, [fault]).url, max_retries=0).reply
+    assert reply is not None
+    assert reply.text == "Paid for."
+    assert (reply.prompt_tokens, reply.completion_tokens) == counts
+    assert reply.note == note
+
+
 def test_server_that_is_down_is_a_connection_failure() -> None:
     asked = ask(NOBODY, max_retries=0)
     assert asked.failure is not None
@@ -166,6 +215,15 @@ def test_server_that_is_down_is_a_connection_failure() -> None:
         ("policy", "refused"),
         ("unknown_model", "server"),
         ("echo_key", "auth"),
+        ("flood", "bad_answer"),
+        ("error_flood", "server"),
+        ("gzip_bomb", "bad_answer"),
+        ("gzip_in_gzip", "bad_answer"),
+        ("not_gzip", "bad_answer"),
+        ("odd_packing", "bad_answer"),
+        ("odd_charset", "bad_answer"),
+        ("moved", "bad_answer"),
+        ("moved_for_good", "bad_answer"),
     ],
 )
 def test_every_fault_has_its_kind(fault: str, kind: str, fault_proxy: Callable[..., Any]) -> None:

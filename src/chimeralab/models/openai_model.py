@@ -1,12 +1,15 @@
 """A model behind an OpenAI-compatible server, asked through the openai SDK.
 
 The SDK retries on its own and tells nobody, so its HTTP client is watched. It also takes whatever a
-server sends, so a chat completion is read strictly: what does not fit is a bad answer.
+server sends, for as long as bytes arrive, so each try has one deadline and its body a limit, no
+redirect is followed, and a chat completion is read strictly: what does not fit is a bad answer.
 """
 
 import asyncio
 import os
+import sys
 import time
+import zlib
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -27,7 +30,11 @@ from chimeralab.models.seam import (
     Try,
     failure,
     kind_of,
+    with_sound_usage,
 )
+
+# A hundred times the longest reply of any model; eight of them at once still fit in memory.
+LARGEST_BODY = 8 << 20
 
 
 class OpenAIModel:
@@ -43,7 +50,7 @@ class OpenAIModel:
             base_url=settings.base_url,
             timeout=settings.timeout,
             max_retries=settings.max_retries,
-            http_client=WatchedClient(),
+            http_client=WatchedClient(settings.timeout),
         )
 
     async def reply(self, request: Request) -> Reply:
@@ -52,6 +59,8 @@ class OpenAIModel:
             current.set(tries)
             body = await self._ask(request)
         try:
+            if tries.unread:
+                raise failure("bad_answer", tries.unread)
             reply = read_completion(body, request.sampling.max_tokens)
         except ModelFailure as failed:
             tries.end(failed.kind)
@@ -79,7 +88,7 @@ class OpenAIModel:
             question["seed"] = request.seed % 2**31  # llama.cpp takes no more
         create = self._client.chat.completions.with_raw_response.create
         try:
-            body: str = (await create(**question)).text
+            body: str = (await create(**question)).text  # as UTF-8: see `whole`
         except openai.APIError as error:
             raise self._failure(error) from None  # its own text and request may hold the key
         return body
@@ -123,9 +132,11 @@ class Tries:
     tell: OnAttempt | None
     number: int = 0
     started: float = 0.0
+    unread: str = ""  # why the body of the last answer was not read
 
     def begin(self) -> None:
         self.number += 1
+        self.unread = ""
         self.started = time.perf_counter()
 
     def end(self, outcome: FailureKind | str) -> None:
@@ -139,20 +150,76 @@ current: ContextVar[Tries] = ContextVar("tries")
 
 
 class WatchedClient(openai.DefaultAsyncHttpxClient):
-    """The SDK's HTTP client, which tells of every try that ends without an answer."""
+    """The SDK's HTTP client, which bounds every try and tells of each that brings no answer.
+
+    `deadline` holds from the connection to the last byte. The timeouts of the HTTP library start
+    again with each byte, so that a server which drips its answer is waited for without end.
+    """
+
+    def __init__(self, deadline: float) -> None:
+        super().__init__(follow_redirects=False)
+        self._deadline = deadline
 
     async def send(self, request: Any, **options: Any) -> Any:
         tries = current.get()
         tries.begin()
+        request.headers["Accept-Encoding"] = "gzip"
         try:
-            response = await super().send(request, **options)
+            async with asyncio.timeout(self._deadline):
+                answer = await super().send(request, **{**options, "stream": True})
+                try:
+                    response = await whole(answer, request, tries)
+                finally:
+                    await answer.aclose()
+        except TimeoutError as late:
+            tries.end("timeout")
+            # The SDK stands on httpx or on httpx2, whichever is installed, and retries its errors.
+            library: Any = sys.modules[type(request).__module__.partition(".")[0]]
+            raise library.ReadTimeout("the deadline is over", request=request) from late
         except Exception as error:
-            # By name, because the SDK stands on httpx or on httpx2, whichever is installed.
             tries.end("timeout" if "Timeout" in type(error).__name__ else "connection")
             raise
-        if response.status_code >= 400:
+        if response.status_code >= 300:
             tries.end(kind_of(response.status_code, response.text))
         return response
+
+
+async def whole(answer: Any, request: Any, tries: Tries) -> Any:
+    """The answer with all of its body, which is left out where it breaks a limit."""
+    packed = bytearray()
+    async for chunk in answer.aiter_raw():
+        packed += chunk
+        if len(packed) > LARGEST_BODY:
+            break
+    try:
+        body = unpacked(packed, answer.headers.get("Content-Encoding", ""))
+    except ModelFailure as problem:
+        body, tries.unread = b"", str(problem)
+    headers = {
+        name: value
+        for name, value in answer.headers.items()
+        if name not in {"content-encoding", "content-length", "content-type", "transfer-encoding"}
+    }
+    return type(answer)(answer.status_code, headers=headers, content=body, request=request)
+
+
+def unpacked(body: bytes | bytearray, encoding: str) -> bytes:
+    """A body as it was before it was packed, as far as the limit allows.
+
+    >>> unpacked(b"as sent", "identity")
+    b'as sent'
+    """
+    data = bytes(body)
+    if len(data) <= LARGEST_BODY and encoding.strip().lower() in {"gzip", "x-gzip", "deflate"}:
+        try:
+            data = zlib.decompressobj(wbits=47).decompress(data, LARGEST_BODY + 1)
+        except zlib.error as error:
+            raise failure("bad_answer", f"the body can't be unpacked ({error})") from None
+    elif encoding.strip().lower() not in {"", "identity"}:
+        raise failure("bad_answer", f"the body is packed with {encoding!r}, which is not read")
+    if len(data) > LARGEST_BODY:
+        raise failure("bad_answer", f"the body is larger than {LARGEST_BODY >> 20} MB")
+    return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +235,10 @@ class _Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Usage:
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Completion:
     choices: Annotated[list[_Choice], Field(min_length=1)]
     model: str | None = None
-    usage: _Usage | None = None
+    usage: Any = None
 
 
 _COMPLETION = TypeAdapter(_Completion)
@@ -197,8 +258,16 @@ def read_completion(body: str, max_tokens: int) -> Reply:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "the body"
         raise failure("bad_answer", f"not a chat completion: {place}: {first['msg']}") from None
-    choice, usage = completion.choices[0], completion.usage or _Usage()
-    length = usage.completion_tokens
+    choice = completion.choices[0]
+    usage = completion.usage if isinstance(completion.usage, dict) else {}
+    counts = with_sound_usage(
+        Reply(
+            "",
+            prompt_tokens=usage.get("prompt_tokens"),
+            completion_tokens=usage.get("completion_tokens"),
+        )
+    )
+    length = counts.completion_tokens
     # A reply cut before its limit ran into the end of the context. Servers count within one.
     if choice.finish_reason == "length" and length is not None and length < max_tokens - 1:
         raise failure(
@@ -210,10 +279,9 @@ def read_completion(body: str, max_tokens: int) -> Reply:
     text = choice.message.refusal or choice.message.content
     if text is None and finish != "refusal":
         raise failure("bad_answer", "the content of the answer is null")
-    return Reply(
+    return replace(
+        counts,
         text=text or "",
         finish="refusal" if choice.message.refusal else finish,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
         reported_model=completion.model,
     )

@@ -9,9 +9,10 @@ connections), and an attribute `on_attempt` if it retries on its own and tells o
 Settings that name files may have `within(folder)`, which gives them as seen from the study.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 from chimeralab.core.errors import ChimeraError
@@ -61,7 +62,10 @@ class Request(Record):
 
 @dataclass(frozen=True, slots=True)
 class Reply(Record):
-    """What a model answered, with what it says it cost. Unknown counts are None."""
+    """What a model answered, with what it says it cost. Unknown counts are None.
+
+    `note` says what was wrong with an answer that is kept all the same.
+    """
 
     text: str
     finish: Finish = "stop"
@@ -69,6 +73,42 @@ class Reply(Record):
     completion_tokens: int | None = None
     reported_model: str | None = None
     cost: float | None = None
+    note: str | None = None
+
+
+# No context holds more, and the store takes no number that is much larger.
+MOST_TOKENS = 10**9
+
+
+def with_sound_usage(reply: Reply) -> Reply:
+    """The reply without counts and costs that can't be: those are unknown, and noted.
+
+    >>> with_sound_usage(Reply("Hi.", prompt_tokens=10**25, completion_tokens=2)).prompt_tokens
+    >>> with_sound_usage(Reply("Hi.", completion_tokens=-5)).note
+    'completion_tokens -5 is not a count'
+    """
+    wrong: dict[str, Any] = {
+        name: value
+        for name in ("prompt_tokens", "completion_tokens")
+        if (value := getattr(reply, name)) is not None
+        and not (type(value) is int and 0 <= value <= MOST_TOKENS)
+    }
+    notes = [f"{name} {_shown(value)} is not a count" for name, value in wrong.items()]
+    cost = reply.cost
+    if cost is not None and not (isinstance(cost, int | float) and 0 <= cost < math.inf):
+        wrong["cost"] = cost
+        notes.append(f"cost {_shown(cost)} is not an amount")
+    if not wrong:
+        return reply
+    note = "; ".join([*filter(None, [reply.note]), *notes])
+    unknown: dict[str, Any] = dict.fromkeys(wrong)
+    return replace(reply, note=note, **unknown)
+
+
+def _shown(value: Any) -> str:
+    """A number as it is; of anything else only its type, for it may be long or hold a key."""
+    is_short = isinstance(value, int | float) and abs(value) < 10**30
+    return repr(value) if is_short else f"({type(value).__name__})"
 
 
 class Model(Protocol):
@@ -112,13 +152,17 @@ _LONGEST_MESSAGE = 300
 
 
 def kind_of(status: int, words: str) -> FailureKind:
-    """What the error status of a server means.
+    """What the status of an answer without a reply means; a redirect is not followed.
 
     >>> kind_of(400, "This model's maximum context length is 8192 tokens")
     'overflow'
     >>> kind_of(503, "context length")
     'server'
+    >>> kind_of(302, "")
+    'bad_answer'
     """
+    if status < 400:
+        return "bad_answer"
     if status in {400, 413, 422} and _OVERFLOW.search(words):
         return "overflow"
     if status in {400, 403} and _POLICY.search(words):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.secrets import redact
-from chimeralab.models.seam import ModelFailure, Reply, Request
+from chimeralab.models.seam import ModelFailure, Reply, Request, with_sound_usage
 from chimeralab.runner.history import put
 from chimeralab.runner.interventions import Ask, Trim
 from chimeralab.runner.journal import Answer, AttemptFailed, Event, Intervened
@@ -102,6 +102,7 @@ async def _answer(model: str, request: Request, room: Room, attempt: int) -> Ans
     reply, outcome, reason = None, "answered", None
     try:
         reply = _storable(await room.models[model].reply(request))
+        reason = reply.note
     except ModelFailure as failure:
         outcome, reason = failure.kind, redact(str(failure))
         if failure.kind == "refused":
@@ -129,9 +130,10 @@ def breakdown(model: str, error: Exception) -> InputError:
 
 
 def _storable(reply: Reply) -> Reply:
-    """Half characters, which some servers send, can be neither stored nor sent on."""
+    """A reply whose counts fit, without half characters, which can't be stored or sent on."""
     if not isinstance(reply, Reply):
         raise TypeError(f"reply() gave a {type(reply).__name__}, and a Reply is due")
+    reply = with_sound_usage(reply)
     if reply.text.isascii():
         return reply
     return replace(

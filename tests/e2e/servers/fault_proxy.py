@@ -1,12 +1,15 @@
 """A proxy that breaks what passes through it, by a script: one fault per request, in order."""
 
+import gzip
 import json
 import socket
 import struct
+import time
 import urllib.error
 import urllib.request
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import Any, Self
@@ -127,6 +130,80 @@ def _reply_with_key(handler: _Handler) -> None:
     handler.answer(200, _completion(message={"role": "assistant", "content": said}))
 
 
+def _begin(handler: _Handler, kind: str = "application/json", **more: str) -> None:
+    """Status and headers of a body whose end is the end of the connection."""
+    handler.send_response(200)
+    for name, value in {"Content-Type": kind, "Connection": "close", **more}.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+
+
+def _for_ever(handler: _Handler, piece: bytes, wait: float = 0.0) -> None:
+    """Send the same bytes until nobody listens any more."""
+    handler.close_connection = True
+    try:
+        while not handler.proxy.closing.is_set():
+            handler.wfile.write(piece)
+            handler.wfile.flush()
+            time.sleep(wait)
+    except OSError:
+        return
+
+
+def _drip(handler: _Handler) -> None:
+    _begin(handler)
+    _for_ever(handler, b" ", 0.05)
+
+
+def _drip_headers(handler: _Handler) -> None:
+    handler.send_response(200)
+    handler.flush_headers()
+    _for_ever(handler, b"x", 0.05)
+
+
+def _endless_continue(handler: _Handler) -> None:
+    _for_ever(handler, b"HTTP/1.1 100 Continue\r\n\r\n", 0.01)
+
+
+def _endless_events(handler: _Handler) -> None:
+    _begin(handler, "text/event-stream")
+    _for_ever(handler, b'data: {"choices": []}\n\n', 0.01)
+
+
+def _flood(handler: _Handler) -> None:
+    _begin(handler)
+    _for_ever(handler, b"[" * (1 << 20))
+
+
+def _error_flood(handler: _Handler) -> None:
+    handler.send_response(500)
+    handler.send_header("Connection", "close")
+    handler.end_headers()
+    _for_ever(handler, b"[" * (1 << 20))
+
+
+@cache
+def _bomb(layers: int) -> bytes:
+    data = gzip.compress(b" " * (1 << 26), 9)
+    data = data * 16  # members follow one another: a gigabyte in a megabyte
+    for _ in range(layers - 1):
+        data = gzip.compress(data, 9)
+    return data
+
+
+def _redirect(status: int) -> Callable[[_Handler], None]:
+    return lambda h: h.answer(status, b"", Location=h.proxy.url.replace("127.0.0.1", "localhost"))
+
+
+def _said(text: str, **usage: Any) -> dict[str, Any]:
+    return {**_completion(message={"role": "assistant", "content": text}), "usage": usage}
+
+
+def _usage(prompt: Any, completion: Any = 2) -> Callable[[_Handler], None]:
+    body = _said("Paid for.", prompt_tokens=prompt, completion_tokens=completion)
+    return lambda h: h.answer(200, body)
+
+
 FAULTS: dict[str, Callable[[_Handler], None]] = {
     "busy": lambda h: h.answer(429, {"error": {"message": "slow down"}}, Retry_After="0.05"),
     "broken": lambda h: h.answer(500, {"error": {"message": "out of order"}}),
@@ -154,4 +231,22 @@ FAULTS: dict[str, Callable[[_Handler], None]] = {
     "unknown_model": lambda h: h.answer(404, {"error": {"message": "no such model"}}),
     "echo_key": _echo_key,
     "reply_with_key": _reply_with_key,
+    "drip": _drip,
+    "drip_headers": _drip_headers,
+    "endless_continue": _endless_continue,
+    "endless_events": _endless_events,
+    "flood": _flood,
+    "error_flood": _error_flood,
+    "gzip_bomb": lambda h: h.answer(200, _bomb(1), Content_Encoding="gzip"),
+    "gzip_in_gzip": lambda h: h.answer(200, _bomb(2), Content_Encoding="gzip, gzip"),
+    "not_gzip": lambda h: h.answer(200, b"{}", Content_Encoding="gzip"),
+    "odd_packing": lambda h: h.answer(200, b"{}", Content_Encoding="br"),
+    "odd_charset": lambda h: h.answer(200, b"[]", "application/json; charset=zlib_codec"),
+    "moved": _redirect(302),
+    "moved_for_good": _redirect(308),
+    "huge_usage": _usage(10**25),
+    "negative_usage": _usage(-5_000_000, -5_000_000),
+    "usage_in_words": _usage("many", None),
+    "usage_is_a_list": lambda h: h.answer(200, {**_said("Paid for."), "usage": [1]}),
+    "fine": lambda h: h.answer(200, _said("Fine.", prompt_tokens=3, completion_tokens=2)),
 }
