@@ -162,3 +162,45 @@ def test_page_opens_in_the_browser_when_asked(
     ran = show(log, "--id", "run-1", "--open")
     assert opened == [Path("conversation-run-1.html").resolve().as_uri()]
     assert "no browser could be started; open conversation-run-1.html yourself" in ran.err
+
+
+def tool_loop(path: Path) -> Path:
+    call = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "a", "function": {"name": "bash", "arguments": '{"c": "make"}'}}],
+    }
+    back = {"role": "tool", "tool_call_id": "a", "content": "make: *** <b>stop</b>"}
+    messages = [{"role": "user", "content": "Go."}, *[call, back] * 5]
+    path.write_text(json.dumps({"id": "tools", "messages": messages}) + "\n", encoding="utf-8")
+    return path
+
+
+def test_loop_of_tool_calls_is_shown_where_the_locked_rule_has_no_verdict(
+    show: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert show(tool_loop(tmp_path / "log.jsonl"), "--out", "page.html").code == 0
+    page = Path("page.html").read_text("utf-8")
+    assert '<strong>Loops:</strong> tool since message <a href="#message-2">2</a>' in page
+    assert "No verdict: 0 judged turns" in page
+    assert "make: *** &lt;b&gt;stop&lt;/b&gt;" in page
+
+
+def test_without_vectors_nothing_is_embedded_and_nothing_drawn(
+    show: Callable[..., Any], log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("an encoder was opened")
+
+    monkeypatch.setattr("chimeralab.embedding.encoder.Encoder.__init__", refuse)
+    assert show(log, "--id", "run-1", "--no-vectors", "--out", "page.html").code == 0
+    page = Path("page.html").read_text("utf-8")
+    assert "Without vectors there is no timeline and no heat map either." in page
+    assert "<strong>Loops:</strong> verbatim" in page
+    assert "<svg" not in page
+
+
+def test_thresholds_make_no_sense_without_vectors(show: Callable[..., Any], log: Path) -> None:
+    ran = show(log, "--id", "run-1", "--no-vectors", "--s1", "0.5")
+    assert ran.code == 2
+    assert "without vectors there is no collapse verdict; leave out --s1" in ran.err

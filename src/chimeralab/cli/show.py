@@ -38,16 +38,24 @@ LONGEST_NAME = 80
     type=click.Path(dir_okay=False, path_type=Path),
     help="The .html file to write. Default: conversation-ID.html in this folder.",
 )
+@click.option(
+    "--no-vectors",
+    is_flag=True,
+    help="Judge by words and tool calls alone: quick, without collapse verdict and pictures.",
+)
 @click.option("--open", "open_it", is_flag=True, help="Open the page in the browser.")
 @with_options(*DETECTOR_OPTIONS)
 def show(**options: Any) -> None:
-    """Draw one conversation as a page: verdict, similarities, and every turn.
+    """Draw one conversation as a page: loops, collapse, similarities, and every message.
 
     The page is one HTML file that needs no network. `chimera detect PATH` lists the ids. For a
     study without --id, say where it stands.
     """
     asked = take_detector(options)
-    detector: Detector = asked
+    detector: Detector | None = asked
+    if options["no_vectors"] and asked.changed:
+        option = next(iter(asked.changed))
+        raise InputError(f"without vectors there is no collapse verdict; leave out --{option}")
     if options["out"]:
         check_page_name(options["out"])
     if not is_study(options["paths"]):
@@ -61,6 +69,8 @@ def show(**options: Any) -> None:
         options["speaker"] = options["speaker"] or "all"
     trajectory = choose(trajectories, options["wanted"])
     path = options["out"] or Path(page_name(trajectory.id))
+    if options["no_vectors"] and detector and detector.needs.lags:
+        detector = None
     page = _draw(trajectory, options["speaker"], detector, options["cache"])
     with replacing(path) as part:
         part.write_text(page, encoding="utf-8")
@@ -70,7 +80,7 @@ def show(**options: Any) -> None:
 
 
 def _draw(
-    trajectory: Trajectory, speaker: str | None, detector: Detector, cache: Path | None
+    trajectory: Trajectory, speaker: str | None, detector: Detector | None, cache: Path | None
 ) -> str:
     # Drawing is slow to import, and a wrong name should be told at once.
     from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415

@@ -79,7 +79,7 @@ class CallLog:
         """
         name, arguments = call.name, same_arguments(call.arguments)
         result, steady = same_text(call.result), steady_text(call.result)
-        failed = bool(_FAILED.search(result[:HEAD])) if call.error is None else call.error
+        failed = has_failed(call)
         weight, alike, new_between = 0.0, list[int](), 0
         for distance, made in enumerate(reversed(self._made), start=1):
             counts = 0.0
@@ -100,6 +100,17 @@ class CallLog:
         self._made.append(Made(number, name, arguments, result, steady, failed, is_new))
         weight = weight if result else weight / 2
         return Repeat(weight, of, failed, alike[0] if alike else 0)
+
+
+def has_failed(call: Call) -> bool:
+    """Whether a call failed: as the log says, or else by the words at the head of its result.
+
+    >>> has_failed(Call("ls", result="ls: no such file")), has_failed(Call("ls", result="a.txt"))
+    (True, False)
+    """
+    if call.error is not None:
+        return call.error
+    return bool(_FAILED.search(same_text(call.result)[:HEAD]))
 
 
 def same_arguments(arguments: Any) -> str:

@@ -53,6 +53,15 @@ class Loops(LoopSettings, Detector):
 LOOPS = Loops()
 
 
+def loops_beside(detector: Detector | None) -> Loops:
+    """The loop detector to use beside another: the same where that is one with its own settings.
+
+    >>> loops_beside(Loops(window=8)).window, loops_beside(None) is LOOPS
+    (8, True)
+    """
+    return detector if isinstance(detector, Loops) else LOOPS
+
+
 class Sum:
     """Adds up evidence less the drift; on from a threshold, off at half of it.
 
@@ -112,11 +121,15 @@ class Sum:
 
 
 class LoopSignal(NamedTuple):
-    """What the detector says after a message: the loops that are going on, and the score so far."""
+    """What the detector says after a message: the loops that are going on, and the score so far.
+
+    ``repeats`` are the positions of earlier messages that this one repeats, in a loop or not.
+    """
 
     position: int
     loops: tuple[Loop, ...]
     score: float
+    repeats: tuple[int, ...] = ()
 
     @property
     def looping(self) -> bool:
@@ -155,6 +168,7 @@ class LoopStream:
         self.position = 0
         self.loops: list[Loop] = []
         self.score = 0.0
+        self._repeated: set[int] = set()
         self._going_on: dict[tuple[str, str], int] = {}
         self._repeats: dict[tuple[str, str], int] = {}
         self._heat: dict[str | None, float] = {}
@@ -170,6 +184,7 @@ class LoopStream:
     def update(self, turn: Turn) -> LoopSignal:
         """Take the next message of the conversation, whoever says it."""
         self.position += 1
+        self._repeated = set()
         if not turn.spoken and side_of(turn) in RESULTS:
             self._texts.something_new |= self._calls.heard(turn.text)
         if turn.spoken and turn.text.strip():
@@ -182,7 +197,7 @@ class LoopStream:
     def signal(self) -> LoopSignal:
         """How things stand after the last message."""
         going_on = tuple(self.loops[place] for place in self._going_on.values())
-        return LoopSignal(self.position, going_on, self.score)
+        return LoopSignal(self.position, going_on, self.score, tuple(sorted(self._repeated)))
 
     @property
     def steps(self) -> int:
@@ -211,6 +226,9 @@ class LoopStream:
             )
             own.add(number, seen.own)
         moment = Moment(self._text_positions, seen.best.near or seen.polite.near, text)
+        telling = max(seen.best, seen.own, seen.polite, key=lambda each: each.evidence)
+        if telling.evidence > self.settings.drift + ROUNDING:
+            self._repeated.update(self._text_positions[n] for n in telling.near)
         loudest = max(self._repeating, self._polite, key=lambda each: (each.on, each.value))
         self._follow(loudest, moment)
         for own in self._speakers.values():
@@ -234,6 +252,7 @@ class LoopStream:
         self._failing.rise(number, seen._replace(evidence=warning))
         self.score = max(self.score, _score(HALF_WAY * weight / 2))
         moment = Moment(self._call_positions, repeat.of[:2], f"{call.name} {call.arguments or ''}")
+        self._repeated.update({self._call_positions[n] for n in repeat.of[:2]} - {position})
         self._follow(self._calling, moment)
         self._follow(self._failing, moment, hidden=self._calling.on)
 
@@ -288,7 +307,8 @@ class LoopingTurns:
     def update(self, seen: Seen) -> Signal:
         signal = self._stream.update(seen.turn)
         found = next((loop for loop in signal.loops if loop.level == "verdict"), None)
-        earlier = [place for place in found.repeats if place < signal.position] if found else []
+        named = (signal.repeats or found.repeats) if found else ()
+        earlier = [place for place in named if place < signal.position]
         return Signal(
             signal.position,
             collapsed=found is not None,

@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import Any
 
 from chimeralab.core.records import Detection
+from chimeralab.detection.loops import loops_beside
 from chimeralab.detection.measure import measurer_for
 from chimeralab.detection.verdict import verdict
 from chimeralab.embedding.encoder import Encoder, default_encoder, model_hash
@@ -37,7 +38,9 @@ def detect_study(
     measurer = measurer_for(detector, lambda: encoder or default_encoder(), speaker="all")
     with closing(open_to_write(study.store_path)) as db:
         for measured in measurer.measure(missing):
-            detection = verdict(measured, detector, measurer.encoder, trace=True)
+            detection = verdict(
+                measured, detector, measurer.encoder, loops=loops_beside(detector), trace=True
+            )
             row = (detection.id, detector_id, json.dumps(detection.as_dict()), now())
             with transaction(db, study.store_path):
                 db.execute("INSERT OR IGNORE INTO detections VALUES (?, ?, ?, ?)", row)

@@ -15,6 +15,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.detection.detectors import Detector
 from chimeralab.detection.guard import Guard
+from chimeralab.detection.loops import loops_beside
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.runner import (
     Brake,
@@ -177,7 +178,11 @@ class StudyRun:
 
 
 def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
-    """What starts a guard. Watching for its own sake must not make anyone download an encoder."""
+    """What starts a guard, which listens to the plan's detector.
+
+    Watching for its own sake must not make anyone download an encoder, and a detector that compares
+    no vectors never needs one.
+    """
     if plan.trial is not None:
         return None  # a subject that gives the same short answer twice has not collapsed
     detector: Detector = plan.detector.settings
@@ -186,7 +191,8 @@ def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
     if not (plan.needs_guard or (wanted and at_hand and not needs.why_not_live)):
         return None
     encoder = default_encoder() if needs.lags else None
-    return lambda: Guard(detector, encoder)
+    loops = loops_beside(detector)
+    return lambda: Guard(detector, encoder, vectors=bool(needs.lags), loops=loops)
 
 
 def refuse_full_disk(study: Study, talks: Sequence[Talk]) -> None:

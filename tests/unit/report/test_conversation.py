@@ -153,7 +153,7 @@ def test_unspoken_messages_are_shown_as_not_judged() -> None:
     system = Turn("You are a pirate.", "system", "system", spoken=False)
     talk = Trajectory("talk", (system, *(Turn(text, "A") for text in TOPICS)))
     found = _page(talk)
-    assert "system not judged You are a pirate." in found.words
+    assert "system message 1, not judged You are a pirate." in found.words
     assert "message-1" in found.ids
     assert "turn-5" not in found.ids
 

@@ -1,0 +1,171 @@
+"""A page names loops at its top, marks the messages that lie in them, and shows tool calls."""
+
+import re
+from dataclasses import replace
+
+from chimeralab import Call, Detection, Trajectory, Turn, detect
+from chimeralab.core.records import Loop
+from chimeralab.report.conversation import (
+    MOST_CALLS,
+    ShownMessage,
+    draw_conversation,
+    fold,
+    list_messages,
+    loop_lines,
+    loop_marks,
+)
+
+NEWS = (
+    "The harbour froze over in the second week of January.",
+    "Our baker sells rye bread on Tuesdays only.",
+    "Seven violins were stolen from the concert hall.",
+)
+LATER = (
+    "A comet will cross the northern sky tonight.",
+    "My uncle repairs watches in a cellar near the station.",
+    "Nobody expected the glacier to retreat so quickly.",
+    "Potatoes keep best in dry sand.",
+    "The museum opens its doors at nine.",
+)
+AGAIN = "Let me check the schedule once more and come back."
+USER = Turn("Go.", "user", "user")
+HOSTILE = "<script>document.title = 'owned'</script>"
+
+
+def words(page: str) -> str:
+    body = page.split("</style>")[1]
+    return " ".join(re.sub(r"<[^>]+>", "", body).split())
+
+
+def call(name: str = "bash", result: str | None = "a.txt", error: bool | None = None) -> Turn:
+    made = Call(name, {"command": "ls"}, result, error)
+    return Turn("", "assistant", "assistant", spoken=False, calls=(made,))
+
+
+def back(text: str = "a.txt") -> Turn:
+    return Turn(text, "tool", "tool", spoken=False)
+
+
+def drawn(*turns: Turn) -> str:
+    return draw_conversation(Trajectory("talk", turns), detector=None)
+
+
+def said(*texts: str) -> tuple[Turn, ...]:
+    return tuple(Turn(text, "A") for text in texts)
+
+
+def test_a_loop_is_named_at_the_top_with_what_repeats() -> None:
+    shown = words(drawn(*said(*NEWS, *[AGAIN] * 5)))
+    assert "Loops: verbatim since message 4, still going on, score" in shown
+    assert "; message 7 repeats messages 5 and 6: Let me check the schedule" in shown
+
+
+def test_a_loop_that_ended_says_where() -> None:
+    shown = words(drawn(*said(*NEWS, *[AGAIN] * 5, *LATER)))
+    assert "since message 4, ended with message 8" in shown
+    assert shown.count("In a loop (verbatim)") == 4
+
+
+def test_talk_without_a_loop_says_so() -> None:
+    assert "No loop in 3 messages and tool calls." in words(drawn(*said(*NEWS)))
+
+
+def test_a_talk_too_short_for_the_locked_rule_still_loops() -> None:
+    turns = (USER, *[call(), back()] * 4)
+    shown = words(draw_conversation(Trajectory("talk", turns)))
+    assert "Loops: tool since message 2, still going on" in shown
+    assert "No verdict: 0 judged turns, and the rule needs 5." in shown
+
+
+def test_looping_messages_are_marked_and_link_to_what_they_repeat() -> None:
+    page = drawn(*said(*NEWS, *[AGAIN] * 5))
+    assert "A loop begins here (verbatim)" in words(page)
+    assert words(page).count("In a loop (verbatim): repeats message") == 4
+    assert 'repeats messages <a href="#turn-4">4</a> and <a href="#turn-5">5</a>' in page
+    assert len(re.findall(r'<li id="turn-\d+" class="said looping">', page)) == 5
+
+
+def test_only_messages_of_its_own_stream_lie_in_a_loop() -> None:
+    turns = [Turn(NEWS[0], "A"), Turn(AGAIN, "B"), Turn(NEWS[1], "A"), call(), back()]
+    loops = [Loop("verdict", "template", "speaker:B", 1, 4, None, 1, (), "", 0.6)]
+    assert list(loop_marks(turns, loops)) == [2]
+    calls = [Loop("verdict", "tool", "calls", 1, 4, None, 1, (), "", 0.6)]
+    assert list(loop_marks(turns, calls)) == [4]
+
+
+def test_a_notice_is_told_from_a_verdict() -> None:
+    notice = Loop("notice", "paraphrase", "all", 1, 3, None, 1, (1,), "x", 0.4)
+    marks = loop_marks(said(*NEWS), [notice])
+    assert not any(mark.sure for mark in marks.values())
+    detection = detect(list(NEWS), detector=None)
+    [line] = loop_lines(_with(detection, notice))
+    assert "Perhaps loops (a notice, not a verdict):</strong> paraphrase" in line
+
+
+def test_a_notice_that_became_a_verdict_is_named_once() -> None:
+    notice = Loop("notice", "tool", "calls", 1, 2, None, 1, (1,), "x", 0.4)
+    verdict = Loop("verdict", "tool", "calls", 1, 3, None, 1, (1, 2), "x", 0.5)
+    detection = _with(detect(list(NEWS), detector=None), notice, verdict)
+    assert len(list(loop_lines(detection))) == 1
+
+
+def _with(detection: Detection, *loops: Loop) -> Detection:
+    return replace(detection, loops=loops, looping=any(x.level == "verdict" for x in loops))
+
+
+def test_calls_are_shown_with_arguments_result_and_error() -> None:
+    page = drawn(USER, call(), call("grep", "grep: boom", error=True), call("wait", None))
+    shown = words(page)
+    assert "calls bash {&#34;command&#34;: &#34;ls&#34;} result a.txt" in shown
+    assert "calls grep {&#34;command&#34;: &#34;ls&#34;} error grep: boom" in shown
+    assert "the log has no result" in shown
+    assert page.count('class="call failed"') == 1
+
+
+def test_a_result_is_shown_once_with_its_call() -> None:
+    page = words(drawn(USER, call(result="uniqueword"), back("uniqueword"), back("other")))
+    assert page.count("uniqueword") == 1
+    assert "the result that stands with the call of message 2" in page
+    assert "tool message 4, not judged other" in page
+
+
+def test_hostile_calls_stay_text() -> None:
+    made = Call(HOSTILE, HOSTILE, HOSTILE, error=True)
+    turn = Turn("", HOSTILE, "assistant", spoken=False, calls=(made,))
+    page = drawn(USER, *[turn] * 4)
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 12
+
+
+def test_long_results_are_folded_and_many_calls_are_counted() -> None:
+    assert fold("x\n" * 50, 20_000, of_call=True).head.count("\n") == 5
+    many = Turn("", "bot", "assistant", spoken=False, calls=(Call("a", None, "b" * 10_000),) * 500)
+    [_, shown] = list_messages(Trajectory("t", (USER, many)), detect(["Go."], detector=None))
+    assert isinstance(shown, ShownMessage)
+    assert len(shown.calls) == MOST_CALLS
+    assert shown.calls_left_out == 500 - MOST_CALLS
+    assert shown.calls[0].result is not None
+    assert len(shown.calls[0].result.head) <= 400
+
+
+def test_a_huge_result_leaves_the_page_small() -> None:
+    page = drawn(USER, call(result="y" * 10_000_000))
+    assert len(page) < 200_000
+    assert "further characters are in the log only" in page
+
+
+def test_without_vectors_the_page_says_what_is_missing() -> None:
+    page = drawn(*said(*NEWS, *[AGAIN] * 5))
+    assert "No collapse verdict: it needs vectors, and none were wanted." in words(page)
+    assert "Without vectors there is no timeline and no heat map either." in words(page)
+    assert "<svg" not in page
+
+
+def test_edges_of_a_loop_are_shown_in_a_very_long_conversation() -> None:
+    turns = [Turn(f"Point {n}: item {n * 31} of list {n * 17}.") for n in range(3_000)]
+    turns[1500:1510] = [Turn(AGAIN)] * 10
+    page = drawn(*turns)
+    assert "those around the edges of loops and collapsed spans" in words(page)
+    links = set(re.findall(r'href="#([^"]+)"', page))
+    assert links <= set(re.findall(r'id="([^"]+)"', page))
+    assert 'id="turn-1504"' in page
