@@ -43,7 +43,7 @@ class Made(NamedTuple):
     is_new: bool
 
 
-class Repeat(NamedTuple):
+class CallRepeat(NamedTuple):
     """How much a call repeats earlier ones: 2 is enough for a loop. `of` are their numbers."""
 
     weight: float
@@ -67,7 +67,7 @@ class CallLog:
         self._results.append(text)
         return not _FAILED.search(text[:HEAD])
 
-    def add(self, number: int, call: Call) -> Repeat:
+    def add(self, number: int, call: Call) -> CallRepeat:
         """Take in a call and its result, and say how much it repeats.
 
         The same call with the same result counts 1, and half where only times and ids differ; the
@@ -99,7 +99,7 @@ class CallLog:
         is_new = bool(result) and first_time and not alike and not failed
         self._made.append(Made(number, name, arguments, result, steady, failed, is_new))
         weight = weight if result else weight / 2
-        return Repeat(weight, of, failed, alike[0] if alike else 0)
+        return CallRepeat(weight, of, failed, alike[0] if alike else 0)
 
 
 def has_failed(call: Call) -> bool:

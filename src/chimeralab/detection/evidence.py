@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from chimeralab.core.records import Record
-from chimeralab.detection.courtesy import COURTEOUS, share_of_courtesy
 from chimeralab.detection.words import (
+    COURTEOUS,
     Index,
-    Wording,
+    MessageWords,
     common_words,
     is_content,
     numbers_in,
     repeated_within,
+    share_of_courtesy,
     stem,
     without_blocks,
     words_of,
@@ -79,7 +80,7 @@ class Weighed(NamedTuple):
 NOTHING = Weighed(0.0, "", (), 0)
 
 
-class Said(NamedTuple):
+class KeptMessage(NamedTuple):
     """What is kept of a message to compare later ones with."""
 
     words: tuple[str, ...]
@@ -126,7 +127,7 @@ class TextMemory:
         self.settings = settings
         self.number = 0
         self.something_new = False
-        self._said: dict[int, Said] = {}
+        self._said: dict[int, KeptMessage] = {}
         self._grams, self._stems = Index(settings.window), Index(settings.window)
         self._content = Index(settings.window)
         self._courteous = 0.0
@@ -139,8 +140,8 @@ class TextMemory:
         words = words_of(text)
         whole = words_of(without_blocks(text)) if any(mark in text for mark in QUOTES) else words
         telling = self._without_boilerplate(whole)
-        said = Wording.of(whole)
-        wording = said if telling is whole else Wording.of(telling)
+        said = MessageWords.of(whole)
+        wording = said if telling is whole else MessageWords.of(telling)
         alike = self._resemblance(wording)
         weight = s.short_weight if len(words) < s.short else 1.0
         progress, self.something_new = self.something_new, False
@@ -151,7 +152,7 @@ class TextMemory:
         repeated = self._repeated(alike, again, speaker, wording)
         if self._is_relayed(alike.grams, speaker, len(telling)):
             self._withheld += max(0.0, repeated.evidence - s.drift)
-            self._keep(said, Said(said.words, speaker, 0.0, relayed=True))
+            self._keep(said, KeptMessage(said.words, speaker, 0.0, relayed=True))
             return RELAYED
         if any(self._said[n].relayed for n in repeated.near):
             # It was not a relay after all: what was not counted then counts now.
@@ -166,7 +167,7 @@ class TextMemory:
         if len(words) < s.own_words or courtesy >= COURTEOUS:
             # Acknowledgements of one side are no loop: they neither raise nor end one.
             own = own._replace(evidence=min(own.evidence, s.drift))
-        self._keep(said, Said(said.words, speaker, repeated.evidence))
+        self._keep(said, KeptMessage(said.words, speaker, repeated.evidence))
         if len(telling) >= 25 and repeated_within(telling) >= 0.5:
             repeated = Weighed(s.on, "within-turn", (), 1)
         return TextEvidence(repeated, reworded, polite, own, own_heat if speaker else 0.0)
@@ -192,7 +193,7 @@ class TextMemory:
         enough = len(rest) >= max(8, len(words) / 3) and len(content) >= 3
         return rest if enough and 2 * new >= len(content) else words
 
-    def _resemblance(self, wording: Wording) -> Resemblance:
+    def _resemblance(self, wording: MessageWords) -> Resemblance:
         grams, stems = self._grams.shared(wording.grams), self._stems.shared(wording.stems)
         return Resemblance(
             {n: c / max(len(wording.grams), self._said[n].grams) for n, c in grams.items()},
@@ -209,7 +210,7 @@ class TextMemory:
         return min(copied) >= self.number - 3
 
     def _repeated(
-        self, alike: Resemblance, weight: float, speaker: str | None, wording: Wording
+        self, alike: Resemblance, weight: float, speaker: str | None, wording: MessageWords
     ) -> Weighed:
         """Word for word: like two earlier messages, or patched together from several."""
         s = self.settings
@@ -226,7 +227,9 @@ class TextMemory:
         kind = {1: "verbatim", 2: "alternating"}.get(lag, "cycle") if same else "template"
         return Weighed(evidence * weight, kind, tuple(near), lag)
 
-    def _moves_on(self, number: int, overlap: float, speaker: str | None, wording: Wording) -> bool:
+    def _moves_on(
+        self, number: int, overlap: float, speaker: str | None, wording: MessageWords
+    ) -> bool:
         """Whether a message that is like an earlier one still says something new.
 
         It does when it reckons with three numbers or more, and with others than the earlier one. A
@@ -248,7 +251,7 @@ class TextMemory:
         known = all(self._content.count(each) for each in fillings)
         return overlap < RECOMBINED and bool(fillings) and known
 
-    def _patched(self, wording: Wording) -> float:
+    def _patched(self, wording: MessageWords) -> float:
         """Put together from what earlier messages said, and not from their words in a new order."""
         s = self.settings
         if len(wording.words) < 12:
@@ -263,7 +266,7 @@ class TextMemory:
         seen = sum(self._content.count(each) > 0 for each in other)
         return patch * (1 - seen / len(other)) if other else patch
 
-    def _framed(self, wording: Wording, number: int) -> float:
+    def _framed(self, wording: MessageWords, number: int) -> float:
         """One template with other fillings: the same words in the same order, but for new ones."""
         s, earlier = self.settings, self._said[number].words
         longest = max(len(wording.words), len(earlier))
@@ -308,7 +311,7 @@ class TextMemory:
             return Weighed(s.drift, "farewell", last, 1)
         return NOTHING
 
-    def _keep(self, wording: Wording, said: Said) -> None:
+    def _keep(self, wording: MessageWords, said: KeptMessage) -> None:
         self._grams.add(self.number, wording.runs | wording.grams)
         self._stems.add(self.number, wording.stems)
         self._content.add(self.number, wording.content)

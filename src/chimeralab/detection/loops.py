@@ -146,7 +146,7 @@ class ToolRule(NamedTuple):
 ANY_TOOL = ToolRule()
 
 
-class Moment(NamedTuple):
+class Occasion(NamedTuple):
     """Where a sum stands: positions of its messages, those that the last one repeats, its text."""
 
     positions: Sequence[int]
@@ -225,7 +225,7 @@ class LoopStream:
                 speaker, Sum(self.settings, "verdict", f"speaker:{speaker}")
             )
             own.add(number, seen.own)
-        moment = Moment(self._text_positions, seen.best.near or seen.polite.near, text)
+        moment = Occasion(self._text_positions, seen.best.near or seen.polite.near, text)
         telling = max(seen.best, seen.own, seen.polite, key=lambda each: each.evidence)
         if telling.evidence > self.settings.drift + ROUNDING:
             self._repeated.update(self._text_positions[n] for n in telling.near)
@@ -251,7 +251,7 @@ class LoopStream:
         warning = s.on if repeat.failed and weight >= 1 else 0.0
         self._failing.rise(number, seen._replace(evidence=warning))
         self.score = max(self.score, _score(HALF_WAY * weight / 2))
-        moment = Moment(self._call_positions, repeat.of[:2], f"{call.name} {call.arguments or ''}")
+        moment = Occasion(self._call_positions, repeat.of[:2], f"{call.name} {call.arguments or ''}")
         self._repeated.update({self._call_positions[n] for n in repeat.of[:2]} - {position})
         self._follow(self._calling, moment)
         self._follow(self._failing, moment, hidden=self._calling.on)
@@ -260,7 +260,7 @@ class LoopStream:
         self._heat[speaker] = max(0.0, self._heat.get(speaker, 0.0) + evidence - WARMTH)
         self.score = max(self.score, _score(self._heat[speaker]))
 
-    def _follow(self, sums: Sum, moment: Moment, *, hidden: bool = False) -> None:
+    def _follow(self, sums: Sum, moment: Occasion, *, hidden: bool = False) -> None:
         """Begin, go on with or end the loop of a sum; one that another explains is not begun."""
         key = sums.level, sums.stream
         place = self._going_on.get(key)

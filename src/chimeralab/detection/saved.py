@@ -7,13 +7,15 @@ from typing import Any
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Call, Loop
 from chimeralab.detection.calls import CallLog, Made
-from chimeralab.detection.evidence import Said, TextMemory
+from chimeralab.detection.evidence import KeptMessage, TextMemory
 from chimeralab.detection.locked import Locked, LockedStream
 from chimeralab.detection.loops import LoopingTurns, Loops, LoopStream, Sum, ToolRule
 from chimeralab.detection.seam import Signal
 from chimeralab.detection.words import Index
 
-_ROWS = {cls.__name__: cls for cls in (Call, Loop, Made, Said, ToolRule, Signal, Locked, Loops)}
+_ROWS = {
+    cls.__name__: cls for cls in (Call, Loop, Made, KeptMessage, ToolRule, Signal, Locked, Loops)
+}
 _OBJECTS = {
     cls.__name__: cls
     for cls in (CallLog, TextMemory, LockedStream, LoopStream, LoopingTurns, Sum, Index)

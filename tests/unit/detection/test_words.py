@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.detection.words import Index, Wording, common_words, without_blocks, words_of
+from chimeralab.detection.words import Index, MessageWords, common_words, without_blocks, words_of
 
 FEW = st.lists(st.sampled_from("abcd"), max_size=14)
 
@@ -33,8 +33,8 @@ def test_an_index_knows_the_last_messages_alone(
 
 
 def test_function_words_alone_are_no_gram() -> None:
-    assert Wording.of("it is of the".split()).grams == {("it", "is", "of", "the")}
-    assert Wording.of("it is the parser".split()).grams == {("is", "the", "parser")}
+    assert MessageWords.of("it is of the".split()).grams == {("it", "is", "of", "the")}
+    assert MessageWords.of("it is the parser".split()).grams == {("is", "the", "parser")}
 
 
 def test_a_fence_and_a_quotation_are_one_word_each() -> None:
