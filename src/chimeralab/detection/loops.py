@@ -251,7 +251,9 @@ class LoopStream:
         warning = s.on if repeat.failed and weight >= 1 else 0.0
         self._failing.rise(number, seen._replace(evidence=warning))
         self.score = max(self.score, _score(HALF_WAY * weight / 2))
-        moment = Occasion(self._call_positions, repeat.of[:2], f"{call.name} {call.arguments or ''}")
+        moment = Occasion(
+            self._call_positions, repeat.of[:2], f"{call.name} {call.arguments or ''}"
+        )
         self._repeated.update({self._call_positions[n] for n in repeat.of[:2]} - {position})
         self._follow(self._calling, moment)
         self._follow(self._failing, moment, hidden=self._calling.on)
