@@ -245,7 +245,7 @@ def test_record_holds_verdict_figures_disagreements_and_consequence(
     assert "validated" not in page
     assert "HETERO" in page
     again = chimera("audit", study, "--record", folder)
-    assert (again.code, "is there already" in again.err) == (2, True)
+    assert (again.code, "already exists" in again.err) == (2, True)
 
 
 def test_record_names_no_changed_rubric(chimera: Callable[..., Any], tmp_path: Path) -> None:

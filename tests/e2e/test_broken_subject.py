@@ -39,7 +39,7 @@ class Own:
             raise KeyError("boom")
         return Reply("A", "stop", 1, 1, "own", 0.0)
 """
-SAID = "chimera: [models.own] broke down with KeyError('boom') (own.py, line 14); fix its code"
+SAID = "chimera: [models.own] failed with KeyError('boom') (own.py, line 14); fix its code"
 
 
 def broken_from(turn: int, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""A measure of one's own: named in a plan, counted in every session, compared and reported."""
+"""A measure of your own: named in a plan, counted in every session, compared and reported."""
 
 import json
 from pathlib import Path

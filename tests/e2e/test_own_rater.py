@@ -1,4 +1,4 @@
-"""A rater of one's own, named in a plan: it rates a study, is audited, and is part of the lock."""
+"""A rater of your own, named in a plan: it rates a study, is audited, and is part of the lock."""
 
 import json
 from collections.abc import Callable
@@ -115,7 +115,7 @@ def test_what_is_wrong_with_a_rater_is_said_before_anything_runs(
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (("count = len(item.texts)", "count = 1 / 0"), "broke down on '"),
+        (("count = len(item.texts)", "count = 1 / 0"), "failed on '"),
         (('"", 0,', '"", 2,'), "gave no Rating of '"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_new_study_is_valid_as_it_is_written(template, tmp_path):
     chimera("new", tmp_path / "mine", "--template", template)
     told = chimera("check", tmp_path / "mine", "--offline")
     assert "mine: the plan is valid (not locked" in told
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         chimera("new", tmp_path / "mine", "--template", template)
 
 

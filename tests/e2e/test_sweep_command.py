@@ -57,3 +57,9 @@ def test_a_threshold_out_of_range_is_refused(chimera: Chimera, log: Path) -> Non
     ran = chimera("sweep", log, "--s1", "7")
     assert ran.code == 2
     assert "s1 is 7.0; it takes a number from -1 to 1" in ran.err
+
+
+def test_a_study_is_sent_to_the_command_that_varies_its_thresholds(chimera, tmp_path):
+    chimera("new", tmp_path / "study")
+    ran = chimera("sweep", tmp_path / "study")
+    assert (ran.code, "analyse" in ran.err, ran.err.count("\n")) == (2, True, 1)

@@ -72,7 +72,7 @@ def test_the_same_plan_gives_the_same_trials_to_the_byte(tmp_path):
     assert rows(first) == rows(second)
 
 
-def test_the_order_of_events_does_not_hang_on_the_order_of_hashes(tmp_path):
+def test_the_order_of_events_does_not_depend_on_the_order_of_hashes(tmp_path):
     stored = []
     for seed in ("1", "2", "3"):
         study = make_trial(tmp_path / seed, design=f'{ALL}\nmeasures = ["ledger"]', number=1)

@@ -49,7 +49,7 @@ def test_every_conversation_is_planned_once(plan):
 
 
 @given(plans())
-def test_the_order_hangs_on_the_plan_alone(plan):
+def test_the_order_depends_on_the_plan_alone(plan):
     assert planned_talks(plan) == planned_talks(plan)
 
 
@@ -76,7 +76,7 @@ def test_every_turn_and_every_redraw_of_it_has_its_own_seed(plan, turn, draw):
 
 
 @given(st.dictionaries(names, plain, max_size=5))
-def test_a_hash_does_not_hang_on_the_order_of_keys(values):
+def test_a_hash_does_not_depend_on_the_order_of_keys(values):
     backwards = dict(reversed(values.items()))
     assert digest(values) == digest(backwards) == digest(json.loads(json.dumps(values)))
 

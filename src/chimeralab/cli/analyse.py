@@ -33,7 +33,9 @@ NUMBER_OPTIONS: tuple[Decorator, ...] = (
     click.option("--tau", type=click.IntRange(1), help="Horizon of the restricted mean, in turns."),
     click.option("--level", type=LEVEL, help="Level of all intervals. Default: 0.95."),
     click.option("--resamples", type=click.IntRange(100), help="Bootstrap draws. Default: 10,000."),
-    click.option("--permutations", type=click.IntRange(100), help="Default: 5,000."),
+    click.option(
+        "--permutations", type=click.IntRange(100), help="Draws per test. Default: 5,000."
+    ),
     click.option("--seed", type=click.IntRange(0), help="Seed of all draws. Default: 1."),
     click.option("--json", "json", is_flag=True, help="One JSON object; nulls have their reasons."),
 )
@@ -43,7 +45,7 @@ COMPARED = (
     ("Difference in the share of runs that ever collapse", "incidence", 3),
 )
 LEGEND = (
-    "ratio: the standard error of an analysis that takes runs for independent, over the clustered "
+    "ratio: the standard error of an analysis that treats runs as independent, over the clustered "
     "one. naive p: what that analysis would say. perm. p: sides exchanged within prompts. RMST: "
     "mean turns to the first collapse, up to the horizon."
 )
@@ -56,7 +58,7 @@ FAMILIES = {
 
 
 @click.command("analyse")
-@click.argument("path", metavar="RUNS|STUDY", type=click.Path(exists=True, path_type=Path))
+@click.argument("path", metavar="RUNS|STUDY", type=click.Path(path_type=Path))
 @click.option(
     "--contrast",
     multiple=True,
@@ -74,7 +76,7 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
     """Estimate how much, how often and how soon each condition collapses, and compare them.
 
     RUNS is a .csv, .tsv, .jsonl or .parquet file with the columns condition, seed_id, repeat_index,
-    total_turns, collapsed_turns and first_collapse_turn (blank: never), and perhaps seed_bucket;
+    total_turns, collapsed_turns and first_collapse_turn (blank: never), and optionally seed_bucket;
     others are ignored. STUDY is a study folder. Repeats of a seed prompt are one cluster.
     """
     if is_trial(path):
@@ -147,7 +149,7 @@ def _shares(analysis: Analysis) -> Table:
 
 
 def _first_collapses(analysis: Analysis) -> Table:
-    """How often and how soon, by condition, and how alike repeats are."""
+    """How often and how soon, by condition, and how similar repeats are."""
     tau = f"RMST({analysis.settings.tau:g})"
     headings = ("ever, %", "interval", "median", tau, "interval", "ICC", "ratio")
     table = new_table("First collapse, in turns", "condition", headings)
@@ -183,7 +185,7 @@ def comparisons(title: str, found: Sequence[Effect], digits: int = 3) -> Table:
 
 def _recoveries(analysis: Analysis) -> Table:
     """What becomes of runs after their first collapse."""
-    headings = ("collapsed", "came out", "%", "interval", "later turns, %", "dwell")
+    headings = ("collapsed", "recovered", "%", "interval", "later turns, %", "dwell")
     table = new_table("After the first collapse", "condition", headings)
     for name in analysis.rank_stability.order:
         part = analysis.after_onset[name]

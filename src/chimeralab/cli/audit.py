@@ -43,7 +43,7 @@ GATE_OPTIONS = (
         type=click.Choice(get_args(StatisticName)),
         help="What the gate looks at. [default: kappa]",
     ),
-    click.option("--threshold", type=float, help="The least it must reach. [default: 0.80]"),
+    click.option("--threshold", type=float, help="The value it must reach. [default: 0.80]"),
     click.option(
         "--rule",
         type=click.Choice(get_args(RuleName)),
@@ -72,10 +72,10 @@ GATE_OPTIONS = (
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def audit(**options: Any) -> None:
-    """Say how far raters agree on 0/1 labels, and whether that meets a gate.
+    """Say how well raters agree on 0/1 labels, and whether that meets a gate.
 
-    RATINGS is a CSV or JSON lines file with a row for each rater and item: item, rater, label (0,
-    1 or blank), and where you have them reason, stratum, cluster and weight. Clusters widen every
+    RATINGS is a CSV or JSON lines file with one row per rater and item: item, rater, label (0,
+    1 or blank), and optionally reason, stratum, cluster and weight. Clusters widen every
     interval, weights make the figures those of the population.
 
     A gate is named with --statistic, --threshold, --rule or --record; exit code 1 when it is not

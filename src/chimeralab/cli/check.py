@@ -58,8 +58,8 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
             click.echo(f"{name} is declared as revision {plain(subject.revision)}: not verified")
     hours = "unknown" if expected.hours is None else f"about {expected.hours:.1f} h at the longest"
     click.echo(
-        f"{expected.conversations:,} conversations, {expected.calls:,} calls (retries aside), "
-        f"cost at most {_amount(expected.cost)}, time {hours}"
+        f"{expected.conversations:,} conversations, {expected.calls:,} calls "
+        f"(not counting retries), cost at most {_amount(expected.cost)}, time {hours}"
     )
     for advice in expected.advice:
         click.echo(f"note: {advice}")

@@ -54,9 +54,9 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
     `numbers.tex` as macros (\\kappaGate) or names them in double braces ({{kappaGate}}), so that
     they can't drift; `chimera report` writes them. Listed with their lines are names that the study
     does not have, and words that its gate forbids, such as "validated". Exit code 1 when there
-    are any. Numbers that are typed in by hand are not looked at.
+    are any. Numbers that are typed in by hand are not checked.
     """
-    # Imported here: a study is slow to import, and a wrong option should be told at once.
+    # Imported here: a study is slow to import, and a wrong option should be reported at once.
     from chimeralab.rating.gate_record import read_reliability, scope_of  # noqa: PLC0415
     from chimeralab.report.named_numbers import study_numbers  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415

@@ -24,7 +24,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import NONE, between, number, p_value
 
-runs_path = click.Path(exists=True, path_type=Path)
+runs_path = click.Path(path_type=Path)
 
 
 @click.command("compare")

@@ -28,14 +28,14 @@ COMMANDS = {
     ),
     "lock": Subcommand("lock:lock", "Freeze a plan under a hash before the first run."),
     "run": Subcommand("run:run", "Run the planned conversations, or go on with them."),
-    "verify": Subcommand("verify:verify", "Compute every hash of a study again."),
+    "verify": Subcommand("verify:verify", "Recompute every hash of a study."),
     "export": Subcommand("export:export", "Write a study's records as Parquet, CSV or JSON lines."),
     "rubric": Subcommand("rubric:rubric", "Show the locked rubric that raters follow."),
     "rate": Subcommand("rate:rate", "Label conversations: by rules, by a model, or by people."),
     "plan-ratings": Subcommand(
         "plan_ratings:plan_ratings", "Say how many items raters must label."
     ),
-    "audit": Subcommand("audit:audit", "Say how far raters agree, and whether the gate passes."),
+    "audit": Subcommand("audit:audit", "Say how well raters agree, and whether the gate passes."),
     "claims": Subcommand("claims:claims", "Check a text's numbers and words against a study."),
     "analyse": Subcommand(
         "analyse:analyse_command", "Estimate collapse by condition, with honest intervals."

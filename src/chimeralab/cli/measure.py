@@ -59,7 +59,7 @@ def _weights_option(metric: str, parts: str) -> Decorator:
 @click.command("measure")
 @click.argument("trials", type=click.Path(path_type=Path), metavar="TRIALS|STUDY")
 @click.option("--json", "json", is_flag=True, help="One JSON object with every number.")
-@click.option("--by", type=click.Choice(GROUPINGS), help="Also measure each group by itself.")
+@click.option("--by", type=click.Choice(GROUPINGS), help="Also measure each group separately.")
 @click.option(
     "--range",
     "limits",
@@ -80,7 +80,9 @@ def _weights_option(metric: str, parts: str) -> Decorator:
     show_default=True,
     help="Resamples for the intervals.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the resamples."
+)
 def measure_command(**options: Any) -> None:
     """Measure trials: MCI, GFQ and DFS with their parts, companions and intervals.
 

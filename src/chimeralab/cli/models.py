@@ -104,7 +104,7 @@ def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) ->
 @json_option
 @click.pass_context
 def verify_models(context: click.Context, names: tuple[str, ...], as_json: bool) -> None:
-    """Hash the files again; exit code 1 when one is damaged, or a model you named is missing."""
+    """Hash the files; exit code 1 when one is damaged, or a model you named is missing."""
     rows = [_row(name, verify(name)) for name in _chosen(names)]
     failing = [row for row in rows if row.state == "damaged" or row.name in names]
     failed = [row for row in failing if row.state != "present"]

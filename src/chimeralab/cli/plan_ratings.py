@@ -16,14 +16,26 @@ from chimeralab.stats.planning import items_for_kappa, items_for_kappa_score
     required=True,
     help="The share of items labelled 1 that you expect, between 0 and 1.",
 )
-@click.option("--power", type=click.FloatRange(0.01, 0.999), default=0.80, show_default=True)
-@click.option("--alpha", type=click.FloatRange(0.001, 0.5), default=0.05, show_default=True)
+@click.option(
+    "--power",
+    type=click.FloatRange(0.01, 0.999),
+    default=0.80,
+    show_default=True,
+    help="The chance to show it.",
+)
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0.001, 0.5),
+    default=0.05,
+    show_default=True,
+    help="The chance to show it where it is not true.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def plan_ratings(as_json: bool, power: float, alpha: float, **expected: float) -> None:
-    """Say how many items two raters must label so that a true kappa shows itself above a threshold.
+    """Say how many items two raters must label to show that a true kappa is above a threshold.
 
-    The more common one label is, the more items it takes: a lopsided sample holds few of the items
-    that tell good raters from bad ones.
+    The more common one label is, the more items it takes: an unbalanced sample holds few of the
+    items that tell good raters from bad ones.
     """
     chances = {"power": power, "alpha": alpha}
     wald = items_for_kappa(**expected, **chances)

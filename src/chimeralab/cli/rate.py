@@ -32,8 +32,8 @@ STUDY_OPTIONS = (
         metavar="NAME",
         help="In a study: rules (default), a model or rater of the plan, human:NAME for a packet.",
     ),
-    click.option("--only", metavar="SAMPLE", help="In a study: rate this sample alone."),
-    click.option("--sample", type=click.IntRange(1), help="In a study: draw so many items."),
+    click.option("--only", metavar="SAMPLE", help="In a study: rate only this sample."),
+    click.option("--sample", type=click.IntRange(1), help="In a study: draw this many items."),
     click.option("--seed", type=int, help="Seed of a sample or a packet. [default: 0]"),
     click.option(
         "--for",
@@ -54,7 +54,7 @@ STUDY_OPTIONS = (
     click.option(
         "--import-packet",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="In a study: take the filled sheet of a packet back, with --rater human:NAME.",
+        help="In a study: import the filled sheet of a packet, with --rater human:NAME.",
     ),
 )
 OF_STUDIES = ("rater", "only", "sample", "seed", "purpose", "by", "export_packet", "import_packet")

@@ -20,7 +20,7 @@ def report(path: Path, open_it: bool, as_json: bool) -> None:
     Self-play that has no verdict yet is judged first; nothing else in the study changes, and the
     report can be made again at any time.
     """
-    # Drawing is slow to import, and a wrong name should be told at once.
+    # Drawing is slow to import, and a wrong name should be reported at once.
     from chimeralab.report.files import write_report  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
 

@@ -49,16 +49,18 @@ RESAMPLES = 500
 
 @click.command()
 @STUDY_ARGUMENT
-@click.option("--concurrency", type=click.IntRange(1), help="Conversations side by side.")
+@click.option("--concurrency", type=click.IntRange(1), help="Conversations at the same time.")
 @click.option("--max-cost", type=click.FloatRange(0), help="Stop the study at this cost.")
-@click.option("--max-hours", type=click.FloatRange(0, min_open=True), help="Stop this run then.")
+@click.option(
+    "--max-hours", type=click.FloatRange(0, min_open=True), help="Stop this run after this time."
+)
 @click.option("--watch/--no-watch", default=True, help="Count collapsed conversations live.")
 @JSON_OPTION
 def run(path: Path, as_json: bool, **options: Any) -> None:
     """Run the planned conversations, or go on where an earlier run stopped.
 
     Ctrl-C stops when the requests in flight are answered; a second one cancels them. The exit code
-    is 1 when conversations are left to run. The options are for this run and leave the plan alone.
+    is 1 when conversations are left to run. The options apply to this run only.
     """
     study = Study(path)
     trial = study.plan.trial

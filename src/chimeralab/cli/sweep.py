@@ -11,6 +11,7 @@ from chimeralab.cli.options import (
     READING_OPTIONS,
     Logs,
     group_name,
+    is_study,
     with_options,
 )
 from chimeralab.cli.terminal import out, percent, plain, with_progress
@@ -35,6 +36,8 @@ GRID_OPTIONS = tuple(
         default=",".join(f"{value:.2f}" for value in values),
         callback=_values,
         metavar="X,Y,…",
+        show_default=True,
+        help=f"The values of {name} to try.",
     )
     for name, values in STUDY_GRID.items()
 )
@@ -56,6 +59,11 @@ def sweep(**options: Any) -> None:
     Similarities are computed once and every cell of the grid is judged from them. Cells that must
     always agree count as one detector. The default grid is that of the preregistered study.
     """
+    if is_study(options["paths"]):
+        path = options["paths"][0]
+        raise InputError(
+            f"{path} is a study: `chimera analyse {path} --robustness` varies its thresholds"
+        )
     base = Locked(**{name: options[name] for name in ("window", *READINGS)})
     grid = grid_of(base, {name: options[name] for name in STUDY_GRID})
     logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])

@@ -15,7 +15,7 @@ from chimeralab.study import Study
 @STUDY_ARGUMENT
 @JSON_OPTION
 def verify(path: Path, as_json: bool) -> None:
-    """Compute every hash of a study again; exit code 1 when anything is not as it was."""
+    """Recompute every hash of a study; exit code 1 when anything has changed."""
     found = pipeline.verify(Study(path))
     if as_json:
         click.echo(json.dumps({"ok": not found.findings, **found.as_dict()}, indent=2))

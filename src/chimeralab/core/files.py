@@ -43,9 +43,7 @@ def replacing(path: Path) -> Iterator[Path]:
         part.replace(path)
     except OSError as error:
         why = error.strerror or error
-        raise InputError(
-            f"{path} can't be written ({why}); what stood there is unchanged"
-        ) from error
+        raise InputError(f"{path} can't be written ({why}); what was there is unchanged") from error
     finally:
         part.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""Numbers as a reader meets them, in pages, tables and terminals alike. Absent is a dash."""
+"""Numbers as a reader meets them, in pages, tables and terminals. Absent is a dash."""
 
 from collections.abc import Sequence
 

@@ -36,9 +36,11 @@ def read_rows(
     object may leave out a column that is not needed.
     """
     kind = kind or path.suffix.lower()
-    if kind not in _READERS:
-        raise InputError(f"{path}: unknown kind of table {kind!r}; known: {', '.join(_READERS)}")
     try:
+        path.stat()
+        if kind not in _READERS:
+            known = ", ".join(_READERS)
+            raise InputError(f"{path}: unknown kind of table {kind!r}; known: {known}")
         yield from _READERS[kind](path, needed)
     except OSError as error:
         raise InputError(f"{path} can't be read ({error.strerror or error})") from None

@@ -149,7 +149,7 @@ def _start(engine: Engine, waiting: deque[dict[str, Any]]) -> list[dict[str, Any
 class PromptTokens:
     """A history in the tokens of the model, where no message can pretend to be a marker.
 
-    Messages are written with the chat template that the weights bring along.
+    Messages are written with the chat template that comes with the weights.
     """
 
     def __init__(self, tokenizer: Any, control_tokens: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Models whose behaviour is known beforehand, for tests: they loop, escape or fail on order."""
+"""Models whose behaviour is known in advance, for tests: they loop, escape or fail on order."""
 
 import asyncio
 import hashlib

@@ -41,7 +41,7 @@ class ReplayModel:
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
-            raise InputError(f"{path} is not there, so nothing can be replayed from it")
+            raise InputError(f"{path} does not exist, so nothing can be replayed from it")
         self._path = path
         self._db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         self._db.row_factory = sqlite3.Row

@@ -48,7 +48,7 @@ class Request(Record):
     """One question to a model; `conversation` and `turn` say where it belongs.
 
     A `probe` is asked in a fork of the conversation. `key` is the solution, for subjects
-    whose behaviour is set beforehand; no other model may look at it.
+    whose behaviour is set in advance; no other model may look at it.
     """
 
     messages: tuple[Message, ...]

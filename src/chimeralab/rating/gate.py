@@ -1,4 +1,4 @@
-"""The reliability gate: what was asked of the raters beforehand, and whether they met it."""
+"""The reliability gate: what was required of the raters in advance, and whether they met it."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple

@@ -82,7 +82,7 @@ def write_record(
     """Write the record in Markdown and JSON; an earlier record is never written over."""
     for name in (MARKDOWN, JSON):
         if (folder / name).exists():
-            raise InputError(f"{folder / name} is there already; name another folder")
+            raise InputError(f"{folder / name} already exists; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
     known = list(raters) or [RaterIdentity(name) for name in result.overall.raters]
     verdict = "passed" if result.gate.passed else "failed"

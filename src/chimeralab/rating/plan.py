@@ -53,7 +53,7 @@ class RubricTable(Record):
 
 @dataclass(frozen=True, slots=True)
 class RatersTable(Record):
-    """[raters]: how a model is asked for a rating, and [raters.NAME] with raters of one's own."""
+    """[raters]: how a model is asked for a rating, and [raters.NAME] with raters of your own."""
 
     retries: Annotated[int, Field(ge=0)] = 2
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -106,7 +106,7 @@ def _own_rater(name: str, table: Mapping[str, Any], folder: Path) -> Part:
 class GateTable(Record):
     """[gate]: who has to agree how far, on how many items. Without raters there is no gate.
 
-    A rater is `rules`, a model of the plan, a rater of one's own, or a person as `human:NAME`.
+    A rater is `rules`, a model of the plan, a rater of your own, or a person as `human:NAME`.
     Without a sample the gate is decided on every finished conversation that was not calibrated on.
     """
 

@@ -106,7 +106,7 @@ def load_rubric(path: Path = BUILT_IN) -> Rubric:
     try:
         locked = json.loads(_read(lock))
     except ValueError:
-        raise InputError(f"{lock} is damaged; take it from a copy") from None
+        raise InputError(f"{lock} is damaged; restore it from a copy") from None
     if locked != _lock_entry(rubric):
         raise InputError(
             f"{path} is not the rubric that was locked: its hash is {rubric.sha256[:12]}, not "

@@ -26,12 +26,12 @@ FIRST_FLAGGED_TURN = 3
 
 MEANING = {
     "short loop": "the rater's loop is too short or too early for the detector's run",
-    "reworded loop": "a loop long enough, whose turns are less alike than the detector asks",
+    "reworded loop": "a loop long enough, whose turns are less similar than the detector asks",
     "no loop named": "the rater says 1 without naming a stretch of adjacent turns",
     "alternation": "two different texts take turns: no neighbours are equal, the detector flags it",
-    "farewell": "varied farewells that are alike in meaning",
+    "farewell": "varied farewells that are similar in meaning",
     "new content": "turns that share a template, each with content of its own",
-    "similar meaning": "turns alike in meaning and not in words",
+    "similar meaning": "turns similar in meaning and not in words",
 }
 
 

@@ -162,7 +162,7 @@ _DRESS = _Dress()
 
 
 def is_farewell(key: str, words: int) -> bool:
-    """True when the text, white space and punctuation aside, is a way to part.
+    """True when the text, apart from white space and punctuation, is a farewell.
 
     >>> is_farewell("the pleasure was mine", 4), is_farewell("the pleasure of reading", 4)
     (True, False)

@@ -347,7 +347,7 @@ def heat_map_in_words(pairs: PairSimilarities) -> str:
     )
     return (
         f"Heat map that compares {pairs.spans[-1].end:,} judged turns with one another,"
-        f" dark where two are alike. Most alike: {best}."
+        f" dark where two are similar. Most similar: {best}."
     )
 
 
@@ -536,9 +536,9 @@ def _lines_caption(detection: Detection) -> str:
 
 def _map_caption(detection: Detection, pairs: PairSimilarities) -> str:
     parts = [
-        "Each square compares a turn with an earlier one; the darker, the more alike. A dark block "
-        "at the diagonal is a loop, a chequered one is two texts in turn, and dark stripes away "
-        "from the diagonal are a longer cycle."
+        "Each square compares a turn with an earlier one; the darker, the more similar. A dark "
+        "block at the diagonal is a loop, a chequered one is two texts in turn, and dark stripes "
+        "away from the diagonal are a longer cycle."
     ]
     if detection.collapsed:
         parts.append("The bars along the axes mark the collapsed turns.")

@@ -166,7 +166,7 @@ def common_facts(study: Study, lock: Lock | None, design: str, group: str) -> It
 def locked_in_words(lock: Lock | None, what: str) -> str:
     """A sentence on the lock for the methods."""
     if lock is None:
-        return "The plan was not locked beforehand, so all results are exploratory."
+        return "The plan was not locked in advance, so all results are exploratory."
     return f"{what} locked before the first run (SHA-256 {lock.sha256})."
 
 

@@ -77,7 +77,7 @@ def write_numbers(folder: Path, numbers: Mapping[str, NamedNumber]) -> tuple[Pat
 
 
 def named(entries: Iterable[Entry]) -> dict[str, NamedNumber]:
-    """Give every number a name of its own: of two alike, the later is counted on."""
+    """Give every number a name of its own: of two equal ones, the later gets a number."""
     numbers: dict[str, NamedNumber] = {}
     for words, value, text, what in entries:
         name, count = control_word(*words), 1

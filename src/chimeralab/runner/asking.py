@@ -124,7 +124,7 @@ def breakdown(model: str, error: Exception) -> InputError:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return InputError(
-        f"[models.{model}] broke down with {redact(repr(error))}{place}; fix its code, or "
+        f"[models.{model}] failed with {redact(repr(error))}{place}; fix its code, or "
         "raise a ModelFailure there where another attempt may help"
     )
 
@@ -132,7 +132,7 @@ def breakdown(model: str, error: Exception) -> InputError:
 def _storable(reply: Reply) -> Reply:
     """A reply whose counts fit, without half characters, which can't be stored or sent on."""
     if not isinstance(reply, Reply):
-        raise TypeError(f"reply() gave a {type(reply).__name__}, and a Reply is due")
+        raise TypeError(f"reply() gave a {type(reply).__name__}, not a Reply")
     reply = with_sound_usage(reply)
     if reply.text.isascii():
         return reply

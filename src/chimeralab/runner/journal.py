@@ -150,7 +150,7 @@ class RetryLog:
         self._last: dict[tuple[str, int], Try] = {}
 
     def listen(self, model: Model) -> None:
-        """Be told of the tries of a model that tells of them."""
+        """Record the attempts of a model that reports them."""
         if hasattr(model, "on_attempt"):
             model.on_attempt = self.told
 

@@ -158,7 +158,7 @@ class AnswerScale:
 
 
 def columns_of(trials: Iterable[Trial], scale: AnswerScale | None = None) -> TrialColumns:
-    """Trials that are already at hand, as columns."""
+    """Trials that are already in memory, as columns."""
     rows = (Numbered(line, trial) for line, trial in enumerate(trials, start=1))
     return table_of(rows, scale or AnswerScale()).columns
 
@@ -257,7 +257,7 @@ NO_PAIRS = MatchedPairs(np.empty(0, np.intp), np.empty(0, np.intp), 0)
 
 
 def matched_pairs(columns: TrialColumns) -> MatchedPairs:
-    """Find the two halves of every pair; a third half, or two alike, is refused."""
+    """Find the two halves of every pair; a third half, or two equal ones, is refused."""
     if columns.pair is None or columns.frame is None:
         return NO_PAIRS
     halves = np.flatnonzero((columns.pair >= 0) & ~np.isnan(columns.frame))

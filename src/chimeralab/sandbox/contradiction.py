@@ -1,4 +1,4 @@
-"""A guard against statements that look alike and say something else.
+"""A guard against statements that look similar and say something else.
 
 Vectors hardly see a "not", a changed number or an opposite. These rules do; they read English, and
 where they are in doubt they call two statements different.

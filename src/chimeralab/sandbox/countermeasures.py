@@ -1,7 +1,7 @@
 """What a subject is given against a stressor: a notebook, a review of the odds, a first answer.
 
 What a countermeasure says is on record like an injection, but under its own name, so that nobody
-takes it for stress. It stands only in the message of its own turn.
+mistakes it for stress. It stands only in the message of its own turn.
 """
 
 from dataclasses import dataclass

@@ -164,7 +164,7 @@ def recall_question(fact: Fact, facts: Sequence[Fact]) -> Question:
 
 
 def _can_be_taught(question: Question) -> bool:
-    """A belief can be taught where one wrong answer is at hand and one thing is asked for."""
+    """A belief can be taught where there is one wrong answer and one thing is asked for."""
     whole = question.signal is not None and bool(question.options) and question.pair is None
     return whole and (bool(question.evidence) or len(question.needs) <= 1)
 

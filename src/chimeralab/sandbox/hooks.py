@@ -45,7 +45,7 @@ class Hooks:
         self._watchers: defaultdict[str, list[Watcher]] = defaultdict(list)
 
     def on(self, point: Point, watcher: Watcher) -> None:
-        """Be told of everything that is seen at a point."""
+        """Call the watcher with everything that is seen at a point."""
         if point not in POINTS:
             raise InputError(f"unknown hook point {point!r}; known: {', '.join(POINTS)}")
         self._watchers[point].append(watcher)
@@ -57,7 +57,7 @@ class Hooks:
 
 
 class Observation(NamedTuple):
-    """A hook point, and what is told there."""
+    """A hook point, and what its watchers receive."""
 
     point: Point
     detail: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Subjects with known parameters, which validate the lab: what they do is set beforehand.
+"""Subjects with known parameters, which validate the lab: what they do is set in advance.
 
 A phantom is told the solution of every question, but never what was done to it. What it recalls,
 believes and follows depends on what it reads, so that a stressor reaches it only through its text.

@@ -52,7 +52,7 @@ class Scorer:
         return Verdict(same, "meaning" if same else "different", similarity)
 
     def similarity(self, one: str, other: str) -> float:
-        """How alike two statements are, piece by piece, from 0 to 1; blind to a "not"."""
+        """How similar two statements are, piece by piece, from 0 to 1; blind to a "not"."""
         return statement_similarity(*(self._tokens.encode(t.strip(EDGES)) for t in (one, other)))
 
     @cached_property

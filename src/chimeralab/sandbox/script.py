@@ -55,7 +55,7 @@ NOTHING_PROBED: Probed = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Arm(Record):
-    """What is done to a subject: stressors, each by name, and perhaps something against them.
+    """What is done to a subject: stressors, each by name, and optionally something against them.
 
     In a `sham` arm the stressors' places are filled with neutral text. `cell` says which stressors
     are on, as in 101; `dose` is the value that a dose design varies, `dosed` the key that has it.
@@ -233,7 +233,7 @@ class Script(Record):
 
 
 def solution(question: Question, course: Course, turn: int, shown: Testimony) -> dict[str, Any]:
-    """The solution of a question, for subjects whose behaviour is set beforehand."""
+    """The solution of a question, for subjects whose behaviour is set in advance."""
     facts = {fact.id: fact for fact in course.told_before(turn + 1)}
     return {
         "item": question.id,

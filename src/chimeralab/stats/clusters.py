@@ -98,7 +98,7 @@ class ClusterMean:
     """A mean, and how far the clusters let it be trusted.
 
     ``se_ratio`` is the naive standard error over the clustered one: below 1, an analysis that
-    takes the rows for independent claims too much.
+    treats the rows as independent claims too much.
     """
 
     n: int
@@ -148,7 +148,7 @@ def cluster_mean(values: ArrayLike, clusters: Column, level: float = 0.95) -> Cl
 
 
 def intraclass_correlation(values: ArrayLike, clusters: Column) -> float | None:
-    """How alike the rows of one cluster are, from one-way analysis of variance (Fisher 1925).
+    """How similar the rows of one cluster are, from one-way analysis of variance (Fisher 1925).
 
     None without two clusters, without a repeat, or when nothing varies.
 

@@ -22,7 +22,7 @@ DIGITS = 12
 class Contrast:
     """A weighted sum of condition means, taken within each cluster and then averaged.
 
-    ``naive_p`` takes all runs for independent (Welch); ``se_ratio`` is the naive standard error
+    ``naive_p`` treats all runs as independent (Welch); ``se_ratio`` is the naive standard error
     over the paired one. ``left_out`` counts clusters that lack a run under some condition.
     """
 

@@ -155,7 +155,7 @@ def table_panel(
     resamples: int = 100_000,
     n_total: int | None = None,
 ) -> Panel:
-    """The panel of counts, items taken for independent.
+    """The panel of counts, items treated as independent.
 
     >>> round(table_panel(Table2x2(157, 7, 6, 10), rng=np.random.default_rng(1)).ac1, 4)
     0.9133

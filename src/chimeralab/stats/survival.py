@@ -13,10 +13,8 @@ from chimeralab.stats.arrays import Floats, Integers, encode, finite, optional, 
 from chimeralab.stats.design import Column, Units
 from chimeralab.stats.intervals import Interval
 from chimeralab.stats.resample import (
-    Bootstrap,
     PermutationTest,
     Statistic,
-    bootstrap,
     bootstrap_draws,
     jackknife,
     permutation_test,
@@ -198,29 +196,8 @@ def restricted_mean(
     return RestrictedMean(tau, result.estimate, error, interval, len(units.totals), reasons)
 
 
-def restricted_mean_bootstrap(
-    runs: Durations,
-    tau: float,
-    clusters: Column | None = None,
-    *,
-    rng: np.random.Generator,
-    resamples: int = 10_000,
-) -> Bootstrap:
-    """95 % percentile interval of the restricted mean, whole clusters resampled.
-
-    >>> from chimeralab.stats.survival import durations
-    >>> runs = durations([10, None, 30], [40, 40, 40])
-    >>> restricted_mean_bootstrap(runs, tau=40, rng=np.random.default_rng(1)).interval
-    Interval(low=10.0, high=40.0)
-    """
-    units, area = resampling_units(runs, clusters), _area_under(np.unique(runs.times), tau)
-    if _follow_up_ends_before(runs, tau):
-        return Bootstrap(None, resamples, resamples)
-    return bootstrap(units, area, rng=rng, resamples=resamples)
-
-
 def pseudo_values(runs: Durations, tau: float) -> Floats:
-    """One number a run whose mean is the restricted mean (Andersen et al. 2004).
+    """One number per run whose mean is the restricted mean (Andersen et al. 2004).
 
     Where nothing is censored before ``tau`` it is the time itself, cut at ``tau``. With these, a
     contrast of restricted means is a paired contrast like any other.
@@ -262,7 +239,7 @@ def _follow_up_ends_before(runs: Durations, tau: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LogRank:
-    """Chi-square of the log-rank test; its p takes every run for independent."""
+    """Chi-square of the log-rank test; its p treats every run as independent."""
 
     chi2: float | None
     df: int

@@ -160,7 +160,7 @@ def _table(
 
 
 def _is_recorded(folder: Path, found: Audit) -> bool:
-    """Whether the record of this gate is there; that of an earlier attempt is moved aside."""
+    """Whether the record of this gate is there; that of an earlier attempt is moved away."""
     if not (folder / JSON).exists():
         return False
     try:

@@ -216,7 +216,7 @@ def open_to_write(path: Path) -> sqlite3.Connection:
 def open_to_read(path: Path) -> sqlite3.Connection:
     """Open the database for reading only; a run may go on meanwhile."""
     if not path.is_file():
-        raise StoreError(f"{path} is not there; `chimera run` makes it")
+        raise StoreError(f"{path} does not exist; `chimera run` creates it")
     with plainly(path):
         # On a medium that can't be written, SQLite must not look for a WAL.
         settled = not path.with_name(path.name + "-wal").exists()

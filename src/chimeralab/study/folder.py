@@ -136,7 +136,7 @@ def planned_talks(plan: Plan) -> list[Talk]:
     """Every condition x prompt x repeat, in the order in which they are run.
 
     Interleaved, the conditions of one prompt and repeat stand next to each other in random order,
-    so that whatever changes during a run changes for all of them alike.
+    so that whatever changes during a run changes for all of them.
     """
     talks = [
         Talk(
@@ -185,7 +185,7 @@ def new_study(path: Path, template: str) -> tuple[Path, ...]:
     sources = list(templates()[template].iterdir())
     for source in sources:
         if (path / source.name).exists():
-            raise InputError(f"{path / source.name} is there already; choose another folder")
+            raise InputError(f"{path / source.name} already exists; choose another folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -14,13 +14,13 @@ from chimeralab.study.trial.forecast import asked_at_most
 # Chat templates wrap every message in a few tokens of their own.
 TOKENS_A_MESSAGE = 8
 # How a difference between two conditions varied between prompts and between repeats in a published
-# study of 720 self-play conversations: the only figures there are before one has one's own.
+# study of 720 self-play conversations: the only figures there are until a study has its own.
 PUBLISHED = VarianceComponents(between=0.0505, within=0.0871)
 
 
 @dataclass(frozen=True, slots=True)
 class Load(Record):
-    """The most that one model can be asked for, retries aside."""
+    """The most that one model can be asked for, not counting retries."""
 
     model: str
     calls: int

@@ -105,11 +105,9 @@ def read_lock(path: Path) -> Lock:
     except OSError as error:
         raise LockError(f"{path} can't be read ({error.strerror})") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise LockError(
-            f"{path} is damaged; take it from your version control or a copy"
-        ) from error
+        raise LockError(f"{path} is damaged; restore it from version control or a copy") from error
     if digest(lock.resolved) != lock.sha256:
-        raise LockError(f"{path} was edited: its contents do not give the hash that it names")
+        raise LockError(f"{path} was edited: its contents do not match the hash that it names")
     return lock
 
 

@@ -80,7 +80,7 @@ class KeptRater:
             raise
         except Exception as error:  # whatever the code of others lets through
             why = redact(f"{type(error).__name__}: {error}")
-            raise InputError(f"{self.who.name} broke down on '{item.id}' ({why})") from error
+            raise InputError(f"{self.who.name} failed on '{item.id}' ({why})") from error
         if not isinstance(given, Rating) or given.label not in (0, 1, None):
             raise InputError(
                 f"{self.who.name} gave no Rating of '{item.id}' with a label of 0, 1 or None"

@@ -167,7 +167,7 @@ class StudyRun:
             store.keep(resolved=json.dumps(resolved, sort_keys=True), lock=lock)
         elif store.kept("lock") != lock:
             raise LockError(
-                f"{self.study.store_path} was run under another lock than plan.lock is now; "
+                f"{self.study.store_path} was run under another lock than the plan.lock of now; "
                 "restore that lock, or start a new study"
             )
         elif changes := differences(json.loads(kept), json.loads(json.dumps(resolved))):

@@ -122,11 +122,11 @@ def _refuse_gate(study: Study, asked: Draw, earlier: list[StoredSample]) -> None
         raise InputError(f"the gate of the plan is decided on {size} by {gate.by}, not on these")
     for sample in earlier:
         if not sample.used:
-            raise InputError(f"{sample.name} has not been used yet; no other is drawn before")
+            raise InputError(f"{sample.name} has not been used yet; use it before you draw another")
         if sample.passed:
             raise InputError(f"{sample.name} has met the gate; there is nothing to try again")
         if sample.draw == asked:
-            raise InputError(f"{sample.name} was drawn so and has been used; take another seed")
+            raise InputError(f"{sample.name} was drawn like this and is used; choose another seed")
     if len(earlier) >= gate.attempts:
         raise InputError(
             f"the plan allows {gate.attempts} attempts at the gate, and all have been made"

@@ -206,4 +206,4 @@ def _prompt_lines(path: Path) -> Iterable[tuple[str, Any]]:
         try:
             yield place, json.loads(line)
         except json.JSONDecodeError as error:
-            raise InputError(f"{place}: no JSON ({error.msg})") from error
+            raise InputError(f"{place}: not valid JSON ({error.msg})") from error

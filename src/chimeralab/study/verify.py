@@ -71,7 +71,7 @@ def _store_findings(archive: Archive, study: Study, lock: Lock | None) -> Iterat
         return
     kept = {row["key"]: row["value"] for row in archive.rows("SELECT key, value FROM study")}
     if kept.get("lock", "") != (lock.sha256 if lock else ""):
-        yield Finding(place, "it was run under another lock than plan.lock is now")
+        yield Finding(place, "it was run under another lock than the plan.lock of now")
     if lock and "resolved" in kept and digest(json.loads(kept["resolved"])) != lock.sha256:
         yield Finding(place, "the plan that it keeps is not the locked one")
     planned = {talk.id: talk for talk in study.talks}

@@ -71,3 +71,8 @@ def test_a_json_object_may_leave_out_what_is_not_needed(tmp_path: Path) -> None:
     path = tmp_path / "table.jsonl"
     path.write_text(json.dumps({"item": "a"}) + "\n\n")
     assert [row.cells for row in read_rows(path, ("item",))] == [{"item": "a"}]
+
+
+def test_a_file_that_does_not_exist_is_not_an_unknown_kind_of_table(tmp_path):
+    with pytest.raises(InputError, match=r"nowhere can't be read \(No such file"):
+        list(read_rows(tmp_path / "nowhere"))

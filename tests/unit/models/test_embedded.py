@@ -76,7 +76,7 @@ def test_room_for_the_reply_counts_as_context(model: EmbeddedModel) -> None:
         ask(model, question("Hello.", tokens=8192))
 
 
-def test_engine_that_was_killed_fails_by_name_and_is_started_anew(model: EmbeddedModel) -> None:
+def test_engine_that_was_killed_fails_by_name_and_is_started_again(model: EmbeddedModel) -> None:
     async def killed() -> None:
         asking = asyncio.create_task(model.reply(question("Tell me a story.", tokens=500)))
         await asyncio.sleep(0.2)

@@ -1,4 +1,4 @@
-"""Subjects whose behaviour is known beforehand."""
+"""Subjects whose behaviour is known in advance."""
 
 import asyncio
 from typing import get_args

@@ -115,7 +115,7 @@ def test_pictures_have_a_text_in_their_place() -> None:
     assert len(labels) == 3
     assert "Turns at or above the threshold: s1 (0.92) 5, s2 (0.90) 4." in labels[0]
     assert "Shaded: Turns 8–10." in labels[0]
-    assert "Most alike: 5 and 6: 1.00" in labels[2]
+    assert "Most similar: 5 and 6: 1.00" in labels[2]
 
 
 def test_numbers_behind_the_lines_are_in_a_table() -> None:

@@ -160,7 +160,7 @@ def test_a_crash_inside_a_model_is_recorded_and_not_hidden(stage, make_talk):
         raise ZeroDivisionError("oops")
 
     stage = stage(make_talk(), crash)
-    with pytest.raises(InputError, match=r"broke down with ZeroDivisionError\('oops'\) \(.*, line"):
+    with pytest.raises(InputError, match=r"failed with ZeroDivisionError\('oops'\) \(.*, line"):
         run(stage)
     assert stage.counts("SELECT outcome, reason FROM attempts") == [
         ("crashed", "ZeroDivisionError('oops')")
@@ -169,7 +169,7 @@ def test_a_crash_inside_a_model_is_recorded_and_not_hidden(stage, make_talk):
 
 def test_a_model_that_gives_something_else_than_a_reply_is_told_so(stage, make_talk):
     stage = stage(make_talk(), lambda r: {"text": "hello"})
-    with pytest.raises(InputError, match=r"reply\(\) gave a dict, and a Reply is due"):
+    with pytest.raises(InputError, match=r"reply\(\) gave a dict, not a Reply"):
         run(stage)
 
 

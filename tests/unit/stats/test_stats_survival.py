@@ -15,7 +15,6 @@ from chimeralab.stats.survival import (
     median_time,
     pseudo_values,
     restricted_mean,
-    restricted_mean_bootstrap,
     survival_band,
 )
 
@@ -127,19 +126,12 @@ def test_restricted_mean_beyond_follow_up_is_undefined_with_a_reason():
     result = restricted_mean(runs, 40)
     assert (result.value, result.interval) == (None, None)
     assert "before turn 40" in result.reasons["value"]
-    assert restricted_mean_bootstrap(runs, 40, rng=np.random.default_rng(1)).interval is None
 
 
 def test_restricted_mean_of_equal_runs_has_no_interval():
     result = restricted_mean(durations([None] * 4, [9] * 4), 9)
     assert (result.value, result.interval) == (9, None)
     assert set(result.reasons) == {"interval"}
-
-
-def test_bootstrap_of_the_restricted_mean_is_near_its_t_interval():
-    runs, _ = censored_runs(n=200)
-    draws = restricted_mean_bootstrap(runs, 20, rng=np.random.default_rng(1))
-    assert draws.interval == pytest.approx(restricted_mean(runs, 20).interval, abs=0.2)
 
 
 def test_pseudo_values_average_to_the_restricted_mean():

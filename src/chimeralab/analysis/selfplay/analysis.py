@@ -224,7 +224,8 @@ def _unbalanced(runs: Runs) -> Iterator[str]:
         (condition, seed), n = min(odd.items())
         yield (
             f"unbalanced: {len(odd)} of {len(sizes)} cells have other than {usual} runs "
-            f"({condition} x {seed} has {n}); means weigh every run alike, differences every prompt"
+            f"({condition} x {seed} has {n}); means weigh every run equally, "
+            "differences every prompt"
         )
     prompts = {name: {seed for c, seed in sizes if c == name} for name in runs.conditions}
     every = set.union(*prompts.values())
@@ -261,7 +262,7 @@ def sentences(analysis: Analysis) -> Iterator[str]:
     collapsed = sum(each.collapsed_runs for each in analysis.after_onset.values())
     recovered = sum(each.recovered_runs for each in analysis.after_onset.values())
     if collapsed:
-        yield f"{recovered} of {collapsed} collapsed runs came out again at least once."
+        yield f"{recovered} of {collapsed} collapsed runs recovered at least once."
     yield from _next_time(analysis)
 
 
@@ -311,16 +312,16 @@ def _differing(analysis: Analysis) -> Iterator[str]:
 
 
 def _clustering(analysis: Analysis) -> Iterator[str]:
-    """What becomes of the errors where repeats of a prompt are taken for independent runs."""
+    """What becomes of the errors where repeats of a prompt are treated as independent runs."""
     ratios = [each.se_ratio for each in analysis.contrasts if each.se_ratio is not None]
     if not ratios or min(ratios) >= 1:
         return
     iccs = [part.icc for part in analysis.conditions.values() if part.icc is not None]
     alike = bool(iccs) and min(iccs) > 0
-    start = "Repeats of a prompt are alike: an analysis" if alike else "An analysis"
+    start = "Repeats of a prompt are similar: an analysis" if alike else "An analysis"
     times = dict.fromkeys((number(min(ratios), 2), number(max(ratios), 2)))
     yield (
-        f"{start} that takes runs for independent would claim standard errors "
+        f"{start} that treats runs as independent would claim standard errors "
         f"{' to '.join(times)} times the clustered ones."
     )
 
@@ -331,7 +332,7 @@ def _log_rank(test: LogRankTest) -> str:
     return (
         f"Log-rank over {len(test.conditions)} conditions: chi2({test.df}) = {test.chi2:.2f}; "
         f"{p_phrase(test.permutation_p)} by permutation within prompts "
-        f"(naive {p_phrase(test.p)}, which takes every run for independent)."
+        f"(naive {p_phrase(test.p)}, which treats every run as independent)."
     )
 
 

@@ -117,7 +117,7 @@ def _bootstrap(
     return [summarise(column, settings.level).interval for column in draws.T]
 
 
-NAIVE = "naive: takes every run for independent; read permutation_p instead"
+NAIVE = "naive: treats every run as independent; read permutation_p instead"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class ConditionSummary(Record):
 
     ``cluster_ci`` is a t interval over seed prompts, ``bootstrap_ci`` a percentile interval and
     ``bootstrap_t_ci`` a studentised one over resampled prompts. ``se_ratio`` is the standard error
-    of an analysis that takes runs for independent, over the clustered one.
+    of an analysis that treats runs as independent, over the clustered one.
     """
 
     n: int

@@ -41,7 +41,7 @@ from chimeralab.stats.design import Units
 from chimeralab.stats.intervals import Interval
 from chimeralab.stats.resample import bootstrap
 
-SAME_PROMPTS = "both tables have the same seed ids, which are taken for the same prompts"
+SAME_PROMPTS = "both tables have the same seed ids, which are taken to be the same prompts"
 OTHER_PROMPTS = "the prompts differ, so the tables are compared as separate samples"
 NOTHING_TO_EXCHANGE = "the prompts differ, so there is nothing to exchange within them"
 

@@ -237,7 +237,7 @@ def read_runs(path: str | Path) -> Runs:
             key = (run.condition, run.seed_id, run.repeat_index)
             if key in lines:
                 what = f"condition {key[0]!r}, seed_id {key[1]!r}, repeat_index {key[2]}"
-                raise InputError(f"{what} stands in line {lines[key]} already")
+                raise InputError(f"{what} is in line {lines[key]} already")
             known = buckets[run.seed_id]
             known.setdefault(run.seed_bucket, line)
             if len(known) > 1:

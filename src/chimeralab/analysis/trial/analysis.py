@@ -48,7 +48,7 @@ Rows = Sequence[Scored]
 
 @dataclass(frozen=True, slots=True)
 class Check(Record):
-    """One thing that must hold before an effect is worth printing. `passed` None: can't be told."""
+    """One thing that must hold before an effect is worth printing. `passed` None: unknown."""
 
     name: str
     arm: str
@@ -270,7 +270,7 @@ class TrialDesign(NamedTuple):
 
 
 class _Random(NamedTuple):
-    """Where the draws come from: a measure of one's own does not change those of the others."""
+    """Where the draws come from: a measure of your own does not change those of the others."""
 
     seed: int
     common: np.random.Generator
@@ -300,7 +300,7 @@ def _subject(
     arms = {arm: design.arms[arm] for arm, who in design.subjects.items() if who == name}
     own = [session for session in sessions if session.place.arm in arms]
     control = next(arm for arm, what in arms.items() if not what.stressors)
-    # The sham of the whole trial; without it a sham arm of one's own, or else the control.
+    # The sham of the whole trial; without it a sham arm of your own, or else the control.
     shams = sorted((arm for arm in arms if arms[arm].sham), key=lambda arm: arms[arm].cell != SHAM)
     sham = next(iter(shams), control)
     found = checks(own, arms, control)

@@ -57,7 +57,7 @@ class LagPoint(Record):
 def sessions_of(
     trials: Iterable[PlacedTrial], weights: MetricWeights, own: Sequence[OwnMeasure] = ()
 ) -> list[MeasuredSession]:
-    """Group the trials of each session and measure it, also by measures of one's own."""
+    """Group the trials of each session and measure it, also by measures of your own."""
     counted = MEASURES | {name: name.measure for name in own}
     found = []
     for place, group in groupby(trials, key=lambda each: each.place):
@@ -91,7 +91,7 @@ def estimated(
 ) -> Estimated:
     """A measure over several sessions: the mean of the scenarios that have an occasion for it.
 
-    Every scenario counts alike, as it does in the contrasts between arms.
+    Every scenario counts equally, as it does in the contrasts between arms.
     """
     known = [session.tallies[name] for session in sessions if session.tallies[name].among]
     occasions = int(sum(tally.among for tally in known))

@@ -37,7 +37,7 @@ class Belief(NamedTuple):
 class TrialMeasure:
     """What a measure is called, how it is written, and how one session is counted.
 
-    A measure of one's own is a dataclass with the attribute `says` and the method `tally`, named in
+    A measure of your own is a dataclass with the attribute `says` and the method `tally`, named in
     a plan as `[measures.NAME] use = "module:Class"`; the other attributes are optional. `says` is
     what a report calls it, `short` heads a narrow column, `harm` says whether more or less of it is
     worse, and `missing` stands where no trial gave an occasion. An `overall` measure concerns every
@@ -387,7 +387,7 @@ METRICS = {
 
 
 class OwnMeasure(str):
-    """The name of a measure that a plan brings along, which knows what it stands for."""
+    """The name of a measure that comes with a plan, which knows what it stands for."""
 
     measure: TrialMeasure
 

@@ -43,7 +43,7 @@ class TurnSpan(NamedTuple):
 
 
 class PairSimilarities(NamedTuple):
-    """How alike parts of a conversation are: `values[i, j]` compares `spans[i]` and `spans[j]`.
+    """How similar parts of a conversation are: `values[i, j]` compares `spans[i]` and `spans[j]`.
 
     A span is one turn, or a block of turns, and then the value is the mean over all pairs of two
     different turns; NaN where there is no such pair.
@@ -71,7 +71,7 @@ class PairSimilarities(NamedTuple):
 
 
 class SimilarPair(NamedTuple):
-    """Two parts of a conversation and how alike they are."""
+    """Two parts of a conversation and how similar they are."""
 
     earlier: TurnSpan
     later: TurnSpan
@@ -224,7 +224,7 @@ def _edges(spans: Sequence[TurnSpan]) -> list[Row]:
 def heat_map(
     spans: Sequence[TurnSpan], values: NDArray[np.float64], marked: Sequence[TurnSpan]
 ) -> Chart:
-    """How alike any two parts of a conversation are: the earlier across, the later downwards.
+    """How similar any two parts of a conversation are: the earlier across, the later downwards.
 
     `values[i, j]` compares `spans[i]` with `spans[j]`; only j <= i is drawn, and NaN leaves a gap.
     Marked spans get a bar along both axes.

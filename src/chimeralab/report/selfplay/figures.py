@@ -141,7 +141,7 @@ def forest_figure(material: Material, results: Results) -> Figure | None:
 
 
 def naive_interval(each: Effect, runs: Runs, analysis: Analysis) -> Interval | None:
-    """The interval of an analysis that takes every run for independent."""
+    """The interval of an analysis that treats every run as independent."""
     values, _ = per_run(runs, each.measure, analysis.settings.tau)
     if values is None or each.estimate is None:
         return None

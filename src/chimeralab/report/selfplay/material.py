@@ -256,7 +256,7 @@ def primary_comparisons(analysis: Analysis, outcomes: Outcomes) -> tuple[Effect,
 
 
 def is_found(comparison: Effect) -> bool:
-    """Whether a difference is unlike 0 at 5 % after Holm's correction."""
+    """Whether a difference is different from 0 at 5 % with Holm's correction."""
     return comparison.p_holm is not None and comparison.p_holm < SIGNIFICANT
 
 

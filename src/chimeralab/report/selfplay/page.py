@@ -57,13 +57,13 @@ FLOW = (
     "parsable those with enough turns for a verdict."
 )
 ABOUT_SHARES = (
-    "At risk: the share of the turns that could have collapsed. ICC: how alike the shares of a "
-    "prompt's repeats are. It is 1 when they are the same, about 0 when they are no more alike "
-    "than those of different prompts, and below 0 when they are less alike; where it is above 0, "
+    "At risk: the share of the turns that could have collapsed. ICC: how similar the shares of a "
+    "prompt's repeats are. It is 1 when they are the same, about 0 when they are no more similar "
+    "than those of different prompts, and below 0 when they are less similar; where it is above 0, "
     "runs are not independent."
 )
 ABOUT_EPISODES = (
-    "A run came out again when any later turn is not collapsed. The length of an episode that "
+    "A run recovered when any later turn is not collapsed. The length of an episode that "
     "lasts to the end of its run is taken as at least that long."
 )
 ABOUT_TESTS = (
@@ -186,8 +186,7 @@ def _reliability(material: Material) -> Section:
     found = material.reliability
     if found is None:
         none = (
-            "No reliability audit has been run: nobody but the detector has judged these "
-            "conversations."
+            "No reliability audit has been run: only the detector has judged these conversations."
         )
         return Section("reliability", "Reliability", [Paragraph(none)])
     sentence = scope_of(found).sentence
@@ -203,14 +202,14 @@ class ChosenConversations(NamedTuple):
 
 
 def choose(detections: Iterable[Detection], each: int = EACH) -> ChosenConversations:
-    """The largest shares of collapsed turns, and smaller ones; of equals, the most alike turns.
+    """The largest shares of collapsed turns, and smaller ones; of equals, the most similar turns.
 
     A conversation is shown once, and none without a verdict.
     """
     known = [found for found in detections if found.collapse_rate is not None]
 
     def telling(detection: Detection) -> tuple[float, float]:
-        """How much is collapsed, and how alike a turn is to the two before it, on average."""
+        """How much is collapsed, and how similar a turn is to the two before it, on average."""
         near = [max(row.s1 or 0.0, row.s2 or 0.0) for row in detection.trace or ()]
         return detection.collapse_rate or 0.0, sum(near) / len(near) if near else 0.0
 
@@ -265,7 +264,7 @@ def _conversation(key: str, detection: Detection, trajectory: Trajectory) -> Ite
     if len(detection.positions) > 1 and weights.locate("minilm") is not None:
         kept = [trajectory.turns[place - 1].text for place in detection.positions]
         pairs = compare(default_encoder().encode(kept).vectors)
-        caption = "Every turn with every earlier one; the darker, the more alike."
+        caption = "Every turn with every earlier one; the darker, the more similar."
         yield heat_map_figure(detection, pairs, name=f"heat_map_{key}", captions=[caption])
     window = detection.detector["settings"].get("window")
     for part in parts(list_messages(trajectory, detection), detection):

@@ -125,7 +125,7 @@ def after_onset(analysis: Analysis) -> Table:
     headings = (
         "condition",
         "collapsed runs",
-        f"came out again ({level(analysis)})",
+        f"recovered ({level(analysis)})",
         "episodes per run",
         "median length, turns",
         "turns collapsed from onset on",

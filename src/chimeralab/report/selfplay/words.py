@@ -107,7 +107,7 @@ def _differences(material: Material, results: Results) -> str:
         most = "the largest difference is"
     return (
         f"On the same prompts, {len(differ)} of {counted(len(comparisons), 'pair')} of conditions "
-        f"differ in the {name} after Holm's correction; {most} {_minus(widest[0])}, "
+        f"differ in the {name} at 5 %, Holm-corrected; {most} {_minus(widest[0])}, "
         f"{_numbers(widest[0])}."
     )
 

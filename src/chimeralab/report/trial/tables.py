@@ -25,7 +25,7 @@ from chimeralab.sandbox.metrics import PARTS
 from chimeralab.sandbox.script import Arm
 from chimeralab.sandbox.stressors.sham import SHAM
 
-PASSED = {True: "passed", False: "failed", None: "can't be told"}
+PASSED = {True: "passed", False: "failed", None: "unknown"}
 
 
 def design_table(material: TrialMaterial) -> Table:

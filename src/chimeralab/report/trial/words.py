@@ -14,7 +14,7 @@ from chimeralab.report.trial.material import TrialMaterial
 from chimeralab.stats.intervals import FEWEST_CLUSTERS
 
 INDEX = Unit("index", 1, 3, "", "")
-# What others have found; our own numbers can be held against these.
+# What others have found; our own numbers can be compared with these.
 OUTSIDE = (
     "Asch's people gave 32 to 37 % conforming answers on critical trials, and under 1 % errors "
     "alone.",
@@ -72,7 +72,7 @@ def few_scenarios(material: TrialMaterial) -> str:
 
 
 def is_found(effect: Effect) -> bool:
-    """Whether an effect is unlike 0 at 5 %, Holm-corrected."""
+    """Whether an effect is different from 0 at 5 %, Holm-corrected."""
     return effect.p_holm is not None and effect.p_holm < SIGNIFICANT
 
 

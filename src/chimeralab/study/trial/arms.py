@@ -177,7 +177,7 @@ def _named(
         place = f"[arms.{name}]"
         read = read_record(ArmTable, table, place)
         if name in (CONTROL, SHAM):
-            raise InputError(f"{place} can't be set: every trial has this arm by itself")
+            raise InputError(f"{place} can't be set: every trial has this arm already")
         if name in designed:
             raise InputError(f"{place} is an arm that [trial] makes already; give it another name")
         if not read.stressors and read.countermeasure is None:

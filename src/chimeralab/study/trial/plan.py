@@ -206,7 +206,7 @@ def _read_scenarios(
     courses = tuple(layout.lay_out(scenario, rounds, seed) for scenario in scenarios)
     lengths = {len(course.steps) for course in courses}
     if len(lengths) > 1 or 0 in lengths:
-        raise InputError(f"[scenarios] must all have as many questions; these have {lengths}")
+        raise InputError(f"[scenarios] must all have equally many questions; these have {lengths}")
     _refuse_idle(courses, arms)
     return _LaidOut(source, courses)
 

@@ -22,7 +22,7 @@ def test_the_reading_names_the_order_the_recovery_and_the_pairs(make_runs) -> No
     assert "Most collapsed is stuck (60.0 % of turns" in text
     assert "1 of 1 pairs differ" in text
     assert "The order stuck > calm holds in 3 of 3 prompts" in text
-    assert "3 of 5 collapsed runs came out again" in text
+    assert "3 of 5 collapsed runs recovered" in text
     assert "Next time" not in text
 
 

@@ -196,7 +196,7 @@ def test_methods_cite_only_what_is_listed(material: Material) -> None:
 
 def test_methods_of_an_unlocked_study_say_that_it_is_exploratory(material: Material) -> None:
     found = " ".join(methods(material._replace(lock=None)).paragraphs)
-    assert "not locked beforehand, so all results are exploratory" in found
+    assert "not locked in advance, so all results are exploratory" in found
     assert "primary outcome" not in found
 
 
