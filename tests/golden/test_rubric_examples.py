@@ -188,8 +188,13 @@ def test_loops_in_public_self_play_are_the_ones_we_read() -> None:
     found = {r.item.split("/")[1].split("@")[0]: r.turns for r in ratings if r.label}
     assert len(ratings) == 22
     assert found == {
+        "llm.ckpt01.gpt-3.5-turbo-0125": (45, 46, 47, 48),
         "llm.ckpt02.gpt-3.5-turbo-0125": (9, 10, 11),
         "llm.ckpt04.gpt-3.5-turbo-0125": (5, 6, 7),
+        "llm.05a": (20, 21, 22),
+        "llm.dialogue": (20, 21, 22),
+        "llm.gpt-3.5-turbo_a": (37, 38, 39),
+        "llm.gpt-3.5-turbo_b": (36, 37, 38),
         "llm.gpt-4o-mini-epoch01": (143, 144, 145),
         "Qwen3_30B_A3B": (17, 18, 19, 20),
     }

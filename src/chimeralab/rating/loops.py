@@ -1,22 +1,46 @@
 """Stretches of adjacent turns that loop: equal ones, ones that fill one template, alternations.
 
-Turns are counted from 1; a stretch has both ends included.
+Two turns are compared by aligning their words. What stands between aligned words is a gap; a gap
+that puts one word in the place of another, inside a sentence that stays, is a trivial swap, in any
+language. Turns are counted from 1; a stretch has both ends included.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple
 
-from chimeralab.rating.wording import NEGATIONS, Wording, short_key
+from chimeralab.rating.wording import (
+    DETERMINERS,
+    FILLERS,
+    NEGATIONS,
+    UNSPACED,
+    Wording,
+    contrast,
+    short_key,
+)
 
 # More than half of the words of two turns stand in the same order when they share a template.
 SHARED_WORDS = 0.55
 # A third of what they talk about must be shared too: function words alone make no template.
 SHARED_CONTENT = 1 / 3
 FEWEST_SHARED_WORDS = 3
-# One unknown word in so many is a swap; more of them, or in a shorter text, is new content.
-WORDS_PER_SWAP = 20
+# One unknown word in so many is no news, wherever it stands.
+WORDS_PER_STRANGER = 20
+# One word in so many may be swapped in place, and no fewer than so many must stay.
+WORDS_PER_SWAP = 3
+FEWEST_KEPT = 3
+# With so many words kept, another thing in a thing's place is a swap too, and so are two words for
+# one, or one for none.
+MANY_KEPT = 8
+# A character without spaces is about half a word.
+MOST_SWAPPED_CHARACTERS = 3
+# Two texts are nearly identical when so much of the longer one stands in both.
+NEARLY_IDENTICAL = 0.8
+FEWEST_WORDS_NEARLY_IDENTICAL = 5
+# Two words with one beginning and so many letters in common are forms of one.
+SAME_LETTERS = 0.6
 # One word in so many may be dropped; a turn that leaves out more no longer says the same.
 WORDS_PER_LOSS = 5
 # At most one word in so many may be a number that changed: beyond that the numbers are the content.
@@ -65,6 +89,8 @@ def template_stretches(texts: Sequence[Wording]) -> list[Stretch]:
         before, turn = texts[n - 1], texts[n]
         if before.farewell or turn.farewell or not share_template(before, turn):
             return False
+        if n + 1 < len(texts) and texts[n + 1].key == before.key and nearly_identical(before, turn):
+            return True
         # The last two texts that differ, the nearest first: two may alternate in no fixed order.
         said: dict[str, Wording] = {}
         for text in reversed(texts[:n]):
@@ -137,23 +163,96 @@ def share_template(one: Wording, other: Wording) -> bool:
     return common >= enough and aligned(one.words, other.words) >= enough
 
 
+def nearly_identical(one: Wording, other: Wording) -> bool:
+    """True when two texts differ in very few words, and in none that turns the meaning round.
+
+    >>> from chimeralab.rating.wording import wording
+    >>> texts = "I run by the lake and hum a song.", "I run by the road and hum a song."
+    >>> nearly_identical(*map(wording, texts))
+    True
+    """
+    longer = max(len(one.words), len(other.words))
+    if longer < FEWEST_WORDS_NEARLY_IDENTICAL or one.code or other.code:
+        return False
+    changed = one.content ^ other.content
+    if changed & NEGATIONS or _contrasting(
+        one.content - other.content, other.content - one.content
+    ):
+        return False
+    return aligned(one.words, other.words) >= NEARLY_IDENTICAL * longer
+
+
+def _contrasting(some: Iterable[str], others: Collection[str]) -> bool:
+    return any(contrast(one, other) for one in some for other in others)
+
+
 def aligned(one: Sequence[str], other: Sequence[str]) -> int:
     """How many words stand in both texts in the same order: their longest common subsequence.
-
-    All of a row of the textbook table is kept in the bits of one number (Hyyrö 2004).
 
     >>> aligned("a b c d".split(), "a x c d".split())
     3
     """
+    rows = _alignment(one, other)
+    return len(one) - rows[-1].bit_count() if rows else 0
+
+
+def _alignment(one: Sequence[str], other: Sequence[str]) -> list[int]:
+    """The rows of the textbook table, each in the bits of one number (Hyyrö 2004)."""
     places: dict[str, int] = {}
     for bit, word in enumerate(one):
         places[word] = places.get(word, 0) | 1 << bit
     every = (1 << len(one)) - 1
-    row = every
+    row, rows = every, list[int]()
     for word in other:
         hits = row & places.get(word, 0)
         row = (row + hits | row - hits) & every
-    return len(one) - row.bit_count()
+        rows.append(row)
+    return rows
+
+
+class Gap(NamedTuple):
+    """What stands between two aligned words: taken out of the one text, put into the other.
+
+    `before` and `after` are the aligned words around it, "" at the ends of the text.
+    """
+
+    removed: Sequence[str]
+    added: Sequence[str]
+    before: str
+    after: str
+    last: bool
+
+
+def gaps(one: Sequence[str], other: Sequence[str]) -> list[Gap]:
+    """The gaps of an alignment, the last one first.
+
+    >>> gaps("we like old tea".split(), "we like hot tea".split())
+    [Gap(removed=['old'], added=['hot'], before='like', after='tea', last=False)]
+    """
+    rows = _alignment(one, other)
+    found, at, place = list[Gap](), len(one), len(other)
+    end, until = at, place
+    while True:
+        # Walk to the next aligned pair, from the end.
+        while at and place and (rows[place - 1] >> at - 1 & 1 or _inserted(rows, at, place)):
+            if rows[place - 1] >> at - 1 & 1:
+                at -= 1
+            else:
+                place -= 1
+        if not at or not place:
+            at = place = 0
+        if at < end or place < until:
+            before = other[place - 1] if place else ""
+            after = other[until] if until < len(other) else ""
+            found.append(Gap(one[at:end], other[place:until], before, after, until == len(other)))
+        if not at:
+            return found
+        at, place = at - 1, place - 1
+        end, until = at, place
+
+
+def _inserted(rows: Sequence[int], at: int, place: int) -> bool:
+    return place > 1 and not rows[place - 2] >> at - 1 & 1
 
 
 def says_nothing_new(turn: Wording, before: Sequence[Wording]) -> bool:
@@ -174,17 +273,83 @@ def says_nothing_new(turn: Wording, before: Sequence[Wording]) -> bool:
 
 def adds_content(turn: Wording, before: Sequence[Wording]) -> bool:
     """Does a turn say anything that none of the texts before it says?"""
+    told = frozenset[str]().union(*(text.numbers for text in before))
+    if len(turn.numbers - told) > max(1, len(turn.words) // WORDS_PER_NUMBER):
+        return True
     known = frozenset[str]().union(*(text.content for text in before))
     new = turn.content - known
-    if len(new) > len(turn.content) // WORDS_PER_SWAP:
+    if not new:
+        return False
+    if new & (turn.names | NEGATIONS):
         return True
-    if new and new & (turn.names | NEGATIONS):
-        return True
-    told = frozenset[str]().union(*(text.numbers for text in before))
-    return len(turn.numbers - told) > max(1, len(turn.words) // WORDS_PER_NUMBER)
+    if len(new) <= len(turn.content) // WORDS_PER_STRANGER:
+        return False
+    return turn.code or not only_swaps(turn, before[0], new)
+
+
+def only_swaps(turn: Wording, before: Wording, new: frozenset[str]) -> bool:
+    """Does every new word of a turn stand in the place of one that the text before had there?"""
+    kept, swaps = _size(turn.content & before.content), 0
+    for gap in changes(turn, before):
+        if not gap.added or new.isdisjoint(gap.added) or _forms(gap):
+            continue
+        if not _is_swap(gap, kept):
+            return False
+        swaps += 1
+    return swaps <= kept // WORDS_PER_SWAP and kept >= FEWEST_KEPT
+
+
+def changes(turn: Wording, before: Wording) -> list[Gap]:
+    """The gaps between two texts, with nothing in them but content that the other text lacks."""
+    return [
+        gap._replace(
+            removed=[w for w in gap.removed if w in before.content and w not in turn.content],
+            added=[w for w in gap.added if w in turn.content and w not in before.content],
+        )
+        for gap in gaps(before.words, turn.words)
+    ]
+
+
+def _is_swap(gap: Gap, kept: float) -> bool:
+    """Is one word in another's place, and not as the point of the sentence?"""
+    characters = all(map(UNSPACED.match, gap.added))
+    most = MOST_SWAPPED_CHARACTERS if characters else 2 if kept >= MANY_KEPT else 1
+    put_in = not gap.removed and not (kept >= MANY_KEPT and len(gap.added) == 1)
+    if gap.last or put_in or len(gap.added) > most or len(gap.removed) > most:
+        return False
+    if not NEGATIONS.isdisjoint(gap.removed) or _contrasting(gap.added, gap.removed):
+        return False
+    thing = gap.before in DETERMINERS and gap.after in FILLERS | DETERMINERS
+    return not thing or kept >= MANY_KEPT
+
+
+def _forms(gap: Gap) -> bool:
+    """Are the words of a gap other forms of those they replace, by their beginnings?"""
+    if len(gap.added) != len(gap.removed):
+        return False
+    return all(
+        one[:4] == other[:4] and SequenceMatcher(None, one, other).ratio() >= SAME_LETTERS
+        for one, other in zip(gap.added, gap.removed, strict=True)
+    )
+
+
+def _size(words: Collection[str]) -> float:
+    return sum(0.5 if UNSPACED.match(word) else 1.0 for word in words)
 
 
 def drops_content(turn: Wording, before: Wording) -> bool:
-    """Does a turn leave out so much of the one before that it no longer says the same?"""
+    """Does a turn leave out so much of the one before that it no longer says the same?
+
+    A word that another one stands in for is not left out.
+    """
     lost = before.content - turn.content
-    return len(lost) > len(before.content) // WORDS_PER_LOSS or bool(lost & NEGATIONS)
+    if not NEGATIONS.isdisjoint(lost):
+        return True
+    most = len(before.content) // WORDS_PER_LOSS
+    if len(lost) <= most:
+        return False
+    kept = _size(turn.content & before.content)
+    if kept < FEWEST_KEPT or turn.code:
+        return True
+    swapped = (gap for gap in changes(turn, before) if gap.added and _is_swap(gap, kept))
+    return len(lost) - sum(len(gap.removed) for gap in swapped) > most

@@ -1,7 +1,8 @@
 """A turn's text as the rules compare it: without dress, in words, and by what it talks about.
 
-The word lists are English. In another language every word counts as content, so verbatim loops
-are found as well as ever, and template loops only when nothing but numbers changes.
+Letters of other alphabets that only look Latin are taken for what they look like, and names that a
+piece of code gives itself are numbered, so that renaming them changes nothing. The long word lists
+are English; in other languages every word but the commonest small ones counts as content.
 """
 
 import re
@@ -12,21 +13,34 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from chimeralab.rating.code import numbered_names, spelled_operators
+
 _LISTS = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text(encoding="utf-8"))
 
 FILLERS = frozenset(_LISTS["fillers"].split())
 LY_NOUNS = frozenset(_LISTS["ly_nouns"].split())
 NEGATIONS = frozenset(_LISTS["negations"].split())
 NUMBER_WORDS = frozenset(_LISTS["numbers"].split())
+DETERMINERS = frozenset(_LISTS["determiners"].split())
+CONTRASTS: list[list[str]] = [line.split() for line in _LISTS["contrasts"].splitlines() if line]
 SYNONYMS: list[list[str]] = [line.split() for line in _LISTS["synonyms"].splitlines() if line]
 
 ENDINGS = ("ings", "ing", "ies", "ed", "es", "s", "ly")
 
 # Written without spaces: each character stands for a word.
 UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+ALIKE: dict[str, str] = {
+    letter: latin for latin, letters in _LISTS["alike"].items() for letter in letters
+}
+OTHER_ALPHABET = re.compile("\\w*[\u0370-\u052f]\\w*")
 NUMBER = re.compile(r"\d+(st|nd|rd|th)?")
 STRETCHED = re.compile(r"(\w)\1{2,}")
 NAME = re.compile(r"(?<=[\w,;] )[A-Z]\w+")
+
+# "No" as an answer to the other side: what follows says by itself whether it denies anything.
+ANSWER = re.compile(
+    r"\W*no(\s*[,.;:!]+|\s(?=(i|we|you|he|she|it|they|that|there)\b))", re.IGNORECASE
+)
 
 # A longer turn that ends with good wishes is about something else.
 MOST_FAREWELL_WORDS = 60
@@ -41,7 +55,9 @@ _EVENT = "conversation|chat|call|session|discussion"
 PARTING = re.compile(
     rf"""\b(
       (good\s?)?bye(\s?bye)? | farewell | so\slong(?!\sas) | ciao | adieu | adios | cheerio
-    | au\srevoir | auf\swiedersehen | tschüss | sayonara | godspeed | good\s?night | over\sand\sout
+    | au\srevoir | auf\swiedersehen | tschüss | bis\s(bald|dann|später|morgen) | machs\sgut
+    | hasta\s(luego|pronto|mañana) | arrivederci | до\sсвидания | 再\s见 | 拜\s拜
+    | sayonara | godspeed | good\s?night | over\sand\sout
     | take\s(good\s)?care(\sof\syourself)? | look\safter\syourself | stay\s(safe|well) | be\swell$
     | see\s(you|ya)(\s(later|soon|around|then|tomorrow|again|next)|$) | catch\s(you|ya)\slater
     | (talk|speak|chat|write)\s(to\syou\s|with\syou\s)?(later|soon|again|tomorrow)
@@ -67,7 +83,7 @@ class Wording:
 
     Texts with the same `key` differ in white space, punctuation and capitals alone. `words` has
     one entry a word, equal for synonyms and forms of one word; `content` holds those that mean
-    something.
+    something. In `code` every name and operator does.
     """
 
     text: str
@@ -76,6 +92,7 @@ class Wording:
     content: frozenset[str]
     numbers: frozenset[str]
     farewell: bool
+    code: bool = False
 
     @property
     def names(self) -> frozenset[str]:
@@ -97,9 +114,12 @@ def wording(text: str) -> Wording:
     >>> wording("Well, GOODBYE!").key == wording("well goodbye...").key
     True
     """
-    key = verbatim_key(text)
-    plain = key.split()
+    renamed = numbered_names(text)
+    key = verbatim_key(text if renamed is None else spelled_operators(text))
+    plain = (key if renamed is None else verbatim_key(renamed)).split()
     words = [_word(word) for word in plain]
+    if len(words) > 1 and ANSWER.match(text):
+        words[0] = Word("yes", number=False, content=False)
     return Wording(
         text=text,
         key=key,
@@ -107,6 +127,7 @@ def wording(text: str) -> Wording:
         content=frozenset(word.sense for word in words if word.content),
         numbers=frozenset(word.sense for word in words if word.number),
         farewell=is_farewell(key, len(plain)),
+        code=renamed is not None,
     )
 
 
@@ -116,7 +137,21 @@ def verbatim_key(text: str) -> str:
     >>> verbatim_key("It's  **over**.")
     'its over'
     """
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().translate(_DRESS).split())
+    plain = unicodedata.normalize("NFKC", text)
+    if not plain.isascii():
+        plain = OTHER_ALPHABET.sub(_as_it_looks, plain)
+    return " ".join(plain.casefold().translate(_DRESS).split())
+
+
+def _as_it_looks(word: re.Match[str]) -> str:
+    """A word as the Latin one that it looks like, if it looks like one.
+
+    A word with no Latin letter at all belongs to its own alphabet, capitals or not.
+    """
+    folded = "".join(ALIKE.get(char, char) for char in word[0])
+    mixed = any(char.isascii() for char in word[0])
+    looks_latin = folded.isascii() and (mixed or len(folded) == 1)
+    return folded if looks_latin else word[0]
 
 
 def short_key(key: str) -> str:
@@ -195,3 +230,16 @@ def sense(word: str) -> str:
 
 
 _GROUPS: dict[str, str] = {stem(word): group[0] for group in SYNONYMS for word in group}
+_ROWS: dict[str, set[int]] = {}
+for _number, _row in enumerate(CONTRASTS):
+    for _entry in _row:
+        _ROWS.setdefault(sense(_entry), set()).add(_number)
+
+
+def contrast(one: str, other: str) -> bool:
+    """True when two senses exclude each other, as opposites or two colours do.
+
+    >>> contrast(sense("rise"), sense("fall")), contrast(sense("rise"), sense("soar"))
+    (True, False)
+    """
+    return one != other and bool(_ROWS.get(one, set()) & _ROWS.get(other, set()))

@@ -2,7 +2,15 @@
 
 import pytest
 
-from chimeralab.rating.loops import adds_content, aligned, drops_content, share_template
+from chimeralab.rating.loops import (
+    Gap,
+    adds_content,
+    aligned,
+    drops_content,
+    gaps,
+    nearly_identical,
+    share_template,
+)
 from chimeralab.rating.wording import (
     FILLERS,
     NEGATIONS,
@@ -110,3 +118,64 @@ def test_a_turn_that_leaves_out_much_no_longer_says_the_same() -> None:
     before = wording("the red barn near the mill burned down")
     assert drops_content(wording("the barn burned"), before)
     assert not drops_content(wording("the red barn by the mill burned down"), before)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("plan", "рlаn"), ("a cow", "а cow"), ("Okay", "Оkау"), ("so", "sο"), ("𝐏lease", "Please")],
+)
+def test_letters_that_look_alike_are_alike(one: str, other: str) -> None:
+    assert verbatim_key(one) == verbatim_key(other)
+
+
+@pytest.mark.parametrize("text", ["НЕТ", "Река замёрзла", "Ο ΤΟΙΧΟΣ"])
+def test_capitals_of_another_alphabet_are_still_dress(text: str) -> None:
+    assert verbatim_key(text) == verbatim_key(text.lower())
+
+
+def test_no_as_an_answer_denies_nothing_by_itself() -> None:
+    assert "no" not in wording("No, I drink water.").content
+    assert "no" in wording("No water is left.").content
+    assert "not" in wording("No, I do not drink.").content
+
+
+def test_gaps_pair_what_went_with_what_came() -> None:
+    found = gaps("we like old tea".split(), "we adore old green tea".split())
+    assert [(gap.removed, gap.added) for gap in found] == [([], ["green"]), (["like"], ["adore"])]
+    assert gaps([], ["a"]) == [Gap([], ["a"], "", "", last=True)]
+    assert gaps(["a"], ["a"]) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "turn"),
+    [
+        (
+            "We approve the budget for the school roof.",
+            "We endorse the budget for the school roof.",
+        ),
+        ("Wir loben den Plan für die alte Brücke.", "Wir preisen den Plan für die alte Brücke."),
+        ("我们同意这个修路的新计划。", "我们赞成这个修路的新计划。"),
+    ],
+)
+def test_one_word_in_the_place_of_another_is_a_swap_in_any_language(before: str, turn: str) -> None:
+    assert not adds_content(wording(turn), [wording(before)])
+
+
+@pytest.mark.parametrize(
+    ("before", "turn"),
+    [
+        ("Prices for copper wire rise this month.", "Prices for copper wire fall this month."),
+        ("We visit the tower and eat old bread.", "We visit the castle and eat old bread."),
+        ("The best tool for wet clay is string.", "The best tool for wet clay is wire."),
+        ("We mend the old roof tiles.", "We mend the old roof tiles and paint a gate."),
+    ],
+)
+def test_opposites_things_and_the_point_of_a_sentence_are_content(before: str, turn: str) -> None:
+    assert adds_content(wording(turn), [wording(before)])
+
+
+def test_nearly_identical_texts_may_differ_in_a_thing_and_not_in_a_denial() -> None:
+    lake = wording("I run by the lake and hum a song.")
+    assert nearly_identical(lake, wording("I run by the road and hum a song."))
+    assert not nearly_identical(lake, wording("I do not run by the lake and hum a song."))
+    assert not nearly_identical(lake, wording("I run by the lake to be alone."))
