@@ -95,7 +95,7 @@ class LogSearch:
         except Unreadable:
             # A damaged Inspect log is still meant as one, and the damage should be heard of.
             return path.endswith(".eval")
-        except (LogError, OSError):
+        except (LogError, OSError, MemoryError):
             return True
 
 

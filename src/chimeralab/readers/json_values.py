@@ -1,6 +1,7 @@
 """A log as a stream of JSON values, one per line or over several, and why one can't be read."""
 
 import codecs
+import io
 import json
 import math
 import re
@@ -13,6 +14,8 @@ from chimeralab.readers.opening import read_whole
 from chimeralab.readers.seam import Place, Report
 
 MAX_LINE = 64 << 20
+MOST_MEMORY = 4 << 30
+BYTES_OF_A_VALUE = 72  # of a short list, object, text or number, with its place in what holds it
 
 
 class JsonValue(NamedTuple):
@@ -38,6 +41,7 @@ def value_of(raw: bytes) -> Any:
     >>> value_of(b'{"turns": ["Hi"], "score": NaN}')
     {'turns': ['Hi'], 'score': None}
     """
+    _refuse_to_fill_memory(raw)
     try:
         return _DECODER.decode(raw.decode())
     except (ValueError, RecursionError) as error:
@@ -50,6 +54,7 @@ def values_of(raw: bytes) -> Iterator[JsonValue]:
     >>> list(values_of(b'{"id":\\n 1}\\n[2]'))
     [JsonValue(value={'id': 1}, line=1), JsonValue(value=[2], line=3)]
     """
+    _refuse_to_fill_memory(raw)
     try:
         text = raw.decode()
         line, end = 1, 0
@@ -61,6 +66,16 @@ def values_of(raw: bytes) -> Iterator[JsonValue]:
             end = after
     except (ValueError, RecursionError) as error:
         raise _explained(error) from None
+
+
+def _refuse_to_fill_memory(raw: bytes) -> None:
+    """Raise where JSON, empty lists at worst, would take many times its size as values."""
+    values = sum(raw.count(mark) for mark in (b"[", b"{", b",", b":"))
+    if 3 * len(raw) + BYTES_OF_A_VALUE * values > MOST_MEMORY:
+        raise Unreadable(
+            f"would take more than {MOST_MEMORY >> 30} GB of memory; write one conversation "
+            "per line"
+        )
 
 
 def _explained(error: ValueError | RecursionError) -> Unreadable:
@@ -118,6 +133,8 @@ def _lines(stream: BinaryIO, place: Place, bad: Report) -> Iterator[RawLine]:
             bad(reason, place.at(number))
         elif not raw.isspace():
             yield RawLine(raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw, number)
+        else:
+            number += _skip_blank_lines(stream, place.at(number), bad)
         number += 1
 
 
@@ -127,3 +144,20 @@ def _next_line(stream: BinaryIO, place: Place, bad: Report) -> bytes:
     except (OSError, Unreadable) as problem:
         bad(str(problem), place)
         return b""
+
+
+def _skip_blank_lines(stream: BinaryIO, place: Place, bad: Report) -> int:
+    """Pass over empty lines by the buffer, since there may be millions; says how many."""
+    skipped = 0
+    if not isinstance(stream, io.BufferedReader):
+        return skipped
+    try:
+        while ahead := stream.peek():
+            blanks = len(ahead) - len(ahead.lstrip())
+            end = ahead.rfind(b"\n", 0, blanks) + 1
+            skipped += stream.read(end).count(b"\n")
+            if end < len(ahead):
+                break
+    except (OSError, Unreadable) as problem:
+        bad(str(problem), place)
+    return skipped

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 import zstandard
 
@@ -25,6 +25,9 @@ from chimeralab.readers.seam import STANDARD_INPUT, place_of
 HEAD = 4096
 MAX_WHOLE = 1 << 30
 CHUNK = 1 << 16
+# A log of loops may well shrink to a thousandth, so a small one is read however it is packed.
+FREE_EXPANSION = 64 << 20
+MOST_EXPANSION = 100
 # One byte of zstd can stand for 32 kB, and a decompressor hands out all it has: feed it little.
 ZSTD_CHUNK = 1 << 10
 
@@ -87,7 +90,38 @@ def from_utf16(wide: BinaryIO) -> Iterator[bytes]:
         raise Unreadable(f"not UTF-16 text ({error})") from None
 
 
-def _chunks(stream: "BinaryIO | gzip.GzipFile", size: int) -> Iterator[bytes]:
+class Counted:
+    """A stream that counts what has been read of it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.bytes = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self.bytes += len(data)
+        return data
+
+
+def _bounded(pieces: Iterator[bytes], packed: Counted) -> Iterator[bytes]:
+    """The pieces, until they are more than what was read for them can honestly hold."""
+    total = 0
+    for piece in pieces:
+        total += len(piece)
+        refuse_bomb(packed.bytes, total)
+        yield piece
+
+
+def refuse_bomb(packed: int, unpacked: int) -> None:
+    """Raise when so few packed bytes give so many that reading on could fill the memory."""
+    if unpacked > FREE_EXPANSION and unpacked > packed * MOST_EXPANSION:
+        raise Unreadable(
+            f"unpacks to more than {FREE_EXPANSION >> 20} MB and over {MOST_EXPANSION} times its "
+            "size; unpack it yourself if it is meant to be read"
+        )
+
+
+def _chunks(stream: "BinaryIO | Counted | gzip.GzipFile", size: int) -> Iterator[bytes]:
     while chunk := stream.read(size):
         yield chunk
 
@@ -126,7 +160,9 @@ def _recognised(file: BinaryIO) -> Opened:
     head, stream = _with_head(file)
     for magic, unpack in PACKED.items():
         if head.startswith(magic):
-            head, stream = _with_head(stream_of(unpack(stream)))
+            packed = Counted(stream)
+            unpacked = unpack(cast("BinaryIO", packed))
+            head, stream = _with_head(stream_of(_bounded(unpacked, packed)))
             break
     if not head:
         raise Unreadable("is empty")
@@ -187,9 +223,12 @@ _DAMAGE = (
 
 def open_archive(stream: BinaryIO) -> zipfile.ZipFile:
     try:
-        return zipfile.ZipFile(stream)
+        archive = zipfile.ZipFile(stream)
+        size = stream.seek(0, io.SEEK_END)
     except _DAMAGE as error:
         raise Unreadable(f"the zip archive is damaged or not complete ({error})") from None
+    refuse_bomb(size, sum(member.file_size for member in archive.infolist()))
+    return archive
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:

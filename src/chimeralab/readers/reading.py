@@ -71,6 +71,8 @@ def _conversations(
                 yield trajectory
     except Unreadable as problem:
         bad(str(problem), place)
+    except MemoryError:
+        bad("takes more memory than there is; write one conversation per line", place)
     if gave_nothing:
         bad("holds no conversations", place)
 

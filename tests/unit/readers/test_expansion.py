@@ -1,0 +1,107 @@
+"""Logs that unpack to far more than they are: refused in a sentence, quickly, in little memory."""
+
+import gzip
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from chimeralab import readers
+from chimeralab.core.errors import LogError
+from chimeralab.readers import json_values, opening
+
+SMALL = 1 << 20
+TALK = json.dumps({"turns": ["Hi", "Ho"]}).encode()
+
+
+@pytest.fixture
+def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter of a megabyte where there are 64, so that the bombs stay small."""
+    monkeypatch.setattr(opening, "FREE_EXPANSION", SMALL // 4)
+
+
+def problem_of(path: Path) -> str:
+    with pytest.raises(LogError) as caught:
+        list(readers.read(path))
+    return str(caught.value)
+
+
+PACKERS = {"gz": lambda data: gzip.compress(data, 9), "zst": zstandard.compress}
+
+
+@pytest.mark.usefixtures("low_limits")
+@pytest.mark.parametrize("ending", PACKERS)
+@pytest.mark.parametrize("filling", [b"[" * 8, b"[],[],[]", b"\n" * 8, b" " * 8, b'{"a":""}'])
+def test_a_packed_bomb_is_refused(tmp_path: Path, ending: str, filling: bytes) -> None:
+    log = tmp_path / f"bomb.json.{ending}"
+    log.write_bytes(PACKERS[ending](b"[" + filling * SMALL))
+    assert "times its size" in problem_of(log)
+
+
+@pytest.mark.usefixtures("low_limits")
+def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    log = tmp_path / "bomb.eval"
+    with zipfile.ZipFile(log, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps({"eval": {"task": "t", "model": "m"}}))
+        archive.writestr("samples/1_epoch_1.json", b"[" + b"[]," * SMALL)
+    assert "times its size" in problem_of(log)
+
+
+@pytest.mark.usefixtures("low_limits")
+@pytest.mark.parametrize("ending", PACKERS)
+def test_an_honest_log_beyond_the_limit_is_read(tmp_path: Path, ending: str) -> None:
+    log = tmp_path / f"talks.jsonl.{ending}"
+    lines = (json.dumps({"turns": [f"{n * 7919}", f"{n * n}"]}).encode() for n in range(20_000))
+    log.write_bytes(PACKERS[ending](b"\n".join(lines)))
+    assert sum(1 for _ in readers.read(log)) == 20_000
+
+
+def test_a_small_log_may_be_packed_as_well_as_it_can_be(tmp_path: Path) -> None:
+    log = tmp_path / "loop.jsonl.gz"
+    log.write_bytes(gzip.compress((TALK + b"\n") * 50_000, 9))
+    assert sum(1 for _ in readers.read(log)) == 50_000
+
+
+def test_values_that_would_fill_the_memory_are_refused_before_they_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_values, "MOST_MEMORY", 10_000_000)
+    log = tmp_path / "lists.json"
+    log.write_bytes(b"[\n" + b"[]," * 100_000 + b"[]]")
+    assert "of memory" in problem_of(log)
+
+
+def test_a_million_empty_lines_are_passed_over_in_few_steps(tmp_path: Path) -> None:
+    log = tmp_path / "gap.jsonl"
+    log.write_bytes(TALK + b"\n" * 3_000_000 + b" \r\n\t\n" + TALK + b"\n" + b"{")
+    calls = 0
+
+    def count(frame: object, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    bad: list[LogError] = []
+    sys.setprofile(count)
+    try:
+        found = list(readers.read(log, on_bad=bad.append))
+    finally:
+        sys.setprofile(None)
+    assert len(found) == 2
+    assert bad[0].line == 3_000_004
+    assert calls < 100_000
+
+
+@pytest.mark.parametrize("where", ["value_of", "read_whole"])
+def test_too_little_memory_is_said_in_a_sentence(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(json_values, where, fail)
+    log = tmp_path / "log.json"
+    log.write_bytes(TALK if where == "value_of" else b"[\n" + TALK + b"\n]")
+    assert "more memory than there is" in problem_of(log)
