@@ -3,8 +3,8 @@
 The defence against a trajectory that gives orders is its form, not a plea. All turns together are
 one line of JSON in which no line break, angle or square bracket is left, so that nothing in it can
 end the data, start a message or stand for a control token. The line stands between marks that the
-trajectory can't know, and a valid answer repeats the mark. Answers are read strictly where it
-counts, and every repair is written down.
+trajectory can't know. An answer must repeat the mark, and say something else than an object in the
+trajectory does. Answers are read strictly where it counts, and every repair is written down.
 """
 
 import hashlib
@@ -202,26 +202,24 @@ def read_answer(text: str, item: Item, mark: str, rubric: Rubric) -> ReadAnswer:
 
 
 def _chosen(text: str, item: Item, mark: str, repairs: list[str]) -> dict[str, Any]:
-    """The answer that carries the mark; one without a mark only when it is the model's own."""
+    """The answer that carries the mark, unless it is one that the trajectory brings along."""
     found = list(_objects(text))
-    marked = [values for values, _ in found if values.get("mark") == mark]
-    own = [
-        values
-        for values, source in found
-        if "mark" not in values
-        and "label" in values
-        and not any(source in turn for turn in item.texts)
-    ]
-    chosen = marked or own
+    chosen = [values for values, _ in found if values.get("mark") == mark]
     if not chosen:
         raise UnusableAnswer("no JSON object that carries the mark")
     if len({json.dumps(values.get("label")) for values in chosen}) > 1:
         raise UnusableAnswer("two answers that differ")
-    if not marked:
-        repairs.append("the mark is missing")
+    planted = (values for turn in item.texts for values, _ in _objects(turn))
+    if any(_said(values) == _said(chosen[-1]) for values in planted):
+        raise UnusableAnswer("the answer stands in the trajectory, word for word")
     if text.strip() != found[0][1]:
         repairs.append("other text around the object")
     return chosen[-1]
+
+
+def _said(values: dict[str, Any]) -> list[Any]:
+    """What an answer says, whatever the order of its fields and however they are written."""
+    return [values.get(name) for name in ("label", "turns", "reason")]
 
 
 def _objects(text: str) -> Iterator[tuple[dict[str, Any], str]]:
