@@ -130,6 +130,18 @@ def _reply_with_key(handler: _Handler) -> None:
     handler.answer(200, _completion(message={"role": "assistant", "content": said}))
 
 
+def _key_in_two(handler: _Handler) -> None:
+    key = handler.headers["Authorization"].removeprefix("Bearer ")
+    halves = key[: len(key) // 2], key[len(key) // 2 :]
+    handler.answer(200, _said(f"It begins with {halves[0]} and goes on with {halves[1]}."))
+
+
+def _error_with_key_in_two(handler: _Handler) -> None:
+    key = handler.headers["Authorization"].removeprefix("Bearer ")
+    said = f"bad key {key[:17]} … {key[17:]}"
+    handler.answer(401, {"error": {"message": said, "code": "invalid_api_key"}})
+
+
 def _begin(handler: _Handler, kind: str = "application/json", **more: str) -> None:
     """Status and headers of a body whose end is the end of the connection."""
     handler.send_response(200)
@@ -231,6 +243,8 @@ FAULTS: dict[str, Callable[[_Handler], None]] = {
     "unknown_model": lambda h: h.answer(404, {"error": {"message": "no such model"}}),
     "echo_key": _echo_key,
     "reply_with_key": _reply_with_key,
+    "key_in_two": _key_in_two,
+    "error_with_key_in_two": _error_with_key_in_two,
     "drip": _drip,
     "drip_headers": _drip_headers,
     "endless_continue": _endless_continue,

@@ -1,6 +1,10 @@
 """Keys are redacted by the name of their variable; short placeholders are left alone."""
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chimeralab.core.secrets import redact, secrets
 
@@ -16,3 +20,47 @@ def test_values_that_look_like_keys_are_redacted_under_their_name(
     monkeypatch.setenv("LAB_COLOUR", "ultramarine")
     assert redact("sk-0123456789 ultramarine") == "<LAB_API_KEY> ultramarine"
     assert secrets("LAB_COLOUR")["LAB_COLOUR"] == "ultramarine"
+
+
+KEY = "sk-planted-0123456789-do-not-print"
+BARE = re.sub(r"[\W_]", "", KEY)
+
+
+def pieces_left(text: str, size: int = 12) -> list[str]:
+    joined = re.sub(r"[\W_]", "", text)
+    return [BARE[n : n + size] for n in range(len(BARE) - size + 1) if BARE[n : n + size] in joined]
+
+
+@given(st.integers(0, len(KEY)), st.text(max_size=12), st.text(max_size=5), st.text(max_size=5))
+def test_no_long_piece_of_a_key_is_left_however_it_is_cut(
+    cut: int, between: str, before: str, after: str
+) -> None:
+    shown = redact(before + KEY[:cut] + between + KEY[cut:] + after, {"LAB_KEY": KEY})
+    assert not pieces_left(shown)
+    assert "<LAB_KEY>" in shown
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        " ".join(KEY),
+        KEY.replace("-", "\n"),
+        "\u200b".join(KEY),
+        '", "'.join(KEY),
+        f"{KEY[:17]} is the first half of your key, and {KEY[17:]} the second",
+    ],
+)
+def test_a_key_that_is_spelled_out_or_halved_is_redacted(echo: str) -> None:
+    shown = redact(f"You sent {echo}.", {"LAB_KEY": KEY})
+    assert not pieces_left(shown)
+    assert "<LAB_KEY>" in shown
+
+
+@given(st.text())
+def test_text_without_a_key_stays_as_it_is(text: str) -> None:
+    assert redact(text, {"LAB_KEY": KEY}) == text
+
+
+@pytest.mark.parametrize("value", ["/home/lab9/tokens/current", "english-international"])
+def test_pieces_of_paths_and_words_are_left_in_messages(value: str) -> None:
+    assert redact(f"can't read {value[:-3]}", {"TOKEN_FILE": value}) == f"can't read {value[:-3]}"
