@@ -99,11 +99,12 @@ def test_json_lines_are_read_like_csv(
     ("options", "code"),
     [
         (("--threshold", 0.8), 1),
-        (("--threshold", 0.5), 0),
+        (("--threshold", 0.5), 1),
+        (("--threshold", 0.5, "--rule", "point"), 0),
         (("--threshold", 0.5, "--rule", "lower_ci"), 1),
-        (("--statistic", "pabak"), 0),
-        (("--statistic", "pabak", "--rule", "lower_ci"), 1),
-        (("--statistic", "ac1", "--threshold", 0.9), 0),
+        (("--statistic", "pabak", "--rule", "point"), 0),
+        (("--statistic", "pabak"), 1),
+        (("--statistic", "ac1", "--threshold", 0.9, "--rule", "point"), 0),
         (("--statistic", "alpha", "--threshold", 0.3, "--rule", "lower_ci"), 0),
         (("--statistic", "agreement", "--threshold", 0.88, "--rule", "lower_ci"), 0),
         (("--statistic", "agreement", "--threshold", 0.89, "--rule", "lower_ci"), 1),
@@ -239,7 +240,7 @@ def test_record_holds_verdict_figures_disagreements_and_consequence(
     assert record["rubric"]["version"] == "4.0"
     assert len(record["audit"]["disagreements"]) == 13
     page = (folder / "gate-record.md").read_text(encoding="utf-8")
-    assert "Verdict: failed" in page
+    assert "Verdict: not reliable" in page
     assert "180 valid of 180" in page
     assert r"1 turns 3 to 5 \| first | 0 turns 3 to 5 \| second" in page
     assert "validated" not in page

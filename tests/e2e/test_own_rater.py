@@ -41,6 +41,7 @@ use = "own_rater:Ending"
 turns = 3
 
 [gate]
+rule = "point"
 raters = ["rules", "mine"]
 """
 

@@ -49,6 +49,7 @@ retries = 0
 max_tokens = 60
 
 [gate]
+rule = "point"
 raters = ["rules", "twin"]
 """
 
@@ -129,7 +130,7 @@ def test_raters_that_agree_meet_the_gate(chimera: Chimera, make_study: Callable[
     assert set(result["by_stratum"]) == {"free", "looping"}
     assert result["clustered"]
     record = json.loads((study / "audit" / "gate-record.json").read_text(encoding="utf-8"))
-    assert (record["verdict"], record["consequence"]["name"]) == ("passed", "validated")
+    assert (record["verdict"], record["consequence"]["name"]) == ("passed", "reliable")
     assert [each["name"] for each in record["rater_identities"]] == ["rules", "twin"]
     assert record["rubric"]["version"] == "4.0"
     assert [each["rater"] for each in result["validity"]] == ["rules", "twin"]
@@ -148,7 +149,7 @@ def test_raters_that_differ_fail_the_gate_and_fix_what_may_be_said(
     assert "Gate NOT met" in ran.out
     assert "run `chimera detect`" in " ".join(ran.out.split())
     markdown = (study / "audit" / "gate-record.md").read_text(encoding="utf-8")
-    assert "Verdict: failed" in markdown
+    assert "Verdict: not reliable" in markdown
     assert "looping/p1/1" in markdown
     assert chimera("audit", study).code == 1
 
@@ -174,7 +175,7 @@ def test_a_gate_waits_for_its_sample_and_its_raters(
     sampled = ('raters = ["rules", "twin"]', 'raters = ["rules", "twin"]\nsample = 4')
     study = rated(chimera, make_study(sampled), "rules")
     assert "no gate sample has been drawn" in chimera("audit", study).err
-    drawn = chimera("rate", study, "--sample", 4, "--seed", 3, "--json")
+    drawn = chimera("rate", study, "--for", "gate", "--json")
     assert json.loads(drawn.out)["name"] == "gate-1"
     ran = chimera("audit", study)
     assert ran.code == 2
@@ -249,14 +250,14 @@ def test_a_second_attempt_has_its_own_sample_and_moves_the_first_record_aside(
     twice = ('raters = ["rules", "twin"]', 'raters = ["rules", "twin"]\nsample = 4\nattempts = 2')
     contrary = ('"judging:Judge"', '"judging:Judge"\ncontrary = true')
     study = rated(chimera, make_study(twice, contrary), "rules", "twin")
-    for seed in (1, 2):
-        assert chimera("rate", study, "--sample", 4, "--seed", seed).code == 0
+    for _ in (1, 2):
+        assert chimera("rate", study, "--for", "gate").code == 0
         assert chimera("audit", study).code == 1
     first = json.loads((study / "audit" / "attempt-1" / "gate-record.json").read_text("utf-8"))
     second = json.loads((study / "audit" / "gate-record.json").read_text("utf-8"))
     assert first["audit"]["gate"]["population"].startswith("gate-1: 4 of 8")
     assert second["audit"]["gate"]["population"].startswith("gate-2: 4 of 4")
-    ran = chimera("rate", study, "--sample", 4, "--seed", 3)
+    ran = chimera("rate", study, "--sample", 4)
     assert ran.code == 2
     assert "allows 2 attempts" in ran.err
 
@@ -277,7 +278,9 @@ def test_calibration_may_be_compared_as_often_as_one_likes(
 def test_without_a_declared_gate_raters_are_compared_and_nothing_is_fixed(
     chimera: Chimera, make_study: Callable[..., Path]
 ) -> None:
-    study = rated(chimera, make_study(('[gate]\nraters = ["rules", "twin"]', "")), "rules")
+    study = rated(
+        chimera, make_study(('[gate]\nrule = "point"\nraters = ["rules", "twin"]', "")), "rules"
+    )
     assert "agreement needs two raters, and the study has 1" in chimera("audit", study).err
     rated(chimera, study, "twin")
     ran = chimera("audit", study, "--json")
@@ -289,9 +292,9 @@ def test_exported_ratings_give_the_same_kappa(
     chimera: Chimera, make_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     study = rated(chimera, make_study(), "rules", "twin")
+    other = json.loads(chimera("audit", study, "--json").out)
     assert chimera("export", study, "--format", "csv", "--out", tmp_path / "out").code == 0
     one = json.loads(chimera("audit", tmp_path / "out" / "ratings.csv", "--json").out)
-    other = json.loads(chimera("audit", study, "--json").out)
     names = ("kappa", "n_valid", "clustered", "raters", "kappa_ci_bootstrap")
     assert [one[name] for name in names] == [other[name] for name in names]
     assert one["by_stratum"].keys() == other["by_stratum"].keys()
@@ -309,7 +312,7 @@ def filled(folder: Path, labels: Callable[[str], str]) -> Path:
 def test_a_person_rates_by_packet_and_the_gate_counts_it(
     chimera: Chimera, make_study: Callable[..., Path], tmp_path: Path
 ) -> None:
-    study = make_study(("[gate]\nraters", '[gate]\nstatistic = "agreement"\nraters'), HUMAN)
+    study = make_study(("[gate]\n", '[gate]\nstatistic = "agreement"\n'), HUMAN)
     rated(chimera, study, "rules")
     packet = tmp_path / "packet"
     assert chimera("rate", study, "--export-packet", packet, "--seed", 4).code == 0

@@ -14,13 +14,12 @@ from chimeralab.core.files import json_text
 from chimeralab.core.numbers import percent
 from chimeralab.rating.audit import Audit, audit_json, explain, panel_json
 from chimeralab.rating.audit import audit as compare
-from chimeralab.rating.claims import gate_headline
-from chimeralab.rating.gate import Gate, RuleName, StatisticName
+from chimeralab.rating.claims import claim_scope, gate_headline, validity_in_words
+from chimeralab.rating.gate import NOT_ASKED, Gate, RuleName, StatisticName, ValidityOutcome
 from chimeralab.rating.gate_record import FIGURES, write_record
 from chimeralab.rating.labels import from_counts, read_labels
 from chimeralab.rating.rubric import BUILT_IN, load_rubric
 from chimeralab.stats.agreement import Table2x2
-from chimeralab.stats.clusters import Share
 
 OF_THE_PLAN = ("statistic", "threshold", "rule", "record", "rubric", "table")
 HEADINGS = {
@@ -47,7 +46,7 @@ GATE_OPTIONS = (
     click.option(
         "--rule",
         type=click.Choice(get_args(RuleName)),
-        help="Compare its value, or the lower bound of its 95 % interval. [default: point]",
+        help="Compare its value, or the lower bound of its 95 % interval. [default: lower_ci]",
     ),
 )
 
@@ -80,6 +79,8 @@ def audit(**options: Any) -> None:
 
     A gate is named with --statistic, --threshold, --rule or --record; exit code 1 when it is not
     met. RATINGS may also be a study: its stored ratings are compared, its gate is that of its plan.
+    Raters who agree make labels reliable; the detector is validated only when it agrees with them
+    as far as the plan declares (`validity` in [gate]).
     """
     if options["ratings"] and is_study([str(options["ratings"])]):
         _audit_study(options)
@@ -124,37 +125,19 @@ def _audit_study(options: dict[str, Any]) -> None:
     if options["as_json"]:
         validity = [each.as_dict() for each in found.validity]
         rows = {**audit_json(found.audit), "sample": found.sample, "validity": validity}
+        rows |= {"outcome": found.outcome, "validated": found.validated.as_dict()}
         click.echo(json_text(rows))
     else:
-        _print(found.audit)
+        _print(found.audit, found.validated)
         for each in found.validity:
-            out.print(Text(plain(f"The detector against {each.rater}: {_validity(each)}.")))
+            out.print(Text(plain(validity_in_words(each))))
+        if found.sample:
+            out.print(Text(plain(claim_scope(found.audit.gate, found.validated).sentence)))
     if found.sample and not found.audit.gate.passed:
         raise click.exceptions.Exit(1)
 
 
-def _validity(against: Any) -> str:
-    """How the detector does by the word of one rater."""
-    if against.result is None:
-        return f"unknown ({against.reason})"
-
-    def shown(share: Share) -> str:
-        if share.value is None or share.interval is None:
-            return percent(share.value)
-        low, high = map(percent, share.interval)
-        return f"{percent(share.value)} ({low} – {high})"
-
-    diagnosis = against.result.diagnosis
-    kappa = diagnosis.agreement.kappa
-    classes = ", ".join(f"{count} {name}" for name, count in against.classes.items())
-    return (
-        f"sensitivity {shown(diagnosis.sensitivity)}, specificity {shown(diagnosis.specificity)}, "
-        f"kappa {'undefined' if kappa is None else f'{kappa:.3f}'}; "
-        f"they differ on {len(against.result.differences)}{f' ({classes})' if classes else ''}"
-    )
-
-
-def _print(result: Audit) -> None:
+def _print(result: Audit, validity: ValidityOutcome = NOT_ASKED) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     table.add_column("all", justify="right")
@@ -179,7 +162,9 @@ def _print(result: Audit) -> None:
     for name, why in result.unrated_strata.items():
         out.print(Text(plain(f"{name} is left out of the columns: {why}")))
     outcome = result.gate
-    verdict = Text(f"{gate_headline(outcome)}: ", style="bold" if outcome.declared else "")
+    verdict = Text(
+        f"{gate_headline(outcome, validity)}: ", style="bold" if outcome.declared else ""
+    )
     out.print(verdict + Text(plain(f"{outcome.gate}. {outcome.reason}.")))
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from chimeralab.cli.options import JSON_OPTION, STUDY_ARGUMENT
 from chimeralab.cli.terminal import out, plain, say
 from chimeralab.study import Study
-from chimeralab.study.forecast import Forecast, forecast
+from chimeralab.study.forecast import Forecast, forecast, gate_in_words
 from chimeralab.study.subjects import FirstAnswer, ask_once, open_models
 
 
@@ -61,6 +61,8 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
         f"{expected.conversations:,} conversations, {expected.calls:,} calls "
         f"(not counting retries), cost at most {_amount(expected.cost)}, time {hours}"
     )
+    for power in expected.gate:
+        click.echo(gate_in_words(power))
     for advice in expected.advice:
         click.echo(f"note: {advice}")
 

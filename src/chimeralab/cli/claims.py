@@ -57,14 +57,15 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
     are any. Numbers that are typed in by hand are not checked.
     """
     # Imported here: a study is slow to import, and a wrong option should be reported at once.
-    from chimeralab.rating.gate_record import read_reliability, scope_of  # noqa: PLC0415
+    from chimeralab.rating.gate_record import scope_of  # noqa: PLC0415
     from chimeralab.report.named_numbers import study_numbers  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
+    from chimeralab.study.auditing import reliability  # noqa: PLC0415
 
     content = read_text(text, "a text to check")
     study = Study(folder)
     numbers = study_numbers(study)
-    scope = scope_of(read_reliability(study.path))
+    scope = scope_of(reliability(study))
     braces = text.suffix not in OF_LATEX
     findings = sorted(check(content, numbers, scope, braces=braces), key=lambda each: each.line)
     names = [*MACRO.findall(content), *(PLACEHOLDER.findall(content) if braces else ())]

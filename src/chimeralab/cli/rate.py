@@ -34,12 +34,13 @@ STUDY_OPTIONS = (
     ),
     click.option("--only", metavar="SAMPLE", help="In a study: rate only this sample."),
     click.option("--sample", type=click.IntRange(1), help="In a study: draw this many items."),
-    click.option("--seed", type=int, help="Seed of a sample or a packet. [default: 0]"),
+    click.option("--seed", type=int, help="Seed of a packet or a calibration sample. [default: 0]"),
     click.option(
         "--for",
         "purpose",
         type=click.Choice(["gate", "calibration"]),
-        help="What a sample is for; the two never share an item. [default: gate]",
+        help="What a sample is for; the two never share an item. The plan says how the "
+        "gate's is drawn. [default: gate]",
     ),
     click.option(
         "--by",
@@ -130,6 +131,8 @@ def _rate_study(options: dict[str, Any]) -> None:
     if given:
         raise InputError(f"a study is rated as its plan says: leave out {_flag(given)}")
     asked = [name for name in ACTIONS if options[name] is not None]
+    if options["purpose"] == "gate" and not asked:
+        asked = ["sample"]  # its size stands in the plan
     if len(asked) > 1:
         raise InputError(f"{_flag(asked[0])} and {_flag(asked[1])} are two things: one at a time")
     result = WORK[asked[0] if asked else "rater"](Study(options["paths"][0]), options)
@@ -164,10 +167,16 @@ def _ask(study: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sample(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.study.samples import Draw, draw  # noqa: PLC0415
+    from chimeralab.study.samples import Draw, draw, gate_draw  # noqa: PLC0415
 
     wanted = {"kind": options["purpose"] or "gate", "size": options["sample"]}
     wanted |= {"seed": options["seed"] or 0, "by": options["by"] or "condition"}
+    if wanted["kind"] == "gate" and study.plan.extras["gate"].seed is not None:
+        if options["seed"] is not None:
+            raise InputError("the seed of the gate's sample stands in the plan: leave out --seed")
+        planned = gate_draw(study)
+        wanted |= {"seed": planned.seed, "by": options["by"] or planned.by}
+        wanted["size"] = options["sample"] or planned.size
     drawn = draw(study, Draw(**wanted))
     say(f"{drawn.population}; rate it with --only {drawn.name}")
     return drawn.as_dict()

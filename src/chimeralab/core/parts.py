@@ -90,6 +90,19 @@ def read_part(known: Mapping[str, type], table: Any, place: str, folder: Path) -
     return Part(use, read_record(cls, {k: v for k, v in table.items() if k != "use"}, place))
 
 
+def locked_table(folder: Path, name: str) -> Mapping[str, Any] | None:
+    """A later table of a plan as the lock in this folder has it; None where it has none.
+
+    A plan that was locked keeps the defaults that it was locked with.
+    """
+    try:
+        lock = json.loads((folder / "plan.lock").read_text(encoding="utf-8"))
+        found = lock["resolved"]["extras"][name]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, Mapping) else None
+
+
 def load_outside(use: str, place: str, folder: Path) -> type:
     """Import a part of the user's own, whose fields are the settings."""
     cls = load_class(use, f"use = {use!r} in {place}", folder)

@@ -1,4 +1,4 @@
-"""The reliability gate: what was required of the raters in advance, and whether they met it."""
+"""The gate: what was required of raters and detector in advance, and whether they met it."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -10,6 +10,8 @@ from chimeralab.stats.raters import RatersPanel
 
 StatisticName = Literal["kappa", "alpha", "pabak", "ac1", "agreement"]
 RuleName = Literal["point", "lower_ci"]
+# Raters who agree make a label reliable; a detector that agrees with them is validated.
+OutcomeName = Literal["not reliable", "reliable, not validated", "validated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Gate(Record):
 
     statistic: StatisticName = "kappa"
     threshold: float = 0.80
-    rule: RuleName = "point"
+    rule: RuleName = "lower_ci"
     population: str = "the rated items"
     attempts: int = 1
 
@@ -52,6 +54,58 @@ class GateOutcome(Record):
         """The gate and its outcome in one object."""
         values = self.as_dict()
         return {**values.pop("gate"), **values}
+
+
+@dataclass(frozen=True, slots=True)
+class ValidityBar(Record):
+    """What the detector must reach against every rater of the gate before it is called validated.
+
+    >>> print(ValidityBar(sensitivity=0.8, specificity=0.9))
+    sensitivity at least 0.80, specificity at least 0.90
+    """
+
+    sensitivity: float | None = None
+    specificity: float | None = None
+    kappa: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.as_dict():
+            raise InputError("needs sensitivity, specificity or kappa: how well must it agree?")
+        for name, least in self.as_dict().items():
+            if not 0 <= least <= 1:
+                raise InputError(f"{name} = {least}: give a share between 0 and 1")
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} at least {least:.2f}" for name, least in self.as_dict().items())
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is asked for, and nothing else."""
+        names = ("sensitivity", "specificity", "kappa")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class ValidityOutcome(Record):
+    """Whether the detector agrees with the raters as far as was declared, and why (not)."""
+
+    bar: ValidityBar | None
+    rule: RuleName
+    passed: bool
+    reason: str
+
+    def __str__(self) -> str:
+        bound = "lower 95 % bounds: " if self.rule == "lower_ci" else ""
+        return f"{bound}{self.bar}" if self.bar else "nothing was declared"
+
+
+NOT_ASKED = ValidityOutcome(None, "lower_ci", False, "the plan declares no validity in [gate]")
+
+
+def outcome_name(outcome: GateOutcome, validity: ValidityOutcome) -> OutcomeName:
+    """The outcome of a gate: its raters first, then the detector."""
+    if not outcome.passed:
+        return "not reliable"
+    return "validated" if validity.passed else "reliable, not validated"
 
 
 class GateFigure(NamedTuple):

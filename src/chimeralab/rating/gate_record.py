@@ -1,6 +1,5 @@
-"""The record of a gate: verdict, figures, disagreements and what follows, written and read."""
+"""The record of a gate: verdict, figures, disagreements and what follows, as it is written."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +9,13 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
 from chimeralab.core.records import Record
 from chimeralab.rating.audit import Audit, audit_json, explain, panel_json
-from chimeralab.rating.claims import FORBIDDEN, NO_AUDIT, ClaimScope, claim_scope
+from chimeralab.rating.claims import NO_AUDIT, ClaimScope, claim_scope
+from chimeralab.rating.gate import NOT_ASKED, ValidityOutcome, outcome_name
 from chimeralab.rating.ratings import RaterKind
 from chimeralab.rating.rubric import Rubric, history_lines
+from chimeralab.rating.validity import ValidityAgainst
 
 MARKDOWN, JSON = "gate-record.md", "gate-record.json"
-# Where the record of a study's gate is looked for, as seen from the study's folder.
-PLACES = (Path("audit") / JSON, Path(JSON))
 COUNTS = ("n_valid", "n_total")
 FIGURES = (
     "agreement", "expected_agreement", "kappa", "kappa_ci", "kappa_ci_score", "kappa_ci_bootstrap",
@@ -42,30 +41,14 @@ class RaterIdentity(Record):
 
 
 class Reliability(NamedTuple):
-    """What the record of a gate says: what may be claimed, and the figures behind that."""
+    """A decided gate, computed from the stored labels: what may be claimed, and the figures."""
 
     scope: ClaimScope
     verdict: str
-    figures: Mapping[str, Any]
+    figures: Mapping[str, Any] | None
     by_stratum: Mapping[str, Mapping[str, Any]]
-    place: str
-
-
-def read_reliability(folder: Path) -> Reliability | None:
-    """The record of the study's gate; None when no audit has left one."""
-    path = next((folder / place for place in PLACES if (folder / place).is_file()), None)
-    if path is None:
-        return None
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        consequence, audit, verdict = record["consequence"], record["audit"], record["verdict"]
-        # The words follow from the verdict: a record that did not pass never allows more.
-        scope = ClaimScope("descriptive", consequence["sentence"], FORBIDDEN)
-        if verdict == "passed":
-            scope = ClaimScope("validated", consequence["sentence"], ())
-        return Reliability(scope, verdict, audit, audit["by_stratum"], path.name)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is not a gate record; write it with `chimera audit`") from error
+    raters: Sequence[RaterIdentity] = ()
+    against: Sequence[ValidityAgainst] = ()
 
 
 def scope_of(reliability: Reliability | None) -> ClaimScope:
@@ -78,6 +61,7 @@ def write_record(
     result: Audit,
     rubric: Rubric | None = None,
     raters: Sequence[RaterIdentity] = (),
+    validity: ValidityOutcome = NOT_ASKED,
 ) -> None:
     """Write the record in Markdown and JSON; an earlier record is never written over."""
     for name in (MARKDOWN, JSON):
@@ -88,7 +72,9 @@ def write_record(
     verdict = "passed" if result.gate.passed else "failed"
     record = {
         "verdict": verdict,
-        "consequence": claim_scope(result.gate).as_dict(),
+        "outcome": outcome_name(result.gate, validity),
+        "consequence": claim_scope(result.gate, validity).as_dict(),
+        "validity": validity.as_dict(),
         "rater_identities": [rater.as_dict() for rater in known],
         "rubric": None
         if rubric is None
@@ -101,16 +87,19 @@ def write_record(
         "audit": audit_json(result),
     }
     write_text(folder / JSON, json_text(record) + "\n")
-    write_text(folder / MARKDOWN, "\n".join(_markdown(result, verdict, rubric, known)) + "\n")
+    write_text(folder / MARKDOWN, "\n".join(_markdown(result, validity, rubric, known)) + "\n")
 
 
 def _markdown(
-    result: Audit, verdict: str, rubric: Rubric | None, raters: Sequence[RaterIdentity]
+    result: Audit,
+    validity: ValidityOutcome,
+    rubric: Rubric | None,
+    raters: Sequence[RaterIdentity],
 ) -> Iterator[str]:
     gate, overall = result.gate, result.overall
     yield from ("# Gate record", "")
-    yield f"**Verdict: {verdict}.** Asked: {gate.gate}. {_cell(gate.reason)}."
-    yield from ("", claim_scope(gate).sentence, "")
+    yield f"**Verdict: {outcome_name(gate, validity)}.** Asked: {gate.gate}. {_cell(gate.reason)}."
+    yield from ("", _cell(claim_scope(gate, validity).sentence), "")
     yield f"- items: {overall.n_valid} valid of {overall.n_total}"
     yield from (f"- rater: {_cell(str(rater))}" for rater in raters)
     if rubric is None:

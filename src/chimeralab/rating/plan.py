@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Part, load_outside, read_record, read_value
-from chimeralab.core.records import Record
+from chimeralab.core.parts import Part, load_outside, locked_table, read_record, read_value
+from chimeralab.core.records import Record, plain_value
 from chimeralab.models.seam import Sampling
-from chimeralab.rating.gate import Gate, RuleName, StatisticName
+from chimeralab.rating.gate import Gate, RuleName, StatisticName, ValidityBar
 from chimeralab.rating.model_rater import RaterSettings
 from chimeralab.rating.ratings import RaterPart
 from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric
@@ -108,6 +108,11 @@ class GateTable(Record):
 
     A rater is `rules`, a model of the plan, a rater of your own, or a person as `human:NAME`.
     Without a sample the gate is decided on every finished conversation that was not calibrated on.
+    The sample is drawn by `seed`. `validity` is what the detector must reach against each rater.
+
+    A plan that declares a gate now goes by the lower bound and has a seed, also where it does not
+    say so. One that was locked before there were seeds keeps the value as its rule, and its seed
+    is given when the sample is drawn.
     """
 
     raters: tuple[RaterName, ...] = ()
@@ -117,6 +122,23 @@ class GateTable(Record):
     sample: Count | None = None
     by: SampledBy = "condition"
     attempts: Count = 1
+    seed: int | None = None
+    validity: ValidityBar | None = None
+
+    @classmethod
+    def read(cls, table: Any, place: str, folder: Path) -> "GateTable":
+        """The table of a plan, with the defaults of today or of its lock."""
+        if isinstance(table, Mapping) and table.get("raters"):
+            locked = locked_table(folder, "gate")
+            if locked is None or "seed" in locked:
+                table = {"rule": "lower_ci", "seed": 0, **table}
+        return read_record(cls, table, place)
+
+    def as_dict(self) -> dict[str, Any]:
+        """A gate without seed or validity locks as it did before there were any."""
+        values = {f.name: plain_value(getattr(self, f.name)) for f in fields(self)}
+        absent = [name for name in ("seed", "validity") if values[name] is None]
+        return {name: value for name, value in values.items() if name not in absent}
 
     def __post_init__(self) -> None:
         if len(self.raters) == 1 or len(set(self.raters)) < len(self.raters):

@@ -12,6 +12,7 @@ import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection, Record
+from chimeralab.rating.gate import NOT_ASKED, RuleName, ValidityBar, ValidityOutcome
 from chimeralab.rating.loops import alternations, share_template
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
@@ -65,6 +66,16 @@ class Validity(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class ValidityAgainst(Record):
+    """How the detector does by the word of one rater; without a result, `reason` says why."""
+
+    rater: str
+    result: Validity | None
+    classes: Mapping[str, int]
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ReadingsCompared(Record):
     """Two readings of the detector on the same conversations.
 
@@ -112,6 +123,36 @@ def validity(
     )
     diagnosis = diagnose(verdicts, labels, rng=rng, design=design)
     return Validity(raters.pop(), diagnosis, tuple(differing))
+
+
+def judge_validity(
+    bar: ValidityBar | None, rule: RuleName, against: Iterable[ValidityAgainst]
+) -> ValidityOutcome:
+    """Whether the detector reaches what was declared, against every rater of the gate."""
+    if bar is None:
+        return NOT_ASKED
+    short = []
+    for each in against:
+        if each.result is None:
+            short.append(f"against {each.rater} it is unknown ({each.reason})")
+            continue
+        found = each.result.diagnosis
+        figures = {
+            "sensitivity": (found.sensitivity.value, found.sensitivity.interval),
+            "specificity": (found.specificity.value, found.specificity.interval),
+            "kappa": (found.agreement.kappa, found.agreement.kappa_ci_score),
+        }
+        for name, least in bar.as_dict().items():
+            value, interval = figures[name]
+            compared = value if rule == "point" else interval and interval[0]
+            bound = "the lower bound of " if rule == "lower_ci" else ""
+            if compared is None or value is None:
+                short.append(f"its {name} against {each.rater} is undefined")
+            elif compared < least:
+                shown = f"{compared:.2f} and stays below {least:.2f}"
+                short.append(f"{bound}its {name} against {each.rater} is {shown}")
+    reason = "; ".join(short) or f"it reaches {bar} against every rater"
+    return ValidityOutcome(bar, rule, not short, reason)
 
 
 def consensus(ratings: Iterable[Rating], name: str = "consensus") -> list[Rating]:

@@ -19,9 +19,9 @@ from chimeralab.core.files import json_text, write_text
 from chimeralab.core.numbers import number, p_value, percent
 from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
-from chimeralab.rating.gate_record import Reliability, read_reliability
 from chimeralab.report.table import UNITS
 from chimeralab.study import Study
+from chimeralab.study.auditing import reliability
 from chimeralab.study.detecting import stored_detections
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -106,9 +106,9 @@ def entries_of(study: Study, analysis: Analysis | TrialAnalysis | None) -> Itera
     """Every number of a study, in the order of its plan."""
     planned = len(study.talks)
     yield Entry(("count", "planned"), planned, f"{planned:,}", "conversations planned")
-    reliability = read_reliability(study.path)
-    if reliability:
-        yield from gate_entries(reliability)
+    decided = reliability(study)
+    if decided and decided.figures:
+        yield from gate_entries(decided.figures)
     if isinstance(analysis, TrialAnalysis):
         yield from trial_entries(analysis)
     elif analysis:
@@ -129,9 +129,8 @@ def _estimate(
         yield Entry((*words, side), bound, show(bound), f"{what}, {side} end of its interval")
 
 
-def gate_entries(reliability: Reliability) -> Iterator[Entry]:
+def gate_entries(figures: Mapping[str, Any]) -> Iterator[Entry]:
     """How far the raters of the gate agree."""
-    figures: dict[str, Any] = dict(reliability.figures)
     rated = figures["n_valid"]
     yield Entry(("count", "gate", "items"), rated, f"{rated:,}", "items that the gate compares")
     for name, interval in (("kappa", "kappa_ci_score"), ("alpha", "alpha_ci")):

@@ -7,11 +7,11 @@ import numpy as np
 from scipy import special
 
 from chimeralab.core.errors import InputError
-from chimeralab.stats.agreement import kappa_variance
+from chimeralab.stats.agreement import Table2x2, kappa_score, kappa_variance
 from chimeralab.stats.arrays import finite
 from chimeralab.stats.clusters import Cells
 from chimeralab.stats.contrasts import Weights, differences
-from chimeralab.stats.intervals import t_quantile
+from chimeralab.stats.intervals import Interval, t_quantile
 
 
 def items_for_kappa(
@@ -70,6 +70,60 @@ def kappa_power(
     _check_kappas(kappa, threshold, prevalence)
     error = (kappa_variance(kappa, prevalence) / items) ** 0.5
     return float(special.ndtr((kappa - threshold) / error - special.ndtri(1 - alpha)))
+
+
+@dataclass(frozen=True, slots=True)
+class KappaPower:
+    """What so many independent items can show about a kappa, at one prevalence of 1.
+
+    ``interval`` is the score interval of a kappa found on the threshold, ``best`` the lower bound
+    when no label differs. ``good`` is halfway from the threshold to 1, ``poor`` a tenth below it;
+    each has its chance of being let through.
+    """
+
+    items: int
+    prevalence: float
+    interval: Interval
+    best: float
+    good: float
+    good_passes: float
+    poor: float
+    poor_passes: float
+
+
+def gate_power(
+    items: int, threshold: float, prevalence: float, *, lower_bound: bool, alpha: float = 0.05
+) -> KappaPower:
+    """How sharply so many items decide on kappa by its value, or by its lower score bound.
+
+    >>> found = gate_power(24, 0.80, prevalence=0.5, lower_bound=True)
+    >>> round(found.interval.low, 2), round(found.interval.high, 2), round(found.best, 2)
+    (0.44, 0.94, 0.72)
+    >>> round(found.good_passes, 2), round(found.poor_passes, 3)
+    (0.06, 0.001)
+    """
+    good, poor = (1 + threshold) / 2, threshold - 0.1
+    _check_kappas(good, threshold, prevalence)
+    reach = 0.0
+    if lower_bound:
+        reach = special.ndtri(1 - alpha / 2) * kappa_variance(threshold, prevalence) ** 0.5
+
+    def passes(kappa: float) -> float:
+        spread = kappa_variance(kappa, prevalence) ** 0.5
+        return float(special.ndtr((items**0.5 * (kappa - threshold) - reach) / spread))
+
+    def scored(kappa: float) -> Interval:
+        differing = items * prevalence * (1 - prevalence) * (1 - kappa)
+        ones = items * prevalence - differing
+        table = Table2x2(ones, differing, differing, items - ones - 2 * differing)
+        found = kappa_score(table, 1 - alpha)
+        assert found is not None
+        return found
+
+    best = scored(1.0).low
+    return KappaPower(
+        items, prevalence, scored(threshold), best, good, passes(good), poor, passes(poor)
+    )
 
 
 @dataclass(frozen=True, slots=True)

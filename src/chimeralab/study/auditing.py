@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,15 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
 from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
-from chimeralab.rating.audit import Audit, audit
-from chimeralab.rating.gate_record import JSON, MARKDOWN, write_record
+from chimeralab.rating.audit import Audit, audit, audit_json
+from chimeralab.rating.claims import FORBIDDEN, ClaimScope, claim_scope
+from chimeralab.rating.gate import NOT_ASKED, OutcomeName, ValidityOutcome, outcome_name
+from chimeralab.rating.gate_record import JSON, MARKDOWN, Reliability, write_record
 from chimeralab.rating.labels import LabelTable, from_ratings
 from chimeralab.rating.plan import GateTable
 from chimeralab.rating.ratings import Rating
-from chimeralab.rating.validity import Validity, validity
+from chimeralab.rating.rubric import Label
+from chimeralab.rating.validity import ValidityAgainst, judge_validity, validity
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
@@ -28,22 +31,19 @@ from chimeralab.study.raters import (
     stored_raters,
     stored_ratings,
 )
-from chimeralab.study.samples import Draw, StoredSample, draw, sample_named, stored_samples, use
+from chimeralab.study.samples import (
+    StoredSample,
+    draw,
+    gate_draw,
+    sample_named,
+    stored_samples,
+    use,
+)
 
 FOLDER, VALIDITY = "audit", "validity.json"
 
 # What each rater said about each conversation.
 Given = Mapping[str, Mapping[str, Rating]]
-
-
-@dataclass(frozen=True, slots=True)
-class ValidityAgainst(Record):
-    """How the detector does by the word of one rater; without a result, `reason` says why."""
-
-    rater: str
-    result: Validity | None
-    classes: Mapping[str, int]
-    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,11 @@ class StudyAudit(Record):
     sample: str | None
     validity: tuple[ValidityAgainst, ...]
     record: str | None
+    validated: ValidityOutcome = NOT_ASKED
+
+    @property
+    def outcome(self) -> OutcomeName:
+        return outcome_name(self.audit.gate, self.validated)
 
 
 def audit_study(study: Study, only: str | None = None) -> StudyAudit:
@@ -84,25 +89,62 @@ def _decide(study: Study, gate: GateTable, known: Mapping[str, Candidate]) -> St
         raise InputError(f"the rubric is {rubric.state}; a gate is decided with a locked one")
     rated: Given = {name: stored_ratings(study, name) for name in gate.raters}
     sample = _gate_sample(study, gate, known, rated)
-    given = _within(rated, sample.sample.ids)
-    _refuse_unrated(study, given, sample.sample.ids)
-    table = _table(given, known, sample)
-    found = audit(table, gate.gate(sample.population), may_be_silent=True)
-    labels = {name: {i: r.label for i, r in ratings.items()} for name, ratings in given.items()}
+    found = _judged(study, gate, known, sample)
     if sample.used is None:
-        use(study, sample, digest(labels), passed=found.gate.passed)
-    elif sample.labels_sha256 != digest(labels):
+        labels = _labels(_within(rated, sample.sample.ids))
+        use(study, sample, digest(labels), passed=found.audit.gate.passed)
+    folder = study.path / FOLDER
+    raters = [planned_rater(study, name).for_record for name in gate.raters]
+    _make_room(folder, found.audit)
+    write_record(folder, found.audit, rubric, raters, found.validated)
+    against = [each.as_dict() for each in found.validity]
+    write_text(folder / VALIDITY, json_text(against) + "\n")
+    return replace(found, record=str(folder))
+
+
+def _judged(
+    study: Study, gate: GateTable, known: Mapping[str, Candidate], sample: StoredSample
+) -> StudyAudit:
+    """What the stored labels say about the gate and the detector, whatever was written before."""
+    rated: Given = {name: stored_ratings(study, name) for name in gate.raters}
+    given = _within(rated, sample.sample.ids)
+    if sample.used is not None and sample.labels_sha256 != digest(_labels(given)):
         raise InputError(
             f"{sample.name} was used on {sample.used[:10]} with other labels; a gate sample is "
             "used once, and its verdict stands"
         )
+    _refuse_unrated(study, given, sample.sample.ids)
+    table = _table(given, known, sample)
+    found = audit(table, gate.gate(sample.population), may_be_silent=True)
     against = validate(study, table, given, known)
-    folder = study.path / FOLDER
-    if not _is_recorded(folder, found):
+    validated = judge_validity(gate.validity, gate.rule, against)
+    return StudyAudit(found, sample.name, against, None, validated)
+
+
+def reliability(study: Study) -> Reliability | None:
+    """The decided gate of a study, computed again from its labels; None while it is undecided."""
+    gate: GateTable = study.plan.extras["gate"]
+    if not gate.declared or not study.store_path.is_file():
+        return None
+    samples = [each for each in stored_samples(study) if each.draw.kind == "gate" and each.used]
+    if not samples:
+        return None
+    try:
+        found = _judged(study, gate, candidates(study), samples[-1])
         raters = [planned_rater(study, name).for_record for name in gate.raters]
-        write_record(folder, found, rubric, raters)
-    write_text(folder / VALIDITY, json_text([each.as_dict() for each in against]) + "\n")
-    return StudyAudit(found, sample.name, against, str(folder))
+    except InputError as error:
+        why = (
+            f"The reliability gate can't be computed again from the stored labels: {error}. "
+            "Every claim about collapse describes what the detector marked."
+        )
+        return Reliability(ClaimScope("descriptive", why, FORBIDDEN), "not reliable", None, {})
+    figures, scope = audit_json(found.audit), claim_scope(found.audit.gate, found.validated)
+    strata = figures["by_stratum"]
+    return Reliability(scope, found.outcome, figures, strata, raters, found.validity)
+
+
+def _labels(given: Given) -> dict[str, dict[str, Label | None]]:
+    return {name: {i: r.label for i, r in ratings.items()} for name, ratings in given.items()}
 
 
 def _gate_sample(
@@ -115,13 +157,12 @@ def _gate_sample(
         return drawn[-1]
     if gate.sample is not None:
         raise InputError(
-            f"no gate sample has been drawn; `chimera rate {study.path} --sample {gate.sample} "
-            f"--by {gate.by} --seed N` draws it"
+            f"no gate sample has been drawn; `chimera rate {study.path} --for gate` draws it"
         )
     taken = {item for sample in samples for item in sample.sample.ids}
     items = [item for item in known if item not in taken]
     _refuse_unrated(study, _within(rated, items), items)
-    return draw(study, Draw("gate", None))
+    return draw(study, gate_draw(study))
 
 
 def _within(given: Given, items: Sequence[str]) -> dict[str, dict[str, Rating]]:
@@ -159,23 +200,21 @@ def _table(
     )
 
 
-def _is_recorded(folder: Path, found: Audit) -> bool:
-    """Whether the record of this gate is there; that of an earlier attempt is moved away."""
-    if not (folder / JSON).exists():
-        return False
+def _make_room(folder: Path, found: Audit) -> None:
+    """Move the record of an earlier attempt away; that of this gate is written again."""
     try:
         record = json.loads((folder / JSON).read_text(encoding="utf-8"))
         population = str(record["audit"]["gate"]["population"])
     except (OSError, ValueError, KeyError, TypeError):
-        population = None
-    if population == found.gate.gate.population and (folder / MARKDOWN).exists():
-        return True
-    earlier = folder / f"attempt-{1 + len(list(folder.glob('attempt-*')))}"
-    earlier.mkdir()
-    for name in (JSON, MARKDOWN, VALIDITY):
-        if (folder / name).exists():
-            (folder / name).rename(earlier / name)
-    return False
+        population = found.gate.gate.population
+    if population != found.gate.gate.population:
+        earlier = folder / f"attempt-{1 + len(list(folder.glob('attempt-*')))}"
+        earlier.mkdir()
+        for name in (JSON, MARKDOWN, VALIDITY):
+            if (folder / name).exists():
+                (folder / name).rename(earlier / name)
+    for name in (JSON, MARKDOWN):
+        (folder / name).unlink(missing_ok=True)
 
 
 def validate(

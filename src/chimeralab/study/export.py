@@ -9,6 +9,7 @@ from chimeralab.core.tables import Columns, open_table
 from chimeralab.readers.plain import dumps
 from chimeralab.sandbox.scored import COLUMNS as SCORED
 from chimeralab.study.folder import Study
+from chimeralab.study.samples import sealed_items
 from chimeralab.study.store import Archive
 
 Format = Literal["parquet", "csv", "jsonl"]
@@ -162,10 +163,14 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
 
 
 def _write_table(archive: Archive, study: Study, columns: Columns, path: Path) -> Path:
+    # Who could compare the labels of a gate before it is decided could choose when to decide it.
+    sealed = sealed_items(study) if path.stem == "ratings" else ()
     # SQLite keeps yes and no as 1 and 0.
     flags = [name for name, kind in columns.items() if kind is bool]
     with open_table(path, columns) as write:
         for row in archive.rows(_QUERIES[path.stem]):
+            if path.stem == "ratings" and row["item"] in sealed:
+                continue
             subject = study.plan.models.get(row.get("model", ""))
             if subject and subject.revision:
                 # What a plan declares about a server's weights is never more than declared.

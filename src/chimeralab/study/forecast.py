@@ -3,11 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from chimeralab.analysis.contrasts import AskedContrast, pairs_of
+from chimeralab.analysis.selfplay.outcomes import PAIRS
 from chimeralab.core.records import Record
+from chimeralab.rating.plan import GateTable
 from chimeralab.runner.interventions import models_of
-from chimeralab.stats.planning import VarianceComponents, detectable_difference
+from chimeralab.stats.planning import (
+    KappaPower,
+    VarianceComponents,
+    detectable_difference,
+    gate_power,
+)
 from chimeralab.study.folder import planned_talks
-from chimeralab.study.plan import Plan
+from chimeralab.study.plan import Condition, Plan
 from chimeralab.study.subjects import FirstAnswer
 from chimeralab.study.trial.forecast import asked_at_most
 
@@ -16,6 +24,9 @@ TOKENS_A_MESSAGE = 8
 # How a difference between two conditions varied between prompts and between repeats in a published
 # study of 720 self-play conversations: the only figures there are until a study has its own.
 PUBLISHED = VarianceComponents(between=0.0505, within=0.0871)
+# How many of its conversations raters called loops; half of them would be the best case.
+PREVALENCES = (0.5, 0.91)
+TOO_OFTEN, TOO_RARELY = 0.1, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,7 @@ class Forecast(Record):
     cost: float | None
     hours: float | None
     advice: tuple[str, ...]
+    gate: tuple[KappaPower, ...] = ()
 
 
 def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
@@ -51,15 +63,114 @@ def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
         cost = price.of(prompt_tokens, completion_tokens) if price else None
         loads.append(Load(model, calls, prompt_tokens, completion_tokens, cost))
     costs = [load.cost for load in loads if load.calls]
-    runs = len(plan.prompts) * plan.conversation.repeats
+    conversations = len(plan.conditions) * len(plan.prompts) * plan.conversation.repeats
+    gate: GateTable = plan.extras["gate"]
+    sharpness = _sharpness(gate, conversations)
     return Forecast(
-        conversations=len(plan.conditions) * runs,
+        conversations=conversations,
         calls=sum(load.calls for load in loads),
         loads=tuple(loads),
         cost=None if None in costs else sum(cost for cost in costs if cost is not None),
         hours=_hours(loads, answers, plan.run.concurrency),
-        advice=tuple(_advice(plan, loads)),
+        advice=(*_advice(plan, loads), *_on_gate(gate, sharpness), *_confounded(plan)),
+        gate=sharpness,
     )
+
+
+def _sharpness(gate: GateTable, conversations: int) -> tuple[KappaPower, ...]:
+    """What the items of a declared gate can show, by the share of loops among them."""
+    # Where half the labels are 1, agreement is kappa on another scale, and so are the others.
+    threshold = 2 * gate.threshold - 1 if gate.statistic == "agreement" else gate.threshold
+    if not gate.declared or not -0.9 < threshold < 1:
+        return ()
+    of_kappa = gate.statistic in ("kappa", "alpha")
+    items, bound = gate.sample or conversations, gate.rule == "lower_ci"
+    return tuple(
+        gate_power(items, threshold, share, lower_bound=bound)
+        for share in (PREVALENCES if of_kappa else PREVALENCES[:1])
+    )
+
+
+def gate_in_words(found: KappaPower) -> str:
+    """How sharply a gate decides, for `chimera check`."""
+    low, high = found.interval
+    return (
+        f"gate on {found.items} items, {100 * found.prevalence:.0f} % of them loops: kappa "
+        f"{2 * found.good - 1:.2f} has an interval of {low:.2f} to {high:.2f}; raters with a true "
+        f"kappa of {found.good:.2f} meet it with a chance of {100 * found.good_passes:.0f} %, "
+        f"those with {found.poor:.2f} with one of {100 * found.poor_passes:.0f} % (less sharply "
+        "where conversations share a prompt)"
+    )
+
+
+def _on_gate(gate: GateTable, sharpness: Sequence[KappaPower]) -> Iterator[str]:
+    """Whether a gate can decide anything."""
+    if not sharpness:
+        return
+    best_case = sharpness[0]
+    threshold = 2 * best_case.good - 1
+    if gate.rule == "point" and best_case.poor_passes > TOO_OFTEN:
+        yield (
+            f"the gate passes on noise: with rule = 'point', raters with a true kappa of "
+            f"{best_case.poor:.2f} meet it with a chance of {100 * best_case.poor_passes:.0f} %; "
+            "use rule = 'lower_ci'"
+        )
+    if gate.rule == "lower_ci" and best_case.best < threshold:
+        yield (
+            f"the gate can't be met: on {best_case.items} items even raters who agree on all of "
+            f"them have a lower bound of {best_case.best:.2f}, and {threshold:.2f} is asked for"
+        )
+    elif best_case.good_passes < TOO_RARELY:
+        yield (
+            f"the gate can hardly decide: raters with a true kappa of {best_case.good:.2f} meet it "
+            f"with a chance of {100 * best_case.good_passes:.0f} % at best; `chimera plan-ratings` "
+            "says how many items it takes"
+        )
+
+
+def _confounded(plan: Plan) -> Iterator[str]:
+    """Comparisons whose two sides differ in more than one thing."""
+    if plan.trial is not None:
+        return
+    outcomes = plan.extras["outcomes"]
+    named = {each.name: AskedContrast(each.by_condition) for each in outcomes.contrasts}
+    every = pairs_of(list(plan.conditions))
+    asked = [each.contrast for each in outcomes.estimands] or [PAIRS]
+    compared = {
+        each.name: each for name in asked for each in (every if name == PAIRS else [named[name]])
+    }
+    by_things: dict[str, list[str]] = {}
+    for name, contrast in compared.items():
+        sides = [
+            [
+                plan.conditions[each]
+                for each, weight in contrast.weights.items()
+                if weight * sign > 0
+            ]
+            for sign in (1, -1)
+        ]
+        first, second = (_things(side) for side in sides)
+        differing = [thing for thing in first if first[thing] != second[thing]]
+        if len(differing) > 1:
+            by_things.setdefault(" and in ".join(differing), []).append(name)
+    for things, names in by_things.items():
+        yield (
+            f"{', '.join(names)}: the sides differ in {things}, so no difference between them can "
+            "be traced to one of these"
+        )
+
+
+def _things(side: Sequence[Condition]) -> dict[str, object]:
+    """What a condition sets, over all conditions of one side."""
+    speakers = [speaker for condition in side for speaker in condition.speakers]
+    return {
+        "models": {speaker.model for speaker in speakers},
+        "instructions": {speaker.system for speaker in speakers},
+        "temperature": {speaker.sampling.temperature for speaker in speakers},
+        "top_p": {speaker.sampling.top_p for speaker in speakers},
+        "length of replies": {speaker.sampling.max_tokens for speaker in speakers},
+        "what is done on collapse": {repr(condition.countermeasure) for condition in side},
+    }
 
 
 def _trial_counts(plan: Plan, model: str) -> tuple[int, int, int]:

@@ -1,7 +1,7 @@
 """The samples of a study: drawn by seed, apart from each other, and a gate's sample used once."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,7 +52,7 @@ class StoredSample(Record):
 
 def stored_samples(study: Study) -> list[StoredSample]:
     """The samples in the order in which they were drawn."""
-    with brought_up_to_date(study), study.archive() as archive:
+    with study.archive() as archive:
         rows = list(archive.rows("SELECT * FROM samples ORDER BY drawn, name"))
     found = []
     for row in rows:
@@ -72,10 +72,29 @@ def sample_named(study: Study, name: str) -> StoredSample:
     return samples[name]
 
 
+def sealed_items(study: Study) -> Container[str]:
+    """Conversations whose labels nobody compares yet, as a gate may still be decided on them."""
+    gate: GateTable = study.plan.extras["gate"]
+    samples = stored_samples(study)
+    attempts = [sample for sample in samples if sample.draw.kind == "gate"]
+    made = [sample for sample in attempts if sample.used]
+    if not gate.declared or len(made) >= gate.attempts or any(sample.passed for sample in made):
+        return ()
+    unsealed = {item for s in samples if s not in attempts or s.used for item in s.sample.ids}
+    return {talk.id for talk in study.talks} - unsealed
+
+
+def gate_draw(study: Study) -> Draw:
+    """How the plan says that the sample of its gate is drawn."""
+    gate: GateTable = study.plan.extras["gate"]
+    return Draw("gate", gate.sample, gate.seed or 0, gate.by)
+
+
 def draw(study: Study, asked: Draw) -> StoredSample:
     """Draw a sample from what no other sample holds. The same question gives the same sample."""
     study.checked_lock()
-    earlier = stored_samples(study)
+    with brought_up_to_date(study):
+        earlier = stored_samples(study)
     same = next((sample for sample in earlier if sample.draw == asked and not sample.used), None)
     if same is not None:
         return same
@@ -117,6 +136,8 @@ def _refuse_gate(study: Study, asked: Draw, earlier: list[StoredSample]) -> None
     gate: GateTable = study.plan.extras["gate"]
     if not gate.declared:
         raise InputError("the plan declares no gate; draw --for calibration, or declare [gate]")
+    if gate.seed is not None and asked.seed != gate.seed:
+        raise InputError(f"the sample of the gate is drawn by the seed of the plan, {gate.seed}")
     if (asked.size, asked.by) != (gate.sample, gate.by):
         size = "every conversation" if gate.sample is None else f"{gate.sample} items"
         raise InputError(f"the gate of the plan is decided on {size} by {gate.by}, not on these")
@@ -125,7 +146,8 @@ def _refuse_gate(study: Study, asked: Draw, earlier: list[StoredSample]) -> None
             raise InputError(f"{sample.name} has not been used yet; use it before you draw another")
         if sample.passed:
             raise InputError(f"{sample.name} has met the gate; there is nothing to try again")
-        if sample.draw == asked:
+        # With the seed of the plan another sample is one of what the first has left.
+        if sample.draw == asked and gate.seed is None:
             raise InputError(f"{sample.name} was drawn like this and is used; choose another seed")
     if len(earlier) >= gate.attempts:
         raise InputError(

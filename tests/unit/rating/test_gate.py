@@ -5,7 +5,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.rating.claims import check_wording, claim_scope
-from chimeralab.rating.gate import Gate, judge_gate
+from chimeralab.rating.gate import Gate, ValidityBar, ValidityOutcome, judge_gate
 from chimeralab.rating.labels import from_counts
 from chimeralab.stats.agreement import Table2x2
 from chimeralab.stats.raters import RatersPanel, raters_panel
@@ -19,7 +19,7 @@ STUDY = panel_of(157, 7, 6, 10)
 
 
 def test_the_published_gate_is_not_met() -> None:
-    outcome = judge_gate(Gate(), STUDY)
+    outcome = judge_gate(Gate(rule="point"), STUDY)
     assert (outcome.passed, round(outcome.value or 0, 4)) == (False, 0.5663)
     assert outcome.reason == "0.5663 stays below 0.80"
 
@@ -27,7 +27,10 @@ def test_the_published_gate_is_not_met() -> None:
 def test_a_gate_exactly_at_its_threshold_is_met() -> None:
     half = panel_of(3, 1, 1, 3)
     assert half.pairs[0].panel.kappa == 0.5
-    at, above = (judge_gate(Gate(threshold=value), half) for value in (0.5, np.nextafter(0.5, 1)))
+    at, above = (
+        judge_gate(Gate(threshold=value, rule="point"), half)
+        for value in (0.5, np.nextafter(0.5, 1))
+    )
     assert (at.passed, at.reason) == (True, "0.5000 reaches 0.50")
     assert not above.passed
 
@@ -39,13 +42,13 @@ def test_lower_bound_of_kappa_is_that_of_the_score_interval() -> None:
 
 def test_perfect_agreement_on_few_items_does_not_pass_by_its_lower_bound() -> None:
     perfect = panel_of(5, 0, 0, 5)
-    assert judge_gate(Gate(), perfect).passed
-    assert not judge_gate(Gate(rule="lower_ci"), perfect).passed
+    assert judge_gate(Gate(rule="point"), perfect).passed
+    assert not judge_gate(Gate(), perfect).passed
 
 
 def test_the_weakest_of_several_pairs_counts() -> None:
     labels = {"x": [1, 1, 0, 0], "y": [1, 1, 0, 0], "z": [1, 0, 0, 1]}
-    outcome = judge_gate(Gate(), raters_panel(labels, rng=np.random.default_rng(1)))
+    outcome = judge_gate(Gate(rule="point"), raters_panel(labels, rng=np.random.default_rng(1)))
     assert outcome.value == 0
     assert "(x, z)" in outcome.reason
 
@@ -64,10 +67,35 @@ def test_after_a_failed_gate_nothing_may_be_called_validated() -> None:
         check_wording("Collapse was seen.\nA Validated detector saw it.", scope)
 
 
-def test_after_a_met_gate_every_word_is_free() -> None:
-    scope = claim_scope(judge_gate(Gate(threshold=0.5), STUDY))
-    assert scope.name == "validated"
+MET = judge_gate(Gate(threshold=0.3), STUDY)
+BAR = ValidityBar(sensitivity=0.8, specificity=0.9)
+
+
+def test_raters_who_agree_make_labels_reliable_and_no_detector_valid() -> None:
+    scope = claim_scope(MET)
+    assert (scope.name, scope.marked) == ("reliable", "marked as collapsed")
+    check_wording(scope.sentence, scope)
+    with pytest.raises(InputError, match="validated"):
+        check_wording("A validated detector.", scope)
+
+
+def test_only_a_detector_that_agrees_with_raters_frees_every_word() -> None:
+    agreed = ValidityOutcome(BAR, "lower_ci", True, "it reaches both")
+    scope = claim_scope(MET, agreed)
+    assert (scope.name, scope.marked) == ("validated", "collapsed")
+    assert "sensitivity at least 0.80, specificity at least 0.90" in scope.sentence
     check_wording("A validated detector.", scope)
+    assert claim_scope(judge_gate(Gate(), STUDY), agreed).name == "descriptive"
+
+
+def test_saying_that_nothing_is_validated_claims_nothing() -> None:
+    check_wording("The detector is not validated.", claim_scope(MET))
+
+
+@pytest.mark.parametrize("values", [{}, {"sensitivity": 80.0}])
+def test_a_validity_that_nobody_can_reach_or_miss_is_refused(values: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="sensitivity"):
+        ValidityBar(**values)
 
 
 @pytest.mark.parametrize("threshold", [-1.5, 80])

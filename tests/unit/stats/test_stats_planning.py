@@ -5,11 +5,13 @@ import pytest
 from statsmodels.stats.power import TTestPower
 
 from chimeralab.core.errors import InputError
+from chimeralab.stats.agreement import Table2x2, cohen_kappa, kappa_score
 from chimeralab.stats.clusters import cells_of
 from chimeralab.stats.planning import (
     VarianceComponents,
     contrast_power,
     detectable_difference,
+    gate_power,
     items_for_kappa,
     items_for_kappa_score,
     kappa_power,
@@ -82,3 +84,27 @@ def test_kappa_must_lie_above_the_threshold():
 def test_a_plan_needs_two_clusters():
     with pytest.raises(InputError, match="two clusters"):
         detectable_difference(PARTS, 1, 5)
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_the_power_of_a_gate_is_how_often_simulated_raters_meet_it(bound):
+    rng, n, threshold, ones = np.random.default_rng(3), 150, 0.6, 0.5
+    found = gate_power(n, threshold, ones, lower_bound=bound)
+    for kappa, told in ((found.good, found.good_passes), (found.poor, found.poor_passes)):
+        differing = ones * (1 - ones) * (1 - kappa)
+        cells = [ones - differing, differing, differing, 1 - ones - differing]
+        tables = (Table2x2(*row) for row in rng.multinomial(n, cells, size=400).tolist())
+        met = [
+            (kappa_score(table).low if bound else cohen_kappa(table)) >= threshold
+            for table in tables
+        ]
+        assert np.mean(met) == pytest.approx(told, abs=0.06)
+
+
+def test_few_items_leave_kappa_nearly_anywhere_and_more_sharpen_it():
+    few, many = (gate_power(n, 0.8, 0.91, lower_bound=True) for n in (24, 800))
+    assert few.interval.low < 0.25
+    assert few.interval.high > 0.95
+    assert few.best < 0.8 < many.best
+    assert few.good_passes < 0.1
+    assert many.good_passes > 0.8

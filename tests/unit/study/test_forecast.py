@@ -2,8 +2,9 @@
 
 import pytest
 
-from chimeralab.study import run_study
-from chimeralab.study.forecast import forecast
+from chimeralab.study import Study, run_study
+from chimeralab.study.folder import new_study
+from chimeralab.study.forecast import forecast, gate_in_words
 from chimeralab.study.subjects import FirstAnswer
 
 USE = 'use = "scripted:Script"'
@@ -69,3 +70,50 @@ def test_a_model_that_a_countermeasure_rotates_to_is_not_idle(make_study):
     idle = ("[conditions.solo]", f"[models.idle]\n{USE}\n[conditions.solo]")
     plan = make_study(idle, ('["echo", "echo"]', rotate)).plan
     assert "idle" not in " ".join(forecast(plan).advice)
+
+
+GATE = '[gate]\nraters = ["rules", "human:ann"]\n'
+
+
+@pytest.mark.parametrize(
+    ("more", "advice"),
+    [
+        ("", "the gate can't be met: on 8 items even raters who agree"),
+        ("threshold = 0.3", "the gate can hardly decide"),
+        ('rule = "point"', "the gate passes on noise"),
+    ],
+)
+def test_a_gate_that_can_not_decide_is_named_with_its_power(more, advice, make_study):
+    found = forecast(make_study(("[run]", f"{GATE}{more}\n[run]")).plan)
+    assert advice in " ".join(found.advice)
+    assert [each.items for each in found.gate] == [8, 8]
+    assert "gate on 8 items, 50 % of them loops" in gate_in_words(found.gate[0])
+
+
+def templated(tmp_path, name, *changes):
+    new_study(tmp_path / "new", name)
+    path = tmp_path / "new" / "plan.toml"
+    text = path.read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text, encoding="utf-8")
+    return Study(tmp_path / "new").plan
+
+
+@pytest.mark.parametrize("name", ["selfplay", "escape-velocity"])
+def test_the_templates_of_self_play_declare_outcomes_and_a_gate(tmp_path, name):
+    plan = templated(tmp_path, name)
+    assert plan.extras["gate"].declared
+    assert plan.extras["gate"].rule == "lower_ci"
+    assert plan.extras["gate"].seed is not None
+    assert plan.extras["gate"].validity is not None
+    assert "estimands" in (tmp_path / "new" / "plan.toml").read_text(encoding="utf-8")
+    assert not any("the sides differ" in each for each in forecast(plan).advice)
+
+
+def test_conditions_that_differ_in_two_things_are_named(tmp_path):
+    hot = ("sampling = { temperature = 0.3 }\nspeakers = [\n", "speakers = [\n")
+    said = " ".join(forecast(templated(tmp_path, "selfplay", hot)).advice)
+    assert "voices − cool: the sides differ in instructions and in temperature" in said
+    assert "warm − cool: the sides" not in said

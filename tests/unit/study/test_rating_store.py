@@ -12,6 +12,7 @@ from chimeralab.rating.rubric import BUILT_IN
 from chimeralab.study import LockError, Study, run_study
 from chimeralab.study.auditing import audit_study
 from chimeralab.study.detecting import detect_study
+from chimeralab.study.lock import Lock, digest, write_lock
 from chimeralab.study.raters import planned_rater, stored_ratings
 from chimeralab.study.rating import hand_out, rate_study, take_back
 from chimeralab.study.samples import Draw, draw, sample_named, stored_samples, use
@@ -49,8 +50,10 @@ retry_wait = 0.0
 
 [gate]
 raters = ["rules", "judge"]
+rule = "point"
 sample = 6
 attempts = 2
+seed = 1
 """
 
 JUDGE = '''
@@ -192,9 +195,26 @@ def test_samples_share_no_conversation_and_come_back_the_same(make_rated):
 def test_no_second_gate_sample_is_drawn_before_the_first_is_used(make_rated):
     study = make_rated()
     draw(study, Draw("gate", 6, seed=1))
-    with pytest.raises(InputError, match="gate-1 has not been used yet"):
+    detect_study(study)
+    with pytest.raises(InputError, match="drawn by the seed of the plan, 1"):
         draw(study, Draw("gate", 6, seed=2))
+    with pytest.raises(InputError, match="decided on 6 items"):
+        draw(study, Draw("gate", 7, seed=1))
     assert len(stored_samples(study)) == 1
+
+
+def test_a_plan_locked_before_there_were_seeds_draws_by_any(make_rated):
+    study = make_rated(("seed = 1\n", ""), run=False)
+    lock = study.freeze()
+    gate = lock.resolved["extras"]["gate"]
+    assert (gate["rule"], gate.pop("seed")) == ("point", 0)
+    write_lock(study.lock_path, Lock(digest(lock.resolved), lock.resolved))
+    earlier = Study(study.path)
+    assert earlier.plan.extras["gate"].seed is None
+    run_study(earlier)
+    draw(earlier, Draw("gate", 6, seed=9))
+    with pytest.raises(InputError, match="gate-1 has not been used yet"):
+        draw(earlier, Draw("gate", 6, seed=2))
 
 
 def test_a_gate_sample_is_used_once(make_rated):
@@ -203,19 +223,17 @@ def test_a_gate_sample_is_used_once(make_rated):
     use(study, sample, "labels", passed=False)
     with pytest.raises(InputError, match="used once"):
         use(study, sample, "other labels", passed=True)
-    with pytest.raises(InputError, match="gate-1 was drawn so and has been used"):
-        draw(study, Draw("gate", 6, seed=1))
     assert sample_named(study, "gate-1").passed is False
-    second = draw(study, Draw("gate", 6, seed=2))
+    second = draw(study, Draw("gate", 6, seed=1))
     assert not set(second.sample.ids) & set(sample.sample.ids)
     use(study, second, "labels", passed=False)
     with pytest.raises(InputError, match="allows 2 attempts"):
-        draw(study, Draw("gate", 6, seed=3))
+        draw(study, Draw("gate", 6, seed=1))
 
 
 def test_a_gate_sample_is_as_large_as_the_plan_says(make_rated):
     with pytest.raises(InputError, match="decided on 6 items by condition"):
-        draw(make_rated(), Draw("gate", 5))
+        draw(make_rated(), Draw("gate", 5, seed=1))
 
 
 def test_a_gate_sample_waits_for_the_last_conversation(make_rated):
@@ -225,7 +243,7 @@ def test_a_gate_sample_waits_for_the_last_conversation(make_rated):
         database.execute("UPDATE trajectories SET outcome = NULL WHERE id = 'free/p1/1'")
     database.close()
     with pytest.raises(InputError, match="1 conversations are not finished"):
-        draw(study, Draw("gate", 6))
+        draw(study, Draw("gate", 6, seed=1))
 
 
 @pytest.fixture
@@ -258,9 +276,9 @@ def test_an_audit_before_the_ratings_uses_nothing_up(make_rated):
 def test_a_sample_can_be_balanced_on_the_verdict(make_rated):
     study = make_rated(("sample = 6", 'sample = 4\nby = "verdict"'), ("turns = 4", "turns = 8"))
     with pytest.raises(InputError, match="no verdict yet; run `chimera detect` first"):
-        draw(study, Draw("gate", 4, by="verdict"))
+        draw(study, Draw("gate", 4, seed=1, by="verdict"))
     detect_study(study)
-    drawn = draw(study, Draw("gate", 4, by="verdict"))
+    drawn = draw(study, Draw("gate", 4, seed=1, by="verdict"))
     assert sum(item.weight for item in drawn.sample.items) == pytest.approx(16)
     rate_study(study, "rules")
     rate_study(study, "judge")
@@ -315,7 +333,7 @@ def fill(folder: Path, label: str = "0") -> Path:
 
 def test_a_packet_comes_back_as_the_ratings_of_a_person(make_rated, tmp_path):
     study = make_rated()
-    draw(study, Draw("gate", 6))
+    draw(study, Draw("gate", 6, seed=1))
     hand_out(study, tmp_path / "packet", "gate-1", seed=5)
     page = (tmp_path / "packet" / "packet.html").read_text(encoding="utf-8")
     assert "looping" not in page

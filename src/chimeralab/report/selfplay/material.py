@@ -30,11 +30,12 @@ from chimeralab.detection.measure import Measured, judged
 from chimeralab.detection.verdict import from_json
 from chimeralab.detection.words import is_blank
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.rating.gate_record import Reliability, read_reliability
+from chimeralab.rating.gate_record import Reliability
 from chimeralab.report.charts.flow import ArmFlow, Stage, asked_of, endings, lost
 from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.report.table import SIGNIFICANT
 from chimeralab.study import ConditionFlow, Lock, LockError, Study, flow
+from chimeralab.study.auditing import reliability
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.verify import Verification
 
@@ -122,7 +123,7 @@ def gather(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Ma
         without_verdict=(*unread, *too_short),
         results=results,
         no_results=no_results,
-        reliability=read_reliability(study.path),
+        reliability=reliability(study),
     )
 
 

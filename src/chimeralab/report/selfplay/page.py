@@ -9,6 +9,7 @@ from chimeralab.analysis.selfplay.outcomes import MEASURES
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Trajectory
 from chimeralab.embedding.encoder import default_encoder
+from chimeralab.rating.claims import validity_in_words
 from chimeralab.rating.gate_record import scope_of
 from chimeralab.report.charts.canvas import Figure
 from chimeralab.report.charts.timeline import compare
@@ -191,7 +192,15 @@ def _reliability(material: Material) -> Section:
         return Section("reliability", "Reliability", [Paragraph(none)])
     sentence = scope_of(found).sentence
     gate = Paragraph(strong(found.verdict, before="Gate: ", after=f". {sentence}"))
-    return Section("reliability", "Reliability", [gate, tables.reliability_table(found)])
+    if found.figures is None:
+        return Section("reliability", "Reliability", [gate])
+    blocks = [
+        gate,
+        Paragraph(f"Who rated: {'; '.join(map(str, found.raters))}."),
+        tables.reliability_table(found.figures, found.by_stratum),
+        Bullets([validity_in_words(each) for each in found.against]),
+    ]
+    return Section("reliability", "Reliability", blocks)
 
 
 class ChosenConversations(NamedTuple):

@@ -6,7 +6,6 @@ from typing import Any
 from chimeralab.analysis import Analysis
 from chimeralab.analysis.selfplay.outcomes import Measure
 from chimeralab.core.numbers import between, number, p_value
-from chimeralab.rating.gate_record import Reliability
 from chimeralab.report.charts.groups import ticks_from_0
 from chimeralab.report.selfplay.figures import bucket_means
 from chimeralab.report.selfplay.material import Results
@@ -247,9 +246,11 @@ def plain_sheets(results: Results) -> Iterator[Table]:
         yield table(name, (), (), rows)
 
 
-def reliability_table(reliability: Reliability) -> Table:
+def reliability_table(
+    overall: Mapping[str, Any], by_stratum: Mapping[str, Mapping[str, Any]]
+) -> Table:
     """Agreement of the raters over all items and in each stratum."""
-    panels = {"all items": reliability.figures, **reliability.by_stratum}
+    panels = {"all items": overall, **by_stratum}
     names = ("n_valid", "n_total", "agreement", "kappa", "pabak", "ac1")
     raw = [
         {"items": items, **{name: figures.get(name) for name in names}}

@@ -7,10 +7,10 @@ from chimeralab.analysis import Analysis
 from chimeralab.analysis.contrasts import Effect
 from chimeralab.analysis.selfplay.comparisons import LogRankTest
 from chimeralab.analysis.selfplay.outcomes import MEASURES, PAIRS
-from chimeralab.core.numbers import counted, number, p_phrase
+from chimeralab.core.numbers import between, counted, number, p_phrase
 from chimeralab.detection.detectors import Detector, in_brief
-from chimeralab.rating.claims import ClaimScope, check_wording
-from chimeralab.rating.gate_record import scope_of
+from chimeralab.rating.claims import ClaimScope, check_wording, validity_in_words
+from chimeralab.rating.gate_record import Reliability, scope_of
 from chimeralab.report.frame import common_facts, computed_with, locked_in_words
 from chimeralab.report.page import HeadFact
 from chimeralab.report.references import Methods, References
@@ -177,11 +177,28 @@ def methods(material: Material) -> Methods:
     scope = scope_of(material.reliability)
     audited = ""
     if material.reliability:
-        audited = f"Agreement of raters was audited {references.cite('kappa')}. "
+        audited = " ".join(_audited(material.reliability, references)) + " "
     paragraphs.append(f"{audited}{scope.sentence} {computed_with()}")
     for paragraph in paragraphs:
         check_wording(paragraph, scope)
     return Methods(paragraphs, references.works)
+
+
+def _audited(found: Reliability, references: References) -> Iterator[str]:
+    """Who rated how many items, how far they agree, and the detector against each of them."""
+    cited = references.cite("kappa")
+    if found.figures is None:
+        yield f"Agreement of raters was audited {cited}."
+        return
+    kappa, rated = found.figures["kappa"], found.figures["n_valid"]
+    yield (
+        f"Agreement of raters was audited {cited} on {counted(rated, 'item')}, rated by "
+        f"{'; '.join(map(str, found.raters))}."
+    )
+    if kappa is not None:
+        bounds = between(found.figures["kappa_ci_score"], 2)
+        yield f"Kappa was {number(kappa, 2)} (95 % score interval {bounds})."
+    yield from map(validity_in_words, found.against)
 
 
 def _design(material: Material, references: References) -> Iterator[str]:

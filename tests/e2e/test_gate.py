@@ -1,0 +1,175 @@
+"""The gate of a study: seed in the plan, no kappa before, three outcomes, never read back."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Chimera = Callable[..., Any]
+
+PLAN = """
+[study]
+name = "gated"
+
+[models.loops]
+use = "phantom"
+course = "verbatim"
+onset = 2
+
+[models.free]
+use = "phantom"
+
+[conditions.looping]
+speakers = ["loops", "loops"]
+
+[conditions.free]
+speakers = ["free", "free"]
+
+[conversation]
+turns = 8
+
+[prompts]
+file = "prompts.jsonl"
+
+[raters.mine]
+use = "own:Ending"
+
+[gate]
+raters = ["rules", "mine"]
+threshold = 0.5
+sample = 24
+seed = 7
+"""
+
+RATER = """
+from dataclasses import dataclass
+
+from chimeralab.rating.ratings import Rating
+
+
+@dataclass(frozen=True)
+class Ending:
+    def open(self, rubric):
+        return self
+
+    async def rate(self, item):
+        same = len(set(item.texts[-3:])) == 1
+        return Rating(item.id, "", int(same), "The end decides.")
+"""
+
+
+@pytest.fixture
+def make_study(tmp_path: Path, chimera: Chimera) -> Callable[..., Path]:
+    """A study that was run, judged and rated, with more keys in its gate."""
+
+    def make(more: str = "") -> Path:
+        folder = tmp_path / "study"
+        folder.mkdir()
+        prompts = (json.dumps({"id": f"p{n}", "text": f"Tell tale {n}."}) for n in range(16))
+        (folder / "prompts.jsonl").write_text("\n".join(prompts), encoding="utf-8")
+        (folder / "plan.toml").write_text(PLAN + more, encoding="utf-8")
+        (folder / "own.py").write_text(RATER, encoding="utf-8")
+        for command in ("lock", "run", "detect"):
+            assert chimera(command, folder).code == 0
+        for rater in ("rules", "mine"):
+            assert chimera("rate", folder, "--rater", rater).code == 0
+        return folder
+
+    return make
+
+
+def test_the_sample_is_drawn_by_the_seed_of_the_plan(chimera: Chimera, make_study: Any) -> None:
+    study = make_study()
+    refused = chimera("rate", study, "--for", "gate", "--seed", 3)
+    assert (refused.code, "leave out --seed" in refused.err) == (2, True)
+    drawn = chimera("rate", study, "--for", "gate", "--json").json
+    assert drawn["draw"] == {"kind": "gate", "size": 24, "seed": 7, "by": "condition"}
+    assert json.loads((study / "plan.lock").read_text())["resolved"]["extras"]["gate"] == {
+        "raters": ["rules", "mine"], "statistic": "kappa", "threshold": 0.5, "rule": "lower_ci",
+        "sample": 24, "by": "condition", "attempts": 1, "seed": 7,
+    }  # fmt: skip
+
+
+def exported(chimera: Chimera, study: Path, name: str) -> int:
+    assert chimera("export", study, "--format", "csv", "--out", study.parent / name).code == 0
+    return len((study.parent / name / "ratings.csv").read_text().splitlines()) - 1
+
+
+def test_no_label_of_the_gate_can_be_compared_before_it_is_decided(
+    chimera: Chimera, make_study: Any
+) -> None:
+    study = make_study()
+    assert chimera("rate", study, "--sample", 6, "--for", "calibration").code == 0
+    assert exported(chimera, study, "undrawn") == 12
+    assert chimera("rate", study, "--for", "gate").code == 0
+    assert exported(chimera, study, "drawn") == 12
+    assert chimera("audit", study, "--only", "gate-1").code == 2
+    assert chimera("audit", study).code == 0
+    assert exported(chimera, study, "decided") == 64
+
+
+def decided(chimera: Chimera, study: Path) -> dict[str, Any]:
+    assert chimera("rate", study, "--for", "gate").code == 0
+    found: dict[str, Any] = chimera("audit", study, "--json").json
+    assert chimera("report", study).code == 0
+    return found
+
+
+def page_of(study: Path) -> str:
+    return (study / "report" / "index.html").read_text(encoding="utf-8")
+
+
+def test_raters_who_agree_do_not_validate_the_detector(chimera: Chimera, make_study: Any) -> None:
+    study = make_study()
+    found = decided(chimera, study)
+    assert (found["gate"]["passed"], found["outcome"]) == (True, "reliable, not validated")
+    page = page_of(study)
+    assert "Gate: <strong>reliable, not validated</strong>" in page
+    assert "rules (a program" in page
+    assert "The detector against mine, 24 items: sensitivity" in page
+
+
+@pytest.mark.parametrize(
+    ("bar", "outcome"),
+    [
+        ("{ sensitivity = 0.5, specificity = 0.5 }", "validated"),
+        ("{ sensitivity = 0.99 }", "reliable, not validated"),
+    ],
+)
+def test_a_detector_is_validated_by_the_bounds_that_were_declared(
+    chimera: Chimera, make_study: Any, bar: str, outcome: str
+) -> None:
+    study = make_study(f"validity = {bar}\n")
+    assert decided(chimera, study)["outcome"] == outcome
+    assert f"Gate: <strong>{outcome}</strong>" in page_of(study)
+
+
+def test_a_forged_record_is_neither_shown_nor_kept(chimera: Chimera, make_study: Any) -> None:
+    study = make_study()
+    decided(chimera, study)
+    path = study / "audit" / "gate-record.json"
+    honest = path.read_text(encoding="utf-8")
+    record = json.loads(honest)
+    record["consequence"] |= {"name": "validated", "sentence": "People confirmed it."}
+    path.write_text(json.dumps(record | {"outcome": "validated"}), encoding="utf-8")
+    assert chimera("report", study).code == 0
+    assert "People confirmed it." not in page_of(study)
+    assert chimera("audit", study).code == 0
+    assert path.read_text(encoding="utf-8") == honest
+
+
+def test_labels_changed_after_the_verdict_leave_nothing_to_claim(
+    chimera: Chimera, make_study: Any
+) -> None:
+    study = make_study()
+    decided(chimera, study)
+    with sqlite3.connect(study / "study.db") as database:
+        database.execute("UPDATE ratings SET label = 0")
+    database.close()
+    assert chimera("report", study).code == 0
+    page = page_of(study)
+    assert "Gate: <strong>not reliable</strong>" in page
+    assert "was used on" in page
