@@ -100,7 +100,7 @@ def test_a_prompt_file_that_is_not_there_is_named(make_study):
 def test_a_bad_line_of_a_prompt_file_is_named(make_study):
     study = make_study(('items = [{ id = "p1"', 'file = "p.jsonl"\n# [{ id = "p1"'))
     (study.path / "p.jsonl").write_text('{"id": "a", "text": "x\u2028y"}\n\n{"id": "b"\n')
-    with pytest.raises(InputError, match=r"p.jsonl, line 3: no JSON"):
+    with pytest.raises(InputError, match=r"p.jsonl, line 3: not valid JSON"):
         _ = study.plan
 
 

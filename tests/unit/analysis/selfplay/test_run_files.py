@@ -56,7 +56,7 @@ def test_a_byte_order_mark_and_whole_floats_are_taken_as_spreadsheets_write_them
         ("A, ,0,40,6,7", "column seed_id is blank"),
         ("A,s3,0,40,6", "column first_collapse_turn is blank, yet 6 turns collapsed"),
         ("A,s3,0,40,6,7,8", "7 cells under 6 column names"),
-        ("A,s1,0,40,0,", "condition 'A', seed_id 's1', repeat_index 0 stands in line 2 already"),
+        ("A,s1,0,40,0,", "condition 'A', seed_id 's1', repeat_index 0 is in line 2 already"),
     ],
 )
 def test_a_bad_row_is_named_by_file_line_and_column(
