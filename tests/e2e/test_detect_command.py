@@ -297,7 +297,7 @@ def test_a_full_disk_leaves_nothing_behind(
 ) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 6)
     kept = tmp_path / "out.csv"
-    kept.write_text("what stood there")
+    kept.write_text("what was there")
     opened = Path.open
 
     def full(path: Path, mode: str = "r", *rest: object, **options: object) -> object:
@@ -309,7 +309,7 @@ def test_a_full_disk_leaves_nothing_behind(
     monkeypatch.undo()
     assert ran.code == 2
     assert "out.csv can't be written (No space left on device)" in ran.err
-    assert kept.read_text() == "what stood there"
+    assert kept.read_text() == "what was there"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.jsonl", "out.csv"]
 
 

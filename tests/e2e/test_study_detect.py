@@ -93,4 +93,4 @@ def test_a_study_that_was_not_run_says_so(chimera: Chimera, tmp_path: Path) -> N
     (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
     ran = chimera("detect", folder)
     assert ran.code == 2
-    assert "`chimera run` makes it" in ran.err
+    assert "`chimera run` creates it" in ran.err

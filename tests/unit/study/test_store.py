@@ -203,5 +203,5 @@ def test_a_read_only_folder_is_refused_beforehand(make_study):
 
 
 def test_nothing_stored_is_said_plainly(make_study):
-    with pytest.raises(StoreError, match="`chimera run` makes it"):
+    with pytest.raises(StoreError, match="`chimera run` creates it"):
         make_study().archive()

@@ -116,8 +116,10 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_ending_lists_the_known_ones(tmp_path: Path) -> None:
+    path = tmp_path / "runs.xlsx"
+    path.touch()
     with pytest.raises(InputError, match=r"'\.xlsx'; known: \.csv, \.tsv, \.jsonl, \.parquet"):
-        read_runs(tmp_path / "runs.xlsx")
+        read_runs(path)
 
 
 def test_json_lines_and_parquet_hold_the_same_runs(write_csv: WriteCsv, tmp_path: Path) -> None:
