@@ -42,6 +42,7 @@ from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Loop
 from chimeralab.core.tables import check_table_name, open_table
 from chimeralab.detection.detectors import LOOPS, Detector, Locked, Loops, in_brief
+from chimeralab.detection.loops import loops_beside
 from chimeralab.detection.measure import Measurer, measurer_for
 from chimeralab.detection.verdict import (
     CAVEATS,
@@ -222,10 +223,9 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
             shown = detection if options["trace"] else replace(detection, trace=None)
             yield Judged(shown, near, group, str(detection.metadata["prompt"]))
 
-    settings = study.plan.detector.settings
-    return Judging(
-        verdicts(), lambda: f"{in_brief(settings)}; {judged} newly judged, the rest stored"
-    )
+    settings: Detector = study.plan.detector.settings
+    used = "; ".join(map(in_brief, dict.fromkeys((loops_beside(settings), settings))))
+    return Judging(verdicts(), lambda: f"{used}; {judged} newly judged, the rest stored")
 
 
 def _how(measurer: Measurer, detector: Detector | None, loops: Loops | None) -> str:

@@ -43,7 +43,10 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules(Record):
-    """How every conversation of a study is run."""
+    """How every conversation of a study is run.
+
+    With ``stop_early`` it ends when the [detector] of the plan fires: `locked`, `loops` or another.
+    """
 
     turns: Annotated[int, Field(ge=1)] = 40
     repeats: Annotated[int, Field(ge=1)] = 1

@@ -1,19 +1,24 @@
 """A study's records in the formats that others read: Parquet, CSV and JSON lines."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
 from chimeralab.core.tables import Columns, open_table
+from chimeralab.detection.verdict import flat_rows, from_json
 from chimeralab.readers.plain import dumps
 from chimeralab.sandbox.scored import COLUMNS as SCORED
+from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
 from chimeralab.study.samples import sealed_items
 from chimeralab.study.store import Archive
 
 Format = Literal["parquet", "csv", "jsonl"]
 
+LOOPS: Columns = {"steps": int, "looping": bool, "loop_score": float, "loops": str}
 _TALK: Columns = {
     "trajectory": str,
     "condition": str,
@@ -33,6 +38,8 @@ TABLES: dict[str, Columns] = {
         "turns": int,
         "opening": str,
         "closing": str,
+        # What the loop detector found, where the conversation has been judged.
+        **LOOPS,
     },
     "turns": {
         **_TALK,
@@ -154,15 +161,23 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
             for trajectory in study.trajectories():
                 print(dumps(trajectory), file=file)
         return (path,)
+    judged = {row["id"]: _flat(row) for row in stored_detections(study)}
     tables = TABLES if study.plan.trial is None else TABLES | TRIAL_TABLES
     with study.archive() as archive:
         return tuple(
-            _write_table(archive, study, columns, folder / f"{name}.{kind}")
-            for name, columns in tables.items()
+            _write_table(archive, study, judged, folder / f"{name}.{kind}") for name in tables
         )
 
 
-def _write_table(archive: Archive, study: Study, columns: Columns, path: Path) -> Path:
+def _flat(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A stored verdict as a row of a table."""
+    return next(iter(flat_rows(replace(from_json(stored), trace=None))))
+
+
+def _write_table(
+    archive: Archive, study: Study, judged: Mapping[str, Mapping[str, Any]], path: Path
+) -> Path:
+    columns = (TABLES | TRIAL_TABLES)[path.stem]
     # Who could compare the labels of a gate before it is decided could choose when to decide it.
     sealed = sealed_items(study) if path.stem == "ratings" else ()
     # SQLite keeps yes and no as 1 and 0.
@@ -175,6 +190,8 @@ def _write_table(archive: Archive, study: Study, columns: Columns, path: Path) -
             if subject and subject.revision:
                 # What a plan declares about a server's weights is never more than declared.
                 row |= {"declared_revision": subject.revision, "revision_verified": False}
+            if path.stem == "trajectories" and row["id"] in judged:
+                row |= {name: judged[row["id"]][name] for name in LOOPS}
             for name in flags:
                 if row.get(name) is not None:
                     flag = bool(row[name])

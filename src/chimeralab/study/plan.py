@@ -172,6 +172,10 @@ def _subject(name: str, table: Any, folder: Path) -> Subject:
 
 
 def _detector(table: Any, folder: Path) -> Part:
+    """[detector]: what decides which turns are collapsed: `locked`, `loops` or one of your own.
+
+    The same one ends conversations under `stop_early` and triggers countermeasures, live.
+    """
     named = {"use": "locked", **table} if isinstance(table, Mapping) else table
     part = read_part(DETECTORS, named, "[detector]", folder)
     check_detector(part.settings, f"use = {part.use!r} in [detector]")

@@ -68,7 +68,10 @@ class SpeakerTable(Record):
 
 @dataclass(frozen=True, slots=True)
 class ConditionTable(Record):
-    """[conditions.NAME]: who speaks, in turn, and what is done on collapse."""
+    """[conditions.NAME]: who speaks, in turn, and what is done on collapse.
+
+    What counts as one is said by the [detector] of the plan: `locked`, `loops` or one of your own.
+    """
 
     speakers: tuple[str | SpeakerTable, ...]
     system: str | None = None

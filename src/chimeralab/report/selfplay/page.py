@@ -8,6 +8,7 @@ from chimeralab import weights
 from chimeralab.analysis.selfplay.outcomes import MEASURES
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Trajectory
+from chimeralab.detection.loops import LOOPS, Loops, loops_beside
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.claims import validity_in_words
 from chimeralab.rating.gate_record import scope_of
@@ -19,6 +20,7 @@ from chimeralab.report.conversation import (
     Transcript,
     heat_map_figure,
     list_messages,
+    loop_lines,
     timeline_figure,
     verdict_in_words,
 )
@@ -44,6 +46,7 @@ from chimeralab.report.selfplay.words import (
     few_prompts,
     glance,
     logrank_in_words,
+    loops_in_words,
     methods,
 )
 from chimeralab.study import Study
@@ -84,14 +87,17 @@ def make_report(material: Material) -> Report:
     """Draw every figure, set every table, and put them on one page."""
     results, study = material.results, material.study
     choice = choose(material.analysed)
-    conversations = show(choice, study.trajectories())
-    parts = [*(_results(material, results) if results else ()), _reliability(material)]
+    conversations = show(choice, study.trajectories(), loops_beside(study.plan.detector.settings))
+    parts = [*(_results(material, results) if results else ()), *_loops(material)]
+    parts.append(_reliability(material))
     if conversations:
         lead = "The largest shares of collapsed turns in the study, and the smallest."
         if not choice.collapsed:
             lead = "The smallest shares of collapsed turns in the study. No conversation collapsed."
         elif not choice.healthy:
             lead = "The largest shares of collapsed turns in the study. None is smaller."
+        if choice.looping:
+            lead += " Between them, conversations that loop without a collapse."
         blocks = [Paragraph(lead), *conversations]
         parts.append(Section("conversations", "Conversations", blocks))
     unjudged = material.unjudged
@@ -183,6 +189,14 @@ def _contrasts(material: Material, results: Results) -> Section:
     return Section("contrasts", "Differences between conditions", blocks)
 
 
+def _loops(material: Material) -> Iterator[Section]:
+    """How many conversations loop, beside the declared outcome; old studies do not know."""
+    if all(found.looping is None for found in material.detections):
+        return
+    about = Paragraph(loops_in_words(material))
+    yield Section("loops", "Which conversations loop", [about, tables.loops(material)])
+
+
 def _reliability(material: Material) -> Section:
     found = material.reliability
     if found is None:
@@ -207,13 +221,15 @@ class ChosenConversations(NamedTuple):
     """Which conversations are shown, from the most to the least telling of their kind."""
 
     collapsed: Sequence[Detection]
+    looping: Sequence[Detection]
     healthy: Sequence[Detection]
 
 
 def choose(detections: Iterable[Detection], each: int = EACH) -> ChosenConversations:
     """The largest shares of collapsed turns, and smaller ones; of equals, the most similar turns.
 
-    A conversation is shown once, and none without a verdict.
+    Between them come loops without a collapse. A conversation is shown once, and none without a
+    verdict.
     """
     known = [found for found in detections if found.collapse_rate is not None]
 
@@ -229,16 +245,23 @@ def choose(detections: Iterable[Detection], each: int = EACH) -> ChosenConversat
     rest = [
         found for found in reversed(worst) if bound is None or (found.collapse_rate or 0.0) < bound
     ]
-    shown = {found.id for found in collapsed}
-    return ChosenConversations(collapsed, [d for d in rest if d.id not in shown][:each])
+    unmarked = [found for found in known if found.looping and not found.collapsed]
+    looping = sorted(unmarked, key=lambda found: -(found.loop_score or 0.0))[:each]
+    shown = {found.id for found in (*collapsed, *looping)}
+    healthy = [found for found in rest if found.id not in shown]
+    healthy.sort(key=lambda found: bool(found.looping))
+    return ChosenConversations(collapsed, looping, healthy[:each])
 
 
-def show(choice: ChosenConversations, trajectories: Iterable[Trajectory]) -> list[Article]:
+def show(
+    choice: ChosenConversations, trajectories: Iterable[Trajectory], loops: Loops = LOOPS
+) -> list[Article]:
     """The chosen conversations, each with its verdict, its pictures and its turns."""
-    wanted = {found.id for found in (*choice.collapsed, *choice.healthy)}
+    wanted = {found.id for kind in choice for found in kind}
     texts = {talk.id: talk for talk in trajectories if talk.id in wanted}
     kinds = (
         ("collapsed", "Most collapsed", choice.collapsed),
+        ("looping", "Loops without a collapse", choice.looping),
         ("healthy", "Healthiest", choice.healthy),
     )
     return [
@@ -246,16 +269,19 @@ def show(choice: ChosenConversations, trajectories: Iterable[Trajectory]) -> lis
             f"{kind}-{number}",
             title,
             found.id,
-            list(_conversation(f"{kind}-{number}", found, texts[found.id])),
+            list(_conversation(f"{kind}-{number}", found, texts[found.id], loops)),
         )
         for kind, title, chosen in kinds
         for number, found in enumerate(chosen, start=1)
     ]
 
 
-def _conversation(key: str, detection: Detection, trajectory: Trajectory) -> Iterator[Block]:
-    look = "collapsed" if detection.collapsed else ""
-    yield Box([Paragraph(verdict_in_words(detection))], look)
+def _conversation(
+    key: str, detection: Detection, trajectory: Trajectory, loops: Loops
+) -> Iterator[Block]:
+    look = "collapsed" if detection.collapsed else "looping" if detection.looping else ""
+    found = [Paragraph(line) for line in loop_lines(detection)]
+    yield Box([Paragraph(verdict_in_words(detection)), *found], look)
     prompt = str(trajectory.metadata.get("prompt_text", ""))
     if prompt:
         yield Quote(prompt)
@@ -276,7 +302,7 @@ def _conversation(key: str, detection: Detection, trajectory: Trajectory) -> Ite
         caption = "Every turn with every earlier one; the darker, the more similar."
         yield heat_map_figure(detection, pairs, name=f"heat_map_{key}", captions=[caption])
     window = detection.detector["settings"].get("window")
-    for part in parts(list_messages(trajectory, detection), detection):
+    for part in parts(list_messages(trajectory, detection, loops), detection):
         shown = Transcript(part.messages, window, "study")
         several = f"Turns {part.first} to {part.last}"
         summary = several if part.first != part.last else f"Turn {part.first}"
@@ -304,6 +330,8 @@ def parts(messages: Sequence[ShownMessage | Gap], detection: Detection) -> Itera
     if detection.first_collapse_turn is not None:
         onset = detection.positions[detection.first_collapse_turn - 1]
         opened |= set(range(onset - OPEN_AROUND, onset + OPEN_AROUND + 1))
+    for loop in [each for each in detection.loops if each.level == "verdict"][:1]:
+        opened |= set(range(loop.noticed - OPEN_AROUND, loop.noticed + 1))
     for is_open, group in groupby(messages, key=lambda item: _position(item) in opened):
         yield TranscriptPart(not is_open, list(group))
 

@@ -1,5 +1,6 @@
 """The tables of a self-play study, on the page and as files; some are written as files alone."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -8,7 +9,7 @@ from chimeralab.analysis.selfplay.outcomes import Measure
 from chimeralab.core.numbers import between, number, p_value
 from chimeralab.report.charts.groups import ticks_from_0
 from chimeralab.report.selfplay.figures import bucket_means
-from chimeralab.report.selfplay.material import Results
+from chimeralab.report.selfplay.material import Material, Results
 from chimeralab.report.table import (
     SHARE,
     UNITS,
@@ -148,6 +149,35 @@ def after_onset(analysis: Analysis) -> Table:
         )
     raw = [{"condition": n, **flat(each.as_dict())} for n, each in analysis.after_onset.items()]
     return table("after_onset", headings, rows, raw)
+
+
+def loops(material: Material) -> Table:
+    """How many conversations loop, and in which ways, by condition."""
+    rows: list[list[Shown]] = []
+    raw = []
+    for name in material.study.plan.conditions:
+        judged = [
+            found
+            for found in material.detections
+            if found.metadata["condition"] == name and found.looping is not None
+        ]
+        looping = sum(bool(found.looping) for found in judged)
+        kinds = Counter(
+            kind
+            for found in judged
+            for kind in dict.fromkeys(loop.kind for loop in found.loops if loop.level == "verdict")
+        )
+        said = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
+        counts: Shown = Dash("no conversation was judged by the loop detector")
+        if judged:
+            share = number(looping / len(judged), 1, 100) + SHARE.value
+            counts = f"{looping:,} ({share})"
+        rows.append([name, f"{len(judged):,}", counts, said or "none"])
+        raw.append(
+            {"condition": name, "conversations": len(judged), "looping": looping, "kinds": said}
+        )
+    headings = ("condition", "conversations", "looping", "kinds")
+    return table("loops", headings, rows, raw, words=(0, 3))
 
 
 def contrasts(analysis: Analysis, measure: Measure) -> Table:

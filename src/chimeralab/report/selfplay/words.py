@@ -9,6 +9,7 @@ from chimeralab.analysis.selfplay.comparisons import LogRankTest
 from chimeralab.analysis.selfplay.outcomes import MEASURES, PAIRS
 from chimeralab.core.numbers import between, counted, number, p_phrase
 from chimeralab.detection.detectors import Detector, in_brief
+from chimeralab.detection.loops import LOOPS, loops_beside
 from chimeralab.rating.claims import ClaimScope, check_wording, validity_in_words
 from chimeralab.rating.gate_record import Reliability, scope_of
 from chimeralab.report.frame import common_facts, computed_with, locked_in_words
@@ -135,6 +136,22 @@ def logrank_in_words(test: LogRankTest) -> str:
     )
 
 
+def loops_in_words(material: Material) -> str:
+    """What the loop detector looked for, and whether the plan had declared it."""
+    detector: Detector = material.study.plan.detector.settings
+    judged = [found for found in material.detections if found.looping is not None]
+    looping = sum(bool(found.looping) for found in judged)
+    count = f"{looping:,} of {counted(len(judged), 'conversation')} loop"
+    ways = "A conversation may loop in several ways."
+    if loops_beside(detector) is detector:
+        return f"The plan declares the loop detector; this is its outcome by kind: {count}. {ways}"
+    return (
+        f"Beside the declared detector, {count} by the loop detector ({LOOPS.standard}), which"
+        " looks for repeated words, templates, cycles and courtesy without end. The plan did not"
+        f" declare it, so this is exploratory. {ways}"
+    )
+
+
 def few_prompts(analysis: Analysis) -> str:
     """A warning where so few prompts were compared that no exchange of sides could be rare."""
     compared = [each.units for each in analysis.contrasts if each.p is not None]
@@ -237,6 +254,8 @@ def _outcome(material: Material, references: References) -> Iterator[str]:
     if detector.changed:
         what = ", ".join(f"{name} = {value}" for name, value in detector.changed.items())
         yield f"This is not the detector's {detector.standard} operating point ({what})."
+    if loops_beside(detector) is not detector and any(d.steps for d in material.detections):
+        yield f"The loop detector ({LOOPS.standard}) was run beside it and is exploratory."
     primary = primary_of(material.outcomes)
     if primary and material.lock:
         yield (

@@ -53,7 +53,7 @@ def test_without_any_collapse_only_healthy_ones_are_shown() -> None:
 
 
 def test_a_conversation_without_a_verdict_is_not_shown() -> None:
-    assert choose([detection("a", 0, ())]) == ([], [])
+    assert choose([detection("a", 0, ())]) == ([], [], [])
 
 
 def message(position: int) -> ShownMessage:

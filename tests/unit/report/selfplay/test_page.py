@@ -52,6 +52,7 @@ def test_page_has_every_section(report: Report) -> None:
         "contrasts",
         "ranks",
         "robustness",
+        "loops",
         "reliability",
         "conversations",
         "methods",
@@ -194,6 +195,28 @@ def test_methods_cite_only_what_is_listed(material: Material) -> None:
     assert len(set(found.references)) == len(found.references)
 
 
+def test_loops_are_counted_by_condition_beside_the_declared_outcome(
+    report: Report, material: Material
+) -> None:
+    section = text_of(report.page.split('<h2 id="loops"')[1].split("<h2")[0])
+    looping = sum(bool(found.looping) for found in material.detections)
+    assert f"{looping} of {len(material.detections)} conversations loop" in section
+    assert "The plan did not declare it, so this is exploratory." in section
+    [table] = [table for table in report.tables if table.name == "loops"]
+    assert [row["condition"] for row in table.raw] == list(material.study.plan.conditions)
+    assert sum(row["looping"] for row in table.raw) == looping
+    assert "The loop detector (loops-1) was run beside it and is exploratory." in report.page
+
+
+def test_a_loop_without_a_collapse_is_shown_and_marked(report: Report) -> None:
+    article = report.page.split('<article id="looping-1"')[1].split("</article>")[0]
+    words = text_of(article)
+    assert "Loops without a collapse" in words
+    assert "Loops: " in words
+    assert "In a loop (" in words
+    assert "href=" not in article
+
+
 def test_methods_of_an_unlocked_study_say_that_it_is_exploratory(material: Material) -> None:
     found = " ".join(methods(material._replace(lock=None)).paragraphs)
     assert "not locked in advance, so all results are exploratory" in found
@@ -202,7 +225,8 @@ def test_methods_of_an_unlocked_study_say_that_it_is_exploratory(material: Mater
 
 def test_what_is_not_shown_is_said(report: Report, material: Material) -> None:
     tail = report.page.split('id="not-shown"')[1]
-    assert f"the texts of {len(material.detections) - 4} judged conversations" in tail
+    shown = report.page.count("<article")
+    assert f"the texts of {len(material.detections) - shown} judged conversations" in tail
     assert "hazard ratio" in tail
 
 

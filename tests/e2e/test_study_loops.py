@@ -1,0 +1,210 @@
+"""A study judged by the loop detector: declared or beside the locked one, live, without vectors."""
+
+import csv
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chimeralab import pipeline, weights
+from chimeralab.embedding import encoder
+from chimeralab.study import RunOptions, Study
+
+Chimera = Callable[..., Any]
+
+PLAN = """
+[study]
+name = "circles"
+
+[models.stuck]
+use = "phantom"
+course = "verbatim"
+onset = 4
+
+[models.free]
+use = "phantom"
+course = "novel"
+
+[conditions.stuck]
+speakers = ["stuck", "stuck"]
+{countermeasure}
+
+[conditions.free]
+speakers = ["free", "free"]
+
+[conversation]
+turns = 12
+repeats = 1
+stop_early = {stop_early}
+
+[prompts]
+items = [
+  {{ id = "p1", text = "Plan a trip." }},
+  {{ id = "p2", text = "Write a poem." }},
+]
+
+[outcomes]
+resamples = 200
+permutations = 200
+
+[detector]
+use = "{detector}"
+"""
+STEPS = ("check", "lock", "run", "detect", "analyse", "report", "verify")
+
+
+def write(
+    folder: Path, detector: str, *, stop_early: bool = False, countermeasure: str = ""
+) -> Path:
+    folder.mkdir()
+    stop = str(stop_early).lower()
+    plan = PLAN.format(detector=detector, stop_early=stop, countermeasure=countermeasure)
+    (folder / "plan.toml").write_text(plan, encoding="utf-8")
+    return folder
+
+
+def take_through(chimera: Chimera, study: Path) -> str:
+    """Every step of a study; gives the words of its report."""
+    for step in STEPS:
+        ran = chimera(step, study)
+        assert ran.code == 0, (step, ran.err)
+    return " ".join((study / "report" / "index.html").read_text(encoding="utf-8").split())
+
+
+@pytest.fixture
+def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("an encoder was opened")
+
+    monkeypatch.setattr(encoder.Encoder, "__init__", refuse)
+    monkeypatch.setattr(weights, "locate", lambda name: None)
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_a_declared_loop_detector_goes_through_all_steps_without_weights(
+    chimera: Chimera, tmp_path: Path
+) -> None:
+    study = write(tmp_path / "study", "loops")
+    report = take_through(chimera, study)
+    assert "Collapse was judged by loops: a turn is collapsed while the conversation" in report
+    assert "The plan declares the loop detector; this is its outcome by kind: 2 of 4" in report
+    assert "exploratory" not in report.split("Which conversations loop</h2>")[1][:600]
+    assert "MiniLM" not in report
+    rows = {row["id"]: row for row in chimera("detect", study, "--json").rows}
+    found = rows["stuck/p1/1"]
+    assert found["detector"]["operating_point"] == "loops-1"
+    assert (found["looping"], found["loops"][0]["kind"]) == (True, "verbatim")
+    assert found["collapsed"][0] == found["loops"][0]["noticed"]
+    assert found["evidence"][-1]["repeats"] == 11
+    assert rows["free/p1/1"]["collapsed"] == []
+    page = tmp_path / "page.html"
+    assert chimera("show", study, "--id", "stuck/p1/1", "--out", page).code == 0
+    assert "<strong>Loops:</strong> verbatim since message" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_a_declared_loop_detector_ends_conversations_live(chimera: Chimera, tmp_path: Path) -> None:
+    study = write(tmp_path / "study", "loops", stop_early=True)
+    take_through(chimera, study)
+    for row in chimera("detect", study, "--json").rows:
+        if row["metadata"]["condition"] == "stuck":
+            assert row["metadata"]["outcome"] == "collapsed"
+            assert row["turns"] == row["loops"][0]["noticed"] < 12
+        else:
+            assert row["turns"] == 12
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_a_countermeasure_listens_to_the_declared_loop_detector(
+    chimera: Chimera, tmp_path: Path
+) -> None:
+    step = 'countermeasure = { use = "nudge", turns = 4 }'
+    study = write(tmp_path / "study", "loops", countermeasure=step)
+    take_through(chimera, study)
+    noticed = {
+        row["id"]: row["loops"][0]["noticed"]
+        for row in chimera("detect", study, "--json").rows
+        if row["looping"]
+    }
+    with sqlite3.connect(study / "study.db") as store:
+        events = store.execute(
+            "SELECT trajectory, min(turn) FROM events WHERE kind = 'intervention' GROUP BY 1"
+        )
+        assert dict(events) == noticed
+    assert len(noticed) == 2
+
+
+def test_changed_settings_of_the_loop_detector_are_named(chimera: Chimera, tmp_path: Path) -> None:
+    study = write(tmp_path / "study", 'loops"\non = 3.0\ncap = 4.0\n# "')
+    assert chimera("run", study, "--no-watch").code == 0
+    ran = chimera("detect", study, "--json")
+    assert "loops, NOT the loops-1 operating point (on=3.0, cap=4.0)" in ran.err
+    [found] = [row for row in ran.rows if row["id"] == "stuck/p1/1"]
+    assert found["loop_detector"]["operating_point"] == "changed"
+    assert found["collapsed"][0] == found["loops"][0]["noticed"] > 7
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    study = Study(write(tmp_path_factory.mktemp("locked") / "study", "locked"))
+    study.freeze()
+    pipeline.run(study, RunOptions(watch=False))
+    return study.path
+
+
+def test_loops_are_exploratory_beside_the_locked_detector(chimera: Chimera, locked: Path) -> None:
+    assert chimera("report", locked).code == 0
+    report = " ".join((locked / "report" / "index.html").read_text(encoding="utf-8").split())
+    assert "Beside the declared detector, 2 of 4 conversations loop by the loop detector" in report
+    assert "The plan did not declare it, so this is exploratory." in report
+    assert "verbatim 2" in report
+    assert "In a loop</strong> (verbatim)" in report
+    with (locked / "report" / "tables" / "loops.csv").open(newline="") as file:
+        rows = {row["condition"]: row for row in csv.DictReader(file)}
+    assert (rows["stuck"]["looping"], rows["stuck"]["kinds"]) == ("2", "verbatim 2")
+    assert (rows["free"]["conversations"], rows["free"]["looping"]) == ("2", "0")
+
+
+def test_the_table_of_a_study_has_a_column_for_loops(chimera: Chimera, locked: Path) -> None:
+    ran = chimera("detect", locked)
+    assert "verbatim from" in ran.out
+    assert "2 of 4 conversations loop." in ran.out
+    assert "loops, at its loops-1 operating point; locked, at its locked" in ran.err
+    assert chimera("detect", locked, "--fail-on", "loop").code == 1
+
+
+def test_export_has_the_loops_of_conversations(
+    chimera: Chimera, locked: Path, tmp_path: Path
+) -> None:
+    assert chimera("detect", locked).code == 0
+    assert chimera("export", locked, "--format", "csv", "--out", tmp_path / "out").code == 0
+    with (tmp_path / "out" / "trajectories.csv").open(newline="") as file:
+        rows = {row["trajectory"]: row for row in csv.DictReader(file)}
+    assert rows["stuck/p1/1"]["looping"] == "true"
+    assert rows["stuck/p1/1"]["loops"].startswith("verdict verbatim ")
+    assert float(rows["stuck/p1/1"]["loop_score"]) > 0.5
+    assert (rows["free/p1/1"]["looping"], rows["free/p1/1"]["steps"]) == ("false", "12")
+
+
+def test_verdicts_of_earlier_versions_have_no_loops_and_still_work(
+    chimera: Chimera, tmp_path: Path
+) -> None:
+    study = write(tmp_path / "study", "locked")
+    take_through(chimera, study)
+    new = ("steps", "looping", "loops", "loop_score", "loop_detector")
+    with sqlite3.connect(study / "study.db") as store:
+        for name, text in store.execute("SELECT trajectory, detection FROM detections").fetchall():
+            kept = {key: value for key, value in json.loads(text).items() if key not in new}
+            change = "UPDATE detections SET detection = ? WHERE trajectory = ?"
+            store.execute(change, (json.dumps(kept), name))
+    ran = chimera("detect", study, "--fail-on", "loop")
+    assert ran.code == 0
+    assert "0 newly judged" in ran.err
+    for kind in ("csv", "parquet"):
+        assert chimera("export", study, "--format", kind, "--out", tmp_path / kind).code == 0
+    assert chimera("report", study).code == 0
+    assert "Which conversations loop" not in (study / "report" / "index.html").read_text("utf-8")
+    assert chimera("verify", study, "--json").json["findings"] == []
