@@ -13,6 +13,7 @@ from chimeralab.study.auditing import StudyAudit, audit_study
 from chimeralab.study.detecting import detect_study
 from chimeralab.study.export import Format, export_study
 from chimeralab.study.lock import Lock
+from chimeralab.study.rater_checks import RaterCheck, check_rater
 from chimeralab.study.rating import RatingSummary, rate_study
 from chimeralab.study.trial.rows import left_out, stored_trials, trial_plan
 from chimeralab.study.verify import Verification, verify_study
@@ -45,6 +46,11 @@ def rate(
 ) -> RatingSummary:
     """Have a rater label the finished conversations that it has not labelled yet."""
     return rate_study(study, rater, only, publish)
+
+
+def attack(study: Study, rater: str, only: str | None = None, seed: int = 0) -> RaterCheck:
+    """Ask a rater twice, with the labels turned round and under attack; store its flip rates."""
+    return check_rater(study, rater, only, seed)
 
 
 def audit(study: Study, only: str | None = None) -> StudyAudit:

@@ -338,3 +338,20 @@ def test_the_report_says_no_more_than_the_gate_allows(
     page = (study / "report" / "index.html").read_text(encoding="utf-8")
     assert "was not met" in page
     assert "validated" not in page
+
+
+def test_a_rater_is_attacked_from_the_command_line(
+    chimera: Chimera, make_study: Callable[..., Path]
+) -> None:
+    study = make_study()
+    shown = chimera("rate", study, "--rater", "twin", "--attack")
+    assert shown.code == 0
+    for words in ("asked twice", "labels turned round", "orders 0", "pleads", "flip rate"):
+        assert words in shown.out
+    assert "checked on 8 conversations" in shown.out + shown.err
+    told = chimera("rate", study, "--rater", "twin", "--attack", "--json")
+    report = json.loads(told.out)["report"]
+    assert len(report["attacks"]) == 8
+    assert report["position"]["flip_rate"] == 0
+    both = chimera("rate", study, "--attack", "--sample", "3")
+    assert (both.code, "one at a time" in both.err) == (2, True)

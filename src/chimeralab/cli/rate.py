@@ -14,6 +14,7 @@ from chimeralab.cli.options import LOG_OPTIONS, Logs, is_study, with_options
 from chimeralab.cli.terminal import err, out, plain, say, shortened, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
+from chimeralab.core.numbers import percent
 from chimeralab.core.tables import Columns, open_table
 from chimeralab.rating.ratings import item_of
 from chimeralab.rating.rubric import BUILT_IN, load_rubric
@@ -53,13 +54,21 @@ STUDY_OPTIONS = (
         help="In a study: write a blinded packet for people into this new folder.",
     ),
     click.option(
+        "--attack",
+        is_flag=True,
+        default=None,
+        help="In a study: ask the rater twice, with the labels turned round and with orders put "
+        "into the conversations, on --only SAMPLE or 20 conversations; prints and stores how many "
+        "labels change. Eleven ratings per conversation.",
+    ),
+    click.option(
         "--import-packet",
         type=click.Path(dir_okay=False, path_type=Path),
         help="In a study: import the filled sheet of a packet, with --rater human:NAME.",
     ),
 )
-OF_STUDIES = ("rater", "only", "sample", "seed", "purpose", "by", "export_packet", "import_packet")
-ACTIONS = ("sample", "export_packet", "import_packet")
+ACTIONS = ("sample", "export_packet", "import_packet", "attack")
+OF_STUDIES = ("rater", "only", "seed", "purpose", "by", *ACTIONS)
 OF_LOGS = ("format", "speaker", "rubric", "out")
 
 
@@ -159,10 +168,34 @@ def _ask(study: Any, options: dict[str, Any]) -> dict[str, Any]:
             f"{counts.attempts} answers: {counts.clean} clean, {counts.repaired} repaired, "
             f"{counts.unreadable} unreadable, {counts.failed} failed"
         )
+    if done.stopped:
+        raise InputError(f"stopped: {done.stopped}; {done.left} conversations are left to rate")
     if done.unanswered:
         raise InputError(
             f"{done.unanswered} conversations got no answer from {done.rater}; run this again"
         )
+    return done.as_dict()
+
+
+def _attack(study: Any, options: dict[str, Any]) -> dict[str, Any]:
+    from chimeralab import pipeline  # noqa: PLC0415
+
+    rater = options["rater"] or RULES
+    with err.status(f"{plain(rater)} is being checked"):
+        done = pipeline.attack(study, rater, options["only"], options["seed"] or 0)
+    report = done.report
+    assert report is not None  # one that was stopped has raised
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("asked", "items", "flips", "as the attack wants", "no label", "flip rate"):
+        table.add_column(heading, justify="left" if heading == "asked" else "right")
+    for row in (report.undisturbed, report.position, *report.attacks):
+        if row is not None:
+            wanted = str(row.as_wanted) if row in report.attacks else "–"
+            cells = (row.name, row.items, row.flips, wanted, row.nulls, percent(row.flip_rate))
+            table.add_row(*map(str, cells))
+    if not options["as_json"]:
+        out.print(table)
+    say(f"{done.rater}: checked on {len(done.items)} conversations; stored in the study")
     return done.as_dict()
 
 
@@ -209,6 +242,7 @@ WORK: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
     "sample": _sample,
     "export_packet": _hand_out,
     "import_packet": _take_back,
+    "attack": _attack,
 }
 
 

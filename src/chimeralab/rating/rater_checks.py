@@ -1,28 +1,12 @@
-"""Checks of a rater: does it agree with itself, and do orders in a trajectory sway it?"""
+"""Checks of a rater: does it repeat itself, and what sways it: the order of labels, an attack?"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from chimeralab.core.records import Record
 from chimeralab.rating.ratings import Item, Rater, Rating, rate_all
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.rating.rules import rate_by_rules
-from chimeralab.stats.panel import Panel, panel
-
-
-async def compare_runs(
-    one: Rater, other: Rater, items: Sequence[Item], *, rng: np.random.Generator
-) -> Panel:
-    """The agreement of two raters that ought to be one.
-
-    The same rater twice is a test-retest check; a model rater and its twin with another
-    `first_label` is a check of position.
-    """
-    first = await rate_all(one, items)
-    second = await rate_all(other, items)
-    return panel([r.label for r in first], [r.label for r in second], rng=rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,38 +53,51 @@ class AttackResult(Record):
 
 @dataclass(frozen=True, slots=True)
 class AttackReport(Record):
-    """The flip rate of a rater under each attack, and without any (asked twice)."""
+    """The flip rate of a rater asked twice, asked with the labels turned round, and under attack.
+
+    Only a model is told the labels in an order: `position` is None for any other rater.
+    """
 
     rater: str
     undisturbed: AttackResult
     attacks: tuple[AttackResult, ...]
+    position: AttackResult | None = None
 
 
 async def measure_attacks(
     rater: Rater,
     items: Sequence[Item],
     rubric: Rubric,
-    attacks: Mapping[str, Attack] = ATTACKS,
+    *,
+    turned: Rater | None = None,
+    at_once: int = 8,
 ) -> AttackReport:
     """Rate every item as it is, again as it is, and with each attack put in.
+
+    `turned` is the same model told the labels in the other order.
 
     An attack goes into an extra first turn, so it changes nothing that the rubric asks for; the
     rules rater makes sure of that, and items where it would are left out.
     """
-    before = await rate_all(rater, items)
-    again = await rate_all(rater, items)
+    before = await rate_all(rater, items, at_once)
+    again = await rate_all(rater, items, at_once)
     results = []
-    for name, attack in attacks.items():
+    for name, attack in ATTACKS.items():
         pairs = [
             (old, attacked(item, attack))
             for old, item in zip(before, items, strict=True)
             if rate_by_rules(item, rubric).label
             == rate_by_rules(attacked(item, attack), rubric).label
         ]
-        after = await rate_all(rater, [item for _, item in pairs])
+        after = await rate_all(rater, [item for _, item in pairs], at_once)
         results.append(_result(name, [old for old, _ in pairs], after, attack.wants))
     name = before[0].rater if before else ""
-    return AttackReport(name, _result("none", before, again, None), tuple(results))
+    position = None
+    if turned is not None:
+        position = _result(
+            "labels turned round", before, await rate_all(turned, items, at_once), None
+        )
+    return AttackReport(name, _result("asked twice", before, again, None), tuple(results), position)
 
 
 def attacked(item: Item, attack: Attack) -> Item:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,11 +17,13 @@ from chimeralab import version
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Part
 from chimeralab.core.records import Record
+from chimeralab.models.seam import Model, Reply, Request
 from chimeralab.rating.gate_record import RaterIdentity
-from chimeralab.rating.model_rater import LlmRater, prompt_hash
+from chimeralab.rating.model_rater import LlmRater, RaterSettings, prompt_hash
 from chimeralab.rating.plan import RATERS, RatersTable, refuse_unknown
 from chimeralab.rating.ratings import Attempt, Item, Noted, Rater, RaterFacts, Rating, item_of
-from chimeralab.rating.rubric import Rubric
+from chimeralab.rating.rubric import Label, Rubric
+from chimeralab.runner.room import Price
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest, resolve
@@ -49,11 +52,15 @@ class Identity(Record):
 
 @dataclass(frozen=True, slots=True)
 class PlannedRater:
-    """A rater as the plan has it; one that is given a packet can't be opened."""
+    """A rater as the plan has it; one that is given a packet can't be opened.
+
+    `turned` opens a model that is told the labels in the other order.
+    """
 
     about: RaterFacts
     identity: Identity
     opened: Callable[[], AbstractAsyncContextManager[Rater]] | None = None
+    turned: Callable[[], AbstractAsyncContextManager[Rater]] | None = None
 
     @property
     def name(self) -> str:
@@ -127,12 +134,28 @@ def _model(study: Study, name: str, rubric: Rubric) -> PlannedRater:
     )
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[Rater]:
+    async def opened(settings: RaterSettings = raters.settings) -> AsyncIterator[Rater]:
         async with open_models(replace(study.plan, models={name: subject}), study.path) as models:
             await ask_once(models)
-            yield LlmRater(name, models[name], rubric, raters.settings)
+            yield LlmRater(name, Priced(models[name], price), rubric, settings)
 
-    return PlannedRater(RaterFacts("model", paid, remote), identity, opened)
+    other: Label = 0 if raters.settings.first_label else 1
+    turned = partial(opened, replace(raters.settings, first_label=other))
+    return PlannedRater(RaterFacts("model", paid, remote), identity, opened, turned)
+
+
+class Priced:
+    """A model whose replies say what they cost, by the price in the plan if not by themselves."""
+
+    def __init__(self, model: Model, price: Price | None) -> None:
+        self.model = model
+        self.price = price
+
+    async def reply(self, request: Request) -> Reply:
+        reply = await self.model.reply(request)
+        if reply.cost is not None or self.price is None:
+            return reply
+        return replace(reply, cost=self.price.of(reply.prompt_tokens, reply.completion_tokens))
 
 
 def candidates(study: Study) -> dict[str, Candidate]:

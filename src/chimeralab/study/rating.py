@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from chimeralab.rating.ratings import (
     count_ratings,
     rate_all,
 )
+from chimeralab.runner.room import Brake, Limits
 from chimeralab.study.database import transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.raters import (
@@ -40,6 +42,7 @@ from chimeralab.study.raters import (
     stored_ratings,
 )
 from chimeralab.study.samples import sample_named
+from chimeralab.study.store import Store
 
 # Anything but these may go better another time, so the conversation stays unrated till then.
 LASTING_FAILURES = ("overflow:", "refused:")
@@ -56,24 +59,37 @@ class RatingSummary(Record):
     ones: int
     zeros: int
     tally: RatingCounts
+    stopped: str | None = None
+    left: int = 0
 
 
 class KeptRater:
     """A rater whose ratings are on disk before the next item is given to it.
 
-    An item that got no answer at all is left for later.
+    An item that got no answer at all is left for later, and so is every item once the brake is
+    pulled.
     """
 
     def __init__(
-        self, rater: Rater, who: PlannedRater, store: RatingStore, publish: Callable[[Rating], None]
+        self,
+        rater: Rater,
+        who: PlannedRater,
+        store: RatingStore,
+        publish: Callable[[Rating], None],
+        brake: Brake,
     ) -> None:
         self.rater = rater
         self.who = who
         self.store = store
         self.publish = publish
+        self.brake = brake
         self.unanswered = 0
+        self.left = 0
 
     async def rate(self, item: Item) -> Rating:
+        if self.brake.reason is not None:
+            self.left += 1
+            return Rating(item.id, self.who.name, None, self.brake.reason)
         try:
             given = await self.rater.rate(item)
         except ChimeraError:
@@ -87,6 +103,7 @@ class KeptRater:
             )
         rating = replace(given, item=item.id, rater=self.who.name)
         tries = rating.attempts
+        count_cost(self.brake, rating)
         if tries and all(
             each.outcome == "failed" and not each.detail.startswith(LASTING_FAILURES)
             for each in tries
@@ -117,19 +134,40 @@ def rate_study(
     with RatingStore(study.store_path) as store:
         done = store.rated(who.identity)
         missing = [known[each] for each in wanted if each not in done]
-        unanswered = asyncio.run(_rate(study, who, missing, store, publish)) if missing else 0
+        kept = asyncio.run(_rate(study, who, missing, store, publish)) if missing else None
     stored = stored_ratings(study, name)
     given = [stored[each] for each in wanted if each in stored]
     labels = [rating.label for rating in given]
     return RatingSummary(
         rater=name,
         about=who.about,
-        newly_rated=len(missing) - unanswered,
-        unanswered=unanswered,
+        newly_rated=len(missing) - kept.unanswered - kept.left if kept else 0,
+        unanswered=kept.unanswered if kept else 0,
         ones=labels.count(1),
         zeros=labels.count(0),
         tally=count_ratings(given),
+        stopped=kept.brake.reason if kept and kept.left else None,
+        left=kept.left if kept else 0,
     )
+
+
+def rating_brake(study: Study, who: PlannedRater) -> Brake:
+    """What stops a rater at the limits of the plan.
+
+    The cost of a study is that of its talks and its raters together; it does not stop one that is
+    free.
+    """
+    run = study.plan.run
+    limits = Limits(run.max_cost if who.about.costs_money else None, run.max_hours)
+    with closing(Store(study.store_path)) as store:
+        return Brake(limits, spent=store.spent())
+
+
+def count_cost(brake: Brake, rating: Rating) -> None:
+    """Count what a rating cost; with a limit, an answer of unknown cost stops the rater."""
+    for each in rating.attempts:
+        if each.outcome != "failed":
+            brake.spend(each.cost)
 
 
 async def _rate(
@@ -138,13 +176,14 @@ async def _rate(
     items: Sequence[Item],
     store: RatingStore,
     publish: Callable[[Rating], None],
-) -> int:
-    """Rate the items; says how many got no answer."""
+) -> KeptRater:
+    """Rate the items; the rater knows how many got no answer and how many are left."""
     assert who.opened is not None
+    brake = rating_brake(study, who)
     async with who.opened() as rater:
-        kept = KeptRater(rater, who, store, publish)
+        kept = KeptRater(rater, who, store, publish, brake)
         await rate_all(kept, items, study.plan.run.concurrency)
-    return kept.unanswered
+    return kept
 
 
 def hand_out(study: Study, folder: Path, only: str | None = None, seed: int = 0) -> PacketKey:

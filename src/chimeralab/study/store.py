@@ -29,6 +29,9 @@ from chimeralab.study.lock import branch, link, opening
 
 Row = dict[str, Any]
 
+# Checks of raters stand in the table of the study, under the rater and the time.
+CHECKS = "check of rater "
+
 
 @dataclass(frozen=True, slots=True)
 class RunEntry(Record):
@@ -122,7 +125,13 @@ class Store:
         return {row[0] for row in self._rows("SELECT id FROM trajectories WHERE outcome IS NULL")}
 
     def spent(self) -> float:
-        return float(self._row("SELECT coalesce(sum(cost), 0) FROM attempts")[0])
+        """What replies in conversations, answers of raters and checks of raters cost so far."""
+        query = (
+            "SELECT coalesce(sum(cost), 0) FROM (SELECT cost FROM attempts UNION ALL "
+            "SELECT json_extract(value, '$.cost') FROM ratings, json_each(ratings.attempts) "
+            "UNION ALL SELECT json_extract(value, '$.cost') FROM study WHERE key LIKE ?)"
+        )
+        return float(self._row(query, f"{CHECKS}%")[0])
 
     def turns_stored(self, *, in_open_talks: bool = False) -> int:
         everywhere = "SELECT count(*) FROM turns"

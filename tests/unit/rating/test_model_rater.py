@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +24,6 @@ from chimeralab.rating.rater_checks import (
     ATTACKS,
     AttackReport,
     attacked,
-    compare_runs,
     measure_attacks,
 )
 from chimeralab.rating.ratings import Item, count_ratings, rate_all
@@ -264,8 +262,17 @@ def test_no_attack_changes_what_the_rubric_asks_for(name: str) -> None:
         assert disturbed.label == rate_by_rules(item, RUBRIC).label
 
 
-def test_a_rater_can_be_compared_with_itself() -> None:
-    rater = LlmRater("m", Reading(lambda turns: len(turns) % 2), RUBRIC)
-    items = [LOOP, FREE]
-    result = asyncio.run(compare_runs(rater, rater, items, rng=np.random.default_rng(1)))
-    assert (result.n_valid, result.agreement) == (2, 1.0)
+def test_a_rater_that_prefers_the_label_named_first_is_measured_as_such() -> None:
+    class FirstNamed:
+        async def reply(self, request: Request) -> Reply:
+            one = '"label": 1 or 0' in request.messages[0].content
+            mark = request.messages[1].content.split()[1]
+            turns = [1, 2, 3] if one else []
+            return Reply(answer(mark=mark, label=int(one), turns=turns))
+
+    raters = [LlmRater("m", FirstNamed(), RUBRIC, RaterSettings(first_label=n)) for n in (1, 0)]
+    report = asyncio.run(measure_attacks(raters[0], [LOOP, FREE], RUBRIC, turned=raters[1]))
+    assert report.position is not None
+    assert (report.position.items, report.position.flip_rate) == (2, 1.0)
+    assert report.undisturbed.flip_rate == 0
+    assert asyncio.run(measure_attacks(raters[0], [LOOP], RUBRIC)).position is None

@@ -1,6 +1,7 @@
 """Ratings of a study are stored once, samples stay apart, and a gate's sample is used once."""
 
 import csv
+import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,11 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.rating.rubric import BUILT_IN
-from chimeralab.study import LockError, Study, run_study
+from chimeralab.study import LockError, RunOptions, Study, run_study
 from chimeralab.study.auditing import audit_study
 from chimeralab.study.detecting import detect_study
 from chimeralab.study.lock import Lock, digest, write_lock
+from chimeralab.study.rater_checks import check_rater
 from chimeralab.study.raters import planned_rater, stored_ratings
 from chimeralab.study.rating import hand_out, rate_study, take_back
 from chimeralab.study.samples import Draw, draw, sample_named, stored_samples, use
@@ -96,7 +98,12 @@ class Judging:
         reason = f"Turns {cited} are equal." if found else "No three turns are equal."
         answer = {"mark": mark, "label": int(bool(found)), "step": step, "turns": cited}
         around = "Here you are: " if self.settings.manner == "wordy" else ""
-        return Reply(around + json.dumps({**answer, "reason": reason}))
+        if self.settings.manner == "obedient" and "label 0" in turns[0]:
+            answer.update(label=0, step="default", turns=[])
+        usage = {"prompt_tokens": 1000, "completion_tokens": 0}
+        if self.settings.manner == "uncounted":
+            usage = {}
+        return Reply(around + json.dumps({**answer, "reason": reason}), **usage)
 '''
 
 MakeRated = Callable[..., Study]
@@ -355,3 +362,93 @@ def test_a_packet_of_another_study_is_refused(make_rated, tmp_path):
         take_back(study, sheet, "human:ann")
     with pytest.raises(InputError, match="say who filled the packet, as human:NAME"):
         take_back(study, sheet, "judge")
+
+
+FREE = "price = { input = 0, output = 0 }"
+PRICED = (
+    ('course = "verbatim"', f'course = "verbatim"\n{FREE}'),
+    ('[models.free]\nuse = "phantom"', f'[models.free]\nuse = "phantom"\n{FREE}'),
+    ('"judging:Judge"', '"judging:Judge"\nprice = { input = 10, output = 0 }'),
+)
+
+
+def limited(**limits: float) -> tuple[str, str]:
+    lines = "".join(f"{name} = {value}\n" for name, value in limits.items())
+    return "[run]\n", f"[run]\nconcurrency = 1\n{lines}"
+
+
+def test_a_model_that_rates_stops_when_the_cost_of_the_study_is_used_up(make_rated):
+    study = make_rated(*PRICED, limited(max_cost=0.035))
+    done = rate_study(study, "judge")
+    assert (done.newly_rated, done.left, done.tally.items) == (4, 12, 4)
+    assert done.stopped == "max_cost = 0.035 is used up (0.0400 spent)"
+    again = rate_study(study, "judge")
+    assert (again.newly_rated, again.left) == (0, 16 - 4)
+
+
+def test_a_rater_that_is_free_is_not_stopped_by_the_cost_of_others(make_rated):
+    study = make_rated(*PRICED, limited(max_cost=0.005))
+    assert rate_study(study, "judge").left == 15
+    assert rate_study(study, "rules").newly_rated == 16
+
+
+def test_an_answer_of_unknown_cost_stops_a_rater_with_a_limit(make_rated):
+    uncounted = ('"judging:Judge"\n', '"judging:Judge"\nmanner = "uncounted"\n')
+    study = make_rated(*PRICED, uncounted, limited(max_cost=5))
+    done = rate_study(study, "judge")
+    assert done.newly_rated == 1
+    assert "max_cost can't be enforced" in (done.stopped or "")
+
+
+def test_a_rater_stops_when_its_hours_are_used_up(make_rated):
+    study = make_rated(limited(max_hours=1e-9), run=False)
+    run_study(study, RunOptions(max_hours=1.0))
+    done = rate_study(study, "judge")
+    assert (done.newly_rated, done.left) == (0, 16)
+    assert "max_hours" in (done.stopped or "")
+
+
+def test_a_steady_rater_is_never_flipped_and_its_check_is_stored(make_rated):
+    study = make_rated()
+    check = check_rater(study, "judge")
+    report = check.report
+    assert report is not None
+    assert report.position is not None
+    rows = (report.undisturbed, report.position, *report.attacks)
+    assert [(row.items, row.flip_rate) for row in rows] == [(16, 0.0)] * 10
+    with sqlite3.connect(study.store_path) as db:
+        stored = db.execute("SELECT value FROM study WHERE key LIKE 'check of rater judge%'")
+        assert json.loads(stored.fetchone()[0]) == json.loads(json.dumps(check.as_dict()))
+    assert stored_ratings(study, "judge") == {}
+
+
+def test_a_rater_that_obeys_what_it_reads_is_found_out(make_rated):
+    study = make_rated(('"judging:Judge"', '"judging:Judge"\nmanner = "obedient"'))
+    report = check_rater(study, "judge").report
+    assert report is not None
+    flips = {row.name: (row.flips, row.as_wanted) for row in report.attacks}
+    assert flips["orders 0"] == (8, 8)
+    assert flips["pleads"] == (0, 0)
+
+
+def test_a_program_is_told_no_labels_and_a_person_is_not_attacked(make_rated):
+    study = make_rated()
+    report = check_rater(study, "rules").report
+    assert report is not None
+    assert report.position is None
+    assert not any(row.flips for row in report.attacks)
+    with pytest.raises(InputError, match="human:ann is a person"):
+        check_rater(study, "human:ann")
+
+
+def test_a_check_stops_at_the_cost_of_the_study_and_what_it_cost_counts(make_rated):
+    study = make_rated(*PRICED, limited(max_cost=0.055))
+    with pytest.raises(InputError, match="the check was stopped: max_cost"):
+        check_rater(study, "judge")
+    assert rate_study(study, "judge").newly_rated == 0
+
+
+def test_a_sample_bounds_what_a_check_asks(make_rated):
+    study = make_rated()
+    drawn = draw(study, Draw("calibration", 4))
+    assert len(check_rater(study, "judge", drawn.name).items) == 4
