@@ -20,12 +20,14 @@ from chimeralab.runner import Answer, Event, Said, Talk
 from chimeralab.sandbox.scored import Scored
 from chimeralab.study.database import (
     StoreError,
+    checkpoint,
     open_to_read,
     open_to_write,
     plainly,
     transaction,
 )
 from chimeralab.study.lock import branch, link, opening
+from chimeralab.study.tally import shortfall, tally_path, write_tally
 
 Row = dict[str, Any]
 
@@ -51,6 +53,13 @@ class Store:
         self.path = path
         self._db = open_to_write(path)
         self._run = 0
+        self._stored = int(self.kept("stored") or 0)
+        if missing := shortfall(path, self._stored):
+            self._db.close()
+            raise StoreError(
+                f"{path} {missing}; restore it, or move {tally_path(path).name} away to ask and "
+                "pay for all of it again"
+            )
 
     def close(self) -> None:
         self._db.close()
@@ -90,6 +99,8 @@ class Store:
                 row,
             )
             self._run = cursor.lastrowid or 0
+            self._count(db)
+        self._tell_count()
         return self._run
 
     def end_run(self, reason: str | None) -> None:
@@ -202,6 +213,8 @@ class Store:
             row = (talk.id, *said.as_dict().values(), attempt)
             chained = link(self._last_hash(talk.id, said.turn), said)
             db.execute("INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, chained))
+            self._count(db)
+        self._tell_count()
 
     def add_probe(self, attempt: int, talk: str, probe: str, said: Said, answer: Answer) -> None:
         with transaction(self._db, self.path) as db:
@@ -209,6 +222,8 @@ class Store:
             branched = branch(self._last_hash(talk, said.turn), said.turn, probe, said.text)
             row = (talk, said.turn, probe, said.text, attempt, branched)
             db.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?)", row)
+            self._count(db)
+        self._tell_count()
 
     def probed(self, talk: str, turn: int) -> dict[str, str]:
         query = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
@@ -242,6 +257,21 @@ class Store:
                 "closing = ? WHERE id = ?",
                 row,
             )
+        checkpoint(self._db, self.path)
+
+    def _count(self, db: sqlite3.Connection) -> None:
+        row = ("stored", str(self._stored + 1))
+        db.execute("INSERT OR REPLACE INTO study VALUES (?, ?)", row)
+
+    def _tell_count(self) -> None:
+        """Count beside the database what is safe in it by now."""
+        self._stored += 1
+        try:
+            write_tally(self.path, self._stored)
+        except OSError as error:
+            raise StoreError(
+                f"{tally_path(self.path)} can't be written ({error.strerror})"
+            ) from error
 
     def _last_hash(self, talk: str, turn: int) -> str:
         if turn == 1:
@@ -316,6 +346,11 @@ class Archive:
     def last_run(self) -> RunEntry | None:
         query = "SELECT id, pid, host, started, ended FROM runs ORDER BY id DESC LIMIT 1"
         return next((RunEntry(**row) for row in self.rows(query)), None)
+
+    def shortfall(self) -> str | None:
+        """What a lost or cut WAL has taken, in words."""
+        stored = self.value("SELECT value FROM study WHERE key = 'stored'")
+        return shortfall(self.path, int(stored or 0))
 
     def talks(self) -> Iterator[Row]:
         """Every planned conversation that the store knows, in the order of the plan."""

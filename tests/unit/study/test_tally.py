@@ -1,0 +1,93 @@
+"""A copy of a study that lacks what stood in the WAL is named as such, and not paid for again."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from chimeralab.runner import TurnStored
+from chimeralab.study import Study, run_study
+from chimeralab.study.database import StoreError
+from chimeralab.study.tally import read_tally, tally_path
+from chimeralab.study.verify import verify_study
+
+
+@pytest.fixture
+def copies(make_study, tmp_path: Path) -> list[Path]:
+    """The folder of a study as it was after every fourth turn of its run, as kills leave it."""
+    study, made = make_study(), []
+
+    def look(news: object) -> None:
+        if isinstance(news, TurnStored):
+            made.append(tmp_path / f"copy-{len(made)}")
+            if len(made) % 4 == 0:
+                shutil.copytree(study.path, made[-1])
+
+    run_study(study, publish=look)
+    return [path for path in made if path.exists()]
+
+
+def turns_in(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / "study.db")) as db:
+        return db.execute("SELECT count(*) FROM turns").fetchone()[0]
+
+
+def test_a_copy_with_its_wal_goes_on_to_the_end(copies):
+    assert run_study(Study(copies[1])).complete
+    assert not verify_study(Study(copies[1])).findings
+    assert read_tally(copies[1] / "study.db") == 50
+
+
+def test_the_database_alone_holds_its_tables_from_the_start(copies):
+    (copies[0] / "study.db-wal").unlink()
+    assert turns_in(copies[0]) >= 0
+
+
+def test_the_database_alone_holds_every_conversation_that_ended(copies):
+    for copy in copies:
+        with Study(copy).archive() as archive:
+            ended = archive.value("SELECT count(*) FROM trajectories WHERE outcome IS NOT NULL")
+        (copy / "study.db-wal").unlink()
+        with closing(sqlite3.connect(copy / "study.db")) as db:
+            query = "SELECT count(*) FROM trajectories WHERE outcome IS NOT NULL"
+            assert db.execute(query).fetchone()[0] >= ended - 1
+
+
+@pytest.mark.parametrize("kept", [None, 0.02, 0.5])
+def test_turns_that_a_lost_or_cut_wal_took_are_named_and_not_asked_again(copies, kept):
+    lossy = 0
+    for copy in copies:
+        wal = copy / "study.db-wal"
+        stored = read_tally(copy / "study.db")
+        if kept is None:
+            wal.unlink()
+        else:
+            wal.write_bytes(wal.read_bytes()[: int(wal.stat().st_size * kept)])
+        (copy / "study.db-shm").unlink(missing_ok=True)
+        if turns_in(copy) == stored - 1:
+            continue
+        lossy += 1
+        with pytest.raises(StoreError, match="wal is missing or cut"):
+            run_study(Study(copy))
+        findings = verify_study(Study(copy)).findings
+        assert any("is missing or cut" in finding.problem for finding in findings)
+    assert lossy
+
+
+def test_an_empty_database_beside_runs_is_named_as_such(copies):
+    for name in ("study.db", "study.db-wal", "study.db-shm"):
+        (copies[2] / name).unlink(missing_ok=True)
+    with pytest.raises(StoreError, match="has none of the 13 turns"):
+        run_study(Study(copies[2]))
+    tally_path(copies[2] / "study.db").unlink()
+    assert run_study(Study(copies[2])).complete
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"-", b"\xff"])
+def test_a_count_that_can_not_be_read_hinders_nothing(make_study, content):
+    study = make_study()
+    tally_path(study.store_path).write_bytes(content)
+    assert run_study(study).complete
+    assert read_tally(study.store_path) == 49
