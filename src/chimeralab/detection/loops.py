@@ -19,7 +19,9 @@ from chimeralab.detection.seam import Detector, Needs, Seen, Signal
 EXCERPT = 80
 ROUNDING = 1e-9
 WARMTH = 0.05  # evidence per message that leaves the score as it is
-HALF_WAY = 2.35  # what the fourth identical message has added up to: a score of one half
+FOURTH = 2.35  # what the fourth identical message has added up to, as the third identical call
+# Fitted to the share of stuck conversations: benchmarks/validity/loop_score.py
+HALF_WAY, STEEPNESS = 1.62, 1.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +252,7 @@ class LoopStream:
         # The second time that the same call fails in the same way is worth a word.
         warning = s.on if repeat.failed and weight >= 1 else 0.0
         self._failing.rise(number, seen._replace(evidence=warning))
-        self.score = max(self.score, _score(HALF_WAY * weight / 2))
+        self.score = max(self.score, score_of(FOURTH * weight / 2))
         moment = Occasion(
             self._call_positions, repeat.of[:2], f"{call.name} {call.arguments or ''}"
         )
@@ -260,7 +262,7 @@ class LoopStream:
 
     def _warm(self, speaker: str | None, evidence: float) -> None:
         self._heat[speaker] = max(0.0, self._heat.get(speaker, 0.0) + evidence - WARMTH)
-        self.score = max(self.score, _score(self._heat[speaker]))
+        self.score = max(self.score, score_of(self._heat[speaker]))
 
     def _follow(self, sums: Sum, moment: Occasion, *, hidden: bool = False) -> None:
         """Begin, go on with or end the loop of a sum; one that another explains is not begun."""
@@ -296,8 +298,14 @@ class LoopStream:
             )
 
 
-def _score(heat: float) -> float:
-    return heat / (heat + HALF_WAY)
+def score_of(heat: float) -> float:
+    """How far a conversation is from a loop, from what it has added up.
+
+    >>> score_of(0.0), score_of(HALF_WAY)
+    (0.0, 0.5)
+    """
+    odds: float = (heat / HALF_WAY) ** STEEPNESS
+    return odds / (odds + 1)
 
 
 class LoopingTurns:
