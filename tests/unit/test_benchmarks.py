@@ -1,9 +1,51 @@
-"""The benchmarks are found, and only those."""
+"""The benchmarks are found, and only those; what the loop detector is compared with works."""
+
+import pytest
 
 from benchmarks.__main__ import all_benchmarks
+from benchmarks.validity.loop_logs import Log
+from benchmarks.validity.loop_rules import (
+    TERMS,
+    Rule,
+    events_equal,
+    exact_text,
+    without,
+    word_jaccard,
+)
+from chimeralab import LOOPS, Trajectory, Turn
 
 
 def test_every_module_with_a_main_is_a_benchmark() -> None:
     found = all_benchmarks()
-    assert {"speed.guard", "speed.detect", "validity.recovery"} <= set(found)
+    assert {"speed.guard", "speed.detect", "speed.loops"} <= set(found)
+    assert {"validity.recovery", "validity.loops", "validity.loop_score"} <= set(found)
     assert not {"speed.__init__", "validity.parameters", "__main__", "table"} & set(found)
+
+
+@pytest.mark.parametrize(
+    ("rule", "texts", "noticed"),
+    [
+        (exact_text, ["a b", "c d"] * 3, 5),
+        (word_jaccard, ["one two three four", "five", "Four three two one!"], 3),
+        (events_equal, ["same"] * 4, 4),
+        (events_equal, ["a", "b"] * 3, 6),
+    ],
+)
+def test_a_rule_of_others_alarms_where_it_says(rule: Rule, texts: list[str], noticed: int) -> None:
+    assert rule(talk(texts)).alarms[0].noticed == noticed
+    assert not rule(talk([f"{n} is the number of this" for n in range(9)])).alarms
+
+
+def test_a_term_is_taken_out_and_put_back() -> None:
+    log = Log(
+        talk(["Thanks so much!", "You're welcome, take care!", "Bye, lovely day!"] * 3), "", "", ()
+    )
+    found = {term: [a.kind for a in without(term, [log])[0].alarms] for term in TERMS}
+    assert found["nothing"][0] == "farewell"
+    assert "farewell" not in found["courtesy"]
+    assert without("nothing", [log])[0].alarms[0].kind == "farewell"
+    assert LOOPS.describe()["changed"] == {}
+
+
+def talk(texts: list[str]) -> Trajectory:
+    return Trajectory("talk", tuple(Turn(text) for text in texts))
