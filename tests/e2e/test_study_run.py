@@ -228,7 +228,7 @@ def _count(study: Study, table: str) -> int:
 
 
 def openai(url: str, key: str, **more: object) -> str:
-    settings = {"model": "smollm2-test", "base_url": url, "key_env": key, "timeout": 20.0} | more
+    settings = {"model": "smollm2-test", "base_url": url, "key_env": key, "timeout": 120.0} | more
     lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
     return "\n".join(['use = "openai"', *lines])
 

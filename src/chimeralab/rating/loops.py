@@ -210,7 +210,7 @@ def _alignment(one: Sequence[str], other: Sequence[str]) -> list[int]:
     return rows
 
 
-class Gap(NamedTuple):
+class AlignmentGap(NamedTuple):
     """What stands between two aligned words: taken out of the one text, put into the other.
 
     `before` and `after` are the aligned words around it, "" at the ends of the text.
@@ -223,14 +223,14 @@ class Gap(NamedTuple):
     last: bool
 
 
-def gaps(one: Sequence[str], other: Sequence[str]) -> list[Gap]:
+def gaps(one: Sequence[str], other: Sequence[str]) -> list[AlignmentGap]:
     """The gaps of an alignment, the last one first.
 
     >>> gaps("we like old tea".split(), "we like hot tea".split())
-    [Gap(removed=['old'], added=['hot'], before='like', after='tea', last=False)]
+    [AlignmentGap(removed=['old'], added=['hot'], before='like', after='tea', last=False)]
     """
     rows = _alignment(one, other)
-    found, at, place = list[Gap](), len(one), len(other)
+    found, at, place = list[AlignmentGap](), len(one), len(other)
     end, until = at, place
     while True:
         # Walk to the next aligned pair, from the end.
@@ -244,7 +244,9 @@ def gaps(one: Sequence[str], other: Sequence[str]) -> list[Gap]:
         if at < end or place < until:
             before = other[place - 1] if place else ""
             after = other[until] if until < len(other) else ""
-            found.append(Gap(one[at:end], other[place:until], before, after, until == len(other)))
+            found.append(
+                AlignmentGap(one[at:end], other[place:until], before, after, until == len(other))
+            )
         if not at:
             return found
         at, place = at - 1, place - 1
@@ -299,7 +301,7 @@ def only_swaps(turn: Wording, before: Wording, new: frozenset[str]) -> bool:
     return swaps <= kept // WORDS_PER_SWAP and kept >= FEWEST_KEPT
 
 
-def changes(turn: Wording, before: Wording) -> list[Gap]:
+def changes(turn: Wording, before: Wording) -> list[AlignmentGap]:
     """The gaps between two texts, with nothing in them but content that the other text lacks."""
     return [
         gap._replace(
@@ -310,7 +312,7 @@ def changes(turn: Wording, before: Wording) -> list[Gap]:
     ]
 
 
-def _is_swap(gap: Gap, kept: float) -> bool:
+def _is_swap(gap: AlignmentGap, kept: float) -> bool:
     """Is one word in another's place, and not as the point of the sentence?"""
     characters = all(map(UNSPACED.match, gap.added))
     most = MOST_SWAPPED_CHARACTERS if characters else 2 if kept >= MANY_KEPT else 1
@@ -323,7 +325,7 @@ def _is_swap(gap: Gap, kept: float) -> bool:
     return not thing or kept >= MANY_KEPT
 
 
-def _forms(gap: Gap) -> bool:
+def _forms(gap: AlignmentGap) -> bool:
     """Are the words of a gap other forms of those they replace, by their beginnings?"""
     if len(gap.added) != len(gap.removed):
         return False

@@ -3,7 +3,7 @@
 import pytest
 
 from chimeralab.rating.loops import (
-    Gap,
+    AlignmentGap,
     adds_content,
     aligned,
     drops_content,
@@ -142,7 +142,7 @@ def test_no_as_an_answer_denies_nothing_by_itself() -> None:
 def test_gaps_pair_what_went_with_what_came() -> None:
     found = gaps("we like old tea".split(), "we adore old green tea".split())
     assert [(gap.removed, gap.added) for gap in found] == [([], ["green"]), (["like"], ["adore"])]
-    assert gaps([], ["a"]) == [Gap([], ["a"], "", "", last=True)]
+    assert gaps([], ["a"]) == [AlignmentGap([], ["a"], "", "", last=True)]
     assert gaps(["a"], ["a"]) == []
 
 
