@@ -161,7 +161,7 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
             for trajectory in study.trajectories():
                 print(dumps(trajectory), file=file)
         return (path,)
-    judged = {row["id"]: _flat(row) for row in stored_detections(study)}
+    judged = {row["id"]: _loops(row) for row in stored_detections(study)}
     tables = TABLES if study.plan.trial is None else TABLES | TRIAL_TABLES
     with study.archive() as archive:
         return tuple(
@@ -169,9 +169,10 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
         )
 
 
-def _flat(stored: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A stored verdict as a row of a table."""
-    return next(iter(flat_rows(replace(from_json(stored), trace=None))))
+def _loops(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a stored verdict says of loops, as cells of a table."""
+    [row] = flat_rows(replace(from_json(stored), trace=None))
+    return {name: row[name] for name in LOOPS}
 
 
 def _write_table(
@@ -190,8 +191,8 @@ def _write_table(
             if subject and subject.revision:
                 # What a plan declares about a server's weights is never more than declared.
                 row |= {"declared_revision": subject.revision, "revision_verified": False}
-            if path.stem == "trajectories" and row["id"] in judged:
-                row |= {name: judged[row["id"]][name] for name in LOOPS}
+            if path.stem == "trajectories":
+                row.update(judged.get(row["id"], {}))
             for name in flags:
                 if row.get(name) is not None:
                     flag = bool(row[name])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from chimeralab import Guard, InputError, Trajectory, Turn
 from chimeralab.detection.judging import detect
+from chimeralab.detection.loops import LOOPS
 from chimeralab.readers.chat import message_of, turns_of
 
 CALL = {
@@ -143,3 +144,18 @@ def test_it_needs_neither_numpy_nor_an_encoder() -> None:
         "sys.exit('numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_guard_that_listens_to_the_loop_detector_is_collapsed_while_a_verdict_is_on() -> None:
+    guard = Guard(LOOPS)
+    seen = [guard.update("Let me look at the same file again.") for _ in range(6)]
+    assert [each.collapsed for each in seen] == [False] * 3 + [True] * 3
+    assert [each.repeats for each in seen] == [None] * 3 + [3, 4, 5]
+
+
+def test_a_guard_that_listens_to_the_loop_detector_can_be_saved() -> None:
+    guard, other = Guard(LOOPS), Guard(LOOPS)
+    for _ in range(3):
+        guard.update("Let me look at the same file again.")
+    other.restore(json.loads(json.dumps(guard.state())))
+    assert other.update("Let me look at the same file again.").collapsed
