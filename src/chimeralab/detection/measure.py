@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record, Trajectory, Turn
 from chimeralab.core.roles import role_of, side_of
+from chimeralab.core.text import readable
 from chimeralab.detection.seam import Cutoff, Detector, Seen
 from chimeralab.detection.words import is_blank
 from chimeralab.embedding.encoder import Encoder, default_encoder
-from chimeralab.embedding.pieces import readable
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from chimeralab import weights
 from chimeralab.core.errors import InputError
-from chimeralab.embedding.pieces import Pieces, WordPieces, readable
+from chimeralab.core.text import readable
+from chimeralab.embedding.pieces import Pieces, WordPieces
 
 Vector = NDArray[np.float32]
 

@@ -14,7 +14,8 @@ from openvino import opset13 as op
 from safetensors.numpy import load_file
 
 from chimeralab import weights
-from chimeralab.embedding.pieces import WordPieces, readable
+from chimeralab.core.text import readable
+from chimeralab.embedding.pieces import WordPieces
 
 WIDTH = 384
 HEADS = 12

@@ -20,17 +20,6 @@ class Pieces(NamedTuple):
     truncated: bool
 
 
-def readable(text: str) -> str:
-    """The text with lone surrogates, which no encoder accepts, replaced by the sign for unknown.
-
-    >>> readable("fine"), readable("half \\ud83d a pair")
-    ('fine', 'half \ufffd a pair')
-    """
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 class WordPieces:
     """MiniLM's own tokenizer. Texts must be `readable`."""
 

@@ -20,6 +20,7 @@ from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.files import write_text
 from chimeralab.core.records import Record
 from chimeralab.core.tables import open_table, read_rows
+from chimeralab.core.text import inert
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.stats.panel import Panel, panel
@@ -139,8 +140,7 @@ def packet_page(name: str, sheets: Mapping[str, Item], rubric: Rubric) -> str:
             {
                 "id": sheet,
                 "check": check_of(sheet, item),
-                # No page can hold half a character.
-                "texts": [text.encode("utf-8", "replace").decode() for text in item.texts],
+                "texts": [inert(text) for text in item.texts],
             }
             for sheet, item in sheets.items()
         ],

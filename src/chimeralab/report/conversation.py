@@ -21,6 +21,7 @@ from chimeralab.core.records import (
     TurnTrace,
 )
 from chimeralab.core.roles import RESULTS, side_of
+from chimeralab.core.text import inert
 from chimeralab.detection.calls import has_failed
 from chimeralab.detection.detectors import LOCKED, LOOPS, Detector, Loops
 from chimeralab.detection.loops import LoopStream, loops_beside
@@ -39,7 +40,7 @@ from chimeralab.report.charts.timeline import (
     peaks,
     timeline,
 )
-from chimeralab.report.page import Facts, HeadFact, inert, render
+from chimeralab.report.page import Facts, HeadFact, render
 
 # A conversation with more messages than this is shown in parts.
 MOST_MESSAGES = 2_000

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.secrets import redact
+from chimeralab.core.text import readable
 from chimeralab.models.seam import ModelFailure, Reply, Request, with_sound_usage
 from chimeralab.runner.history import put
 from chimeralab.runner.interventions import Ask, Trim
@@ -134,11 +135,7 @@ def _storable(reply: Reply) -> Reply:
     if not isinstance(reply, Reply):
         raise TypeError(f"reply() gave a {type(reply).__name__}, not a Reply")
     reply = with_sound_usage(reply)
-    if reply.text.isascii():
-        return reply
-    return replace(
-        reply, text=reply.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    )
+    return replace(reply, text=readable(reply.text))
 
 
 _REASONS: dict[Lapse, str] = {

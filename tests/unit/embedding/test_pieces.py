@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimeralab import weights
-from chimeralab.embedding.pieces import MAX_PIECES, WordPieces, readable
+from chimeralab.core.text import readable
+from chimeralab.embedding.pieces import MAX_PIECES, WordPieces
 
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 

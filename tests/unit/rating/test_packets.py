@@ -206,3 +206,11 @@ def test_duplicates_stay_between_five_and_ten_percent(share: float) -> None:
 def test_a_packet_of_one_or_of_odd_text_can_be_made(tmp_path: Path) -> None:
     key = export_packet(tmp_path / "p", [Item("x", ("\ud800 \x00",))], RUBRIC, PLAN)
     assert len(key.entries) == 1
+
+
+def test_what_turns_the_writing_around_is_shown_by_its_name(tmp_path: Path) -> None:
+    turning = "\u202e\u202d\u2066\u2067\u2069\u200f\u061c"
+    export_packet(tmp_path / "p", [Item("x", (f"safe{turning}elif", "b", "c"))], RUBRIC, PLAN)
+    page = (tmp_path / "p" / PAGE).read_text(encoding="utf-8")
+    assert not set(turning) & set(page)
+    assert "safe[U+202E][U+202D]" in page

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
-from chimeralab.report.page import _ENVIRONMENT, inert
+from chimeralab.core.text import inert
+from chimeralab.report.page import _ENVIRONMENT
 
 ANY_TEXT = st.text(st.characters(), max_size=60)
 

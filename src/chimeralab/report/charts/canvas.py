@@ -9,7 +9,7 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
-from chimeralab.report.page import inert
+from chimeralab.core.text import inert
 
 Chart = alt.LayerChart
 Row = dict[str, Any]

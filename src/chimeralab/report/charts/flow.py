@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import altair as alt
 
 from chimeralab.core.numbers import counted
+from chimeralab.core.text import inert
 from chimeralab.report.charts.canvas import (
     FAINT_INK,
     INK,
@@ -21,7 +22,6 @@ from chimeralab.report.charts.canvas import (
     draw,
     layered,
 )
-from chimeralab.report.page import inert
 from chimeralab.report.table import Table, table
 from chimeralab.study import ConditionFlow
 
