@@ -1,6 +1,7 @@
 """The command `chimera`: finds the subcommand, runs it, and turns our errors into one sentence."""
 
 import importlib
+import io
 import os
 import sys
 from typing import NamedTuple
@@ -79,6 +80,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run, and exit with 0 (ok), 1 (a check failed) or 2 (bad input)."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # which may be unable to show every character
+        sys.stdout.reconfigure(errors="replace")
     try:
         sys.exit(cli.main(standalone_mode=False) or 0)
     except click.ClickException as error:
@@ -90,8 +93,13 @@ def main() -> None:
         # The reader of our output went away (`| head`): nothing more to say, nor to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except (ChimeraError, OSError) as error:
+    except ChimeraError as error:
         _give_up(str(error), 2)
+    except OSError as error:
+        place = f"{error.filename} can't be used" if error.filename else "the system refused"
+        _give_up(f"{place} ({error.strerror or error})", 2)
+    except MemoryError:
+        _give_up("there is not enough memory for this", 2)
 
 
 def _give_up(message: str, code: int) -> None:

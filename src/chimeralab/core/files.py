@@ -1,10 +1,13 @@
 """Reading and writing files: text or one clear refusal, whole or not at all."""
 
+import hashlib
 import json
 import os
+import platform
+import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +33,37 @@ def read_text(path: Path, expected: str = "", *, most_bytes: int | None = None) 
         raise InputError(f"{path} is not UTF-8 text{hint or '; save it as UTF-8'}") from None
 
 
+# Whether a process is gone can only be told on its own machine, so parts carry both.
+_MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+_PART = re.compile(rf"\..+\.{_MACHINE}-(\d+)\.part", re.DOTALL)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what writers on this machine that were killed have left in a folder."""
+    if os.name == "nt":  # where looking for a process by its number would end it
+        return
+    with suppress(OSError):
+        for path in folder.glob(".*.part"):
+            found = _PART.fullmatch(path.name)
+            if found and not _is_running(int(found[1])):
+                path.unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it belongs to someone else
+        pass
+    return True
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its name only when the block succeeds."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{_MACHINE}-{os.getpid()}.part")
+    sweep(path.parent)
     try:
         with part.open("xb"):
             pass
@@ -45,7 +75,8 @@ def replacing(path: Path) -> Iterator[Path]:
         why = error.strerror or error
         raise InputError(f"{path} can't be written ({why}); what was there is unchanged") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # on a disk that can't be written, even this is an error
+            part.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

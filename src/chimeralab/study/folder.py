@@ -14,7 +14,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import write_text
+from chimeralab.core.files import sweep, write_text
 from chimeralab.core.parts import choose, read_value
 from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
@@ -25,6 +25,9 @@ from chimeralab.study.plan import Plan, read_plan
 from chimeralab.study.store import Archive
 from chimeralab.version import __version__
 
+# Where commands put files of a study.
+WRITTEN_TO = (".", "audit", "report", "report/figures", "report/tables")
+
 
 class Study:
     """A study folder. What it holds is read when it is asked for."""
@@ -33,6 +36,8 @@ class Study:
         self.path = Path(path)
         if not self.plan_path.is_file():
             raise InputError(f"{self.path} is not a study: it has no plan.toml; see `chimera new`")
+        for place in WRITTEN_TO:
+            sweep(self.path / place)
 
     @property
     def plan_path(self) -> Path:

@@ -1,8 +1,14 @@
 """Every command that `chimera --help` lists can be called, and says what it is for."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import click
 import pytest
 
+from chimeralab.cli import main as main_module
 from chimeralab.cli.main import COMMANDS, cli
 
 
@@ -12,3 +18,39 @@ def test_every_listed_command_is_there_and_has_help(name: str) -> None:
     assert command is not None
     assert command.help
     assert command.name == name
+
+
+@pytest.mark.weights
+def test_a_terminal_without_unicode_gets_signs_instead_of_a_traceback(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"id": "\u00fcber", "turns": ["a \u2013 b", "c", "d", "e", "f", "g"]}', "utf-8")
+    code = "from chimeralab.cli.main import main; main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "detect", str(log)],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert ran.returncode == 0
+    assert b"?ber" in ran.stdout
+    assert b"Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(30, "Read-only file system", "out"), "out can't be used (Read-only file system)"),
+        (OSError(5, "Input/output error"), "the system refused (Input/output error)"),
+        (MemoryError(), "there is not enough memory for this"),
+    ],
+)
+def test_what_the_system_refuses_is_said_in_a_sentence(
+    error: Exception, said: str, chimera, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(main_module.cli, "main", fail)
+    ran = chimera("detect")
+    assert ran.code == 2
+    assert ran.err == f"chimera: {said}\n"

@@ -2,13 +2,16 @@
 
 import csv
 import json
+import multiprocessing
+import os
+import signal
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import replacing
+from chimeralab.core.files import replacing, sweep, write_text
 from chimeralab.core.tables import open_table
 
 COLUMNS = {"name": str, "count": int, "share": float, "parts": str}
@@ -69,3 +72,47 @@ def test_success_replaces_what_stood_there(tmp_path: Path) -> None:
 def test_an_unknown_ending_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"known: \.jsonl, \.csv, \.parquet"):
         write(tmp_path / "t.xlsx")
+
+
+def _write_and_be_killed(path: Path) -> None:
+    with replacing(path) as part:
+        part.write_text("half")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.fixture
+def left_over(tmp_path: Path) -> Path:
+    """What a writer that was killed has left."""
+    context = multiprocessing.get_context("spawn")
+    writer = context.Process(target=_write_and_be_killed, args=(tmp_path / "t.csv",))
+    writer.start()
+    writer.join()
+    (part,) = tmp_path.glob(".*.part")
+    return part
+
+
+def test_the_next_writer_removes_what_a_killed_one_left(left_over: Path) -> None:
+    write_text(left_over.parent / "other.txt", "whole")
+    assert [p.name for p in left_over.parent.iterdir()] == ["other.txt"]
+
+
+def test_parts_of_living_writers_other_machines_and_other_programs_stay(tmp_path: Path) -> None:
+    with replacing(tmp_path / "t.csv") as mine:
+        name = mine.name.replace(f"-{os.getpid()}.", f"-{os.getppid()}.")
+        others = [name, ".t.csv.0badcafe-999999999.part", ".t.csv.999999999.part", "film.part"]
+        for other in others:
+            (tmp_path / other).touch()
+        sweep(tmp_path)
+        assert {p.name for p in tmp_path.iterdir()} == {mine.name, *others}
+
+
+def test_a_disk_that_can_not_be_written_is_named_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, *_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system", str(self))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(InputError, match=r"page.html can't be written \(Read-only file system\)"):
+        write_text(tmp_path / "page.html", "text")

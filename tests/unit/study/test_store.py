@@ -10,6 +10,7 @@ from collections import namedtuple
 import pytest
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.files import replacing
 from chimeralab.study import Archive, Store, Study, run_study
 from chimeralab.study import database as database_module
 from chimeralab.study.database import StoreError, transaction
@@ -205,3 +206,16 @@ def test_a_read_only_folder_is_refused_beforehand(make_study):
 def test_nothing_stored_is_said_plainly(make_study):
     with pytest.raises(StoreError, match="`chimera run` creates it"):
         make_study().archive()
+
+
+@pytest.mark.parametrize("place", [".", "report", "report/tables"])
+def test_opening_a_study_removes_what_a_killed_writer_left(make_study, place):
+    study = make_study()
+    folder = study.path / place
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / "file.csv") as part:
+        left = folder / part.name.replace(f"-{os.getpid()}.", "-999999999.")
+        left.touch()
+        Study(study.path)
+        assert part.exists()
+        assert not left.exists()
