@@ -57,7 +57,7 @@ def test_places_are_in_order_and_within_the_talk(turns: list[Turn]) -> None:
     for loop in loops_of(turns):
         assert 1 <= loop.began <= loop.noticed <= len(turns)
         assert all(place <= loop.noticed for place in loop.repeats)
-        assert loop.ended is None or loop.began <= loop.ended <= len(turns)
+        assert loop.ended is None or loop.noticed <= loop.ended <= len(turns)
         assert 0 <= loop.score < 1
 
 

@@ -10,7 +10,8 @@ from chimeralab.core.records import Call
 
 # A result whose head says one of these failed, where the format of the log does not tell.
 _FAILED = re.compile(
-    r"\b(?:errors?|exception|traceback|fail(?:ed|ure|s)?|not found|no such|cannot|can't|unable|"
+    r"\b(?:\w*errors?|\w*exception|traceback|fail(?:ed|ure|s)?|not found|no such|cannot|"
+    r"can't|unable|"
     r"invalid|unexpected|denied|forbidden|refused|rejected|unauthori[sz]ed|not allowed|"
     r"not permitted"
     r"|expired|unavailable|unreachable|too many requests|rate limit(?:ed)?|quota|"

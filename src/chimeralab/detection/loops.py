@@ -277,7 +277,8 @@ class LoopStream:
             self.loops[place] = replace(
                 self.loops[place], kind=sums.kind, period=sums.period, score=self.score
             )
-        elif sums.on and not hidden:
+        elif sums.on and not hidden and moment.positions[sums.last] == moment.positions[-1]:
+            # Noticed at a message that repeats, never at a new one after a louder loop has ended.
             reworded = sums.kind == "paraphrase"
             began = self._texts.stretched_back(sums.began) if reworded else sums.began
             excerpt = " ".join(moment.said.split())

@@ -122,6 +122,13 @@ def test_the_second_identical_failure_is_a_notice() -> None:
     assert (loop.level, loop.stream, loop.began, loop.noticed) == ("notice", "calls", 1, 2)
 
 
+@pytest.mark.parametrize(
+    "result", ["ModuleNotFoundError: no module named x", "HTTP 503", "Traceback (most recent call"]
+)
+def test_failures_are_known_by_their_first_words(result: str) -> None:
+    assert judged(called(result), called(result)).loops[0].level == "notice"
+
+
 def test_identical_calls_without_results_are_a_loop_too() -> None:
     loop = first_verdict(judged(*[called(None)] * 58))
     assert (loop.began, loop.noticed) == (1, 5)
