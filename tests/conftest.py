@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -32,6 +32,15 @@ class Ran(NamedTuple):
         """Standard output as one JSON object."""
         result: dict[str, Any] = json.loads(self.out)
         return result
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_vectors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Vectors of the studies of tests are not kept among those of the user."""
+    kept = tmp_path_factory.mktemp("vectors") / "vectors.db"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("chimeralab.embedding.encoder.vector_cache", lambda: kept)
+        yield
 
 
 @pytest.fixture

@@ -9,25 +9,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.table import Result, keep
-from chimeralab.core.records import Detection, Trajectory, Turn
-from chimeralab.detection.detectors import LOCKED
-from chimeralab.detection.measure import Measured, judged
-from chimeralab.detection.verdict import verdict
-from chimeralab.embedding.encoder import default_encoder
 from chimeralab.models.phantom import line
 from chimeralab.runner import Said, Talk
 from chimeralab.study import Store, Study
 from chimeralab.study.database import open_to_write, transaction
-from chimeralab.study.detecting import detector_key
+from chimeralab.study.detecting import detect_study
 from chimeralab.study.folder import new_study
 from chimeralab.study.lock import link, opening, resolve
 
 COMMAND = "python -m benchmarks.speed.report"
 SENTENCES_A_TURN = 8
-LAGS = 5
 # How likely a condition is to fall into a loop at a turn, and to leave it again.
 HABITS = {
     "HOMO_A": (0.06, 0.10),
@@ -42,6 +34,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         study = made_study(Path(folder) / "study")
+        detect_study(study)
         started = time.perf_counter()
         written = write_report(study)
         seconds = time.perf_counter() - started
@@ -52,7 +45,7 @@ def main() -> None:
 
 
 def made_study(folder: Path) -> Study:
-    """A finished, locked and judged study of 720 made conversations."""
+    """A finished and locked study of 720 made conversations."""
     new_study(folder, "escape-velocity")
     study = Study(folder)
     study.freeze()
@@ -63,11 +56,11 @@ def made_study(folder: Path) -> Study:
         store.end_run(None)
     with closing(open_to_write(study.store_path)) as db, transaction(db, study.store_path):
         for talk in study.talks:
-            _enter(db, study, talk, run)
+            _enter(db, talk, run)
     return study
 
 
-def _enter(db: Any, study: Study, talk: Talk, run: int) -> None:
+def _enter(db: Any, talk: Talk, run: int) -> None:
     rng = random.Random(talk.id)
     looping = list(_course(talk, rng))
     said = list(_said(talk, looping, rng))
@@ -82,9 +75,6 @@ def _enter(db: Any, study: Study, talk: Talk, run: int) -> None:
         "WHERE id = ?",
         (len(said), previous, talk.id),
     )
-    found = json.dumps(_detection(talk, said, looping, rng).as_dict())
-    row = (talk.id, detector_key(study), found, "then")
-    db.execute("INSERT INTO detections VALUES (?, ?, ?, ?)", row)
 
 
 def _attempts(db: Any, talk: Talk, turn: Said, run: int, rng: random.Random) -> int:
@@ -120,24 +110,6 @@ def _said(talk: Talk, looping: list[bool], rng: random.Random) -> Iterator[Said]
 
 def _text(rng: random.Random) -> str:
     return " ".join(line(rng.randrange(2**32), "made", n) for n in range(SENTENCES_A_TURN))
-
-
-def _detection(talk: Talk, said: list[Said], looping: list[bool], rng: random.Random) -> Detection:
-    """The verdict on similarities that fit the course, as if the texts had been embedded."""
-    turns = tuple(Turn(turn.text, turn.speaker, model=turn.model) for turn in said)
-    about = {"condition": talk.condition, "prompt": talk.prompt.id, "bucket": talk.prompt.bucket}
-    trajectory = Trajectory(
-        talk.id, turns, {**about, "repeat": talk.repeat, "outcome": "completed"}
-    )
-    shape = (len(said), LAGS)
-    stuck = np.array(looping)[:, None]
-    draws = np.random.default_rng(rng.randrange(2**32))
-    near, far = draws.normal(0.95, 0.02, shape), draws.normal(0.55, 0.12, shape)
-    similarities = np.clip(np.where(stuck, near, far), -1, 1)
-    similarities[np.arange(len(said))[:, None] <= np.arange(LAGS)] = np.nan
-    none = np.zeros(len(said), dtype=bool)
-    measured = Measured(trajectory, judged(trajectory, "all"), similarities, none, none, 0)
-    return verdict(measured, LOCKED, default_encoder(), trace=True)
 
 
 if __name__ == "__main__":

@@ -69,9 +69,9 @@ def analyse_trial(study: Study, resampling: Draws | None = None) -> TrialAnalysi
     return analysis_of_trial(trials, design, str(study.path), resampling)
 
 
-def verify(study: Study) -> Verification:
-    """Compute every hash again and list what does not fit."""
-    return verify_study(study)
+def verify(study: Study, *, quick: bool = False, expect: str | None = None) -> Verification:
+    """Compute everything again that is derived, and list what does not fit."""
+    return verify_study(study, quick=quick, expect=expect)
 
 
 def export(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:

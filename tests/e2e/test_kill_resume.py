@@ -107,7 +107,9 @@ def test_a_run_killed_at_random_moments_has_every_turn_once(tmp_path, processes)
     run_study(peaceful, QUIETLY)
 
     assert endings(killed) == endings(peaceful)
-    assert not verify_study(killed).findings
+    verified = verify_study(killed)
+    assert (verified.findings, verified.deviations) == ((), ())
+    assert verified.notes == (f"it was run in {KILLS + 1} runs (killed)",)
     with killed.archive() as archive:
         assert archive.value("PRAGMA integrity_check") == "ok"
         turns = {(row["trajectory"], row["turn"]) for row in archive.rows("SELECT * FROM turns")}

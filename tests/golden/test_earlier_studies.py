@@ -53,11 +53,17 @@ def assert_same_figures(now: Any, study: Path, command: str) -> None:
 @pytest.mark.parametrize("name", ["selfplay", "trial"])
 def test_an_earlier_study_verifies_reports_and_exports(chimera, earlier, name):
     study = earlier(name)
-    assert chimera("verify", study, "--json").json["ok"]
+    verified = chimera("verify", study, "--json").json
+    assert (verified["findings"], verified["deviations"]) == ([], [])
+    assert any("did not chain what was observed" in note for note in verified["notes"])
     assert chimera("report", study).code == 0
     for kind in ("csv", "jsonl", "parquet"):
         assert chimera("export", study, "--format", kind, "--out", f"export-{kind}").code == 0
     assert chimera("run", study).code == 0
+    chained = chimera("verify", study, "--json").json
+    assert (chained["findings"], chained["deviations"]) == ([], [])
+    assert chained["records"] > 500
+    assert any("did not chain what was observed" in note for note in chained["notes"])
 
 
 def test_an_earlier_study_of_selfplay_gives_the_same_numbers(chimera, earlier):

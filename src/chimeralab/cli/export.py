@@ -41,3 +41,4 @@ def export(path: Path, kind: Any, folder: Path) -> None:
         click.echo(f"wrote {written}")
     if kind != "jsonl" and stored_raters(study) and sealed_items(study):
         say("labels on which the gate of the plan may still be decided are left out until it is")
+    click.echo(f"root hash {study.root}")

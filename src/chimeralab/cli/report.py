@@ -29,11 +29,17 @@ def report(path: Path, open_it: bool, as_json: bool) -> None:
         written = write_report(study, lambda doing: status.update(plain(doing)))
     if as_json:
         files = [str(file) for file in written.files]
-        row = {"page": str(written.page), "glance": list(written.glance), "files": files}
+        row = {
+            "page": str(written.page),
+            "glance": list(written.glance),
+            "files": files,
+            "root": study.root,
+        }
         click.echo(json_text(row))
     else:
         for sentence in written.glance:
             say(sentence)
+        say(f"root hash {study.root}")
         click.echo(str(written.page))
     if open_it and not webbrowser.open(written.page.resolve().as_uri()):
         say(f"no browser could be started; open {written.page} yourself")

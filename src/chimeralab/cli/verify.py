@@ -1,6 +1,7 @@
 """`chimera verify`: is a study still what it was?"""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -13,15 +14,42 @@ from chimeralab.study import Study
 
 @click.command()
 @STUDY_ARGUMENT
+@click.option("--quick", is_flag=True, help="Leave out the verdicts that need vectors.")
+@click.option(
+    "--expect", metavar="HASH", help="A root hash from earlier, which the study must have had."
+)
 @JSON_OPTION
-def verify(path: Path, as_json: bool) -> None:
-    """Recompute every hash of a study; exit code 1 when anything has changed."""
-    found = pipeline.verify(Study(path))
+def verify(path: Path, quick: bool, expect: str | None, as_json: bool) -> None:
+    """Compute verdicts, gate and hashes of a study again; exit code 1 when anything does not fit.
+
+    Findings do not fit. Deviations fit, but a reader has to know of them. Notes say how it went.
+    """
+    found = pipeline.verify(Study(path), quick=quick, expect=expect)
     if as_json:
-        click.echo(json.dumps({"ok": not found.findings, **found.as_dict()}, indent=2))
+        click.echo(json.dumps(found.as_json(), indent=2))
     else:
-        for line in (*found.notes, *map(str, found.findings)):
-            click.echo(plain(line))
-        result = f"{len(found.findings)} differences" if found.findings else "all as it was"
+        for title, lines in (
+            ("Findings", found.findings),
+            ("Deviations", found.deviations),
+            ("Notes", found.notes),
+            ("Checked", found.checked),
+            ("Not checked", found.unchecked),
+        ):
+            _print(title, [str(line) for line in lines])
+        click.echo(f"root hash {found.root or 'none: neither locked nor run'}")
+        result = "all as it was"
+        if found.findings:
+            result = f"{len(found.findings)} findings"
+        elif found.unchecked:
+            result += ", as far as it was checked"
         click.echo(f"{found.conversations:,} conversations, {found.turns:,} turns: {result}")
     raise click.exceptions.Exit(1 if found.findings else 0)
+
+
+def _print(title: str, lines: Sequence[str]) -> None:
+    if len(lines) < 2:
+        click.echo(plain(f"{title}: {lines[0] if lines else 'none'}"))
+        return
+    click.echo(f"{title}:")
+    for line in lines:
+        click.echo(plain(f"  {line}"))

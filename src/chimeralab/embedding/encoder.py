@@ -3,11 +3,15 @@
 Vectors computed before are kept in a bounded memory, and in a file that outlives the run if asked.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from hashlib import blake2b
+from hmac import compare_digest
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -87,7 +91,7 @@ class FileMemory:
         try:
             for key in keys:
                 row = self._db.execute(query, (self._space, key)).fetchone()
-                if row is not None:
+                if row is not None and len(row[0]) % 4 == 0:
                     found[key] = np.frombuffer(row[0], dtype=np.float32)
         except sqlite3.Error as error:
             raise self._unusable(error) from error
@@ -97,9 +101,11 @@ class FileMemory:
         rows = [(self._space, key, vector.tobytes()) for key, vector in vectors.items()]
         try:
             self._db.execute("BEGIN")
-            self._db.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
+            self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise self._unusable(error) from error
 
     def _unusable(self, error: Exception) -> InputError:
@@ -109,6 +115,46 @@ class FileMemory:
         )
 
 
+class SealedMemory:
+    """Vectors in a file, each under a seal that takes this machine's key to make.
+
+    A vector that was put there by anyone else is counted and not used. The seal covers the text's
+    key and the space, so that no vector can stand in for another.
+    """
+
+    def __init__(self, path: Path, space: str, secret: bytes) -> None:
+        self._file = FileMemory(path, f"{space}/sealed")
+        self._space = space.encode()
+        self._secret = secret
+        self.forged = 0
+
+    def recall(self, keys: Iterable[bytes]) -> dict[bytes, Vector]:
+        found = {}
+        for key, sealed in self._file.recall(keys).items():
+            vector, seal = sealed[:-SEAL_FLOATS], sealed[-SEAL_FLOATS:].tobytes()
+            if len(vector) == WIDTH and compare_digest(seal, self._seal(key, vector)):
+                found[key] = vector
+            else:
+                self.forged += 1
+        return found
+
+    def remember(self, vectors: Mapping[bytes, Vector]) -> None:
+        sealed = {
+            key: np.frombuffer(vector.tobytes() + self._seal(key, vector), dtype=np.float32)
+            for key, vector in vectors.items()
+        }
+        # What can't be kept is computed again another time.
+        with suppress(InputError):
+            self._file.remember(sealed)
+
+    def _seal(self, key: bytes, vector: Vector) -> bytes:
+        covered = self._space + b"\0" + key + vector.tobytes()
+        return blake2b(covered, key=self._secret, digest_size=4 * SEAL_FLOATS).digest()
+
+
+# A seal takes the place of this many numbers after its vector.
+SEAL_FLOATS = 4
+SECRET_BYTES = 32
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 WIDTH = 384
 # Batches above this many pieces run no faster and fall out of the CPU's caches.
@@ -130,7 +176,7 @@ class Encoder:
     """Embeds texts, each distinct one once.
 
     `encode` is the fast way. `encode_exactly` computes in f32, each text by itself, so that the
-    result depends on nothing but the text.
+    result depends on nothing but the text. With a `secret`, what the cache file holds is sealed.
     """
 
     def __init__(
@@ -139,6 +185,7 @@ class Encoder:
         *,
         precision: str | None = None,
         cache_file: Path | None = None,
+        secret: bytes = b"",
     ) -> None:
         from chimeralab.embedding import minilm  # noqa: PLC0415 - importing OpenVINO is slow
 
@@ -148,8 +195,8 @@ class Encoder:
         self._models: dict[str, Any] = {}
         self.precision = precision or minilm.fastest_precision()
         self.margin = MARGINS[self.precision]
-        self._fast = _memories(cache_file, self.precision)
-        self._exact = _memories(cache_file, "exact")
+        self._fast = _memories(cache_file, self.precision, secret)
+        self._exact = _memories(cache_file, "exact", secret)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Vectors at the speed of this machine."""
@@ -158,6 +205,12 @@ class Encoder:
     def encode_exactly(self, texts: Sequence[str]) -> Encoded:
         """Vectors in f32 that do not depend on what else is being encoded."""
         return self._encode(texts, "f32", self._exact, 0)
+
+    @property
+    def forged(self) -> int:
+        """How many vectors of the cache file had not been put there by this machine."""
+        sealed = (each for each in (*self._fast, *self._exact) if isinstance(each, SealedMemory))
+        return sum(each.forged for each in sealed)
 
     def _encode(
         self, texts: Sequence[str], precision: str, memories: Sequence[Memory], budget: int
@@ -193,6 +246,48 @@ def default_encoder() -> Encoder:
     return Encoder()
 
 
+def study_encoder() -> Encoder:
+    """The encoder behind a study's verdicts: its file is hashed each time it is asked for.
+
+    Its vectors are kept outside of any study, sealed, so that verifying need not compute them.
+    """
+    refuse_changed_weights()
+    cache = vector_cache()
+    try:
+        return Encoder(cache_file=cache, secret=_secret(cache.with_suffix(".key")))
+    except (InputError, OSError):  # a cache that can't be written is done without
+        return Encoder()
+
+
+def refuse_changed_weights() -> None:
+    """Hash the encoder's files again, whatever their size and date say."""
+    changed = [check for check in weights.verify("minilm") if check.state == "damaged"]
+    if changed:
+        raise InputError(
+            f"{changed[0].path} is not the encoder's file: its SHA-256 is not "
+            f"{changed[0].file.sha256}; `chimera models pull minilm` fetches it again"
+        )
+
+
+def vector_cache() -> Path:
+    """Where the vectors of studies are kept."""
+    return weights.cache_root() / "vectors.db"
+
+
+def _secret(path: Path) -> bytes:
+    """The key of this machine's seals, made when it is first needed."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(made, "wb") as file:
+                file.write(token_bytes(SECRET_BYTES))
+    secret = path.read_bytes()
+    if len(secret) != SECRET_BYTES:
+        raise InputError(f"{path} does not hold a key; remove it")
+    return secret
+
+
 def model_hash() -> str:
     """The SHA-256 of the weights, which names the vector space."""
     files = {file.name: file.sha256 for file in weights.MODELS["minilm"].files}
@@ -202,11 +297,12 @@ def model_hash() -> str:
 _NO_VECTORS = np.empty((0, WIDTH), dtype=np.float32)
 
 
-def _memories(cache_file: Path | None, kind: str) -> list[Memory]:
-    recent = RecentMemory()
+def _memories(cache_file: Path | None, kind: str, secret: bytes) -> list[Memory]:
+    recent, space = RecentMemory(), f"{model_hash()}/{kind}"
     if cache_file is None:
         return [recent]
-    return [recent, FileMemory(cache_file, space=f"{model_hash()}/{kind}")]
+    kept = SealedMemory(cache_file, space, secret) if secret else FileMemory(cache_file, space)
+    return [recent, kept]
 
 
 def _recall(memories: Sequence[Memory], keys: set[bytes]) -> dict[bytes, Vector]:

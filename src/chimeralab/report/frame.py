@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import counted
 from chimeralab.embedding.encoder import MODEL, model_hash
 from chimeralab.report.charts.canvas import Figure
 from chimeralab.report.charts.flow import ArmFlow, flow_figure, flow_table
@@ -86,8 +87,7 @@ class Report(NamedTuple):
 
 def make_page(frame: Frame) -> Report:
     """Put the parts of a report on one page, and gather its figures and tables."""
-    findings = [str(finding) for finding in frame.verification.findings]
-    head = [*frame.facts, _deviations(findings, frame.verification)]
+    head = [*frame.facts, *_verified(frame.verification)]
     flow = flow_figure(frame.flow, frame.flow_note)
     as_table = Folded("The same as a table", [flow_table(frame.flow)])
     revisions = "A declared revision is what the plan's author states; no server lets us check it."
@@ -109,7 +109,8 @@ def make_page(frame: Frame) -> Report:
         kind=frame.kind,
         plan=frame.study.plan,
         locked=frame.lock is not None,
-        deviations=len(findings),
+        findings=len(frame.verification.findings),
+        deviations=len(frame.verification.deviations),
         glance=frame.glance,
         remarks=[remark for remark in frame.remarks if remark],
         sections=sections,
@@ -118,20 +119,36 @@ def make_page(frame: Frame) -> Report:
     return Report(page, figures, [*tables, *frame.sheets], frame.glance, frame.numbers)
 
 
-def _deviations(findings: Sequence[str], verification: Verification) -> HeadFact:
-    """What is not as it was locked or stored: some of it in words, and how much it is in all."""
-    notes = [Paragraph(str(note), "remark") for note in verification.notes]
-    if not findings:
-        fits = "none: every hash, from the plan to the last turn, was computed again and fits"
-        return HeadFact("Deviations", fits, notes)
+def _verified(verification: Verification) -> Iterator[HeadFact]:
+    """What does not fit, what a reader has to know, how it went, and what all this rests on."""
+    lists: dict[str, Sequence[object]] = {
+        "Findings": verification.findings,
+        "Deviations": verification.deviations,
+        "Notes": verification.notes,
+    }
+    for term, lines in lists.items():
+        if lines:
+            yield HeadFact(term, "", [Bullets(_named(lines), "plain")])
+        else:
+            yield HeadFact(term, "none in what was checked")
+    yield HeadFact("Checked", "; ".join(verification.checked) or "nothing")
+    if verification.unchecked:
+        yield HeadFact("Not checked", "", [Bullets(_named(verification.unchecked), "plain")])
+    if verification.root:
+        records = counted(verification.records, "record")
+        yield HeadFact("Root hash", f"{verification.root}, over {records}")
+
+
+def _named(lines: Sequence[object]) -> list[str]:
+    """Some of the lines, cut where they are long, and how many there are in all."""
     named = [
-        found if len(found) <= FINDING_CHARACTERS else found[: FINDING_CHARACTERS - 1] + "…"
-        for found in findings[:DEVIATIONS_NAMED]
+        line if len(line) <= FINDING_CHARACTERS else line[: FINDING_CHARACTERS - 1] + "…"
+        for line in map(str, lines[:DEVIATIONS_NAMED])
     ]
-    if len(findings) > len(named):
+    if len(lines) > len(named):
         more = Markup("and {:,} more; <code>chimera verify</code> lists them all")
-        named.append(more.format(len(findings) - len(named)))
-    return HeadFact("Deviations", "", [Bullets(named, "plain"), *notes])
+        named.append(more.format(len(lines) - len(named)))
+    return named
 
 
 def lock_of(study: Study) -> Lock | None:
@@ -168,6 +185,32 @@ def locked_in_words(lock: Lock | None, what: str) -> str:
     if lock is None:
         return "The plan was not locked in advance, so all results are exploratory."
     return f"{what} locked before the first run (SHA-256 {lock.sha256})."
+
+
+def verified_in_words(verification: Verification) -> str:
+    """What was checked and found, as sentences for the methods; "no" only of what was checked."""
+    said = [f"We verified {_series(verification.checked)}."] if verification.checked else []
+    kinds = dict.fromkeys(each.kind for each in verification.deviations)
+    about = {
+        "finding": (verification.findings, ""),
+        "deviation": (verification.deviations, f" ({_series(kinds)})"),
+        "note": (verification.notes, f" ({'; '.join(verification.notes)})"),
+    }
+    counts = [
+        f"{counted(len(lines), kind)}{more if lines else ''}" if lines else f"no {kind}"
+        for kind, (lines, more) in about.items()
+    ]
+    said.append(f"There {'were' if said else 'are'} {_series(counts)}.")
+    if verification.unchecked:
+        said.append(f"Not checked: {'; '.join(verification.unchecked)}.")
+    if verification.root:
+        said.append(f"The root hash of the records is {verification.root}.")
+    return " ".join(said)
+
+
+def _series(words: Iterable[str]) -> str:
+    *first, last = list(words) or ["nothing"]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def computed_with() -> str:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -238,3 +239,26 @@ def validate(
             result = validity(detections, rated, items, rng=rng, design=table.design)
         compared.append(ValidityAgainst(name, result, result.classes if result else {}, why))
     return tuple(compared)
+
+
+class DecidedGate(NamedTuple):
+    """A gate as the stored labels decide it."""
+
+    labels_sha256: str
+    passed: bool
+    outcome: str
+    figures: Mapping[str, Any]
+
+
+def decide_again(study: Study, sample: StoredSample) -> DecidedGate:
+    """Decide a gate on the labels that are stored now; nothing is written."""
+    gate: GateTable = study.plan.extras["gate"]
+    rated: Given = {name: stored_ratings(study, name) for name in gate.raters}
+    given, known = _within(rated, sample.sample.ids), candidates(study)
+    table = _table(given, known, sample)
+    found = audit(table, gate.gate(sample.population), may_be_silent=True)
+    validated = judge_validity(gate.validity, gate.rule, validate(study, table, given, known))
+    outcome = outcome_name(found.gate, validated)
+    return DecidedGate(
+        digest(_labels(given)), found.gate.passed, outcome, json.loads(json_text(audit_json(found)))
+    )

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chimeralab.core.errors import InputError
+from chimeralab.study import chain
 
 # Marks the file as ours, for anyone who looks at it from outside: "chim" in ASCII.
 APPLICATION_ID = 0x6368696D
@@ -188,7 +189,20 @@ MIGRATIONS = (
     """
     ALTER TABLE probes ADD COLUMN hash TEXT;
     """,
+    """
+    CREATE TABLE chain (
+        id INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL,
+        change TEXT NOT NULL,
+        key TEXT NOT NULL,
+        row BLOB NOT NULL,
+        head BLOB NOT NULL
+    );
+    """,
 )
+# The step that brings the chain, and the earliest version that can be read without writing to it.
+CHAINED = 6
+READABLE = 5
 
 
 class StoreError(InputError):
@@ -211,6 +225,7 @@ def open_to_write(path: Path) -> sqlite3.Connection:
                 raise StoreError(f"{path}: {_advice(f'malformed: {found}')}")
             migrate(connection, path)
             checkpoint(connection, path)
+            chain.record_writes(connection)
         except BaseException:
             connection.close()
             raise
@@ -229,7 +244,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(address, uri=True, isolation_level=None)
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-            if _version(connection, path) < len(MIGRATIONS):
+            if _version(connection, path) < READABLE:
                 raise StoreError(
                     f"{path} is older than this chimera-lab; `chimera run` brings it up to date"
                 )
@@ -252,8 +267,11 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         try:
             connection.executescript(
                 f"BEGIN IMMEDIATE; {step}; PRAGMA application_id = {APPLICATION_ID}; "
-                f"PRAGMA user_version = {number}; COMMIT;"
+                f"PRAGMA user_version = {number};"
             )
+            if number == CHAINED:
+                chain.adopt(connection)
+            connection.execute("COMMIT")
         except sqlite3.Error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

@@ -9,7 +9,7 @@ from chimeralab.core.records import Detection
 from chimeralab.detection.loops import loops_beside
 from chimeralab.detection.measure import measurer_for
 from chimeralab.detection.verdict import verdict
-from chimeralab.embedding.encoder import Encoder, default_encoder, model_hash
+from chimeralab.embedding.encoder import Encoder, model_hash, study_encoder
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
@@ -35,7 +35,7 @@ def detect_study(
         ]
     if not missing:
         return 0
-    measurer = measurer_for(detector, lambda: encoder or default_encoder(), speaker="all")
+    measurer = measurer_for(detector, lambda: encoder or study_encoder(), speaker="all")
     with closing(open_to_write(study.store_path)) as db:
         for measured in measurer.measure(missing):
             detection = verdict(

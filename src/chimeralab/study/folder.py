@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from importlib.resources import files
@@ -85,6 +85,17 @@ class Study:
         if lock is not None:
             refuse_changes(lock, self.plan)
         return lock
+
+    @property
+    def root(self) -> str | None:
+        """The root hash: the head of the chain, or the lock before anything is recorded."""
+        if self.store_path.exists():
+            with self.archive() as archive:
+                if head := archive.head:
+                    return head
+        with suppress(LockError):
+            return self.lock.sha256 if self.lock else None
+        return None
 
     def archive(self) -> Archive:
         """What has been stored, for reading."""

@@ -10,6 +10,7 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ from chimeralab.study.plan import Plan
 from chimeralab.weights.catalogue import MODELS as FILES
 
 DIFFERENCES_SHOWN = 12
+# The key under which a lock says that its study has a chain; early versions had none.
+RECORDS = "records"
 
 
 class LockError(InputError):
@@ -31,10 +34,11 @@ class LockError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Lock(Record):
-    """A resolved plan and its SHA-256."""
+    """A resolved plan, its SHA-256, and when it was locked; early versions kept no time."""
 
     sha256: str
     resolved: Mapping[str, Any]
+    locked_at: str | None = None
 
 
 class ChangedKey(NamedTuple):
@@ -59,6 +63,7 @@ def resolve(plan: Plan) -> dict[str, Any]:
     }
     return {
         "chimeralab": version.__version__,
+        RECORDS: "chained",
         "encoder": hashes["minilm"],
         "weights": {
             name: hashes.get(getattr(subject.part.settings, "weights", ""))
@@ -78,7 +83,7 @@ def _source_hash(cls: type) -> str | None:
 
 def make_lock(plan: Plan) -> Lock:
     resolved = resolve(plan)
-    return Lock(digest(resolved), resolved)
+    return Lock(digest(resolved), resolved, datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def digest(value: Any) -> str:
@@ -101,7 +106,7 @@ def read_lock(path: Path) -> Lock:
     """Read a lock and make sure that it is whole."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        lock = Lock(values["sha256"], values["resolved"])
+        lock = Lock(values["sha256"], values["resolved"], values.get("locked_at"))
     except OSError as error:
         raise LockError(f"{path} can't be read ({error.strerror})") from error
     except (ValueError, KeyError, TypeError) as error:
@@ -142,6 +147,8 @@ def differences(locked: Any, present: Any) -> list[ChangedKey]:
     ['run.seed: 1 → 2']
     """
     old, new = dict(_leaves("", locked)), dict(_leaves("", present))
+    if RECORDS not in old:
+        new.pop(RECORDS, None)
     keys = [*old, *(key for key in new if key not in old)]
     return [ChangedKey(k, old.get(k), new.get(k)) for k in keys if old.get(k) != new.get(k)]
 

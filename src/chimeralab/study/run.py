@@ -16,7 +16,7 @@ from chimeralab.core.records import Record
 from chimeralab.detection.detectors import Detector
 from chimeralab.detection.guard import Guard
 from chimeralab.detection.loops import loops_beside
-from chimeralab.embedding.encoder import default_encoder
+from chimeralab.embedding.encoder import default_encoder, refuse_changed_weights
 from chimeralab.runner import (
     Brake,
     Limits,
@@ -190,7 +190,10 @@ def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
     at_hand = not needs.lags or weights.locate("minilm") is not None
     if not (plan.needs_guard or (wanted and at_hand and not needs.why_not_live)):
         return None
-    encoder = default_encoder() if needs.lags else None
+    encoder = None
+    if needs.lags:
+        refuse_changed_weights()
+        encoder = default_encoder()
     loops = loops_beside(detector)
     return lambda: Guard(detector, encoder, vectors=bool(needs.lags), loops=loops)
 

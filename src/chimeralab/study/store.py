@@ -8,6 +8,7 @@ import os
 import platform
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,9 @@ from chimeralab.core.records import Record, Trajectory, Turn
 from chimeralab.models.seam import Request
 from chimeralab.runner import Answer, Event, Said, Talk
 from chimeralab.sandbox.scored import Scored
+from chimeralab.study.chain import Chain, read_chain
 from chimeralab.study.database import (
+    CHAINED,
     StoreError,
     checkpoint,
     open_to_read,
@@ -331,6 +334,28 @@ class Archive:
 
     def __exit__(self, *_: object) -> None:
         self._db.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Inside, everything is read as it was at one moment, whatever a run writes meanwhile."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")
+
+    def chain(self) -> Chain | None:
+        """The chain over what was observed; None where an early version has kept none."""
+        old = self.value("PRAGMA user_version") < CHAINED
+        return None if old else read_chain(self)
+
+    @property
+    def head(self) -> str | None:
+        """The last hash of the chain as it stands there, not computed again."""
+        if self.value("PRAGMA user_version") < CHAINED:
+            return None
+        head = self.value("SELECT head FROM chain ORDER BY id DESC LIMIT 1")
+        return None if head is None else bytes(head).hex()
 
     def rows(self, query: str, *values: Any) -> Iterator[Row]:
         """The rows of a query, one at a time."""

@@ -1,82 +1,289 @@
-"""Is a study still what it was? Every hash is computed again, from the plan to the last turn."""
+"""Is a study still what it was? What is derived is computed again, what was observed is chained.
+
+`findings` do not fit. `deviations` fit, but a reader has to know of them. `notes` are how it went.
+"""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from chimeralab.core.records import Record
+from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import counted
+from chimeralab.core.records import Detection, Record
 from chimeralab.runner import Prompt, Said, Talk
+from chimeralab.study.chain import Chain
 from chimeralab.study.folder import Study
-from chimeralab.study.lock import Lock, LockError, differences, digest, link, opening, resolve
+from chimeralab.study.lock import (
+    RECORDS,
+    Lock,
+    LockError,
+    differences,
+    digest,
+    link,
+    opening,
+    resolve,
+)
+from chimeralab.study.recompute import Finding, recompute_gate, recompute_verdicts
 from chimeralab.study.store import Archive, Row
 from chimeralab.study.trial.rows import misscored
 
 
-class Finding(NamedTuple):
-    """Something that is not as it was locked or stored."""
+@dataclass(frozen=True, slots=True)
+class Deviation(Record):
+    """Something that fits, and that a reader has to know of."""
 
+    kind: str
     place: str
-    problem: str
+    sentence: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.problem}"
+        return f"{self.place}: {self.sentence}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedHead(Record):
+    """An earlier root hash of a study: after which record it stood, and how many followed."""
+
+    head: str
+    record: int
+    followed: int
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class Verification(Record):
-    """What was recomputed, and all that did not fit."""
+    """What was checked, and all that did not fit.
+
+    `root` is the head of the chain over `records` records, and the lock before there are any.
+    `corrected` are the verdicts that the texts give where others are stored.
+    """
 
     locked: bool
     conversations: int
     turns: int
     findings: tuple[Finding, ...]
+    deviations: tuple[Deviation, ...] = ()
     notes: tuple[str, ...] = ()
+    checked: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    root: str | None = None
+    records: int = 0
+    expected: ExpectedHead | None = None
+    corrected: Mapping[str, Detection] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """The three lists and what they rest on."""
+        values = self.as_dict()
+        del values["corrected"]
+        findings = [finding._asdict() for finding in self.findings]
+        return {"ok": not self.findings, **values, "findings": findings}
 
 
-def verify_study(study: Study) -> Verification:
-    """Recompute everything. Nothing is written."""
-    findings: list[Finding] = []
-    notes: list[str] = []
-    lock = None
-    try:
-        lock = study.lock
-    except LockError as error:
-        findings.append(Finding("plan.lock", str(error)))
-    if lock:
-        present = json.loads(json.dumps(resolve(study.plan)))
-        then, now = lock.resolved.get("chimeralab"), present["chimeralab"]
-        if then != now:
-            notes.append(f"locked with chimera-lab {then}, verified with {now}")
-        changes = differences({**lock.resolved, "chimeralab": now}, present)
-        findings += [Finding("plan.toml", f"not as locked: {change}") for change in changes]
-    elif not findings:
-        notes.append("there is no plan.lock: the study is exploratory")
+def verify_study(study: Study, *, quick: bool = False, expect: str | None = None) -> Verification:
+    """Recompute everything. Nothing is written.
+
+    `quick` leaves out the verdicts that need vectors; `expect` is a root hash from earlier.
+    """
+    expected = expect and expect.strip().lower()
+    if expected is not None and not re.fullmatch("[0-9a-f]{64}", expected):
+        raise InputError(f"--expect {expect}: a root hash has 64 hexadecimal digits")
+    found = _Found()
+    lock = _check_lock(study, found)
     conversations = turns = 0
+    chain = None
     if study.store_path.exists():
-        with study.archive() as archive:
-            findings += _store_findings(archive, study, lock)
-            # A database without its WAL is sound, only smaller, so that no hash above tells.
-            if missing := archive.shortfall():
-                findings.append(Finding(archive.path.name, missing))
+        with study.archive() as archive, archive.snapshot():
+            chain = _check_store(study, archive, lock, found, quick=quick)
             conversations = archive.value("SELECT count(*) FROM trajectories")
             turns = archive.value("SELECT count(*) FROM turns")
     else:
-        notes.append("nothing has been run yet")
-    return Verification(lock is not None, conversations, turns, tuple(findings), tuple(notes))
+        found.notes.append("nothing has been run yet")
+    known = _expected(expected, lock, chain, found) if expected else None
+    return Verification(
+        locked=lock is not None,
+        conversations=conversations,
+        turns=turns,
+        findings=tuple(found.findings),
+        deviations=tuple(found.deviations),
+        notes=tuple(found.notes),
+        checked=tuple(found.checked),
+        unchecked=tuple(found.unchecked),
+        root=(chain and chain.head) or (lock.sha256 if lock else None),
+        records=len(chain.records) if chain else 0,
+        expected=known,
+        corrected=found.corrected,
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the checks have found so far."""
+
+    findings: list[Finding] = field(default_factory=list)
+    deviations: list[Deviation] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    checked: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    corrected: dict[str, Detection] = field(default_factory=dict)
+
+
+def _check_lock(study: Study, found: _Found) -> Lock | None:
+    """The lock, and whether the plan is still the locked one."""
+    try:
+        lock = study.lock
+    except LockError as error:
+        found.findings.append(Finding("plan.lock", str(error)))
+        return None
+    if lock is None:
+        sentence = "there is no plan.lock: the study is exploratory"
+        found.deviations.append(Deviation("exploratory outcomes", "plan.toml", sentence))
+        return None
+    present = json.loads(json.dumps(resolve(study.plan)))
+    then, now = lock.resolved.get("chimeralab"), present["chimeralab"]
+    if then != now:
+        found.notes.append(f"locked with chimera-lab {then}, verified with {now}")
+    changes = differences({**lock.resolved, "chimeralab": now}, present)
+    found.findings += [Finding("plan.toml", f"not as locked: {change}") for change in changes]
+    found.checked.append("the plan against its lock")
+    if lock.locked_at is None:
+        found.notes.append("its version did not record when the plan was locked")
+    return lock
+
+
+def _check_store(
+    study: Study, archive: Archive, lock: Lock | None, found: _Found, *, quick: bool
+) -> Chain | None:
+    place = archive.path.name
+    sound = archive.value("PRAGMA integrity_check")
+    if sound != "ok":
+        found.findings.append(Finding(place, f"the database is damaged: {sound}"))
+        return None
+    found.findings += _store_findings(archive, study, lock)
+    found.checked.append("every conversation against the plan, and its turns against their hashes")
+    # A database without its WAL is sound, only smaller, so that no hash tells.
+    if missing := archive.shortfall():
+        found.findings.append(Finding(place, missing))
+    if study.plan.trial is not None:
+        found.checked.append("every trial, scored again from its answers")
+    chain = archive.chain()
+    _check_chain(chain, place, lock, found)
+    found.deviations += _deviations(archive)
+    found.notes += _history(archive)
+    for again in (
+        recompute_verdicts(study, archive, quick=quick),
+        recompute_gate(study),
+    ):
+        found.findings += again.findings
+        found.checked += again.checked
+        found.unchecked += again.unchecked
+        found.notes += again.notes
+        found.corrected |= again.corrected
+    return chain
+
+
+def _check_chain(chain: Chain | None, place: str, lock: Lock | None, found: _Found) -> None:
+    promised = lock is not None and RECORDS in lock.resolved
+    if chain is None or chain.adopted:
+        if promised:
+            gone = "its chain was taken out, or begun again after the runs"
+            found.findings.append(Finding(place, gone))
+        earlier = f"{counted(chain.adopted, 'row')} of " if chain else ""
+        found.notes.append(
+            f"its version did not chain what was observed: {earlier}attempts, ratings, samples, "
+            "events and runs could have been changed before this version saw them"
+        )
+        found.unchecked.append("what was observed, where no chain was kept")
+    if chain is not None:
+        found.findings += [Finding(*misfit) for misfit in chain.misfits]
+        found.checked.append(f"the chain of {counted(len(chain.records), 'record')}")
+
+
+def _expected(
+    head: str, lock: Lock | None, chain: Chain | None, found: _Found
+) -> ExpectedHead | None:
+    """Which earlier root hash this is; one that the study never had is a finding."""
+    records = len(chain.records) if chain else 0
+    at, after = None, ""
+    if lock is not None and head == lock.sha256:
+        at, after = 0, "the lock, before anything was recorded"
+    elif chain is not None and (record := chain.at(head)):
+        at, after = record.id, f"the head after record {record.id:,} ({record.place})"
+    if at is None:
+        problem = f"{head} was never a root hash of this study: it was rewritten since"
+        found.findings.append(Finding("root hash", problem))
+        return None
+    sentence = f"{head} is {after}; {counted(records - at, 'record')} followed"
+    found.notes.append(sentence)
+    return ExpectedHead(head, at, records - at, sentence)
+
+
+def _deviations(archive: Archive) -> Iterator[Deviation]:
+    for row in archive.rows(_REPORTED):
+        names = ", ".join(sorted(json.loads(row["names"])))
+        sentence = f"answered under more than one name: {names}"
+        yield Deviation("changed reported_model", row["model"], sentence)
+    versions = [row["version"] for row in archive.rows("SELECT DISTINCT version FROM runs")]
+    if len(versions) > 1:
+        sentence = f"run with more than one version of chimera-lab: {', '.join(versions)}"
+        yield Deviation("changed package version", "runs", sentence)
+    for row in archive.rows(_ANSWERED_TWICE):
+        sentence = f"turn {row['turn']} was answered {row['n']} times"
+        yield Deviation("conversations run again", row["trajectory"], sentence)
+    gap = archive.value("SELECT coalesce(max(id), 0) - count(*) FROM attempts")
+    if gap:
+        sentence = f"{gap} of their numbers are missing"
+        yield Deviation("attempts missing in the numbering", "attempts", sentence)
+    decided = archive.value("SELECT count(*) FROM samples WHERE kind = 'gate' AND used IS NOT NULL")
+    if decided > 1:
+        sentence = f"it was decided {decided} times, on as many samples"
+        yield Deviation("a gate decided twice", "gate", sentence)
+    for row in archive.rows(_LABELLED_TWICE):
+        sentence = f"labelled {counted(row['n'], 'conversation')} more than once"
+        yield Deviation("labels imported twice", row["name"], sentence)
+
+
+_REPORTED = """
+    SELECT model, json_group_array(DISTINCT reported_model) AS names FROM attempts
+    WHERE reported_model IS NOT NULL GROUP BY model HAVING count(DISTINCT reported_model) > 1
+"""
+_ANSWERED_TWICE = """
+    SELECT trajectory, turn, count(*) AS n FROM attempts WHERE outcome = 'answered'
+    GROUP BY trajectory, turn, probe HAVING n > 1
+"""
+_LABELLED_TWICE = """
+    SELECT name, count(*) AS n FROM (
+        SELECT w.name, r.trajectory FROM ratings r JOIN raters w ON w.id = r.rater
+        GROUP BY w.name, r.trajectory HAVING count(*) > 1
+    ) GROUP BY name
+"""
+
+
+def _history(archive: Archive) -> Iterator[str]:
+    runs = list(archive.rows("SELECT host, reason, ended FROM runs ORDER BY id"))
+    if len(runs) > 1:
+        cut = [run["reason"] or "still open" for run in runs if run["reason"] or not run["ended"]]
+        why = f" ({', '.join(dict.fromkeys(cut))})" if cut else ""
+        yield f"it was run in {len(runs)} runs{why}"
+    hosts = list(dict.fromkeys(run["host"] for run in runs))
+    if len(hosts) > 1:
+        yield f"it was run on {len(hosts)} hosts: {', '.join(hosts)}"
 
 
 def _store_findings(archive: Archive, study: Study, lock: Lock | None) -> Iterator[Finding]:
     place = archive.path.name
-    sound = archive.value("PRAGMA integrity_check")
-    if sound != "ok":
-        yield Finding(place, f"the database is damaged: {sound}")
-        return
     kept = {row["key"]: row["value"] for row in archive.rows("SELECT key, value FROM study")}
-    if kept.get("lock", "") != (lock.sha256 if lock else ""):
+    now = lock.sha256 if lock else ""
+    if kept.get("lock", "") != now:
         yield Finding(place, "it was run under another lock than the plan.lock of now")
     if lock and "resolved" in kept and digest(json.loads(kept["resolved"])) != lock.sha256:
         yield Finding(place, "the plan that it keeps is not the locked one")
+    for run in archive.rows("SELECT id, lock FROM runs"):
+        if (run["lock"] or "") != now:
+            yield Finding(
+                f"run {run['id']}", "it was made under another lock than the plan.lock of now"
+            )
     planned = {talk.id: talk for talk in study.talks}
     stored = {row["id"] for row in archive.rows("SELECT id FROM trajectories")}
     yield from (Finding(name, "planned, but not in the store") for name in planned.keys() - stored)

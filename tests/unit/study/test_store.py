@@ -129,6 +129,7 @@ def test_an_older_database_is_brought_up_to_date(make_study, monkeypatch):
     run_study(study)
     later = (*database_module.MIGRATIONS, "CREATE TABLE later (id INTEGER PRIMARY KEY)")
     monkeypatch.setattr(database_module, "MIGRATIONS", later)
+    monkeypatch.setattr(database_module, "READABLE", len(later))
     with pytest.raises(StoreError, match="older"):
         Archive(study.store_path)
     store = Store(study.store_path)

@@ -72,7 +72,8 @@ def test_swapped_turns_are_found(done):
 def test_the_last_turn_of_an_unfinished_conversation_is_missed(done):
     reopen = "UPDATE trajectories SET outcome = NULL, turns = NULL, closing = NULL"
     tamper(done, reopen, f"DELETE FROM turns {AT} = 6")
-    assert findings(done) == ["solo/p1/1: turn 6 was answered, but is not there"]
+    assert "solo/p1/1: turn 6 was answered, but is not there" in findings(done)
+    assert "solo/p1/1: turn 6 is recorded, but no longer in the store: deleted" in findings(done)
 
 
 def test_a_turn_by_another_than_the_planned_speaker_is_found(done):
@@ -85,7 +86,8 @@ def test_a_turn_by_another_than_the_planned_speaker_is_found(done):
         f"UPDATE turns SET speaker = 'echo-1', hash = '{chained}' {AT} = 6",
         f"UPDATE trajectories SET closing = '{chained}' WHERE id = 'solo/p1/1'",
     )
-    assert findings(done) == ["solo/p1/1: turn 6 is by another speaker than planned"]
+    assert "solo/p1/1: turn 6 is by another speaker than planned" in findings(done)
+    assert "solo/p1/1: turn 6 is not as recorded: changed from outside" in findings(done)
 
 
 def test_a_changed_plan_is_found(done):
@@ -104,4 +106,6 @@ def test_an_exploratory_study_is_called_so(make_study):
     run_study(study)
     verified = verify_study(study)
     assert verified.findings == ()
-    assert verified.notes == ("there is no plan.lock: the study is exploratory",)
+    (deviation,) = verified.deviations
+    assert deviation.kind == "exploratory outcomes"
+    assert deviation.sentence == "there is no plan.lock: the study is exploratory"

@@ -93,11 +93,14 @@ class Material(NamedTuple):
 def gather(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Material:
     """Judge what has no verdict yet, then read and analyse everything."""
     refuse_unrun(study)
-    tell("checking every hash")
-    verification = pipeline.verify(study)
     tell("judging what has no verdict yet")
     unjudged = _judge(study)
-    detections = tuple(from_json(row) for row in stored_detections(study))
+    tell("computing verdicts and hashes again")
+    verification = pipeline.verify(study)
+    # Where another verdict is stored than the texts give, the texts are believed.
+    corrected = verification.corrected
+    rows = list(stored_detections(study))
+    detections = tuple(corrected.get(row["id"]) or from_json(row) for row in rows)
     unread = _unread(study, detections, unjudged)
     tell("analysing")
     results, no_results = None, ""

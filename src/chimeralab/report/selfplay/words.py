@@ -12,7 +12,7 @@ from chimeralab.detection.detectors import Detector, in_brief
 from chimeralab.detection.loops import LOOPS, loops_beside
 from chimeralab.rating.claims import ClaimScope, check_wording, validity_in_words
 from chimeralab.rating.gate_record import Reliability, scope_of
-from chimeralab.report.frame import common_facts, computed_with, locked_in_words
+from chimeralab.report.frame import common_facts, computed_with, locked_in_words, verified_in_words
 from chimeralab.report.page import HeadFact
 from chimeralab.report.references import Methods, References
 from chimeralab.report.selfplay.material import (
@@ -236,6 +236,7 @@ def _design(material: Material, references: References) -> Iterator[str]:
         done = f", with {step.use} on collapse" if step else ""
         yield f"{name}: {len(speakers)} speakers on {models} at temperature {heat}{done}."
     yield locked_in_words(material.lock, "The plan, with every default and prompt, was")
+    yield verified_in_words(material.verification)
     attempts = sum(sum(arm.attempts.values()) for arm in material.arms)
     answered = sum(arm.attempts.get("answered", 0) for arm in material.arms)
     yield (

@@ -52,7 +52,7 @@ class TrialMaterial(NamedTuple):
 def gather_trial(study: Study, tell: Callable[[str], None] = lambda doing: None) -> TrialMaterial:
     """Verify, measure and analyse everything that a trial has stored."""
     refuse_unrun(study)
-    tell("checking every hash")
+    tell("computing scores and hashes again")
     verification = pipeline.verify(study)
     tell("analysing")
     analysis = pipeline.analyse_trial(study)

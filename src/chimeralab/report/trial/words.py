@@ -7,7 +7,7 @@ from chimeralab.analysis.trial.analysis import SubjectResult
 from chimeralab.analysis.trial.effects import is_aimed
 from chimeralab.analysis.trial.measures import words_of
 from chimeralab.core.numbers import counted, p_phrase
-from chimeralab.report.frame import computed_with, locked_in_words
+from chimeralab.report.frame import computed_with, locked_in_words, verified_in_words
 from chimeralab.report.references import Methods, References
 from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference
 from chimeralab.report.trial.material import TrialMaterial
@@ -116,6 +116,7 @@ def _design(material: TrialMaterial, references: References) -> Iterator[str]:
         "seeds, so that events fall on the same trials."
     )
     yield locked_in_words(material.lock, "The plan and every scenario, word by word, were")
+    yield verified_in_words(material.verification)
     yield f"The flow of sessions is reported after CONSORT {references.cite('consort')}."
 
 

@@ -1,0 +1,253 @@
+"""One append-only chain of hashes over everything that a study observes; its head is the root hash.
+
+Each record covers a row as it was written and the head before it. A row that is edited, deleted,
+or written a second time no longer fits. Who can rewrite the whole folder can rewrite the chain too:
+only a head that was published earlier shows that.
+"""
+
+import hashlib
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+# What is observed, and by which columns a row of it is known. The rows of a conversation begin with
+# its id. A column that is added later must be NULL in earlier rows: nulls are left out of the hash.
+OBSERVED: Mapping[str, tuple[str, ...]] = {
+    "study": ("key",),
+    "runs": ("id",),
+    "trajectories": ("id",),
+    "attempts": ("trajectory", "id"),
+    "turns": ("trajectory", "turn"),
+    "probes": ("trajectory", "turn", "probe"),
+    "events": ("trajectory", "id"),
+    "raters": ("id",),
+    "ratings": ("trajectory", "rater"),
+    "samples": ("name",),
+    "packets": ("name",),
+}
+# What is completed once after it was entered: a run and an attempt end, a gate's sample is used.
+COMPLETED = ("runs", "trajectories", "attempts", "samples")
+# A packet may be handed out again.
+REPEATABLE = ("packets",)
+# The count of what is stored changes with every record, and follows from the records.
+COUNTED = "stored"
+ADDED, CHANGED, ADOPTED = "added", "changed", "adopted"
+SINGULAR = {"study": "note", "trajectories": "conversation"}
+KEYS_NAMED = 5
+
+
+class ChainRecord(NamedTuple):
+    """One record of the chain."""
+
+    id: int
+    kind: str
+    change: str
+    key: str
+    row: bytes
+    head: bytes
+
+    @property
+    def place(self) -> str:
+        """What it is about, in words."""
+        kind = SINGULAR.get(self.kind, self.kind.removesuffix("s"))
+        return f"{kind} {' '.join(map(str, json.loads(self.key)))}"
+
+
+def row_hash(*cells: Any) -> bytes:
+    """The hash of a row, given as names and values in turn.
+
+    >>> row_hash("turn", 1, "note", None) == row_hash("turn", 1.0)
+    True
+    """
+    pairs = zip(cells[::2], cells[1::2], strict=True)
+    # SQLite may hand out a whole REAL as an integer while a trigger runs.
+    row = {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in pairs
+        if value is not None
+    }
+    return hashlib.sha256(_canonical(row)).digest()
+
+
+def row_key(*values: Any) -> str:
+    return _canonical(list(values)).decode("utf-8", "surrogatepass")
+
+
+def next_head(previous: bytes, kind: str, change: str, key: str, row: bytes) -> bytes:
+    """The head after a record, given the one before it."""
+    return hashlib.sha256(previous + _canonical([kind, change, key]) + row).digest()
+
+
+def _canonical(value: Any) -> bytes:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def record_writes(connection: sqlite3.Connection) -> None:
+    """Have every write to what is observed recorded, in the same transaction.
+
+    The triggers are those of this connection: the file itself depends on none of our functions.
+    """
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.create_function("chain_row", -1, row_hash, deterministic=True)
+    connection.create_function("chain_key", -1, row_key, deterministic=True)
+    connection.create_function("chain_head", 5, next_head, deterministic=True)
+    for table, key in OBSERVED.items():
+        names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+        cells = ", ".join(f"'{name}', new.{name}" for name in names)
+        keys = ", ".join(f"new.{name}" for name in key)
+        when = f"WHEN new.key != '{COUNTED}'" if table == "study" else ""
+        for change, event in ((ADDED, "INSERT"), (CHANGED, "UPDATE")):
+            what = f"'{table}', '{change}', chain_key({keys})"
+            last = "coalesce((SELECT head FROM chain ORDER BY id DESC LIMIT 1), x'')"
+            connection.execute(
+                f"CREATE TEMP TRIGGER chain_{table}_{change} AFTER {event} ON main.{table} {when} "  # noqa: S608
+                f"BEGIN INSERT INTO chain (kind, change, key, row, head) VALUES ({what}, "
+                f"chain_row({cells}), chain_head({last}, {what}, chain_row({cells}))); END"
+            )
+
+
+def adopt(connection: sqlite3.Connection) -> None:
+    """Take into a new chain what a version without one has stored."""
+    rows = [
+        (table, ADDED, key, hashed)
+        for table in OBSERVED
+        for key, hashed in _rows(_dicts(connection, f"SELECT * FROM {table}"), table)  # noqa: S608
+    ]
+    if not rows:
+        return
+    head = b""
+    for kind, change, key, hashed in [("study", ADOPTED, f"[{len(rows)}]", b""), *rows]:
+        head = next_head(head, kind, change, key, hashed)
+        connection.execute(
+            "INSERT INTO chain (kind, change, key, row, head) VALUES (?, ?, ?, ?, ?)",
+            (kind, change, key, hashed, head),
+        )
+
+
+def _dicts(connection: sqlite3.Connection, query: str) -> Iterator[dict[str, Any]]:
+    cursor = connection.execute(query)
+    names = [column[0] for column in cursor.description]
+    return (dict(zip(names, row, strict=True)) for row in cursor)
+
+
+class HashedRow(NamedTuple):
+    """A row that is stored now: its key and its hash."""
+
+    key: str
+    hash: bytes
+
+
+def _rows(rows: Iterable[Mapping[str, Any]], table: str) -> Iterator[HashedRow]:
+    for row in rows:
+        if table == "study" and row["key"] == COUNTED:
+            continue
+        key = row_key(*(row[name] for name in OBSERVED[table]))
+        yield HashedRow(key, row_hash(*(cell for pair in row.items() for cell in pair)))
+
+
+class Rows(Protocol):
+    """What a chain is read from: an archive."""
+
+    def rows(self, query: str, /) -> Iterator[dict[str, Any]]: ...
+
+
+class Misfit(NamedTuple):
+    """A place where the chain and what is stored do not fit."""
+
+    place: str
+    problem: str
+
+
+class Chain(NamedTuple):
+    """A chain as it was read and computed again."""
+
+    records: tuple[ChainRecord, ...]
+    misfits: tuple[Misfit, ...]
+    adopted: int
+
+    @property
+    def head(self) -> str | None:
+        return self.records[-1].head.hex() if self.records else None
+
+    def at(self, head: str) -> ChainRecord | None:
+        """The record whose head this is."""
+        return next((each for each in self.records if each.head.hex() == head), None)
+
+
+def read_chain(archive: Rows) -> Chain:
+    """Compute the chain again, and compare its records with every row that is stored."""
+    query = "SELECT id, kind, change, key, row, head FROM chain ORDER BY id"
+    records = tuple(ChainRecord(**row) for row in archive.rows(query))
+    misfits = [*_broken(records), *_uncovered(records, archive)]
+    adopted = [int(each.key.strip("[]")) for each in records if each.change == ADOPTED]
+    return Chain(records, tuple(misfits), sum(adopted))
+
+
+def _broken(records: Iterable[ChainRecord]) -> Iterator[Misfit]:
+    head = b""
+    for number, each in enumerate(records, start=1):
+        if each.id != number:
+            yield Misfit("the chain", f"record {number} is missing")
+            return
+        if each.head != next_head(head, each.kind, each.change, each.key, each.row):
+            yield Misfit("the chain", f"record {number} ({each.place}) was changed")
+            return
+        head = each.head
+
+
+def _uncovered(records: Iterable[ChainRecord], archive: Rows) -> Iterator[Misfit]:
+    """Rows that are gone, changed, never recorded, or recorded more often than a study does."""
+    of_kind: dict[str, dict[str, list[ChainRecord]]] = {table: {} for table in OBSERVED}
+    for each in records:
+        if each.change != ADOPTED:
+            of_kind.setdefault(each.kind, {}).setdefault(each.key, []).append(each)
+    for table, known in of_kind.items():
+        problems: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        stored = dict(_rows(archive.rows(f"SELECT * FROM {table}"), table))  # noqa: S608
+        for key in known.keys() | stored.keys():
+            place, name = _named(table, key)
+            for problem in _problems(table, known.get(key, []), stored.get(key)):
+                problems[place, problem].append(name)
+        for (place, problem), names in sorted(problems.items()):
+            yield Misfit(place, f"{_counted(table, names)} {problem}")
+
+
+def _problems(table: str, known: list[ChainRecord], stored: bytes | None) -> Iterator[str]:
+    changes = Counter(each.change for each in known)
+    if not known:
+        yield "in the store, but never recorded: added from outside"
+    elif stored is None:
+        yield "recorded, but no longer in the store: deleted"
+    elif stored != known[-1].row:
+        yield "not as recorded: changed from outside"
+    again = changes[ADDED] > 1 and table not in REPEATABLE
+    if again or changes[CHANGED] > (table in COMPLETED):
+        yield "recorded again after it was complete: wiped and run again"
+
+
+class Named(NamedTuple):
+    """The place of a row, and its name there."""
+
+    place: str
+    name: str
+
+
+def _named(table: str, key: str) -> Named:
+    first, *rest = (str(part) for part in json.loads(key))
+    if table == "trajectories":
+        return Named(first, "")
+    return Named(first, " ".join(rest)) if rest else Named(table, first)
+
+
+def _counted(table: str, names: list[str]) -> str:
+    if names == [""]:
+        return "the conversation is"
+    one = SINGULAR.get(table, table.removesuffix("s"))
+    if len(names) == 1:
+        return f"{one} {names[0]} is"
+    ordered = sorted(names, key=lambda name: (len(name), name))
+    more = f" and {len(names) - KEYS_NAMED} more" if len(names) > KEYS_NAMED else ""
+    return f"{len(names)} {table} ({', '.join(ordered[:KEYS_NAMED])}{more}) are"

@@ -1,0 +1,210 @@
+"""What a study derives, computed again: verdicts from the texts, the gate from the labels.
+
+Nothing is written, and nothing that is stored as a result is believed.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from chimeralab import weights
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import shown
+from chimeralab.core.records import Detection
+from chimeralab.detection.loops import loops_beside
+from chimeralab.detection.measure import measurer_for
+from chimeralab.detection.verdict import verdict
+from chimeralab.embedding.encoder import MARGINS, Encoder, study_encoder
+from chimeralab.rating.gate_record import JSON
+from chimeralab.rating.plan import GateTable
+from chimeralab.study.auditing import FOLDER, decide_again
+from chimeralab.study.detecting import detector_key
+from chimeralab.study.folder import Study
+from chimeralab.study.samples import stored_samples
+from chimeralab.study.store import Archive
+
+# Vectors of two machines may each be off by a margin.
+TOLERANCE = 2 * max(MARGINS.values())
+FIRM = (
+    "judged", "turns", "at_risk_turns", "collapsed_turns", "collapse_rate", "at_risk_rate",
+    "first_collapse_turn", "collapsed", "positions", "episodes", "reason", "detector", "metadata",
+)  # fmt: skip
+LOOPS = ("steps", "looping", "loops", "loop_score")
+SIMILARITIES = ("evidence", "trace")
+FIELDS_NAMED = 3
+
+
+class Finding(NamedTuple):
+    """Something that is not as it was locked or stored."""
+
+    place: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.problem}"
+
+
+class Recomputed(NamedTuple):
+    """What was computed again: all that did not fit, and what could or could not be checked.
+
+    `corrected` holds the verdicts that the texts give where other ones are stored.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    checked: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    corrected: Mapping[str, Detection] = {}
+
+
+def recompute_verdicts(study: Study, archive: Archive, *, quick: bool = False) -> Recomputed:
+    """Judge every conversation that has a verdict again, from its stored texts."""
+    query = "SELECT trajectory, detection FROM detections WHERE detector = ?"
+    rows = archive.rows(query, detector_key(study))
+    stored = {row["trajectory"]: row["detection"] for row in rows}
+    if not stored:
+        return Recomputed()
+    count = f"{len(stored):,} stored verdicts"
+    needs_vectors = bool(study.plan.detector.settings.needs.lags)
+    encoder = None
+    if needs_vectors and quick:
+        return Recomputed(unchecked=(f"{count} were not computed again (--quick)",))
+    if needs_vectors:
+        try:
+            encoder = _encoder_at_hand()
+        except InputError as error:
+            finding = Finding("encoder", str(error))
+            return Recomputed((finding,), (), (f"{count} could not be computed again",))
+        if encoder is None:
+            pull = "the encoder is not on this machine; `chimera models pull minilm` fetches it"
+            return Recomputed(unchecked=(f"{count} were not computed again: {pull}",))
+    return _judge_again(study, archive, stored, encoder)
+
+
+def _encoder_at_hand() -> Encoder | None:
+    """The encoder, its file hashed; None where verifying would have to download it."""
+    if any(check.state == "missing" for check in weights.glance("minilm")):
+        return None
+    return study_encoder()
+
+
+def _judge_again(
+    study: Study, archive: Archive, stored: Mapping[str, str], encoder: Encoder | None
+) -> Recomputed:
+    detector = study.plan.detector.settings
+    measurer = measurer_for(detector, lambda: encoder or study_encoder(), speaker="all")
+    talks = [talk for talk in archive.trajectories() if talk.id in stored]
+    findings, corrected, without_loops = [], {}, 0
+    for name in stored.keys() - {talk.id for talk in talks}:
+        findings.append(Finding(name, "it has a verdict, but no turn"))
+    for measured in measurer.measure(talks):
+        name = measured.trajectory.id
+        again = verdict(
+            measured, detector, measurer.encoder, loops=loops_beside(detector), trace=True
+        )
+        try:
+            kept = json.loads(stored[name])
+            differing = list(_differences(kept, json.loads(json.dumps(again.as_dict()))))
+            without_loops += kept.get("loop_detector") != again.loop_detector
+        except (ValueError, AttributeError):
+            differing = ["it can't be read"]
+        if measured.trajectory.metadata["outcome"] is None:
+            findings.append(Finding(name, "it has a verdict, but has not ended"))
+        if differing:
+            corrected[name] = again
+            said = "; ".join(differing[:FIELDS_NAMED])
+            problem = f"its stored verdict is not what its texts give (stored → recomputed): {said}"
+            findings.append(Finding(name, problem))
+    return Recomputed(
+        findings=tuple(findings),
+        checked=(f"{len(talks):,} verdicts computed again from their texts",),
+        unchecked=(f"the loops of {without_loops:,} verdicts, which another version looked for",)
+        if without_loops
+        else (),
+        notes=(
+            f"{encoder.forged:,} cached vectors had not been made by this machine; "
+            "they were computed again",
+        )
+        if encoder is not None and encoder.forged
+        else (),
+        corrected=corrected,
+    )
+
+
+def _differences(stored: Mapping[str, Any], again: Mapping[str, Any]) -> Iterator[str]:
+    """The fields in which two verdicts differ; similarities may do so by the encoder's margin."""
+    same_loops = stored.get("loop_detector") == again["loop_detector"]
+    for name in (*FIRM, *(LOOPS if same_loops else ())):
+        if not _alike(stored.get(name), again[name], 1e-9):
+            yield f"{name} {shown(stored.get(name))} → {shown(again[name])}"
+    for name in SIMILARITIES:
+        if not _alike(stored.get(name), again[name], TOLERANCE):
+            yield f"its {name}"
+
+
+def _alike(a: Any, b: Any, tolerance: float) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_alike(a[key], b[key], tolerance) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_alike, a, b, [tolerance] * len(a)))
+    if isinstance(a, float) and isinstance(b, float | int):
+        return abs(a - b) <= tolerance
+    return type(a) is type(b) and bool(a == b)
+
+
+def recompute_gate(study: Study) -> Recomputed:
+    """Decide the gate again on the stored labels, and compare what its record says."""
+    gate: GateTable = study.plan.extras["gate"]
+    path = study.path / FOLDER / JSON
+    used = [each for each in stored_samples(study) if each.draw.kind == "gate" and each.used]
+    if not used:
+        return _record_of_nothing(study, gate)
+    place = f"{FOLDER}/{JSON}"
+    findings = []
+    sample = used[-1]
+    try:
+        found = decide_again(study, sample)
+    except InputError as error:
+        return Recomputed((Finding(sample.name, f"its gate can't be decided again: {error}"),))
+    if found.labels_sha256 != sample.labels_sha256:
+        findings.append(
+            Finding(sample.name, "its labels are not the ones that the gate was decided with")
+        )
+    if found.passed != sample.passed:
+        was, now = ("passed" if each else "failed" for each in (sample.passed, found.passed))
+        findings.append(Finding(sample.name, f"it {was}, but its labels give: {now}"))
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        verdict = "passed" if found.passed else "failed"
+        # Early records have no outcome.
+        said = (record["verdict"], record.get("outcome", found.outcome))
+        if said != (verdict, found.outcome):
+            problem = f"it says {' and '.join(map(shown, said))}, but its labels do not"
+            findings.append(Finding(place, problem))
+        wrong = [
+            name
+            for name, value in found.figures.items()
+            if not _alike(record["audit"].get(name), value, 1e-9)
+        ]
+        if wrong:
+            name = wrong[0]
+            values = f"{shown(record['audit'].get(name))} → {shown(found.figures[name])}"
+            problem = f"not what the labels give (recorded → recomputed): {name} {values}"
+            findings.append(Finding(place, problem))
+    except OSError:
+        findings.append(Finding(place, "it is gone; `chimera audit` writes it again"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        findings.append(Finding(place, "it is not a gate record"))
+    return Recomputed(tuple(findings), ("the gate, decided again on the stored labels",))
+
+
+def _record_of_nothing(study: Study, gate: GateTable) -> Recomputed:
+    """A record without a decided gate: forged where the plan has a gate, from outside elsewhere."""
+    for place in (f"{FOLDER}/{JSON}", JSON):
+        if not (study.path / place).exists():
+            continue
+        if gate.declared:
+            problem = "the gate of this study has not been decided, and here is its record"
+            return Recomputed((Finding(place, problem),))
+        return Recomputed(unchecked=(f"{place}, made from ratings outside of this study",))
+    return Recomputed()

@@ -1,0 +1,454 @@
+"""Whoever changes a finished study is found out: each way that once passed unnoticed is tried."""
+
+import csv
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from servers.named_server import NamedServer
+
+from chimeralab import weights
+from chimeralab.embedding import encoder as encoder_module
+from chimeralab.rating.ratings import Rating
+from chimeralab.study import RunOptions, Study, run_study
+from chimeralab.study.auditing import audit_study
+from chimeralab.study.chain import next_head
+from chimeralab.study.detecting import detect_study
+from chimeralab.study.lock import make_lock, write_lock
+from chimeralab.study.raters import RatingStore, candidates, planned_rater
+from chimeralab.study.rating import rate_study
+from chimeralab.study.verify import verify_study
+
+QUIETLY = RunOptions(watch=False)
+PLAN = """
+[study]
+name = "tampered"
+
+[models.loops]
+use = "openai"
+model = "loops"
+base_url = "URL"
+max_retries = 0
+
+[models.free]
+use = "openai"
+model = "free"
+base_url = "URL"
+max_retries = 0
+
+[conditions.looping]
+speakers = ["loops", "loops"]
+
+[conditions.free]
+speakers = ["free", "free"]
+
+[conversation]
+turns = 6
+repeats = 4
+
+[prompts]
+items = [
+  { id = "p1", text = "Plan a trip." },
+  { id = "p2", text = "Tell a tale." },
+  { id = "p3", text = "Count." },
+]
+
+[run]
+retry_wait = 0.0
+
+[gate]
+raters = ["rules", "human:ann"]
+threshold = 0.80
+rule = "point"
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[NamedServer]:
+    with NamedServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, server: NamedServer) -> Path:
+    """A study that was locked, run, judged, rated and audited; its gate failed."""
+    folder = tmp_path_factory.mktemp("finished") / "study"
+    folder.mkdir()
+    (folder / "plan.toml").write_text(PLAN.replace("URL", server.url), encoding="utf-8")
+    study = Study(folder)
+    study.freeze()
+    run_study(study, QUIETLY)
+    detect_study(study)
+    rate_study(study, "rules")
+    label(study, lambda name: int("p1" in name))
+    assert not audit_study(study).audit.gate.passed
+    return folder
+
+
+def label(study: Study, choose: Callable[[str], int]) -> None:
+    """Enter the labels of the human rater."""
+    who = planned_rater(study, "human:ann").identity
+    known = candidates(study)
+    with RatingStore(study.store_path) as store:
+        store.add(
+            who,
+            [
+                (each.item, Rating(name, "human:ann", choose(name), "read", turns=()))
+                for name, each in known.items()
+            ],
+        )
+
+
+@pytest.fixture
+def study(finished: Path, tmp_path: Path, server: NamedServer) -> Study:
+    server.name = "first"
+    return Study(shutil.copytree(finished, tmp_path / "study"))
+
+
+def tamper(study: Study, *statements: str) -> None:
+    with closing(sqlite3.connect(study.store_path)) as db, db:
+        for statement in statements:
+            db.execute(statement)
+
+
+def findings(study: Study) -> list[str]:
+    return [str(found) for found in verify_study(Study(study.path)).findings]
+
+
+def assert_found(study: Study, *problems: str) -> None:
+    found = findings(study)
+    for problem in problems:
+        assert any(problem in each for each in found), (problem, found)
+
+
+WIPE = (
+    "DELETE FROM detections WHERE trajectory IN (SELECT id FROM trajectories WHERE {which})",
+    "DELETE FROM ratings WHERE trajectory IN (SELECT id FROM trajectories WHERE {which})",
+    "DELETE FROM turns WHERE trajectory IN (SELECT id FROM trajectories WHERE {which})",
+    "DELETE FROM attempts WHERE trajectory IN (SELECT id FROM trajectories WHERE {which})",
+    "UPDATE trajectories SET outcome = NULL, reason = NULL, ended = NULL, turns = NULL, "
+    "closing = NULL WHERE {which}",
+)
+
+
+def wipe(study: Study, which: str) -> None:
+    tamper(study, *(statement.format(which=which) for statement in WIPE))
+
+
+def test_an_untouched_study_has_nothing_to_tell(study: Study) -> None:
+    verified = verify_study(study)
+    assert verified.findings == ()
+    assert verified.deviations == ()
+    assert verified.notes == ()
+    assert verified.unchecked == ()
+    assert "24 verdicts computed again from their texts" in verified.checked
+    assert "the gate, decided again on the stored labels" in verified.checked
+
+
+def test_verdicts_set_to_no_collapse_are_found_and_not_reported(
+    chimera: Callable[..., Any], study: Study
+) -> None:
+    with closing(sqlite3.connect(study.store_path)) as db, db:
+        rows = db.execute("SELECT trajectory, detection FROM detections").fetchall()
+        for name, text in rows:
+            if name.startswith("looping"):
+                verdict = json.loads(text)
+                assert verdict["collapsed_turns"] > 0
+                verdict |= {"collapsed": [], "collapsed_turns": 0, "collapse_rate": 0.0}
+                verdict |= {"at_risk_rate": 0.0, "first_collapse_turn": None, "episodes": []}
+                row = (json.dumps(verdict), name)
+                db.execute("UPDATE detections SET detection = ? WHERE trajectory = ?", row)
+    verified = verify_study(Study(study.path))
+    assert len(verified.findings) == len(verified.corrected) == 12
+    assert_found(study, "looping/p1/1: its stored verdict is not what its texts give", " 0 → ")
+    assert chimera("verify", study.path).code == 1
+    chimera("report", study.path)
+    page = (study.path / "report" / "index.html").read_text(encoding="utf-8")
+    assert "12 findings" in page
+    with (study.path / "report" / "tables" / "conditions.csv").open(encoding="utf-8") as table:
+        (row,) = (row for row in csv.reader(table) if row[0] == "looping")
+    assert float(row[2]) > 0.5
+
+
+def test_twelve_conversations_run_again_with_another_model_are_found(
+    study: Study, server: NamedServer
+) -> None:
+    wipe(study, "condition = 'free'")
+    server.name = "second"
+    run_study(Study(study.path), QUIETLY)
+    detect_study(Study(study.path))
+    assert_found(study, "wiped and run again")
+    again = [each for each in findings(study) if "the conversation is recorded again" in each]
+    assert len(again) == 12
+    kinds = {each.kind for each in verify_study(Study(study.path)).deviations}
+    assert kinds == {"attempts missing in the numbering"}
+
+
+def test_another_model_behind_the_endpoint_is_a_deviation(
+    tmp_path: Path, server: NamedServer
+) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN.replace("URL", server.url), encoding="utf-8")
+    study = Study(tmp_path)
+    study.freeze()
+    server.name = "first"
+    asked = 0
+
+    def swap(news: object) -> None:
+        nonlocal asked
+        asked += 1
+        server.name = "first" if asked < 40 else "second"
+
+    run_study(study, QUIETLY, swap)
+    verified = verify_study(study)
+    assert verified.findings == ()
+    assert {each.kind for each in verified.deviations} == {"changed reported_model"}
+    assert "free-first, free-second" in "".join(each.sentence for each in verified.deviations)
+
+
+def test_one_conversation_wiped_and_run_again_is_found(study: Study) -> None:
+    wipe(study, "id = 'free/p2/3'")
+    run_study(Study(study.path), QUIETLY)
+    detect_study(Study(study.path))
+    assert_found(study, "free/p2/3: the conversation is recorded again", "free/p2/3: 6 turns (1, 2")
+
+
+def test_an_edited_gate_record_is_found(chimera: Callable[..., Any], study: Study) -> None:
+    path = study.path / "audit" / "gate-record.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    record["verdict"] = "passed"
+    record["audit"]["kappa"] = 0.91
+    path.write_text(json.dumps(record), encoding="utf-8")
+    assert_found(study, "gate-record.json: it says", "recomputed): kappa 0.91 →")
+    assert chimera("verify", study.path).code == 1
+
+
+def test_a_gate_record_from_nowhere_is_found(study: Study, tmp_path: Path) -> None:
+    tamper(study, "DELETE FROM samples")
+    assert_found(study, "gate-record.json: the gate of this study has not been decided")
+
+
+def test_changed_labels_are_found(study: Study) -> None:
+    tamper(study, "UPDATE ratings SET label = 1 - label WHERE trajectory = 'free/p1/1'")
+    assert_found(study, "free/p1/1: 2 ratings", "its labels are not the ones")
+
+
+def test_deleted_labels_are_found(study: Study) -> None:
+    tamper(study, "DELETE FROM ratings WHERE trajectory = 'free/p1/1'")
+    assert_found(study, "free/p1/1: 2 ratings", "deleted")
+
+
+def test_labels_replaced_before_the_gate_is_decided_are_found(study: Study) -> None:
+    tamper(study, "DELETE FROM samples")
+    shutil.rmtree(study.path / "audit")
+    tamper(study, "DELETE FROM ratings WHERE rater IN (SELECT id FROM raters WHERE name LIKE 'h%')")
+    label(study, lambda name: int("looping" in name))
+    assert audit_study(Study(study.path)).audit.gate.passed
+    assert_found(study, "free/p1/1: rating", "wiped and run again", "samples: sample gate-1 is")
+
+
+def test_deleted_failed_attempts_are_found(study: Study) -> None:
+    with study.archive() as archive:
+        failed = archive.value("SELECT count(*) FROM attempts WHERE outcome != 'answered'")
+    assert failed
+    tamper(study, "DELETE FROM attempts WHERE outcome != 'answered'")
+    found = [each for each in findings(study) if "attempts (" in each and "deleted" in each]
+    assert len(found) == 24
+    (deviation,) = verify_study(Study(study.path)).deviations
+    assert deviation.sentence == f"{failed} of their numbers are missing"
+
+
+def lock_again(study: Study, old: str, new: str) -> Study:
+    """Change the plan, and put a new lock where the old one was, in the folder and in the store."""
+    text = study.plan_path.read_text(encoding="utf-8")
+    assert old in text
+    study.plan_path.write_text(text.replace(old, new), encoding="utf-8")
+    changed = Study(study.path)
+    lock = make_lock(changed.plan)
+    write_lock(changed.lock_path, lock)
+    with closing(sqlite3.connect(study.store_path)) as db, db:
+        resolved = json.dumps(lock.resolved, sort_keys=True)
+        db.execute("UPDATE study SET value = ? WHERE key = 'resolved'", [resolved])
+        db.execute("UPDATE study SET value = ? WHERE key = 'lock'", [lock.sha256])
+        db.execute("UPDATE runs SET lock = ?", [lock.sha256])
+    return changed
+
+
+def test_a_study_locked_again_with_a_lower_gate_is_found(study: Study) -> None:
+    tamper(study, "DELETE FROM samples")
+    shutil.rmtree(study.path / "audit")
+    changed = lock_again(study, "threshold = 0.80", "threshold = -0.30")
+    assert audit_study(changed).audit.gate.passed
+    assert_found(changed, "study: 2 study (lock, resolved) are not as recorded", "samples: sample")
+
+
+def test_a_study_locked_again_with_fewer_repeats_is_found(study: Study) -> None:
+    tamper(study, *(f"DELETE FROM {t} WHERE trajectory LIKE '%/4'" for t in OF_A_CONVERSATION))
+    tamper(study, "DELETE FROM trajectories WHERE repeat = 4")
+    changed = lock_again(study, "repeats = 4", "repeats = 3")
+    assert_found(changed, "are not as recorded", "free/p1/4: the conversation is recorded, but no")
+
+
+def test_a_study_locked_again_without_one_prompt_is_found(study: Study) -> None:
+    tamper(study, *(f"DELETE FROM {t} WHERE trajectory LIKE '%/p3/%'" for t in OF_A_CONVERSATION))
+    tamper(study, "DELETE FROM trajectories WHERE prompt = 'p3'")
+    changed = lock_again(study, '  { id = "p3", text = "Count." },\n', "")
+    assert_found(changed, "are not as recorded", "free/p3/1: the conversation is recorded, but no")
+
+
+OF_A_CONVERSATION = ("detections", "ratings", "turns", "attempts")
+
+
+def test_a_chain_taken_out_is_found(study: Study) -> None:
+    tamper(study, "DROP TABLE chain", "PRAGMA user_version = 5")
+    assert_found(study, "study.db: its chain was taken out")
+    run_study(Study(study.path), QUIETLY)
+    assert_found(study, "study.db: its chain was taken out")
+
+
+def test_a_record_taken_out_of_the_chain_is_found(study: Study) -> None:
+    tamper(study, "DELETE FROM chain WHERE id = 9")
+    assert_found(study, "the chain: record 9 is missing")
+
+
+def test_a_record_changed_in_the_chain_is_found(study: Study) -> None:
+    tamper(study, "UPDATE chain SET row = zeroblob(32) WHERE id = 9")
+    assert_found(study, "the chain: record 9 (")
+
+
+def test_a_rewritten_chain_is_found_by_an_earlier_root_hash(
+    chimera: Callable[..., Any], study: Study
+) -> None:
+    published = verify_study(study).root
+    tamper(study, "DELETE FROM attempts WHERE outcome != 'answered'")
+    rewrite_chain(study)
+    (found,) = verify_study(Study(study.path), expect=published).findings
+    assert "was never a root hash of this study" in str(found)
+    ran = chimera("verify", study.path, "--expect", published, "--json")
+    assert ran.code == 1
+    assert ran.json["expected"] is None
+    assert {each["kind"] for each in ran.json["deviations"]} == {
+        "attempts missing in the numbering"
+    }
+
+
+def rewrite_chain(study: Study) -> None:
+    """Take the records of deleted attempts out, and compute every head again."""
+    with closing(sqlite3.connect(study.store_path)) as db, db:
+        db.execute(
+            "DELETE FROM chain WHERE kind = 'attempts' AND json_extract(key, '$[1]') NOT IN "
+            "(SELECT id FROM attempts)"
+        )
+        rows = db.execute("SELECT id, kind, change, key, row FROM chain ORDER BY id").fetchall()
+        head = b""
+        for number, (old, *record) in enumerate(rows, start=1):
+            head = next_head(head, *record)
+            db.execute("UPDATE chain SET id = ?, head = ? WHERE id = ?", (number, head, old))
+
+
+def test_every_earlier_root_hash_is_accepted_and_placed(
+    chimera: Callable[..., Any], study: Study
+) -> None:
+    locked = chimera("lock", study.path, "--json").json
+    assert locked["locked_at"]
+    ran = chimera("verify", study.path, "--expect", locked["sha256"], "--json")
+    assert ran.code == 0
+    records = ran.json["records"]
+    assert ran.json["expected"]["followed"] == records > 300
+    with study.archive() as archive:
+        head = bytes(archive.value("SELECT head FROM chain WHERE id = 10")).hex()
+    expected = chimera("verify", study.path, "--expect", head, "--json").json["expected"]
+    assert (expected["record"], expected["followed"]) == (10, records - 10)
+    said = chimera("verify", study.path, "--expect", head).out
+    assert f"{head} is the head after record 10 (" in said
+    assert chimera("verify", study.path, "--expect", "abc").code == 2
+
+
+def test_lock_verify_report_and_export_print_one_root_hash(
+    chimera: Callable[..., Any], study: Study, tmp_path: Path
+) -> None:
+    root = verify_study(study).root
+    assert root is not None
+    locked = chimera("lock", study.path).out
+    assert root in locked
+    assert "Publish hash and time" in locked
+    assert f"root hash {root}" in chimera("verify", study.path).out
+    assert root in chimera("report", study.path).err
+    assert root in (study.path / "report" / "index.html").read_text(encoding="utf-8")
+    assert root in chimera("export", study.path, "--out", tmp_path / "out").out
+
+
+def test_quick_leaves_out_the_vectors_and_says_so(
+    chimera: Callable[..., Any], study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "chimeralab.study.recompute.study_encoder", lambda: pytest.fail("an encoder was opened")
+    )
+    ran = chimera("verify", study.path, "--quick", "--json")
+    assert ran.code == 0
+    assert ran.json["unchecked"] == ["24 stored verdicts were not computed again (--quick)"]
+    assert "as far as it was checked" in chimera("verify", study.path, "--quick").out
+
+
+def test_an_overwritten_encoder_is_found(
+    chimera: Callable[..., Any],
+    study: Study,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = weights.ensure("minilm")
+    place = tmp_path / "cache" / own.relative_to(weights.cache_root())
+    shutil.copytree(own, place)
+    monkeypatch.setenv("CHIMERA_CACHE", str(tmp_path / "cache"))
+    file = place / "model.safetensors"
+    seen = file.stat()
+    with file.open("r+b") as opened:
+        opened.seek(20_000_000)
+        opened.write(bytes(4_000_000))
+    os.utime(file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    assert all(check.state == "present" for check in weights.glance("minilm"))
+    assert_found(study, "encoder: ", "is not the encoder's file")
+    os.utime(file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    tamper(study, "DELETE FROM detections")
+    ran = chimera("detect", study.path)
+    assert ran.code == 2
+    assert "is not the encoder's file" in ran.err
+
+
+def test_a_forged_cached_vector_is_not_used(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "vectors.db"
+    monkeypatch.setattr(encoder_module, "vector_cache", lambda: cache)
+    assert verify_study(study).findings == ()
+    with closing(sqlite3.connect(cache)) as db, db:
+        kept = db.execute("SELECT count(*) FROM vectors").fetchone()[0]
+        length = db.execute("SELECT length(vector) FROM vectors").fetchone()[0]
+        forged = np.ones(length // 4, dtype=np.float32).tobytes()
+        db.execute("UPDATE vectors SET vector = ?", [forged])
+    verified = verify_study(Study(study.path))
+    assert verified.findings == ()
+    (note,) = verified.notes
+    assert "cached vectors had not been made by this machine" in note
+    assert kept > 10
+    assert verify_study(Study(study.path)).notes == ()
+
+
+def test_a_vector_of_another_text_is_not_used(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "vectors.db"
+    monkeypatch.setattr(encoder_module, "vector_cache", lambda: cache)
+    verify_study(study)
+    with closing(sqlite3.connect(cache)) as db, db:
+        one = db.execute("SELECT vector FROM vectors").fetchone()[0]
+        db.execute("UPDATE vectors SET vector = ?", [one])
+    verified = verify_study(Study(study.path))
+    assert verified.findings == ()
+    assert "had not been made by this machine" in "".join(verified.notes)
