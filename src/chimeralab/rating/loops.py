@@ -39,6 +39,8 @@ MOST_SWAPPED_CHARACTERS = 3
 # Two texts are nearly identical when so much of the longer one stands in both.
 NEARLY_IDENTICAL = 0.8
 FEWEST_WORDS_NEARLY_IDENTICAL = 5
+# Two texts of more than ten thousand words each are not taken apart word by word.
+MOST_CELLS = 10**8
 # Two words with one beginning and so many letters in common are forms of one.
 SAME_LETTERS = 0.6
 # One word in so many may be dropped; a turn that leaves out more no longer says the same.
@@ -192,22 +194,33 @@ def aligned(one: Sequence[str], other: Sequence[str]) -> int:
     >>> aligned("a b c d".split(), "a x c d".split())
     3
     """
-    rows = _alignment(one, other)
-    return len(one) - rows[-1].bit_count() if rows else 0
+    start, rest = _equal_ends(one, other)
+    shorter = one[start : len(one) - rest]
+    row = (1 << len(shorter)) - 1
+    for row in _alignment(shorter, other[start : len(other) - rest]):  # noqa: B007
+        pass
+    return start + rest + len(shorter) - row.bit_count()
 
 
-def _alignment(one: Sequence[str], other: Sequence[str]) -> list[int]:
+def _alignment(one: Sequence[str], other: Sequence[str]) -> Iterator[int]:
     """The rows of the textbook table, each in the bits of one number (Hyyrö 2004)."""
     places: dict[str, int] = {}
     for bit, word in enumerate(one):
         places[word] = places.get(word, 0) | 1 << bit
     every = (1 << len(one)) - 1
-    row, rows = every, list[int]()
+    row = every
     for word in other:
         hits = row & places.get(word, 0)
         row = (row + hits | row - hits) & every
-        rows.append(row)
-    return rows
+        yield row
+
+
+def _equal_ends(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
+    """How many words are equal at the beginning, and how many of the rest at the end."""
+    shorter = min(len(one), len(other))
+    start = next((n for n in range(shorter) if one[n] != other[n]), shorter)
+    left = shorter - start
+    return start, next((n for n in range(left) if one[-1 - n] != other[-1 - n]), left)
 
 
 class AlignmentGap(NamedTuple):
@@ -229,8 +242,10 @@ def gaps(one: Sequence[str], other: Sequence[str]) -> list[AlignmentGap]:
     >>> gaps("we like old tea".split(), "we like hot tea".split())
     [AlignmentGap(removed=['old'], added=['hot'], before='like', after='tea', last=False)]
     """
-    rows = _alignment(one, other)
-    found, at, place = list[AlignmentGap](), len(one), len(other)
+    start, rest = _equal_ends(one, other)
+    old, new = one[start : len(one) - rest], other[start : len(other) - rest]
+    rows = list(_alignment(old, new))
+    found, at, place = list[AlignmentGap](), len(old), len(new)
     end, until = at, place
     while True:
         # Walk to the next aligned pair, from the end.
@@ -242,11 +257,10 @@ def gaps(one: Sequence[str], other: Sequence[str]) -> list[AlignmentGap]:
         if not at or not place:
             at = place = 0
         if at < end or place < until:
-            before = other[place - 1] if place else ""
-            after = other[until] if until < len(other) else ""
-            found.append(
-                AlignmentGap(one[at:end], other[place:until], before, after, until == len(other))
-            )
+            first, last = start + place, start + until
+            before = other[first - 1] if first else ""
+            after = other[last] if last < len(other) else ""
+            found.append(AlignmentGap(old[at:end], new[place:until], before, after, last == len(other)))
         if not at:
             return found
         at, place = at - 1, place - 1
@@ -291,6 +305,8 @@ def adds_content(turn: Wording, before: Sequence[Wording]) -> bool:
 
 def only_swaps(turn: Wording, before: Wording, new: frozenset[str]) -> bool:
     """Does every new word of a turn stand in the place of one that the text before had there?"""
+    if len(turn.words) * len(before.words) > MOST_CELLS:
+        return False
     kept, swaps = _size(turn.content & before.content), 0
     for gap in changes(turn, before):
         if not gap.added or new.isdisjoint(gap.added) or _forms(gap):
@@ -351,7 +367,7 @@ def drops_content(turn: Wording, before: Wording) -> bool:
     if len(lost) <= most:
         return False
     kept = _size(turn.content & before.content)
-    if kept < FEWEST_KEPT or turn.code:
+    if kept < FEWEST_KEPT or turn.code or len(turn.words) * len(before.words) > MOST_CELLS:
         return True
     swapped = (gap for gap in changes(turn, before) if gap.added and _is_swap(gap, kept))
     return len(lost) - sum(len(gap.removed) for gap in swapped) > most
