@@ -18,6 +18,7 @@ from chimeralab.rating.wording import (
     UNSPACED,
     Wording,
     contrast,
+    sense,
     short_key,
 )
 
@@ -31,6 +32,8 @@ WORDS_PER_STRANGER = 20
 # One word in so many may be swapped in place, and no fewer than so many must stay.
 WORDS_PER_SWAP = 3
 FEWEST_KEPT = 3
+# Where so many stay, a word before one of them may go: "a big fan of it", "a fan of it".
+FEWEST_WITHOUT_A_MODIFIER = 2
 # With so many words kept, another thing in a thing's place is a swap too, and so are two words for
 # one, or one for none.
 MANY_KEPT = 8
@@ -41,6 +44,8 @@ NEARLY_IDENTICAL = 0.8
 FEWEST_WORDS_NEARLY_IDENTICAL = 5
 # Two texts of more than ten thousand words each are not taken apart word by word.
 MOST_CELLS = 10**8
+# "I like it" and "I love it" say the same of it.
+LIKING = frozenset({sense("love")})
 # Two words with one beginning and so many letters in common are forms of one.
 SAME_LETTERS = 0.6
 # One word in so many may be dropped; a turn that leaves out more no longer says the same.
@@ -293,7 +298,7 @@ def adds_content(turn: Wording, before: Sequence[Wording]) -> bool:
     if len(turn.numbers - told) > max(1, len(turn.words) // WORDS_PER_NUMBER):
         return True
     known = frozenset[str]().union(*(text.content for text in before))
-    new = turn.content - known
+    new = turn.content - known - LIKING
     if not new:
         return False
     if new & (turn.names | NEGATIONS):
@@ -305,7 +310,7 @@ def adds_content(turn: Wording, before: Sequence[Wording]) -> bool:
 
 def only_swaps(turn: Wording, before: Wording, new: frozenset[str]) -> bool:
     """Does every new word of a turn stand in the place of one that the text before had there?"""
-    if len(turn.words) * len(before.words) > MOST_CELLS:
+    if _too_long(turn, before):
         return False
     kept, swaps = _size(turn.content & before.content), 0
     for gap in changes(turn, before):
@@ -358,16 +363,25 @@ def _size(words: Collection[str]) -> float:
 def drops_content(turn: Wording, before: Wording) -> bool:
     """Does a turn leave out so much of the one before that it no longer says the same?
 
-    A word that another one stands in for is not left out.
+    A word that another one stands in for is not left out, and one that only describes the next
+    word is not missed.
     """
-    lost = before.content - turn.content
+    lost = before.content - turn.content - LIKING
     if not NEGATIONS.isdisjoint(lost):
         return True
     most = len(before.content) // WORDS_PER_LOSS
     if len(lost) <= most:
         return False
     kept = _size(turn.content & before.content)
-    if kept < FEWEST_KEPT or turn.code or len(turn.words) * len(before.words) > MOST_CELLS:
+    if kept < FEWEST_WITHOUT_A_MODIFIER or turn.code or _too_long(turn, before):
         return True
-    swapped = (gap for gap in changes(turn, before) if gap.added and _is_swap(gap, kept))
-    return len(lost) - sum(len(gap.removed) for gap in swapped) > most
+    not_missed = 0
+    for whole, gap in zip(gaps(before.words, turn.words), changes(turn, before), strict=True):
+        modifier = (len(whole.removed), len(whole.added)) == (1, 0) and gap.after in turn.content
+        if modifier or (kept >= FEWEST_KEPT and gap.added and _is_swap(gap, kept)):
+            not_missed += len(gap.removed)
+    return len(lost) - not_missed > most
+
+
+def _too_long(one: Wording, other: Wording) -> bool:
+    return len(one.words) * len(other.words) > MOST_CELLS
