@@ -1,6 +1,10 @@
 """The rules rater against labels given by the manual before it ran: recall and precision.
 
-Half of the cases served to develop the rater; only the other half is reported against the bars.
+Three parts. `develop` served to develop the rater. `report` was not read, but its totals were seen
+while the rater was developed, and a fifth of it was added on the way. `fresh` is bot talk, labelled
+when the rater was finished and measured once. Talks whose rating had changed during development had
+been read and could not be in it, so it leaves out what the rater has gained: read it as a low
+estimate of recall, and as no comparison with an earlier version.
 """
 
 import json
@@ -24,6 +28,11 @@ CASES = ROOT / "tests" / "golden" / "rules_cases.jsonl"
 DATA = ROOT.parent / "shared" / "data"
 SPEAKERS = {"dialogue-eval/conversations.jsonl": "bot"}
 RECALL, PRECISION = 0.8, 0.9
+NOTES = {
+    "develop": "the rater was developed on these",
+    "report": "not read during development, but the totals were seen",
+    "fresh": "bot talk, labelled last and measured once; without talks whose rating had changed",
+}
 
 
 class Case(NamedTuple):
@@ -46,14 +55,15 @@ class Judged(NamedTuple):
 def main() -> None:
     rubric = load_rubric()
     judged = [Judged(case, rate_by_rules(case.item, rubric)) for case in cases()]
-    for half in ("develop", "report"):
+    for half, note in NOTES.items():
         part = [one for one in judged if one.case.half == half]
-        print(f"{half}: {_counts(part)}")
         if half == "develop" or "--all" in sys.argv:
             _print_errors(part)
-    reported = [one for one in judged if one.case.half == "report"]
-    _keep("recall", RECALL, [one for one in reported if one.case.label == 1], reported)
-    _keep("precision", PRECISION, [one for one in reported if one.rating.label == 1], reported)
+        loops = [one for one in part if one.case.label == 1]
+        found = [one for one in part if one.rating.label == 1]
+        noted = f"{note}; {_counts(part)}"
+        _keep(f"{half}, recall", RECALL, loops, noted)
+        _keep(f"{half}, precision", PRECISION, found, noted)
 
 
 def cases() -> list[Case]:
@@ -96,12 +106,12 @@ def _print_errors(part: Sequence[Judged]) -> None:
             print(f"  {case.id}: {case.label} by the manual, {rating.label}: {rating.reason}")
 
 
-def _keep(what: str, bar: float, part: Sequence[Judged], reported: Sequence[Judged]) -> None:
+def _keep(what: str, bar: float, part: Sequence[Judged], note: str) -> None:
     right = sum(one.case.label == one.rating.label for one in part)
     low, high = wilson(right, len(part))
     value = f"{right} of {len(part)} ({right / len(part):.2f}, {low:.2f} to {high:.2f})"
-    note = f"{len(reported)} cases labelled by the manual before the rater ran; {_counts(reported)}"
-    keep(Result(f"rules rater, {what}", value, f"{bar}", right >= bar * len(part), COMMAND, note))
+    met = right >= bar * len(part)
+    keep(Result(f"rules rater, {what}", value, f"{bar}", met, COMMAND, note))
 
 
 if __name__ == "__main__":

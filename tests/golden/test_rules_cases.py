@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.validity.rules_rater import Case, cases
+from benchmarks.validity.rules_rater import DATA, Case, cases
 from chimeralab.rating.rubric import load_rubric
 from chimeralab.rating.rules import rate_by_rules
 
@@ -14,10 +14,12 @@ def found(case: Case) -> bool:
     return rate_by_rules(case.item, RUBRIC).label == 1
 
 
-def test_the_cases_are_two_halves_of_both_labels() -> None:
+def test_every_part_of_the_cases_has_both_labels() -> None:
+    if not DATA.exists():
+        pytest.skip("the public conversations are not at hand")
     assert len({case.id for case in CASES}) == len(CASES)
     assert {(case.half, case.label) for case in CASES} == {
-        (half, label) for half in ("develop", "report") for label in (0, 1)
+        (half, label) for half in ("develop", "report", "fresh") for label in (0, 1)
     }
 
 
@@ -34,6 +36,10 @@ def test_most_public_loops_are_found() -> None:
     assert sum(map(found, loops)) >= 0.6 * len(loops)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if not c.label], ids=lambda case: case.id)
+# The fresh cases are measured, not fitted: the benchmark reports what is wrong there.
+FITTED = [case for case in CASES if not case.label and case.half != "fresh"]
+
+
+@pytest.mark.parametrize("case", FITTED, ids=lambda case: case.id)
 def test_what_the_manual_labels_0_is_labelled_0(case: Case) -> None:
     assert not found(case)
