@@ -265,7 +265,9 @@ def gaps(one: Sequence[str], other: Sequence[str]) -> list[AlignmentGap]:
             first, last = start + place, start + until
             before = other[first - 1] if first else ""
             after = other[last] if last < len(other) else ""
-            found.append(AlignmentGap(old[at:end], new[place:until], before, after, last == len(other)))
+            found.append(
+                AlignmentGap(old[at:end], new[place:until], before, after, last == len(other))
+            )
         if not at:
             return found
         at, place = at - 1, place - 1
