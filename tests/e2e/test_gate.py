@@ -1,8 +1,9 @@
 """The gate of a study: seed in the plan, no kappa before, three outcomes, never read back."""
 
 import json
+import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,24 @@ def test_raters_who_agree_do_not_validate_the_detector(chimera: Chimera, make_st
     page = page_of(study)
     assert "Gate: <strong>reliable, not validated</strong>" in page
     assert "rules (a program" in page
-    assert "The detector against mine, 24 items: sensitivity" in page
+    assert "The detector against mine, 24 items: sensitivity" in page.split('id="methods"')[0]
+    methods = page.split('id="methods"')[1]
+    assert "Kappa was 1.00 (95 % score interval" in methods
+    assert "The detector against mine, 24 items: sensitivity" in methods
+    told = chimera("analyse", study).out
+    assert "Share of turns marked as collapsed" in told
+    assert list(bare(f">{told}<")) == []
+    assert list(bare(page)) == []
+    for figure in (study / "report" / "figures").glob("*.svg"):
+        assert list(bare(figure.read_text(encoding="utf-8"))) == []
+
+
+def bare(page: str) -> Iterator[str]:
+    """Texts that call something collapsed, and do not say that it is marked so."""
+    without_style = re.sub(r"(?s)<style.*?</style>", "", page)
+    for text in re.findall(r">([^<>]*collaps[^<>]*)<", without_style, re.IGNORECASE):
+        if re.search(r"(?<!arked as )collapsed\b", text, re.IGNORECASE):
+            yield text
 
 
 @pytest.mark.parametrize(
@@ -144,7 +162,9 @@ def test_a_detector_is_validated_by_the_bounds_that_were_declared(
 ) -> None:
     study = make_study(f"validity = {bar}\n")
     assert decided(chimera, study)["outcome"] == outcome
-    assert f"Gate: <strong>{outcome}</strong>" in page_of(study)
+    page = page_of(study)
+    assert f"Gate: <strong>{outcome}</strong>" in page
+    assert ("How much collapsed" in page) == (outcome == "validated")
 
 
 def test_a_forged_record_is_neither_shown_nor_kept(chimera: Chimera, make_study: Any) -> None:

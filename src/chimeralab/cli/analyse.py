@@ -10,6 +10,7 @@ from rich.text import Text
 
 from chimeralab.analysis.contrasts import Effect, short
 from chimeralab.analysis.selfplay.analysis import Analysis, analyse, as_json, sentences
+from chimeralab.analysis.selfplay.families import ComparisonRow
 from chimeralab.analysis.selfplay.outcomes import Outcomes
 from chimeralab.analysis.selfplay.robustness import (
     DetectorRobustness,
@@ -24,9 +25,12 @@ from chimeralab.core.files import json_text
 from chimeralab.core.numbers import NONE, between, number, p_value
 from chimeralab.detection.detectors import Detector
 from chimeralab.embedding.encoder import default_encoder
+from chimeralab.rating.claims import NO_AUDIT, ClaimScope
+from chimeralab.rating.gate_record import scope_of
 
 if TYPE_CHECKING:
     from chimeralab.analysis.trial.analysis import SubjectResult, TrialAnalysis
+    from chimeralab.study import Study
 
 LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 NUMBER_OPTIONS: tuple[Decorator, ...] = (
@@ -92,7 +96,7 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
         texts = {"robustness": checked.as_dict()} if checked else {}
         click.echo(json_text(as_json(result) | more | texts))
         return
-    print_analysis(result)
+    print_analysis(result, _scope(source.study))
     if checked:
         print_robustness(checked)
 
@@ -113,14 +117,23 @@ def _robustness(source: Source, outcomes: Outcomes, result: Analysis) -> Detecto
     return robustness(finished(study), questions, default_encoder(), speaker="all")
 
 
-def print_analysis(analysis: Analysis) -> None:
+def _scope(study: "Study | None") -> ClaimScope:
+    """What may be claimed of a study; of a table of runs, nobody knows who judged them."""
+    if study is None:
+        return NO_AUDIT
+    # Imported here: a table of runs, the common case, has no gate.
+    from chimeralab.study.auditing import reliability  # noqa: PLC0415
+
+    return scope_of(reliability(study))
+
+
+def print_analysis(analysis: Analysis, scope: ClaimScope = NO_AUDIT) -> None:
     """The tables, then what they say, then what to know before quoting them."""
-    print_tables(_shares(analysis), _first_collapses(analysis))
+    tables = [_shares(analysis), _first_collapses(analysis)]
     for title, measure, digits in COMPARED if analysis.contrasts else ():
-        found = analysis.measures[measure]
-        print_tables(comparisons(title, (*found.pairs, *found.weighted), digits))
-    print_tables(_recoveries(analysis))
-    print_lines([*sentences(analysis), ""])
+        tables.append(comparisons(title, analysis.rows(measure), digits))
+    print_tables(*tables, _recoveries(analysis), scope=scope)
+    print_lines([*map(scope.say, sentences(analysis)), ""])
     left = [
         f"left out of {part.condition}: {part.runs}, {part.reason}" for part in analysis.left_out
     ]
@@ -131,7 +144,7 @@ def print_analysis(analysis: Analysis) -> None:
         for each in (*found.pairs, *found.weighted)
     ]
     dashes = dict.fromkeys(f"– {name}: {why}" for name, all_ in reasons for why in all_.values())
-    print_lines([*left, *analysis.notes, *dashes, LEGEND], style="dim")
+    print_lines(map(scope.say, (*left, *analysis.notes, *dashes, LEGEND)), style="dim")
 
 
 def _shares(analysis: Analysis) -> Table:
@@ -168,13 +181,14 @@ def _first_collapses(analysis: Analysis) -> Table:
     return table
 
 
-def comparisons(title: str, found: Sequence[Effect], digits: int = 3) -> Table:
+def comparisons(title: str, found: Sequence[ComparisonRow], digits: int = 3) -> Table:
     """Differences over prompts, every p beside the naive one and the ratio of errors."""
     headings = ("diff.", "interval", "Holm p", "perm. p", "naive p", "ratio")
     table = new_table(title, "a − b", headings)
-    for each in found:
+    for row in found:
+        each = row.effect
         table.add_row(
-            Text(plain(each.name)),
+            Text(plain(row.name)),
             number(each.estimate, digits),
             between(each.interval, digits),
             *map(p_value, (each.p_holm, each.permutation_p, each.naive_p)),
@@ -237,8 +251,12 @@ def new_table(title: str, first: str, headings: Sequence[str]) -> Table:
     return table
 
 
-def print_tables(*parts: Table) -> None:
+def print_tables(*parts: Table, scope: ClaimScope = NO_AUDIT) -> None:
+    """Tables in the words that the gate of their study allows."""
     for part in parts:
+        part.title = scope.say(str(part.title))
+        for column in part.columns:
+            column.header = scope.say(str(column.header))
         out.print(part)
         out.print()
 

@@ -7,6 +7,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from chimeralab.analysis.selfplay.families import ComparisonRow
 from chimeralab.analysis.selfplay.outcomes import EXPLORATORY
 from chimeralab.analysis.selfplay.replication import Replication, compare
 from chimeralab.cli.analyse import (
@@ -23,6 +24,7 @@ from chimeralab.cli.terminal import plain
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import NONE, between, number, p_value
+from chimeralab.rating.claims import NO_AUDIT
 
 runs_path = click.Path(path_type=Path)
 
@@ -67,8 +69,10 @@ def matched(text: str) -> tuple[str, str]:
 
 def print_replication(found: Replication) -> None:
     """Two tables of runs side by side."""
-    shares = [measures["share"] for measures in found.conditions.values()]
-    times = [measures["restricted_mean"] for measures in found.conditions.values()]
+    shares, times = (
+        [ComparisonRow(measures[name], "exploratory") for measures in found.conditions.values()]
+        for name in ("share", "restricted_mean")
+    )
     print_tables(
         comparisons("Share of collapsed turns", shares),
         comparisons("Mean turns to the first collapse (RMST)", times, 1),
@@ -80,7 +84,7 @@ def print_replication(found: Replication) -> None:
     alone = ((found.a, found.only_in_a), (found.b, found.only_in_b))
     missing = (f"only in {table}: {', '.join(names)}" for table, names in alone if names)
     print_lines([f"The order of the conditions is {same}: {' | '.join(orders)}.", ""])
-    print_lines([*found.notes, *missing, LEGEND], style="dim")
+    print_lines(map(NO_AUDIT.say, (*found.notes, *missing, LEGEND)), style="dim")
 
 
 def changes(found: Replication) -> Table:

@@ -21,6 +21,7 @@ from chimeralab.detection.detectors import LOCKED, READINGS, Locked
 from chimeralab.detection.measure import Measurer
 from chimeralab.detection.sweep import STUDY_GRID, Sweep, Sweeper, all_cutoffs, grid_of
 from chimeralab.embedding.encoder import Encoder
+from chimeralab.rating.claims import NO_AUDIT
 
 
 def _values(_context: click.Context, _option: click.Parameter, text: str) -> tuple[float, ...]:
@@ -95,7 +96,7 @@ def _print(result: Sweep) -> None:
     if not judged:
         return
     low, high = percent(result.lowest_rate), percent(result.highest_rate)
-    out.print(f"Mean share of collapsed turns: from {low} to {high}.\n")
+    out.print(NO_AUDIT.say(f"Mean share of collapsed turns: from {low} to {high}.\n"))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in (*STUDY_GRID, "cells", "all"):
         table.add_column(heading, justify="right", no_wrap=True)

@@ -23,6 +23,32 @@ FORBIDDEN = (
 )
 
 
+# How a result is told of a validated detector, and how otherwise. Longer phrases stand first.
+MARKED = (
+    ("collapsed turns at risk", "turns at risk marked as collapsed"),
+    ("collapsed turns", "turns marked as collapsed"),
+    ("collapsed runs", "runs marked as collapsed"),
+    ("How much collapsed", "How much was marked as collapsed"),
+    ("How much collapses", "How much is marked as collapsed"),
+    ("No conversation collapsed", "No conversation was marked as collapsed"),
+    ("no run collapsed", "no run was marked as collapsed"),
+    ("of the runs collapsed", "of the runs were marked as collapsed"),
+    ("have not collapsed", "have not been marked as collapsed"),
+    ("could have collapsed", "could have been marked as collapsed"),
+    ("has collapsed", "is marked as collapsed"),
+    ("that never collapsed", "that was never marked as collapsed"),
+    ("never collapses", "is never marked as collapsed"),
+    ("that ever collapse", "ever marked as collapsed"),
+    ("No collapse in", "No collapse was marked in"),
+    ("any collapse", "any marked collapse"),
+    ("without a collapse", "without a marked collapse"),
+    ("first collapse", "first marked collapse"),
+    ("First collapse", "First marked collapse"),
+    ("make a collapse", "are marked as a collapse"),
+)
+BARE = re.compile(r"(?<!arked as )\b([Cc])ollapsed\b")
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimScope(Record):
     """What a report may claim after the gate, and the words that it must do without."""
@@ -35,6 +61,20 @@ class ClaimScope(Record):
     def marked(self) -> str:
         """How collapsed turns are spoken of: as marks of the detector, until it is validated."""
         return "collapsed" if self.name == "validated" else "marked as collapsed"
+
+    def say(self, text: str) -> str:
+        """A text of ours about results, its verbs as the gate allows them.
+
+        Texts are written for a validated detector; until it is one, what it found is marked.
+
+        >>> NO_AUDIT.say("The share of collapsed turns to the first collapse.")
+        'The share of turns marked as collapsed to the first marked collapse.'
+        """
+        if self.name == "validated":
+            return text
+        for found, marked in MARKED:
+            text = text.replace(found, marked)
+        return BARE.sub(lambda verb: f"{'M' if verb[1] == 'C' else 'm'}arked as collapsed", text)
 
 
 NO_AUDIT = ClaimScope(

@@ -135,7 +135,8 @@ class Gap(NamedTuple):
 class Transcript(NamedTuple):
     """Messages next to each other, ready to be shown.
 
-    `links` are turns that the page has, and `places` the anchors of its messages.
+    `links` are turns that the page has, and `places` the anchors of its messages. `said` is how
+    collapsed turns are spoken of.
     """
 
     messages: Sequence[ShownMessage | Gap]
@@ -143,6 +144,7 @@ class Transcript(NamedTuple):
     kept_in: str
     links: frozenset[int] = frozenset()
     places: Mapping[int, str] = {}
+    said: str = "Collapsed"
 
 
 def list_messages(

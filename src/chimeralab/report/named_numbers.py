@@ -19,6 +19,7 @@ from chimeralab.core.files import json_text, write_text
 from chimeralab.core.numbers import number, p_value, percent
 from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
+from chimeralab.rating.gate_record import Reliability, scope_of
 from chimeralab.report.table import UNITS
 from chimeralab.study import Study
 from chimeralab.study.auditing import reliability
@@ -50,7 +51,7 @@ class Entry(NamedTuple):
 
 def study_numbers(study: Study) -> dict[str, NamedNumber]:
     """The numbers of a study as it is stored, by name."""
-    return named(entries_of(study, analysis_of(study)))
+    return named(entries_of(study, analysis_of(study), reliability(study)))
 
 
 def analysis_of(study: Study) -> Analysis | TrialAnalysis | None:
@@ -102,18 +103,23 @@ def control_word(*words: str) -> str:
     return joined[0].lower() + joined[1:]
 
 
-def entries_of(study: Study, analysis: Analysis | TrialAnalysis | None) -> Iterator[Entry]:
-    """Every number of a study, in the order of its plan."""
+def entries_of(
+    study: Study,
+    analysis: Analysis | TrialAnalysis | None,
+    decided: Reliability | None = None,
+) -> Iterator[Entry]:
+    """Every number of a study with its decided gate, in the order of its plan."""
     planned = len(study.talks)
     yield Entry(("count", "planned"), planned, f"{planned:,}", "conversations planned")
-    decided = reliability(study)
     if decided and decided.figures:
         yield from gate_entries(decided.figures)
     if isinstance(analysis, TrialAnalysis):
         yield from trial_entries(analysis)
     elif analysis:
         first = (name for name in study.plan.conditions if name in analysis.conditions)
-        yield from selfplay_entries(analysis, list(dict.fromkeys([*first, *analysis.conditions])))
+        order, say = list(dict.fromkeys([*first, *analysis.conditions])), scope_of(decided).say
+        for entry in selfplay_entries(analysis, order):
+            yield entry._replace(what=say(entry.what))
 
 
 def _estimate(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.rating.claims import check_wording, claim_scope
+from chimeralab.rating.claims import NO_AUDIT, check_wording, claim_scope
 from chimeralab.rating.gate import Gate, ValidityBar, ValidityOutcome, judge_gate
 from chimeralab.rating.labels import from_counts
 from chimeralab.stats.agreement import Table2x2
@@ -102,3 +102,24 @@ def test_a_validity_that_nobody_can_reach_or_miss_is_refused(values: dict[str, f
 def test_threshold_outside_the_scale_is_refused(threshold: float) -> None:
     with pytest.raises(InputError, match="between -1 and 1"):
         Gate(threshold=threshold)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How much collapsed",
+        "Most collapsed is A, least B.",
+        "Turns 3 to 9 collapsed: 40 %.",
+        "Every run by its share of collapsed turns",
+        "runs without a collapse before turn",
+        "A run that never collapsed is followed to its last turn.",
+        "share of runs with any collapse",
+    ],
+)
+def test_results_take_their_verb_from_the_gate(text: str) -> None:
+    agreed = claim_scope(MET, ValidityOutcome(BAR, "lower_ci", True, "it reaches both"))
+    assert agreed.say(text) == text
+    for scope in (NO_AUDIT, claim_scope(MET), claim_scope(judge_gate(Gate(), STUDY))):
+        said = scope.say(text)
+        assert "marked" in said
+        assert scope.say(said) == said

@@ -1,7 +1,7 @@
 """The whole analysis of a table of runs: one record, the answers to a plan, and words for both."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,12 +29,14 @@ from chimeralab.analysis.selfplay.conditions import (
     curve,
     summarise,
 )
+from chimeralab.analysis.selfplay.families import ComparisonRow, Family, each_once, key_of
 from chimeralab.analysis.selfplay.outcomes import (
     EXPLORATORY,
     MEASURES,
     PAIRS,
     Estimand,
     Outcomes,
+    Role,
     Settings,
     per_run,
     settings_for,
@@ -65,7 +67,7 @@ class EstimandAnswer(Record):
 def answer(
     runs: Runs, estimand: Estimand, outcomes: Outcomes, settings: Settings
 ) -> EstimandAnswer:
-    """Estimate one estimand, Holm-corrected over its own comparisons."""
+    """Estimate one estimand, Holm-corrected over its own comparisons for now."""
     chosen = select(runs, estimand)
     if not chosen.rows:
         missing = "no run is left after what the estimand leaves out"
@@ -145,6 +147,17 @@ class Analysis(Record):
         """The declared contrasts with weights on the share of collapsed turns."""
         return self.measures["share"].weighted
 
+    @property
+    def primary(self) -> tuple[Effect, ...]:
+        """The comparisons of every estimand that was declared as primary."""
+        return tuple(_of_role(self.answers, "primary"))
+
+    def rows(self, measure: str) -> list[ComparisonRow]:
+        """Every comparison of one measure once, with one sign, the primary ones first."""
+        found = self.measures[measure]
+        primary = (each for each in self.primary if each.measure == measure)
+        return list(each_once(primary, (*found.weighted, *found.pairs)))
+
 
 def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
     """Analyse a table of runs; with declared outcomes, answer these too.
@@ -160,6 +173,18 @@ def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
     runs = described
     rates = runs.collapsed / runs.turns
     order = order_of(runs, rates)
+    measures: dict[str, Comparisons] = {
+        measure: compare_all(runs, measure, order, outcomes.contrasts, settings)
+        for measure in MEASURES
+    }
+    if answers and outcomes.family == "role":
+        others = [*_of_role(answers, "exploratory")]
+        others += [e for each in measures.values() for e in (*each.weighted, *each.pairs)]
+        role = Family(list(each_once(_of_role(answers, "primary"), others)))
+        measures = role.correct_all(measures)
+        answers = tuple(
+            replace(each, comparisons=role.correct(each.comparisons)) for each in answers
+        )
     apart = {name: runs.under(name) for name in runs.conditions}
     return Analysis(
         source=runs.source,
@@ -168,10 +193,7 @@ def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
         buckets=None if runs.bucket is None else len(np.unique(runs.bucket)),
         settings=settings,
         conditions={name: summarise(part, settings) for name, part in apart.items()},
-        measures={
-            measure: compare_all(runs, measure, order, outcomes.contrasts, settings)
-            for measure in MEASURES
-        },
+        measures=measures,
         logrank=log_rank(runs, settings),
         logrank_pairs=log_rank_pairs(runs, order, settings),
         curves={name: curve(part, settings) for name, part in apart.items()},
@@ -182,6 +204,12 @@ def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
         left_out=runs.left_out,
         notes=tuple(notes(runs, declared=bool(answers))),
     )
+
+
+def _of_role(answers: Iterable[EstimandAnswer], role: Role) -> Iterator[Effect]:
+    for each in answers:
+        if each.estimand.role == role:
+            yield from each.comparisons
 
 
 def as_json(analysis: Analysis) -> dict[str, Any]:
@@ -247,7 +275,10 @@ def sentences(analysis: Analysis) -> Iterator[str]:
             yield f"Primary: {answer.summary}: {said}."
     yield from _extremes(analysis)
     yield from _differing(analysis)
+    declared = {key_of(each) for each in analysis.primary}
     for effect in analysis.weighted:
+        if key_of(effect) in declared:
+            continue
         yield f"{_difference(effect)} on the share of collapsed turns."
     yield from _clustering(analysis)
     yield _log_rank(analysis.logrank)

@@ -1,22 +1,25 @@
 """What a study estimates, declared before it runs: the table [outcomes] of a plan."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from hashlib import blake2b
-from typing import Annotated, Literal, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from chimeralab.analysis.selfplay.runs import Runs, at_risk_turns
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Record
+from chimeralab.core.parts import locked_table, read_record
+from chimeralab.core.records import Record, plain_value
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.survival import pseudo_values, restricted_mean
 
 Measure = Literal["share", "at_risk_share", "incidence", "restricted_mean"]
 Role = Literal["primary", "exploratory"]
+FamilyName = Literal["role", "estimand"]
 FailedTurns = Literal["leave_out", "keep"]
 EmptyTurns = Literal["as_judged", "leave_out"]
 
@@ -112,7 +115,8 @@ class Outcomes(Record):
     """[outcomes]: every estimand, the contrasts that they name, and how intervals are made.
 
     ``tau`` is the horizon of the restricted mean in turns; by default, the longest that every
-    condition was followed to.
+    condition was followed to. ``family`` says what is corrected together: all comparisons of one
+    role, or, in plans that were locked before, those of one estimand.
     """
 
     estimands: tuple[Estimand, ...] = DEFAULT_ESTIMANDS
@@ -122,6 +126,22 @@ class Outcomes(Record):
     resamples: Annotated[int, Field(ge=100)] = 10_000
     permutations: Annotated[int, Field(ge=100)] = 5_000
     seed: Annotated[int, Field(ge=0)] = 1
+    family: FamilyName = "role"
+
+    @classmethod
+    def read(cls, table: Any, place: str, folder: Path) -> "Outcomes":
+        """The table of a plan, with the family of today or of its lock."""
+        locked = locked_table(folder, "outcomes")
+        if isinstance(table, Mapping) and locked is not None and "family" not in locked:
+            table = {"family": "estimand", **table}
+        return read_record(cls, table, place)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Estimands that are corrected apart lock as they did before there was a choice."""
+        values = {f.name: plain_value(getattr(self, f.name)) for f in fields(self)}
+        if self.family == "estimand":
+            del values["family"]
+        return values
 
     def __post_init__(self) -> None:
         names = [contrast.name for contrast in self.contrasts]

@@ -99,9 +99,11 @@ def survival_figure(analysis: Analysis) -> Figure:
 def forest_figure(material: Material, results: Results) -> Figure | None:
     """The differences of the primary measure: those with weights, then the largest pairs."""
     found = results.analysis.measures[measure_of(material.outcomes)]
-    pairs = sorted(found.pairs, key=lambda each: -abs(each.estimate or 0.0))
-    chosen = set(map(id, pairs[:MOST_EFFECTS]))
-    effects = [*found.weighted, *(each for each in found.pairs if id(each) in chosen)]
+    once = results.analysis.rows(found.measure)
+    pairs = [row for row in once if row.effect in found.pairs]
+    widest = sorted(pairs, key=lambda row: -abs(row.effect.estimate or 0.0))[:MOST_EFFECTS]
+    listed = [row for row in once if row not in pairs or row in widest or row.role == "primary"]
+    effects = [row.effect for row in listed]
     if all(each.estimate is None for each in effects):
         return None
     unit = UNITS[found.measure]
@@ -116,12 +118,12 @@ def forest_figure(material: Material, results: Results) -> Figure | None:
 
     rows = [
         ForestRow(
-            Label(f"{each.a} − {each.b}", numbers(each)),
-            each.estimate,
-            each.interval,
-            naive_interval(each, results.runs, results.analysis),
+            Label(row.name, numbers(row.effect)),
+            row.effect.estimate,
+            row.effect.interval,
+            naive_interval(row.effect, results.runs, results.analysis),
         )
-        for each in effects
+        for row in listed
     ]
     shown = "; ".join(
         f"{each.a} minus {each.b}: {difference(each.estimate, each.interval, unit)}, "

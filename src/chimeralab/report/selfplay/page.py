@@ -38,6 +38,7 @@ from chimeralab.report.page import (
     Section,
     every,
     strong,
+    worded,
 )
 from chimeralab.report.selfplay import figures, tables
 from chimeralab.report.selfplay.material import Material, Results, gather, measure_of, study_flow
@@ -71,6 +72,7 @@ ABOUT_EPISODES = (
     "lasts to the end of its run is taken as at least that long."
 )
 ABOUT_TESTS = (
+    "Holm p: corrected over all primary comparisons, or over all that are not primary. "
     "Permutation p: the sides exchanged at random within prompts. Naive p: Welch's test on runs. "
     "SE ratio: the naive standard error over the honest one."
 )
@@ -86,7 +88,7 @@ def report_selfplay(study: Study, tell: Callable[[str], None] = lambda doing: No
 def make_report(material: Material) -> Report:
     """Draw every figure, set every table, and put them on one page."""
     results, study = material.results, material.study
-    choice = choose(material.analysed)
+    choice, scope = choose(material.analysed), scope_of(material.reliability)
     conversations = show(choice, study.trajectories(), loops_beside(study.plan.detector.settings))
     parts = [*(_results(material, results) if results else ()), *_loops(material)]
     parts.append(_reliability(material))
@@ -111,19 +113,19 @@ def make_report(material: Material) -> Report:
             verification=material.verification,
             glance=glance(material),
             remarks=[
-                scope_of(material.reliability).sentence,
+                scope.sentence,
                 few_prompts(results.analysis) if results else "",
             ],
-            facts=list(facts(material)),
+            facts=worded(facts(material), scope.say),
             design=[tables.cast_table(study.plan)],
             flow=study_flow(material),
             flow_note=FLOW + why_not,
-            results=parts,
+            results=worded(parts, scope.say),
             methods=methods(material),
             software=software(study, precisions),
-            not_shown=list(not_shown(material, conversations)),
+            not_shown=list(map(scope.say, not_shown(material, conversations))),
             sheets=list(tables.plain_sheets(results)) if results else [],
-            numbers=named(entries_of(study, results and results.analysis)),
+            numbers=named(entries_of(study, results and results.analysis, material.reliability)),
         )
     )
 

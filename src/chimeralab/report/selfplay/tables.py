@@ -191,15 +191,15 @@ def contrasts(analysis: Analysis, measure: Measure) -> Table:
         "SE ratio",
     )
     rows, raw = [], []
-    found = analysis.measures[measure]
-    for each in (*found.weighted, *found.pairs):
+    for row in analysis.rows(measure):
+        each = row.effect
         why = each.reasons
         shown: Shown = difference(each.estimate, each.interval, UNITS[each.measure])
         if each.estimate is None or each.interval is None:
             shown = Dash(why.get("estimate") or why.get("interval") or "unknown", str(shown))
         rows.append(
             [
-                f"{each.a} − {each.b}",
+                row.name,
                 shown,
                 known(p_value(each.p_holm), each.p_holm, why.get("p_holm") or why.get("p")),
                 known(p_value(each.permutation_p), each.permutation_p, why.get("permutation_p")),
@@ -208,7 +208,7 @@ def contrasts(analysis: Analysis, measure: Measure) -> Table:
             ]
         )
         weights = "; ".join(f"{k}: {v:g}" for k, v in each.weights.items())
-        raw.append({**flat(each.as_dict()), "weights": weights})
+        raw.append({**flat(each.as_dict()), "weights": weights, "role": row.role})
     return table(f"contrasts_{measure}", headings, rows, raw)
 
 

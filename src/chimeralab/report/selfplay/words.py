@@ -1,6 +1,6 @@
 """What a self-play study says, in sentences: the glance, the head of the page, and the methods."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isclose
 
 from chimeralab.analysis import Analysis
@@ -40,7 +40,8 @@ def glance(material: Material) -> tuple[str, str]:
         why = f"{material.no_results[:1].upper()}{material.no_results[1:]}."
         said = ("There is no result yet.", why)
     else:
-        said = (_most_and_least(results.analysis, scope), _differences(material, results))
+        differing = scope.say(_differences(material, results))
+        said = (_most_and_least(results.analysis, scope), differing)
     for sentence in said:
         check_wording(sentence, scope)
     return said
@@ -84,6 +85,8 @@ def _most_and_least(analysis: Analysis, scope: ClaimScope) -> str:
 def _differences(material: Material, results: Results) -> str:
     """How sure it is that conditions differ."""
     comparisons = primary_comparisons(results.analysis, material.outcomes)
+    if len(results.analysis.primary) > len(comparisons):
+        return _several_primaries(results.analysis.primary)
     name = UNITS[measure_of(material.outcomes)].name
     if not comparisons:
         planned = len(material.study.plan.conditions)
@@ -110,6 +113,18 @@ def _differences(material: Material, results: Results) -> str:
         f"On the same prompts, {len(differ)} of {counted(len(comparisons), 'pair')} of conditions "
         f"differ in the {name} at 5 %, Holm-corrected; {most} {_minus(widest[0])}, "
         f"{_numbers(widest[0])}."
+    )
+
+
+def _several_primaries(comparisons: Sequence[Effect]) -> str:
+    """Every primary comparison, where several estimands are primary."""
+    differ = sum(map(is_found, comparisons))
+    said = "; ".join(
+        f"{UNITS[each.measure].name}, {_minus(each)}: {_numbers(each)}" for each in comparisons
+    )
+    return (
+        f"Of {len(comparisons)} primary comparisons, corrected against each other by Holm's "
+        f"method, {differ} differ on the same prompts ({said})."
     )
 
 
@@ -190,8 +205,8 @@ def methods(material: Material) -> Methods:
     parts = [_design(material, references), _outcome(material, references)]
     if material.results:
         parts.append(_statistics(material.results, references))
-    paragraphs = [" ".join(sentences) for sentences in parts]
     scope = scope_of(material.reliability)
+    paragraphs = [scope.say(" ".join(sentences)) for sentences in parts]
     audited = ""
     if material.reliability:
         audited = " ".join(_audited(material.reliability, references)) + " "

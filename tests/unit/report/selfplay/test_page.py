@@ -213,7 +213,7 @@ def test_loops_are_counted_by_condition_beside_the_declared_outcome(
 def test_a_loop_without_a_collapse_is_shown_and_marked(report: Report) -> None:
     article = report.page.split('<article id="looping-1"')[1].split("</article>")[0]
     words = text_of(article)
-    assert "Loops without a collapse" in words
+    assert "Loops without a marked collapse" in words
     assert "Loops: " in words
     assert "In a loop (" in words
     assert "href=" not in article
