@@ -78,6 +78,8 @@ class FileMemory:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=30, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
+            # What a power cut takes is computed again: no vector is worth waiting for the disk.
+            self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS vectors (space TEXT, key BLOB, vector BLOB,"
                 " PRIMARY KEY (space, key)) WITHOUT ROWID"
