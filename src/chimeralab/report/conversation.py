@@ -375,7 +375,7 @@ def _loop_line(loop: Loop, places: Mapping[int, str]) -> Markup:
     """A loop with what repeats.
 
     >>> found = Loop("verdict", "cycle", "speaker:<bot>", 7, 9, None, 3, (5, 6), "Once more", 0.82)
-    >>> print(Markup(_loop_line(found, {})).striptags())
+    >>> print(Markup(_loop_line(found, {})).striptags())  # doctest: +NORMALIZE_WHITESPACE
     Loops: cycle of 3 since message 7 by <bot>, still going on, score 0.82; message 9 repeats
     messages 5 and 6: Once more
     """

@@ -100,7 +100,7 @@ def gate_power(
     >>> round(found.interval.low, 2), round(found.interval.high, 2), round(found.best, 2)
     (0.44, 0.94, 0.72)
     >>> round(found.good_passes, 2), round(found.poor_passes, 3)
-    (0.06, 0.001)
+    (0.06, 0.01)
     """
     good, poor = (1 + threshold) / 2, threshold - 0.1
     _check_kappas(good, threshold, prevalence)
