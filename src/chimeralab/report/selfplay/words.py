@@ -124,7 +124,7 @@ def _several_primaries(comparisons: Sequence[Effect]) -> str:
     )
     return (
         f"Of {len(comparisons)} primary comparisons, corrected against each other by Holm's "
-        f"method, {differ} differ on the same prompts ({said})."
+        f"method, {differ} {'differs' if differ == 1 else 'differ'} on the same prompts ({said})."
     )
 
 
