@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from chimeralab.embedding.encoder import Encoder
 
 NO_SIGNAL = Signal(0)
+QUOTATION = str.maketrans("“”", "''")
 # A model that was told gets two more chances; one that nobody told gets four.
 PATIENCE, PATIENCE_AFTER_NUDGE = 4, 2
 
@@ -181,7 +182,9 @@ class Guard:
         told = self._told.get(_known_by(loop))
         spent = more >= PATIENCE or (told is not None and more - told >= PATIENCE_AFTER_NUDGE)
         level: Literal["notice", "nudge", "stop"] = "stop" if spent else "nudge"
-        what, times = f"“{loop.excerpt.rstrip('.')}”", more + len(loop.repeats) + 1
+        # The excerpt is text of a model or a tool: it can't end its own quotation.
+        quoted = loop.excerpt.translate(QUOTATION).rstrip(".")
+        what, times = f"“{quoted}”", more + len(loop.repeats) + 1
         words = ADVICE[loop.kind].format(
             what=what, times=times, began=loop.began, period=loop.period
         )
