@@ -9,25 +9,15 @@ from typing import Any
 
 import pytest
 
+from tests.two_phantoms import TWO_PHANTOMS
+
 Chimera = Callable[..., Any]
 
-PLAN = """
+PLAN = (
+    TWO_PHANTOMS
+    + """
 [study]
 name = "gated"
-
-[models.loops]
-use = "phantom"
-course = "verbatim"
-onset = 2
-
-[models.free]
-use = "phantom"
-
-[conditions.looping]
-speakers = ["loops", "loops"]
-
-[conditions.free]
-speakers = ["free", "free"]
 
 [conversation]
 turns = 8
@@ -44,6 +34,7 @@ threshold = 0.5
 sample = 24
 seed = 7
 """
+)
 
 RATER = """
 from dataclasses import dataclass

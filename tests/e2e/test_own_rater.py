@@ -8,26 +8,16 @@ from typing import Any
 
 import pytest
 
+from tests.two_phantoms import TWO_PHANTOMS
+
 Chimera = Callable[..., Any]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_rater.py"
-PLAN = """
+PLAN = (
+    TWO_PHANTOMS
+    + """
 [study]
 name = "rated by one's own"
-
-[models.loops]
-use = "phantom"
-course = "verbatim"
-onset = 2
-
-[models.free]
-use = "phantom"
-
-[conditions.looping]
-speakers = ["loops", "loops"]
-
-[conditions.free]
-speakers = ["free", "free"]
 
 [conversation]
 turns = 5
@@ -44,6 +34,7 @@ turns = 3
 rule = "point"
 raters = ["rules", "mine"]
 """
+)
 
 
 @pytest.fixture

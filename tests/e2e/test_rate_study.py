@@ -10,32 +10,21 @@ from typing import Any
 import pytest
 
 from chimeralab.rating.rubric import BUILT_IN, lock_rubric
+from tests.two_phantoms import TWO_PHANTOMS
 
 Chimera = Callable[..., Any]
 
-PLAN = """
+PLAN = (
+    TWO_PHANTOMS
+    + """
 [study]
 name = "rated phantoms"
-
-[models.loops]
-use = "phantom"
-course = "verbatim"
-onset = 2
-
-[models.free]
-use = "phantom"
 
 [models.twin]
 use = "judging:Judge"
 
 [models.small]
 use = "embedded"
-
-[conditions.looping]
-speakers = ["loops", "loops"]
-
-[conditions.free]
-speakers = ["free", "free"]
 
 [conversation]
 turns = 5
@@ -52,6 +41,7 @@ max_tokens = 60
 rule = "point"
 raters = ["rules", "twin"]
 """
+)
 
 JUDGE = '''
 """A rater of few words: it says 1 when the last three turns are equal."""

@@ -18,27 +18,16 @@ from chimeralab.study.rater_checks import check_rater
 from chimeralab.study.raters import planned_rater, stored_ratings
 from chimeralab.study.rating import hand_out, rate_study, take_back
 from chimeralab.study.samples import Draw, draw, sample_named, stored_samples, use
+from tests.two_phantoms import TWO_PHANTOMS
 
-PLAN = """
+PLAN = (
+    TWO_PHANTOMS
+    + """
 [study]
 name = "rated"
 
-[models.loops]
-use = "phantom"
-course = "verbatim"
-onset = 2
-
-[models.free]
-use = "phantom"
-
 [models.judge]
 use = "judging:Judge"
-
-[conditions.looping]
-speakers = ["loops", "loops"]
-
-[conditions.free]
-speakers = ["free", "free"]
 
 [conversation]
 turns = 4
@@ -57,6 +46,7 @@ sample = 6
 attempts = 2
 seed = 1
 """
+)
 
 JUDGE = '''
 """A model rater that finds three equal turns in a row, if it is not told to fail."""
