@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import settings
 
-from chimeralab.cli.main import main
+from chimeralab.cli.main import main, one_thread_for_blas
+
+# The tests run the command in their own process, so that process is set up as the command's is.
+one_thread_for_blas()
 
 # On a loaded machine any example may be slow, and that says nothing about the law.
 settings.register_profile("chimera", deadline=None)

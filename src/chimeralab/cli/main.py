@@ -80,6 +80,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run, and exit with 0 (ok), 1 (a check failed) or 2 (bad input)."""
+    if "numpy" not in sys.modules:
+        one_thread_for_blas()
     if isinstance(sys.stdout, io.TextIOWrapper):  # which may be unable to show every character
         sys.stdout.reconfigure(errors="replace")
     try:
@@ -100,6 +102,15 @@ def main() -> None:
         _give_up(f"{place} ({error.strerror or error})", 2)
     except MemoryError:
         _give_up("there is not enough memory for this", 2)
+
+
+def one_thread_for_blas() -> None:
+    """The encoder spreads texts over the cores; threads of BLAS below them only get in the way.
+
+    BLAS reads this once, when numpy is imported, and what the user has set stays.
+    """
+    for name in ("OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+        os.environ.setdefault(name, "1")
 
 
 def _give_up(message: str, code: int) -> None:

@@ -1,18 +1,16 @@
-"""Texts to vectors with MiniLM: fast in batches, exact where a verdict depends on it.
+"""Texts to vectors with MiniLM: fast in groups, exact where a verdict depends on it.
 
 Vectors computed before are kept in a bounded memory, and in a file that outlives the run if asked.
 """
 
 import os
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
-from hashlib import blake2b
-from hmac import compare_digest
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from secrets import token_bytes
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,151 +18,24 @@ from numpy.typing import NDArray
 from chimeralab import weights
 from chimeralab.core.errors import InputError
 from chimeralab.core.text import readable
+from chimeralab.embedding.memory import (
+    FileMemory,
+    Memory,
+    RecentMemory,
+    SealedMemory,
+    Vector,
+    text_key,
+)
+from chimeralab.embedding.minilm import WIDTH, MiniLM
 from chimeralab.embedding.pieces import Pieces, WordPieces
+from chimeralab.weights.tensors import read_tensors
 
-Vector = NDArray[np.float32]
-
-
-def text_key(text: str) -> bytes:
-    return blake2b(text.encode(), digest_size=16).digest()
-
-
-class Memory(Protocol):
-    """Where an encoder looks before it computes."""
-
-    def recall(self, keys: Iterable[bytes]) -> dict[bytes, Vector]: ...
-
-    def remember(self, vectors: Mapping[bytes, Vector]) -> None: ...
-
-
-class RecentMemory:
-    """The vectors computed last, in one block of memory: 4,096 of them take 6 MB."""
-
-    def __init__(self, capacity: int = 4_096) -> None:
-        self._block = np.empty((capacity, 384), dtype=np.float32)
-        self._slots: dict[bytes, int] = {}
-        self._keys: list[bytes | None] = [None] * capacity
-        self._next = 0
-
-    def recall(self, keys: Iterable[bytes]) -> dict[bytes, Vector]:
-        # Copies: a slot may be written over while its vector is still in use.
-        return {key: self._block[self._slots[key]].copy() for key in keys if key in self._slots}
-
-    def remember(self, vectors: Mapping[bytes, Vector]) -> None:
-        for key, vector in vectors.items():
-            if key not in self._slots:
-                self._take_slot(key)
-            self._block[self._slots[key]] = vector
-
-    def _take_slot(self, key: bytes) -> None:
-        oldest = self._keys[self._next]
-        if oldest is not None:
-            del self._slots[oldest]
-        self._keys[self._next] = key
-        self._slots[key] = self._next
-        self._next = (self._next + 1) % len(self._keys)
-
-
-class FileMemory:
-    """Vectors in a SQLite file, so that the next run need not compute them again.
-
-    `space` keeps apart what must never be mixed: another model, another precision.
-    """
-
-    def __init__(self, path: Path, space: str) -> None:
-        self._path = path
-        self._space = space
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, timeout=30, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            # What a power cut takes is computed again: no vector is worth waiting for the disk.
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS vectors (space TEXT, key BLOB, vector BLOB,"
-                " PRIMARY KEY (space, key)) WITHOUT ROWID"
-            )
-        except (OSError, sqlite3.Error) as error:
-            raise self._unusable(error) from error
-
-    def recall(self, keys: Iterable[bytes]) -> dict[bytes, Vector]:
-        query = "SELECT vector FROM vectors WHERE space = ? AND key = ?"
-        found = {}
-        try:
-            for key in keys:
-                row = self._db.execute(query, (self._space, key)).fetchone()
-                if row is not None and len(row[0]) % 4 == 0:
-                    found[key] = np.frombuffer(row[0], dtype=np.float32)
-        except sqlite3.Error as error:
-            raise self._unusable(error) from error
-        return found
-
-    def remember(self, vectors: Mapping[bytes, Vector]) -> None:
-        rows = [(self._space, key, vector.tobytes()) for key, vector in vectors.items()]
-        try:
-            self._db.execute("BEGIN")
-            self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise self._unusable(error) from error
-
-    def _unusable(self, error: Exception) -> InputError:
-        return InputError(
-            f"the vector cache {self._path} can't be used ({error});"
-            " name a writable file with --cache, or leave --cache out"
-        )
-
-
-class SealedMemory:
-    """Vectors in a file, each under a seal that takes this machine's key to make.
-
-    A vector that was put there by anyone else is counted and not used. The seal covers the text's
-    key and the space, so that no vector can stand in for another.
-    """
-
-    def __init__(self, path: Path, space: str, secret: bytes) -> None:
-        self._file = FileMemory(path, f"{space}/sealed")
-        self._space = space.encode()
-        self._secret = secret
-        self.forged = 0
-
-    def recall(self, keys: Iterable[bytes]) -> dict[bytes, Vector]:
-        found = {}
-        for key, sealed in self._file.recall(keys).items():
-            vector, seal = sealed[:-SEAL_FLOATS], sealed[-SEAL_FLOATS:].tobytes()
-            if len(vector) == WIDTH and compare_digest(seal, self._seal(key, vector)):
-                found[key] = vector
-            else:
-                self.forged += 1
-        return found
-
-    def remember(self, vectors: Mapping[bytes, Vector]) -> None:
-        sealed = {
-            key: np.frombuffer(vector.tobytes() + self._seal(key, vector), dtype=np.float32)
-            for key, vector in vectors.items()
-        }
-        # What can't be kept is computed again another time.
-        with suppress(InputError):
-            self._file.remember(sealed)
-
-    def _seal(self, key: bytes, vector: Vector) -> bytes:
-        covered = self._space + b"\0" + key + vector.tobytes()
-        return blake2b(covered, key=self._secret, digest_size=4 * SEAL_FLOATS).digest()
-
-
-# A seal takes the place of this many numbers after its vector.
-SEAL_FLOATS = 4
 SECRET_BYTES = 32
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-WIDTH = 384
-# Batches above this many pieces run no faster and fall out of the CPU's caches.
-TOKEN_BUDGET = 2_048
+# Vectors are remembered after so many texts, however many there are.
+TEXTS_AT_ONCE = 1_024
 
-# How far a similarity from the fast vectors may lie from the exact one. bf16: the largest error
-# seen over 41,801 real lag similarities was 0.0034. f32: rounding changes with the batch.
-MARGINS = {"bf16": 0.005, "f32": 1e-5}
+Compute = Callable[[Sequence[Sequence[int]]], NDArray[np.float32]]
 
 
 class Encoded(NamedTuple):
@@ -189,33 +60,34 @@ class Encoder:
         cache_file: Path | None = None,
         secret: bytes = b"",
     ) -> None:
-        from chimeralab.embedding import minilm  # noqa: PLC0415 - importing OpenVINO is slow
+        from chimeralab.embedding import graph  # noqa: PLC0415 - importing OpenVINO is slow
 
         folder = folder or weights.ensure("minilm")
+        tensors = read_tensors(folder / "model.safetensors")
         self._words = WordPieces(folder / "tokenizer.json")
-        self._compile = partial(minilm.compile_minilm, folder / "model.safetensors")
-        self._models: dict[str, Any] = {}
-        self.precision = precision or minilm.fastest_precision()
-        self.margin = MARGINS[self.precision]
-        self._fast = _memories(cache_file, self.precision, secret)
-        self._exact = _memories(cache_file, "exact", secret)
+        self._exact = MiniLM(tensors)
+        self._fast = graph.Graph(tensors, precision or graph.fastest_precision())
+        self.precision = self._fast.precision
+        self.margin = self._fast.margin
+        self._fast_memories = _memories(cache_file, self.precision, secret)
+        self._exact_memories = _memories(cache_file, "numpy", secret)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Vectors at the speed of this machine."""
-        return self._encode(texts, self.precision, self._fast, TOKEN_BUDGET)
+        return self._encode(texts, self._fast, self._fast_memories)
 
     def encode_exactly(self, texts: Sequence[str]) -> Encoded:
         """Vectors in f32 that do not depend on what else is being encoded."""
-        return self._encode(texts, "f32", self._exact, 0)
+        return self._encode(texts, self._exact.one_by_one, self._exact_memories)
 
     @property
     def forged(self) -> int:
         """How many vectors of the cache file had not been put there by this machine."""
-        sealed = (each for each in (*self._fast, *self._exact) if isinstance(each, SealedMemory))
-        return sum(each.forged for each in sealed)
+        memories = (*self._fast_memories, *self._exact_memories)
+        return sum(each.forged for each in memories if isinstance(each, SealedMemory))
 
     def _encode(
-        self, texts: Sequence[str], precision: str, memories: Sequence[Memory], budget: int
+        self, texts: Sequence[str], compute: Compute, memories: Sequence[Memory]
     ) -> Encoded:
         texts = [readable(text) for text in texts]
         distinct = list(dict.fromkeys(texts))
@@ -223,20 +95,17 @@ class Encoder:
         vectors = _recall(memories, {text_key(text) for text in distinct})
         missing = {text_key(text): pieces[text] for text in distinct}
         missing = {key: value for key, value in missing.items() if key not in vectors}
-        for batch in _batches(missing, budget):
-            vectors |= self._compute(batch, precision, memories)
+        for batch in _batches(missing):
+            vectors |= self._compute(batch, compute, memories)
         return Encoded(
             np.stack([vectors[text_key(text)] for text in texts]) if texts else _NO_VECTORS,
             np.array([pieces[text].truncated for text in texts], dtype=bool),
         )
 
     def _compute(
-        self, batch: Mapping[bytes, Pieces], precision: str, memories: Sequence[Memory]
+        self, batch: Mapping[bytes, Pieces], compute: Compute, memories: Sequence[Memory]
     ) -> dict[bytes, Vector]:
-        if precision not in self._models:
-            self._models[precision] = self._compile(precision)
-        rows = self._models[precision](_padded([p.ids for p in batch.values()]))[0]
-        vectors = dict(zip(batch, rows, strict=True))
+        vectors = dict(zip(batch, compute([each.ids for each in batch.values()]), strict=True))
         for memory in memories:
             memory.remember(vectors)
         return vectors
@@ -314,19 +183,7 @@ def _recall(memories: Sequence[Memory], keys: set[bytes]) -> dict[bytes, Vector]
     return found
 
 
-def _batches(pieces: Mapping[bytes, Pieces], budget: int) -> Iterator[dict[bytes, Pieces]]:
-    """Texts of like length together, as many as the token budget holds and at least one."""
-    longest_first = sorted(pieces, key=lambda key: -len(pieces[key].ids))
-    while longest_first:
-        fits = max(1, budget // len(pieces[longest_first[0]].ids))
-        batch, longest_first = longest_first[:fits], longest_first[fits:]
-        yield {key: pieces[key] for key in batch}
-
-
-def _padded(ids: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
-    shape = (len(ids), max(map(len, ids)))
-    table, mask = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.float32)
-    for row, values in enumerate(ids):
-        table[row, : len(values)] = values
-        mask[row, : len(values)] = 1
-    return [table, mask]
+def _batches(pieces: Mapping[bytes, Pieces]) -> Iterator[dict[bytes, Pieces]]:
+    items = iter(pieces.items())
+    while batch := dict(islice(items, TEXTS_AT_ONCE)):
+        yield batch

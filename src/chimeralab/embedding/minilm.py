@@ -1,152 +1,194 @@
-"""MiniLM as an OpenVINO graph built from its weights: word pieces in, unit vectors out.
+"""MiniLM in numpy f32: word pieces in, vectors out. Every other encoder is held against this one.
 
-One vector per text, or one per word piece for comparing statements piece by piece.
+The pieces of all texts stand below each other in one table, a row each: what a layer does to a row
+it does to all of them at once, and only attention looks at the rows of one text together.
 """
 
-from functools import cache, lru_cache, partial
+from collections.abc import Sequence
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-import openvino as ov
 from numpy.typing import NDArray
-from openvino import opset13 as op
-from safetensors.numpy import load_file
 
 from chimeralab import weights
 from chimeralab.core.text import readable
-from chimeralab.embedding.pieces import WordPieces
+from chimeralab.embedding.pieces import WordPieces, grouped
+from chimeralab.embedding.workers import on_all_cores
+from chimeralab.weights.tensors import Tensors, read_tensors
 
 WIDTH = 384
 HEADS = 12
 LAYERS = 6
-NORM_EPSILON = 1e-12
+NORM_EPSILON = np.float32(1e-12)
 
-Weights = dict[str, NDArray[np.float32]]
-Node = Any
+# How far a similarity may lie from the exact one, by what the vectors were computed in. bf16: the
+# largest error seen over 41,801 real lag similarities was 0.0034. f32: rounding changes with the
+# rows that share a product.
+MARGINS = {"bf16": 0.005, "f32": 1e-5}
+
+# One product over this many rows is about as fast as any larger one.
+ROWS_AT_ONCE = 512
+# So many rows of the wide layer, with the temporaries of its nonlinearity, fit a core's cache.
+ROWS_IN_CACHE = 32
+
+# erf(z) is z P(z²) / Q(z²) for |z| <= 4, fitted to within 3e-8; beyond, it is 1 to the last bit.
+ERF_OVER = (1.97469387e-06, 2.88019463e-04, 4.00333160e-03, 5.34665533e-02, 1.96243755e-01, 1.12837898e+00)  # fmt: skip  # noqa: E501
+ERF_UNDER = (3.74782588e-05, 1.21625371e-03, 1.54438395e-02, 1.16474046e-01, 5.07247666e-01, 1.0)
+
+Floats = NDArray[np.float32]
+Pieces = Sequence[int]
 
 
-def compile_minilm(weights: Path, precision: str, *, pool: bool = True) -> Any:
-    """The compiled model. Its inputs are `ids` and `mask`, both (texts, pieces).
+class Hidden(NamedTuple):
+    """What the last layer says of each piece, and which rows belong to which text."""
 
-    It gives one unit vector a text, or, without pooling, one for each of its pieces.
+    rows: Floats
+    spans: list[slice]
+
+
+class MiniLM:
+    """The network on the arrays of its file."""
+
+    precision = "f32"
+    margin = MARGINS[precision]
+
+    def __init__(self, tensors: Tensors) -> None:
+        self._tensors = tensors
+        # All pieces belong to the first segment, so its vector is part of every position.
+        self._places = (
+            tensors["embeddings.position_embeddings.weight"]
+            + tensors["embeddings.token_type_embeddings.weight"][0]
+        )
+
+    def __call__(self, texts: Sequence[Pieces]) -> Floats:
+        """One unit vector per text."""
+        return self._in_groups(texts, ROWS_AT_ONCE)
+
+    def one_by_one(self, texts: Sequence[Pieces]) -> Floats:
+        """One unit vector per text, each computed by itself: it depends on nothing but its text."""
+        return self._in_groups(texts, 0)
+
+    def hidden(self, texts: Sequence[Pieces]) -> Hidden:
+        """The last layer's rows, before they are pooled."""
+        ends = np.cumsum([len(text) for text in texts])
+        spans = [slice(end - len(text), end) for text, end in zip(texts, ends, strict=True)]
+        x = self._tensors["embeddings.word_embeddings.weight"][np.concatenate(texts)]
+        for span, text in zip(spans, texts, strict=True):
+            x[span] += self._places[: len(text)]
+        x = self._normalised("embeddings.LayerNorm", x)
+        for index in range(LAYERS):
+            x = self._layer(f"encoder.layer.{index}", x, spans)
+        return Hidden(x, spans)
+
+    def _in_groups(self, texts: Sequence[Pieces], rows: int) -> Floats:
+        vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
+
+        def fill(group: list[int]) -> None:
+            hidden = self.hidden([texts[index] for index in group])
+            vectors[group] = [hidden.rows[span].mean(axis=0) for span in hidden.spans]
+
+        on_all_cores(fill, grouped(texts, rows))
+        return unit(vectors)
+
+    def _layer(self, name: str, x: Floats, spans: Sequence[slice]) -> Floats:
+        query, key, value = (
+            self._linear(f"{name}.attention.self.{part}", x) for part in ("query", "key", "value")
+        )
+        seen = np.empty_like(x)
+        for span in spans:
+            seen[span] = _attention(query[span], key[span], value[span])
+        x = x + self._linear(f"{name}.attention.output.dense", seen)
+        x = self._normalised(f"{name}.attention.output.LayerNorm", x)
+        wide = self._linear(f"{name}.intermediate.dense", x)
+        for start in range(0, len(wide), ROWS_IN_CACHE):
+            part = wide[start : start + ROWS_IN_CACHE]
+            part[:] = gelu(part)
+        x = x + self._linear(f"{name}.output.dense", wide)
+        return self._normalised(f"{name}.output.LayerNorm", x)
+
+    def _linear(self, name: str, x: Floats) -> Floats:
+        y: Floats = x @ self._tensors[f"{name}.weight"].T
+        y += self._tensors[f"{name}.bias"]
+        return y
+
+    def _normalised(self, name: str, x: Floats) -> Floats:
+        x = x - x.mean(axis=1, keepdims=True)
+        variance = np.einsum("ij,ij->i", x, x)[:, None] / np.float32(WIDTH)
+        x /= np.sqrt(variance + NORM_EPSILON)
+        x *= self._tensors[f"{name}.weight"]
+        x += self._tensors[f"{name}.bias"]
+        return x
+
+
+def _attention(query: Floats, key: Floats, value: Floats) -> Floats:
+    """Each row of a text becomes a mean over its rows, by how well query and key agree."""
+    pieces = len(query)
+    q, k, v = (x.reshape(pieces, HEADS, -1).transpose(1, 0, 2) for x in (query, key, value))
+    weight: Floats = q @ k.transpose(0, 2, 1)
+    weight *= np.float32((WIDTH // HEADS) ** -0.5)
+    weight -= weight.max(axis=2, keepdims=True)
+    np.exp(weight, out=weight)
+    weight /= weight.sum(axis=2, keepdims=True)
+    seen: Floats = (weight @ v).transpose(1, 0, 2).reshape(pieces, WIDTH)
+    return seen
+
+
+def gelu(x: Floats) -> Floats:
+    """x Φ(x), the nonlinearity between the wide layers.
+
+    >>> gelu(np.array([-9, -1, 0, 1, 9], dtype=np.float32)).round(4).tolist()
+    [-0.0, -0.15870000422000885, 0.0, 0.8413000106811523, 9.0]
     """
-    hints = {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
-    return ov.Core().compile_model(_graph(load_file(weights), pool=pool), "CPU", hints)
+    z: Floats = np.clip(x * np.float32(0.5**0.5), -4, 4)
+    square = z * z
+    z *= _polynomial(ERF_OVER, square)
+    z /= _polynomial(ERF_UNDER, square)
+    z += 1
+    z *= x
+    z *= np.float32(0.5)
+    return z
 
 
-def fastest_precision() -> str:
-    """bf16 where this CPU computes in it, else f32."""
-    capabilities = ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    return "bf16" if "BF16" in capabilities else "f32"
+def _polynomial(coefficients: Sequence[float], x: Floats) -> Floats:
+    """np.polyval, which would compute in f64."""
+    y = np.full_like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        y *= x
+        y += np.float32(coefficient)
+    return y
 
 
-def _graph(weights: Weights, *, pool: bool) -> Any:
-    ids = op.parameter([-1, -1], ov.Type.i32, "ids")
-    mask = op.parameter([-1, -1], ov.Type.f32, "mask")
-    hidden = _embed(weights, ids)
-    hide_padding = _multiply(op.subtract(op.unsqueeze(mask, _axes(1, 2)), _number(1)), 1e9)
-    for index in range(LAYERS):
-        hidden = _layer(weights, f"encoder.layer.{index}", hidden, hide_padding)
-    vectors = _mean(hidden, mask) if pool else hidden
-    unit = op.normalize_l2(vectors, _axes(1 if pool else 2), NORM_EPSILON, "max")
-    return ov.Model([unit], [ids, mask], "all-MiniLM-L6-v2")
+def unit(x: Floats) -> Floats:
+    """The rows at length 1.
 
-
-def _embed(weights: Weights, ids: Node) -> Node:
-    piece = weights["embeddings.word_embeddings.weight"]
-    # All pieces belong to the first segment, so its vector is part of every position.
-    place = (
-        weights["embeddings.position_embeddings.weight"]
-        + weights["embeddings.token_type_embeddings.weight"][0]
-    )
-    length = op.gather(op.shape_of(ids), _index(1), _index(0))
-    positions = op.range(_index(0), length, _index(1), output_type="i64")
-    summed = op.add(_rows(piece, ids), _rows(place, positions))
-    return _layer_norm(weights, "embeddings.LayerNorm", summed)
-
-
-def _layer(weights: Weights, name: str, hidden: Node, hide_padding: Node) -> Node:
-    linear, norm = partial(_linear, weights), partial(_layer_norm, weights)
-    query, key, value = (
-        _split_heads(linear(f"{name}.attention.self.{part}", hidden))
-        for part in ("query", "key", "value")
-    )
-    seen = _join_heads(op.scaled_dot_product_attention(query, key, value, hide_padding))
-    seen = linear(f"{name}.attention.output.dense", seen)
-    hidden = norm(f"{name}.attention.output.LayerNorm", op.add(hidden, seen))
-    wide = op.gelu(linear(f"{name}.intermediate.dense", hidden), "erf")
-    narrow = linear(f"{name}.output.dense", wide)
-    return norm(f"{name}.output.LayerNorm", op.add(hidden, narrow))
-
-
-def _linear(weights: Weights, name: str, x: Node) -> Node:
-    product = op.matmul(x, op.constant(weights[f"{name}.weight"]), False, True)
-    return op.add(product, op.constant(weights[f"{name}.bias"]))
-
-
-def _layer_norm(weights: Weights, name: str, x: Node) -> Node:
-    scaled = op.mvn(x, _axes(-1), True, NORM_EPSILON, "inside_sqrt")
-    scaled = op.multiply(scaled, op.constant(weights[f"{name}.weight"]))
-    return op.add(scaled, op.constant(weights[f"{name}.bias"]))
-
-
-def _split_heads(x: Node) -> Node:
-    return op.transpose(op.reshape(x, _axes(0, 0, HEADS, WIDTH // HEADS), True), _axes(0, 2, 1, 3))
-
-
-def _join_heads(x: Node) -> Node:
-    return op.reshape(op.transpose(x, _axes(0, 2, 1, 3)), _axes(0, 0, WIDTH), True)
-
-
-def _mean(hidden: Node, mask: Node) -> Node:
-    mask = op.unsqueeze(mask, _axes(2))
-    total = op.reduce_sum(op.multiply(hidden, mask), _axes(1))
-    return op.divide(total, op.reduce_sum(mask, _axes(1)))
-
-
-def _rows(table: NDArray[np.float32], indices: Node) -> Node:
-    return op.gather(op.constant(table), indices, _index(0))
-
-
-def _axes(*values: int) -> Node:
-    return op.constant(np.array(values, dtype=np.int64))
-
-
-def _index(value: int) -> Node:
-    return op.constant(np.int64(value))
-
-
-def _number(value: float) -> Node:
-    return op.constant(np.float32(value))
-
-
-def _multiply(x: Node, factor: float) -> Node:
-    return op.multiply(x, _number(factor))
+    >>> unit(np.array([[3, 4]], dtype=np.float32)).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+    lengths = np.sqrt(np.einsum("ij,ij->i", x, x))
+    rows: Floats = x / np.maximum(lengths, NORM_EPSILON)[:, None]
+    return rows
 
 
 REMEMBERED_TEXTS = 4_096
-
-TokenVectors = NDArray[np.float32]
 
 
 class TokenEncoder:
     """MiniLM before it pools: unit vectors of the pieces, without [CLS] and [SEP].
 
-    Texts are computed in f32 and one by one, so that a vector depends on nothing but its text.
+    Texts are computed one by one, so that a vector depends on nothing but its text.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         folder = folder or weights.ensure("minilm")
         self._words = WordPieces(folder / "tokenizer.json")
-        self._model = compile_minilm(folder / "model.safetensors", "f32", pool=False)
+        self._model = MiniLM(read_tensors(folder / "model.safetensors"))
         self.encode = lru_cache(REMEMBERED_TEXTS)(self._encode)
 
-    def _encode(self, text: str) -> TokenVectors:
+    def _encode(self, text: str) -> Floats:
         [pieces] = self._words.split([readable(text)])
-        ids = np.array([pieces.ids], dtype=np.int32)
-        vectors = self._model([ids, np.ones(ids.shape, dtype=np.float32)])[0][0, 1:-1]
-        return np.array(vectors, dtype=np.float32)
+        return unit(self._model.hidden([pieces.ids]).rows[1:-1])
 
 
 @cache

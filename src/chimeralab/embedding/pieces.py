@@ -58,3 +58,20 @@ def _head(text: str, size: int) -> str:
         if text[end] in " \t\n\r":
             return text[:end]
     return text
+
+
+def grouped(texts: Sequence[Sequence[int]], most: int) -> list[list[int]]:
+    """The places of the texts, those of like length together, up to `most` pieces in a group.
+
+    >>> grouped([[1] * 5, [1] * 9, [1] * 3, [1] * 8], most=16)
+    [[1], [3, 0, 2]]
+    """
+    groups: list[list[int]] = []
+    room = 0
+    for index in sorted(range(len(texts)), key=lambda index: -len(texts[index])):
+        room -= len(texts[index])
+        if room < 0:
+            groups.append([])
+            room = most - len(texts[index])
+        groups[-1].append(index)
+    return groups

@@ -57,7 +57,7 @@ class Scorer:
 
     @cached_property
     def _tokens(self) -> "TokenEncoder":
-        from chimeralab.embedding.minilm import default_token_encoder  # noqa: PLC0415 - OpenVINO is slow to import
+        from chimeralab.embedding.minilm import default_token_encoder  # noqa: PLC0415
 
         return self._given or default_token_encoder()
 

@@ -14,7 +14,8 @@ from chimeralab.core.records import Detection
 from chimeralab.detection.loops import loops_beside
 from chimeralab.detection.measure import measurer_for
 from chimeralab.detection.verdict import verdict
-from chimeralab.embedding.encoder import MARGINS, Encoder, study_encoder
+from chimeralab.embedding.encoder import Encoder, study_encoder
+from chimeralab.embedding.minilm import MARGINS
 from chimeralab.rating.gate_record import JSON
 from chimeralab.rating.plan import GateTable
 from chimeralab.study.auditing import FOLDER, decide_again

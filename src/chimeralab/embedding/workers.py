@@ -1,0 +1,41 @@
+"""Work that leaves Python's lock, spread over the cores by threads that outlive a call."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, lru_cache
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+# Where these are "1" before numpy is imported, each product stays in the thread that asked for it.
+# The command sets them. A library must not: BLAS belongs to whoever owns the process.
+BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+@cache
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def pool() -> ThreadPoolExecutor:
+    """The threads of this process; one that was forked from it has none of them."""
+    return _pool(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(cores(), thread_name_prefix="chimera-encoder")
+
+
+def on_all_cores(work: Callable[[Item], None], items: Sequence[Item]) -> None:
+    """Do the work for every item, several at once where BLAS does not use the cores itself."""
+    alone = any(os.environ.get(name) == "1" for name in BLAS_THREADS)
+    if alone and cores() > 1 and len(items) > 1:
+        list(pool().map(work, items))
+    else:
+        for item in items:
+            work(item)

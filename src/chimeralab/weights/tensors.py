@@ -1,0 +1,34 @@
+"""Reading a safetensors file: a JSON table of names, and the numbers behind it, mapped."""
+
+import json
+import mmap
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chimeralab.core.errors import InputError
+
+Tensors = Mapping[str, NDArray[np.float32]]
+
+
+def read_tensors(path: Path) -> Tensors:
+    """The f32 arrays of a file by name, read-only; what is never used is never read from disk."""
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        size = int.from_bytes(mapped[:8], "little")
+        table = json.loads(mapped[8 : 8 + size])
+        return {
+            name: np.frombuffer(
+                mapped,
+                dtype="<f4",
+                count=(entry["data_offsets"][1] - entry["data_offsets"][0]) // 4,
+                offset=8 + size + entry["data_offsets"][0],
+            ).reshape(entry["shape"])
+            for name, entry in table.items()
+            if entry.get("dtype") == "F32"
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is not a safetensors file ({error})") from error
