@@ -38,7 +38,7 @@ def test_a_trial_in_parquet_keeps_yes_and_no(done, tmp_path, chimera):
     ran = chimera("export", done.path, "--format", "parquet", "--out", tmp_path / "out")
     assert ran.code == 0
     written = {path.stem for path in (tmp_path / "out").glob("*.parquet")}
-    assert written == TABLES.keys() | TRIAL_TABLES.keys()
+    assert written == TABLES.keys() | TRIAL_TABLES.keys() | {"outcomes"}
     trials = pq.read_table(tmp_path / "out" / "trials.parquet")
     assert {str(trials.schema.field(name).type) for name in FLAGS} == {"bool"}
     assert [[row[name] for name in FLAGS] for row in trials.to_pylist()] == flags(done)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from chimeralab.core.errors import InputError
@@ -46,7 +47,7 @@ def sweep(folder: Path) -> None:
         for path in folder.glob(".*.part"):
             found = _PART.fullmatch(path.name)
             if found and not _is_running(int(found[1])):
-                path.unlink(missing_ok=True)
+                rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _is_running(process: int) -> bool:
@@ -77,6 +78,29 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # on a disk that can't be written, even this is an error
             part.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """An empty folder that takes the place of `path` as a whole, only when the block succeeds."""
+    part = path.with_name(f".{path.name}.{_MACHINE}-{os.getpid()}.part")
+    before = path.with_name(f".{path.name}.before")
+    sweep(path.parent)
+    try:
+        if before.exists():  # a writer was killed between its last two steps
+            rmtree(before) if path.exists() else before.rename(path)
+        new = part / path.name
+        new.mkdir(parents=True)
+        yield new
+        if path.exists():
+            path.rename(before)
+        new.rename(path)
+        rmtree(before, ignore_errors=True)
+    except OSError as error:
+        why = error.strerror or error
+        raise InputError(f"{path} can't be written ({why}); what was there is unchanged") from error
+    finally:
+        rmtree(part, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 # What is observed, and by which columns a row of it is known. The rows of a conversation begin with
@@ -167,6 +167,7 @@ class Chain(NamedTuple):
     records: tuple[ChainRecord, ...]
     misfits: tuple[Misfit, ...]
     adopted: int
+    withheld: int = 0
 
     @property
     def head(self) -> str | None:
@@ -177,13 +178,16 @@ class Chain(NamedTuple):
         return next((each for each in self.records if each.head.hex() == head), None)
 
 
-def read_chain(archive: Rows) -> Chain:
-    """Compute the chain again, and compare its records with every row that is stored."""
+def read_chain(archive: Rows, withheld: Collection[tuple[str, str]] = ()) -> Chain:
+    """Compute the chain again, and compare its records with every row that is stored.
+
+    `withheld` has the kinds and keys of rows that a copy for others was made without.
+    """
     query = "SELECT id, kind, change, key, row, head FROM chain ORDER BY id"
     records = tuple(ChainRecord(**row) for row in archive.rows(query))
-    misfits = [*_broken(records), *_uncovered(records, archive)]
+    misfits = [*_broken(records), *_uncovered(records, archive, withheld)]
     adopted = [int(each.key.strip("[]")) for each in records if each.change == ADOPTED]
-    return Chain(records, tuple(misfits), sum(adopted))
+    return Chain(records, tuple(misfits), sum(adopted), len(withheld))
 
 
 def _broken(records: Iterable[ChainRecord]) -> Iterator[Misfit]:
@@ -198,7 +202,9 @@ def _broken(records: Iterable[ChainRecord]) -> Iterator[Misfit]:
         head = each.head
 
 
-def _uncovered(records: Iterable[ChainRecord], archive: Rows) -> Iterator[Misfit]:
+def _uncovered(
+    records: Iterable[ChainRecord], archive: Rows, withheld: Collection[tuple[str, str]]
+) -> Iterator[Misfit]:
     """Rows that are gone, changed, never recorded, or recorded more often than a study does."""
     of_kind: dict[str, dict[str, list[ChainRecord]]] = {table: {} for table in OBSERVED}
     for each in records:
@@ -207,7 +213,8 @@ def _uncovered(records: Iterable[ChainRecord], archive: Rows) -> Iterator[Misfit
     for table, known in of_kind.items():
         problems: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         stored = dict(_rows(archive.rows(f"SELECT * FROM {table}"), table))  # noqa: S608
-        for key in known.keys() | stored.keys():
+        absent = {key for kind, key in withheld if kind == table and key in known}
+        for key in (known.keys() | stored.keys()) - (absent - stored.keys()):
             place, name = _named(table, key)
             for problem in _problems(table, known.get(key, []), stored.get(key)):
                 problems[place, problem].append(name)

@@ -11,6 +11,8 @@ from chimeralab.study import chain
 
 # Marks the file as ours, for anyone who looks at it from outside: "chim" in ASCII.
 APPLICATION_ID = 0x6368696D
+# Marks a copy for others, which nobody writes to any more: "chib".
+COPY_ID = 0x63686962
 BUSY_MS = 30_000
 # After a kill, all that a copy without the WAL can lack: 256 kB, a few dozen turns.
 PAGES_IN_WAL = 64
@@ -214,6 +216,11 @@ def open_to_write(path: Path) -> sqlite3.Connection:
     with plainly(path):
         connection = sqlite3.connect(path, isolation_level=None)
         try:
+            if connection.execute("PRAGMA application_id").fetchone()[0] == COPY_ID:
+                raise StoreError(
+                    f"{path} is the copy in a bundle, which stays as it is; "
+                    "work on the study that it was made from"
+                )
             # WAL lets others read while a run writes; FULL makes a commit outlive a power cut.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")

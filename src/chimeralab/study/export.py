@@ -1,10 +1,12 @@
 """A study's records in the formats that others read: Parquet, CSV and JSON lines."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from chimeralab.analysis.selfplay.runs import judged_run
+from chimeralab.analysis.trial.effects import sessions_of
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
 from chimeralab.core.tables import Columns, open_table
@@ -15,6 +17,7 @@ from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
 from chimeralab.study.samples import sealed_items
 from chimeralab.study.store import Archive
+from chimeralab.study.trial.rows import stored_trials, trial_plan
 
 Format = Literal["parquet", "csv", "jsonl"]
 
@@ -113,6 +116,34 @@ TRIAL_TABLES: dict[str, Columns] = {
     "trials": {**_TALK, **TRIAL_COLUMNS},
     "probes": {**_TALK, "turn": int, "probe": str, "text": str, "hash": str},
 }
+# One row per judged conversation, which `chimera analyse` reads.
+OUTCOMES: Columns = {
+    "trajectory": str,
+    "condition": str,
+    "seed_id": str,
+    "repeat_index": int,
+    "seed_bucket": str,
+    "total_turns": int,
+    "at_risk_turns": int,
+    "collapsed_turns": int,
+    "collapse_rate": float,
+    "first_collapse_turn": int,
+    "episodes": str,
+    "blank_turns": int,
+    "outcome": str,
+}
+# One row per whole session and measure.
+TRIAL_OUTCOMES: Columns = {
+    "trajectory": str,
+    "condition": str,
+    "prompt": str,
+    "repeat": int,
+    "dose": float,
+    "measure": str,
+    "hits": float,
+    "among": float,
+    "value": float,
+}
 _QUERIES = {
     "trajectories": "SELECT *, id AS trajectory FROM trajectories ORDER BY position",
     "turns": (
@@ -155,18 +186,48 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} can't be made ({error.strerror})") from error
+    outcomes = _write_outcomes(study, folder / f"outcomes.{kind}")
     if kind == "jsonl":
         path = folder / "trajectories.jsonl"
         with replacing(path) as part, part.open("w", encoding="utf-8") as file:
             for trajectory in study.trajectories():
                 print(dumps(trajectory), file=file)
-        return (path,)
+        return (path, outcomes)
     judged = {row["id"]: _loops(row) for row in stored_detections(study)}
     tables = TABLES if study.plan.trial is None else TABLES | TRIAL_TABLES
     with study.archive() as archive:
-        return tuple(
+        written = [
             _write_table(archive, study, judged, folder / f"{name}.{kind}") for name in tables
-        )
+        ]
+    return (*written, outcomes)
+
+
+def _write_outcomes(study: Study, path: Path) -> Path:
+    """What was measured of each conversation: the numbers that the analysis is made from."""
+    of_trial = study.plan.trial is not None
+    rows = _session_outcomes(study) if of_trial else _run_outcomes(study)
+    with open_table(path, TRIAL_OUTCOMES if of_trial else OUTCOMES) as write:
+        for row in rows:
+            write(row)
+    return path
+
+
+def _run_outcomes(study: Study) -> Iterator[Mapping[str, Any]]:
+    for row in stored_detections(study):
+        detection = from_json(row)
+        if run := judged_run(detection):
+            rate = detection.collapse_rate
+            yield {"trajectory": detection.id, **run.as_dict(), "collapse_rate": rate}
+
+
+def _session_outcomes(study: Study) -> Iterator[Mapping[str, Any]]:
+    plan = trial_plan(study)
+    trials = stored_trials(study, whole=True)
+    for place, _, tallies in sessions_of(trials, plan.weights, plan.own_measures):
+        session = (place.session, place.arm, place.scenario, place.repeat, place.dose)
+        for name, (hits, among) in tallies.items():
+            cells = (*session, str(name), hits, among, hits / among if among else None)
+            yield dict(zip(TRIAL_OUTCOMES, cells, strict=True))
 
 
 def _loops(stored: Mapping[str, Any]) -> Mapping[str, Any]:

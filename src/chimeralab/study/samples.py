@@ -1,7 +1,8 @@
 """The samples of a study: drawn by seed, apart from each other, and a gate's sample used once."""
 
 import json
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
@@ -72,14 +73,14 @@ def sample_named(study: Study, name: str) -> StoredSample:
     return samples[name]
 
 
-def sealed_items(study: Study) -> Container[str]:
+def sealed_items(study: Study) -> AbstractSet[str]:
     """Conversations whose labels nobody compares yet, as a gate may still be decided on them."""
     gate: GateTable = study.plan.extras["gate"]
     samples = stored_samples(study)
     attempts = [sample for sample in samples if sample.draw.kind == "gate"]
     made = [sample for sample in attempts if sample.used]
     if not gate.declared or len(made) >= gate.attempts or any(sample.passed for sample in made):
-        return ()
+        return frozenset()
     unsealed = {item for s in samples if s not in attempts or s.used for item in s.sample.ids}
     return {talk.id for talk in study.talks} - unsealed
 

@@ -22,6 +22,7 @@ from chimeralab.sandbox.scored import Scored
 from chimeralab.study.chain import Chain, read_chain
 from chimeralab.study.database import (
     CHAINED,
+    COPY_ID,
     StoreError,
     checkpoint,
     open_to_read,
@@ -344,10 +345,16 @@ class Archive:
         finally:
             self._db.execute("COMMIT")
 
-    def chain(self) -> Chain | None:
-        """The chain over what was observed; None where an early version has kept none."""
-        old = self.value("PRAGMA user_version") < CHAINED
-        return None if old else read_chain(self)
+    def chain(self, *, may_withhold: bool = False) -> Chain | None:
+        """The chain over what was observed; None where an early version has kept none.
+
+        A copy for others may withhold labels as long as their gate is undecided.
+        """
+        if self.value("PRAGMA user_version") < CHAINED:
+            return None
+        copied = self.value("PRAGMA application_id") == COPY_ID
+        gone = self.rows("SELECT kind, key FROM withheld") if copied and may_withhold else ()
+        return read_chain(self, {(row["kind"], row["key"]) for row in gone})
 
     @property
     def head(self) -> str | None:

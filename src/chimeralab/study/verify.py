@@ -26,6 +26,7 @@ from chimeralab.study.lock import (
     resolve,
 )
 from chimeralab.study.recompute import Finding, recompute_gate, recompute_verdicts
+from chimeralab.study.samples import sealed_items
 from chimeralab.study.store import Archive, Row
 from chimeralab.study.trial.rows import misscored
 
@@ -167,7 +168,7 @@ def _check_store(
         found.findings.append(Finding(place, missing))
     if study.plan.trial is not None:
         found.checked.append("every trial, scored again from its answers")
-    chain = archive.chain()
+    chain = archive.chain(may_withhold=bool(sealed_items(study)))
     _check_chain(chain, place, lock, found)
     found.deviations += _deviations(archive)
     found.notes += _history(archive)
@@ -197,6 +198,9 @@ def _check_chain(chain: Chain | None, place: str, lock: Lock | None, found: _Fou
         found.unchecked.append("what was observed, where no chain was kept")
     if chain is not None:
         found.findings += [Finding(*misfit) for misfit in chain.misfits]
+        if chain.withheld:
+            rows = counted(chain.withheld, "label or packet", "labels and packets")
+            found.notes.append(f"this copy was made before the gate was decided, without {rows}")
         found.checked.append(f"the chain of {counted(len(chain.records), 'record')}")
 
 

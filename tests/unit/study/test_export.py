@@ -3,13 +3,21 @@
 import csv
 import json
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from chimeralab import readers
+from chimeralab import pipeline, readers
+from chimeralab.analysis import analyse, runs_of
+from chimeralab.analysis.selfplay.analysis import as_json
+from chimeralab.analysis.selfplay.runs import read_runs
 from chimeralab.core.errors import InputError
+from chimeralab.detection.verdict import from_json
 from chimeralab.study import run_study
+from chimeralab.study.detecting import detect_study, stored_detections
 from chimeralab.study.export import TABLES, export_study
+from tests.looping_study import finished_study
+from tests.small_trial import make_trial
 
 
 @pytest.fixture
@@ -22,7 +30,7 @@ def done(make_study):
 
 
 def test_json_lines_are_the_conversations_as_our_reader_reads_them(done, tmp_path):
-    (path,) = export_study(done, "jsonl", tmp_path / "out")
+    (path, _) = export_study(done, "jsonl", tmp_path / "out")
     read = list(readers.read_all([path]))
     stored = list(done.trajectories())
     assert [t.id for t in read] == [t.id for t in stored]
@@ -32,7 +40,7 @@ def test_json_lines_are_the_conversations_as_our_reader_reads_them(done, tmp_pat
 
 def test_parquet_holds_every_turn_with_its_text(done, tmp_path):
     paths = {path.stem: path for path in export_study(done, "parquet", tmp_path / "out")}
-    assert set(paths) == set(TABLES)
+    assert set(paths) == {*TABLES, "outcomes"}
     turns = pq.read_table(paths["turns"]).to_pylist()
     assert len(turns) == 48
     assert turns[0]["text"].startswith("=1+1 1 of ")
@@ -51,11 +59,14 @@ def test_csv_is_guarded_against_formulas(done, tmp_path):
 
 
 def test_exporting_again_replaces_what_was_there(done, tmp_path):
-    (path,) = export_study(done, "jsonl", tmp_path / "out")
+    (path, _) = export_study(done, "jsonl", tmp_path / "out")
     before = path.read_bytes()
     export_study(done, "jsonl", tmp_path / "out")
     assert path.read_bytes() == before
-    assert [item.name for item in (tmp_path / "out").iterdir()] == ["trajectories.jsonl"]
+    assert sorted(item.name for item in (tmp_path / "out").iterdir()) == [
+        "outcomes.jsonl",
+        "trajectories.jsonl",
+    ]
 
 
 def test_a_folder_that_can_not_be_made_is_named(done, tmp_path):
@@ -65,10 +76,43 @@ def test_a_folder_that_can_not_be_made_is_named(done, tmp_path):
 
 
 def test_every_column_of_a_table_is_filled_somewhere(done, tmp_path):
-    (path,) = export_study(done, "jsonl", tmp_path / "out")
+    (path, _) = export_study(done, "jsonl", tmp_path / "out")
     first = json.loads(path.read_text().splitlines()[0])
     assert {"id", "turns", "condition", "prompt", "bucket", "repeat", "outcome"} <= set(first)
     columns = {"trajectory", "condition", "turn", "speaker", "model", "seed", "hash", "seconds"}
     export_study(done, "parquet", tmp_path / "out")
     turns = pq.read_table(tmp_path / "out" / "turns.parquet").to_pylist()
     assert all(row[column] is not None for row in turns for column in columns)
+
+
+def test_the_outcomes_of_every_format_analyse_to_the_numbers_of_the_study(tmp_path):
+    study = finished_study(
+        tmp_path / "study", ("[outcomes]", '[detector]\nuse = "loops"\n[outcomes]')
+    )
+    detect_study(study)
+    detections = [from_json(row) for row in stored_detections(study)]
+    from_study = as_json(analyse(runs_of(detections, ""), study.plan.extras["outcomes"]))
+    for kind in ("csv", "jsonl", "parquet"):
+        *_, outcomes = export_study(study, kind, tmp_path / "out")
+        assert outcomes.name == f"outcomes.{kind}"
+        from_table = as_json(analyse(read_runs(outcomes), study.plan.extras["outcomes"]))
+        assert from_table | {"source": ""} == from_study
+    assert any(found["recovered_runs"] is not None for found in from_table["after_onset"].values())
+
+
+def test_the_outcomes_of_a_trial_are_the_measures_of_its_whole_sessions(tmp_path):
+    study = make_trial(tmp_path / "study", number=2)
+    run_study(study)
+    *_, outcomes = export_study(study, "parquet", tmp_path / "out")
+    rows = pq.read_table(outcomes).to_pylist()
+    assert {row["trajectory"] for row in rows} == {talk.id for talk in study.talks}
+    for subject in pipeline.analyse_trial(study).subjects:
+        for arm in subject.arms:
+            values = [
+                row["value"]
+                for row in rows
+                if row["condition"] == arm.arm
+                and row["measure"] == "accuracy"
+                and row["value"] is not None
+            ]
+            assert np.mean(values) == pytest.approx(arm.measures["accuracy"].value)

@@ -1,5 +1,6 @@
 """A table of runs: one row a conversation, how long it went and where it collapsed."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -164,27 +165,33 @@ def runs_of(
     rows: list[Run] = []
     short: Counter[str] = Counter()
     for detection in detections:
-        run = named_run(detection.id, detection.metadata)
-        if detection.collapsed_turns is None:
-            short[run.condition] += 1
+        run = judged_run(detection)
+        if run is None:
+            short[named_run(detection.id, detection.metadata).condition] += 1
         else:
-            counts = {caveat.code: caveat.count for caveat in detection.warnings}
-            judged = replace(
-                run,
-                total_turns=detection.turns,
-                collapsed_turns=detection.collapsed_turns,
-                first_collapse_turn=detection.first_collapse_turn,
-                at_risk_turns=detection.at_risk_turns,
-                episodes=detection.episodes,
-                blank_turns=counts.get("blank_turns", 0),
-            )
-            rows.append(judged)
+            rows.append(run)
     gone = (RunsLeftOut(name, TOO_SHORT, count) for name, count in sorted(short.items()))
     left_out = (*left_out, *gone)
     if not rows and left_out:
         why = "; ".join(f"{part.condition}: {part.runs} {part.reason}" for part in left_out)
         raise InputError(f"{source}: no run to analyse ({why})")
     return table_of(rows, source, left_out)
+
+
+def judged_run(detection: Detection) -> Run | None:
+    """The run that a verdict makes of a conversation; None where it was too short for one."""
+    if detection.collapsed_turns is None:
+        return None
+    counts = {caveat.code: caveat.count for caveat in detection.warnings}
+    return replace(
+        named_run(detection.id, detection.metadata),
+        total_turns=detection.turns,
+        collapsed_turns=detection.collapsed_turns,
+        first_collapse_turn=detection.first_collapse_turn,
+        at_risk_turns=detection.at_risk_turns,
+        episodes=detection.episodes,
+        blank_turns=counts.get("blank_turns", 0),
+    )
 
 
 def named_run(conversation: str, metadata: Mapping[str, Any]) -> Run:
@@ -264,6 +271,9 @@ def _from_cells(cells: Mapping[str, Any]) -> Run:
         first_collapse_turn=optional("first_collapse_turn", _whole),
         seed_bucket=optional("seed_bucket", _text),
         at_risk_turns=optional("at_risk_turns", _whole),
+        episodes=optional("episodes", _episodes),
+        outcome=optional("outcome", _text),
+        blank_turns=optional("blank_turns", _whole),
     )
 
 
@@ -297,6 +307,17 @@ def _whole(cells: Mapping[str, Any], column: str) -> int:
     return int(number)
 
 
+def _episodes(cells: Mapping[str, Any], column: str) -> tuple[Episode, ...]:
+    """Spans of collapsed turns, as an export writes them."""
+    cell = cells[column]
+    try:
+        spans = json.loads(cell) if isinstance(cell, str) else cell
+        return tuple(Episode(int(span["start"]), int(span["end"])) for span in spans)
+    except (ValueError, TypeError, KeyError):
+        example = '[{"start": 5, "end": 9}]'
+        raise InputError(f"column {column} is {_shown(cell)}; it takes {example}") from None
+
+
 def _shown(cell: Any) -> str:
     return "blank" if _blank(cell) else repr(cell)[:40]
 
@@ -315,6 +336,7 @@ def _check(run: Run) -> None:
         )
     if first is None and collapsed:
         raise InputError(f"column first_collapse_turn is blank, yet {collapsed} turns collapsed")
+    _check_episodes(run)
     if first is None:
         return
     if not 1 <= first <= turns:
@@ -326,4 +348,16 @@ def _check(run: Run) -> None:
         raise InputError(
             f"column collapsed_turns is {collapsed}, but from first_collapse_turn {first} on "
             f"there are only {left} turns"
+        )
+
+
+def _check_episodes(run: Run) -> None:
+    if run.episodes is None:
+        return
+    spans = sum(each.turns for each in run.episodes)
+    begun = run.episodes[0].start if run.episodes else None
+    if (spans, begun) != (run.collapsed_turns, run.first_collapse_turn):
+        raise InputError(
+            f"column episodes has {spans} collapsed turns, the first at {begun or 'none'}; "
+            f"the run has {run.collapsed_turns}, the first at {run.first_collapse_turn or 'none'}"
         )
