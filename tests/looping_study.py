@@ -25,7 +25,7 @@ speakers = ["looper", "looper"]
 [conditions.drifts]
 speakers = ["drifter", "drifter"]
 
-[conditions.mixed]
+[conditions.collapsed_ones]
 speakers = ["looper", "drifter", "looper"]
 
 [conversation]

@@ -127,15 +127,20 @@ def test_raters_who_agree_do_not_validate_the_detector(chimera: Chimera, make_st
     assert "The detector against mine, 24 items: sensitivity" in methods
     told = chimera("analyse", study).out
     assert "Share of turns marked as collapsed" in told
-    assert list(bare(f">{told}<")) == []
+    judged = chimera("detect", study, "--group-by", "condition").out
+    assert re.search(r"of 32 conversations (were|was) marked as collapsed", judged)
+    talk = chimera("detect", study, "--json").out.splitlines()[0]
+    shown = Path(chimera("show", study, "--id", json.loads(talk)["id"]).out.strip())
+    for text in (f">{told}<", f">{' '.join(judged.split())}<", shown.read_text(encoding="utf-8")):
+        assert list(bare(text)) == []
     assert list(bare(page)) == []
     for figure in (study / "report" / "figures").glob("*.svg"):
         assert list(bare(figure.read_text(encoding="utf-8"))) == []
 
 
 def bare(page: str) -> Iterator[str]:
-    """Texts that call something collapsed, and do not say that it is marked so."""
-    without_style = re.sub(r"(?s)<style.*?</style>", "", page)
+    """Texts that call something collapsed, and do not say that it is marked or counts so."""
+    without_style = re.sub(r"(?s)<style.*?</style>|counts? as collapsed", "", page)
     for text in re.findall(r">([^<>]*collaps[^<>]*)<", without_style, re.IGNORECASE):
         if re.search(r"(?<!arked as )collapsed\b", text, re.IGNORECASE):
             yield text

@@ -109,7 +109,7 @@ def test_a_subclass_of_the_locked_detector_is_reported_under_its_own_name(
     assert "Never, at its default operating point" in said["terminal"]
     assert "Never, at its default operating point (mine:Never)" in said["report"]
     judged = "Collapse was judged by Never (mine:Never, a detector of our own)"
-    assert f"{judged}: Nothing is ever marked as collapsed." in said["report"]
+    assert f"{judged}: Nothing is ever collapsed." in said["report"]
     assert "the detector Never has no thresholds to vary" in said["report"]
     assert "locked operating point" not in said["report"]
     assert not any(row["collapsed"] for row in chimera("detect", study, "--json").rows)
@@ -135,7 +135,7 @@ def test_a_rule_of_another_kind_goes_through_all_steps_without_an_encoder(
     said = after_all_steps(chimera, study)
     assert said["name"] == '["Echo"]'
     assert "Echo, at its default operating point" in said["terminal"]
-    assert "A turn is marked as collapsed when its words were said before" in said["report"]
+    assert "A turn is collapsed when its words were said before" in said["report"]
     assert "MiniLM" not in said["report"]
     rows = {row["id"]: row for row in chimera("detect", study, "--json", "--trace").rows}
     found = [row for row in rows.values() if row["collapsed"]]

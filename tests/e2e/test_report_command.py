@@ -19,7 +19,7 @@ Chimera = Callable[..., Any]
 ONE_TALK = (
     ("repeats = 2", "repeats = 1"),
     ('[conditions.drifts]\nspeakers = ["drifter", "drifter"]\n', ""),
-    ('[conditions.mixed]\nspeakers = ["looper", "drifter", "looper"]\n', ""),
+    ('[conditions.collapsed_ones]\nspeakers = ["looper", "drifter", "looper"]\n', ""),
     ('  { id = "p2", bucket = "plain", text = "Write <b>a poem</b>." },\n', ""),
     ('  { id = "p3", bucket = "<u>odd</u>", text = "Count." },\n', ""),
     ('  { id = "p4", bucket = "<u>odd</u>", text = "=1+1" },\n', ""),

@@ -63,7 +63,7 @@ def test_the_second_time_nothing_is_judged_again(chimera: Chimera, study: Path) 
 def test_the_table_groups_by_condition(chimera: Chimera, study: Path) -> None:
     ran = chimera("detect", study, "--group-by", "condition")
     # One prompt alone says nothing about others, so there is no interval.
-    assert "1 of 2 conversations collapsed (50.0 %)." in ran.out
+    assert "1 of 2 conversations was marked as collapsed (50.0 %)." in ran.out
     assert "intervals take the conversations on one prompt as one cluster" in ran.out
     assert "looping" in ran.out
 
@@ -84,7 +84,7 @@ def test_show_says_where_a_study_stands(chimera: Chimera, study: Path) -> None:
 def test_show_draws_a_stored_conversation(chimera: Chimera, study: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert chimera("show", study, "--id", "looping/p1/1", "--out", page).code == 0
-    assert "Turns 7–10 collapsed" in page.read_text(encoding="utf-8")
+    assert "Turns 7–10 were marked as collapsed" in page.read_text(encoding="utf-8")
 
 
 def test_a_study_that_was_not_run_says_so(chimera: Chimera, tmp_path: Path) -> None:

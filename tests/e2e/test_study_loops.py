@@ -90,8 +90,7 @@ def test_a_declared_loop_detector_goes_through_all_steps_without_weights(
     study = write(tmp_path / "study", "loops")
     report = take_through(chimera, study)
     assert (
-        "Collapse was judged by loops: a turn is marked as collapsed while the conversation"
-        in report
+        "Collapse was judged by loops: a turn counts as collapsed while the conversation" in report
     )
     assert "The plan declares the loop detector; this is its outcome by kind: 2 of 4" in report
     assert "exploratory" not in report.split("Which conversations loop</h2>")[1][:600]

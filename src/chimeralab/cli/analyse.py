@@ -11,7 +11,7 @@ from rich.text import Text
 from chimeralab.analysis.contrasts import Effect, short
 from chimeralab.analysis.selfplay.analysis import Analysis, analyse, as_json, sentences
 from chimeralab.analysis.selfplay.families import ComparisonRow
-from chimeralab.analysis.selfplay.outcomes import Outcomes
+from chimeralab.analysis.selfplay.outcomes import Measure, Outcomes, measure_name
 from chimeralab.analysis.selfplay.robustness import (
     DetectorRobustness,
     primary_questions,
@@ -23,6 +23,7 @@ from chimeralab.cli.terminal import out, plain, say
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import NONE, between, number, p_value
+from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.detectors import Detector
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.claims import NO_AUDIT, ClaimScope
@@ -43,15 +44,12 @@ NUMBER_OPTIONS: tuple[Decorator, ...] = (
     click.option("--seed", type=click.IntRange(0), help="Seed of all draws. Default: 1."),
     click.option("--json", "json", is_flag=True, help="One JSON object; nulls have their reasons."),
 )
-COMPARED = (
-    ("Difference in the share of collapsed turns", "share", 3),
-    ("Difference in mean turns to the first collapse (RMST)", "restricted_mean", 1),
-    ("Difference in the share of runs that ever collapse", "incidence", 3),
-)
+# The measures that are compared on the terminal, and with how many digits.
+COMPARED: dict[Measure, int] = {"share": 3, "restricted_mean": 1, "incidence": 3}
 LEGEND = (
     "ratio: the standard error of an analysis that treats runs as independent, over the clustered "
     "one. naive p: what that analysis would say. perm. p: sides exchanged within prompts. RMST: "
-    "mean turns to the first collapse, up to the horizon."
+    "mean turns to the first {event}, up to the horizon."
 )
 FAMILIES = {
     "contrasts": "against {reference}, within scenarios (p Holm-corrected)",
@@ -96,7 +94,7 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
         texts = {"robustness": checked.as_dict()} if checked else {}
         click.echo(json_text(as_json(result) | more | texts))
         return
-    print_analysis(result, _scope(source.study))
+    print_analysis(result, _scope(source.study).words)
     if checked:
         print_robustness(checked)
 
@@ -127,13 +125,14 @@ def _scope(study: "Study | None") -> ClaimScope:
     return scope_of(reliability(study))
 
 
-def print_analysis(analysis: Analysis, scope: ClaimScope = NO_AUDIT) -> None:
+def print_analysis(analysis: Analysis, words: ResultWords) -> None:
     """The tables, then what they say, then what to know before quoting them."""
-    tables = [_shares(analysis), _first_collapses(analysis)]
-    for title, measure, digits in COMPARED if analysis.contrasts else ():
+    tables = [_shares(analysis, words), _first_collapses(analysis, words)]
+    for measure, digits in COMPARED.items() if analysis.contrasts else ():
+        title = f"Difference in the {measure_name(measure, words)}"
         tables.append(comparisons(title, analysis.rows(measure), digits))
-    print_tables(*tables, _recoveries(analysis), scope=scope)
-    print_lines([*map(scope.say, sentences(analysis)), ""])
+    print_tables(*tables, _recoveries(analysis, words))
+    print_lines([*sentences(analysis, words), ""])
     left = [
         f"left out of {part.condition}: {part.runs}, {part.reason}" for part in analysis.left_out
     ]
@@ -144,14 +143,15 @@ def print_analysis(analysis: Analysis, scope: ClaimScope = NO_AUDIT) -> None:
         for each in (*found.pairs, *found.weighted)
     ]
     dashes = dict.fromkeys(f"– {name}: {why}" for name, all_ in reasons for why in all_.values())
-    print_lines(map(scope.say, (*left, *analysis.notes, *dashes, LEGEND)), style="dim")
+    legend = LEGEND.format(event=words.event)
+    print_lines((*left, *analysis.notes, *dashes, legend), style="dim")
 
 
-def _shares(analysis: Analysis) -> Table:
+def _shares(analysis: Analysis, words: ResultWords) -> Table:
     """How much collapses, by condition, with three intervals."""
     level = f"{100 * analysis.settings.level:g} %"
     headings = ("runs", "mean", "median", "SD", f"{level} t", "bootstrap", "bootstrap-t")
-    table = new_table("Share of collapsed turns, %", "condition", headings)
+    table = new_table(f"Share of {words.turns}, %", "condition", headings)
     for name in analysis.rank_stability.order:
         part = analysis.conditions[name]
         intervals = (part.cluster_ci, part.bootstrap_ci, part.bootstrap_t_ci)
@@ -161,11 +161,11 @@ def _shares(analysis: Analysis) -> Table:
     return table
 
 
-def _first_collapses(analysis: Analysis) -> Table:
+def _first_collapses(analysis: Analysis, words: ResultWords) -> Table:
     """How often and how soon, by condition, and how similar repeats are."""
     tau = f"RMST({analysis.settings.tau:g})"
     headings = ("ever, %", "interval", "median", tau, "interval", "ICC", "ratio")
-    table = new_table("First collapse, in turns", "condition", headings)
+    table = new_table(f"First {words.event}, in turns", "condition", headings)
     for name in analysis.rank_stability.order:
         part = analysis.conditions[name]
         table.add_row(
@@ -197,10 +197,10 @@ def comparisons(title: str, found: Sequence[ComparisonRow], digits: int = 3) -> 
     return table
 
 
-def _recoveries(analysis: Analysis) -> Table:
+def _recoveries(analysis: Analysis, words: ResultWords) -> Table:
     """What becomes of runs after their first collapse."""
-    headings = ("collapsed", "recovered", "%", "interval", "later turns, %", "dwell")
-    table = new_table("After the first collapse", "condition", headings)
+    headings = ("runs", "recovered", "%", "interval", "later turns, %", "dwell")
+    table = new_table(f"After the first {words.event}", "condition", headings)
     for name in analysis.rank_stability.order:
         part = analysis.after_onset[name]
         table.add_row(
@@ -251,12 +251,8 @@ def new_table(title: str, first: str, headings: Sequence[str]) -> Table:
     return table
 
 
-def print_tables(*parts: Table, scope: ClaimScope = NO_AUDIT) -> None:
-    """Tables in the words that the gate of their study allows."""
+def print_tables(*parts: Table) -> None:
     for part in parts:
-        part.title = scope.say(str(part.title))
-        for column in part.columns:
-            column.header = scope.say(str(column.header))
         out.print(part)
         out.print()
 

@@ -24,7 +24,7 @@ from chimeralab.cli.terminal import plain
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import NONE, between, number, p_value
-from chimeralab.rating.claims import NO_AUDIT
+from chimeralab.core.result_words import MARK
 
 runs_path = click.Path(path_type=Path)
 
@@ -74,8 +74,8 @@ def print_replication(found: Replication) -> None:
         for name in ("share", "restricted_mean")
     )
     print_tables(
-        comparisons("Share of collapsed turns", shares),
-        comparisons("Mean turns to the first collapse (RMST)", times, 1),
+        comparisons(f"Share of {MARK.turns}", shares),
+        comparisons(f"Mean turns to the first {MARK.event} (RMST)", times, 1),
     )
     if found.pairs:
         print_tables(changes(found))
@@ -84,13 +84,13 @@ def print_replication(found: Replication) -> None:
     alone = ((found.a, found.only_in_a), (found.b, found.only_in_b))
     missing = (f"only in {table}: {', '.join(names)}" for table, names in alone if names)
     print_lines([f"The order of the conditions is {same}: {' | '.join(orders)}.", ""])
-    print_lines(map(NO_AUDIT.say, (*found.notes, *missing, LEGEND)), style="dim")
+    print_lines((*found.notes, *missing, LEGEND.format(event=MARK.event)), style="dim")
 
 
 def changes(found: Replication) -> Table:
     """Each difference between two conditions in both tables, and how far it moved."""
     headings = ("in A", "in B", "moved", "interval", "Holm p", "naive p", "ratio", "sign")
-    title = "Difference in the share of collapsed turns, in A and in B"
+    title = f"Difference in the share of {MARK.turns}, in A and in B"
     table = new_table(title, "pair", headings)
     for each in found.pairs:
         moved = each.moved

@@ -40,6 +40,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Loop
+from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.tables import check_table_name, open_table
 from chimeralab.detection.detectors import LOOPS, Detector, Locked, Loops, in_brief
 from chimeralab.detection.loops import loops_beside
@@ -109,7 +110,7 @@ def detect(**options: Any) -> None:
     source = judge_study if is_study(options["paths"]) else judge_logs
     with _written(options["out"], trace=options["trace"]) as write:
         judging = source(detector, options)
-        table = ResultTable(options["group_by"])
+        table = ResultTable(options["group_by"], judging.words)
         for judged in judging.verdicts:
             table.add(judged)
             write(judged.detection)
@@ -165,10 +166,14 @@ class Judged(NamedTuple):
 
 
 class Judging(NamedTuple):
-    """Verdicts as they come, and a line on how they were reached, to be asked for afterwards."""
+    """Verdicts as they come, and a line on how they were reached, to be asked for afterwards.
+
+    Those of a study are told in the words that its gate allows.
+    """
 
     verdicts: Iterator[Judged]
     how: Callable[[], str]
+    words: ResultWords = FACT
 
 
 def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
@@ -199,7 +204,9 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
     """Judge what a study has not judged yet, and take all of its verdicts."""
     # Imported here: judging a log, the common case, needs no study and should start at once.
     from chimeralab import pipeline  # noqa: PLC0415
+    from chimeralab.rating.gate_record import scope_of  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
+    from chimeralab.study.auditing import reliability  # noqa: PLC0415
     from chimeralab.study.detecting import stored_detections  # noqa: PLC0415
 
     asked = [name for name in ("format", "speaker", "no_vectors") if options[name]]
@@ -225,7 +232,8 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
 
     settings: Detector = study.plan.detector.settings
     used = "; ".join(map(in_brief, dict.fromkeys((loops_beside(settings), settings))))
-    return Judging(verdicts(), lambda: f"{used}; {judged} newly judged, the rest stored")
+    words = scope_of(reliability(study)).words
+    return Judging(verdicts(), lambda: f"{used}; {judged} newly judged, the rest stored", words)
 
 
 def _how(measurer: Measurer, detector: Detector | None, loops: Loops | None) -> str:
@@ -256,8 +264,9 @@ class ConversationRow(NamedTuple):
 class ResultTable:
     """Collects verdicts. However many come, it keeps the most collapsed ones to show."""
 
-    def __init__(self, group_by: str | None) -> None:
+    def __init__(self, group_by: str | None, words: ResultWords) -> None:
         self._group_by = group_by
+        self._words = words
         self._order = count()
         self._clustered = False
         self._rows: list[ConversationRow] = []
@@ -313,7 +322,7 @@ class ResultTable:
         table.add_column("turns", justify="right", no_wrap=True)
         if collapse:
             table.add_column("share", justify="right", no_wrap=True)
-            table.add_column("collapsed", no_wrap=True)
+            table.add_column(_heading(self._words), no_wrap=True)
         if collapse and spare:
             table.add_column("similarity", no_wrap=True)
         table.add_column("loop", no_wrap=True)
@@ -329,13 +338,13 @@ class ResultTable:
         hidden = self.conversations - len(self._rows)
         if hidden:
             console.print(
-                f"… and {hidden:,} more; these are the {MOST_ROWS} that loop or collapsed most."
-                " --json and --out have all.",
+                f"… and {hidden:,} more; these are the {MOST_ROWS} that loop or have the largest "
+                f"shares of {self._words.turns}. --json and --out have all.",
                 style="dim",
             )
 
     def print_summary(self, console: Console) -> None:
-        console.print(f"\n{self._all.sentence()}", soft_wrap=True)
+        console.print(f"\n{self._all.sentence(self._words)}", soft_wrap=True)
         for code, caveat in CAVEATS.items():
             if turns := self._caveat_turns[code]:
                 talks = self._caveat_talks[code]
@@ -343,7 +352,7 @@ class ResultTable:
                 console.print(note, soft_wrap=True, style="dim")
         if self._group_by:
             console.print()
-            console.print(_group_table(self._group_by, self._groups))
+            console.print(_group_table(self._group_by, self._groups, self._words))
         if self._clustered:
             note = "Note: intervals take the conversations on one prompt as one cluster."
             console.print(note, soft_wrap=True, style="dim")
@@ -378,7 +387,7 @@ class VerdictCounts:
     def judged(self) -> int:
         return len(self.rates)
 
-    def sentence(self) -> str:
+    def sentence(self, words: ResultWords) -> str:
         said = [f"{self.looping:,} of {counted(self.conversations, 'conversation')} loop."]
         said = said if self.watched or self.looping else []
         unjudged = self.conversations - self.judged
@@ -386,7 +395,8 @@ class VerdictCounts:
             interval = self.incidence_interval()
             between = f"; 95 % interval {_between(interval)}" if interval else ""
             share = f"{percent(self.collapsed / self.judged)}{between}"
-            said.append(f"{self.collapsed:,} of {self.judged:,} conversations collapsed ({share}).")
+            did = words.was if self.collapsed == 1 else words.were
+            said.append(f"{self.collapsed:,} of {self.judged:,} conversations {did} ({share}).")
             if unjudged:
                 said.append(f"{unjudged:,} too short for a verdict on collapse.")
         elif not said:
@@ -441,10 +451,15 @@ def _loop_cell(loops: Sequence[Loop]) -> Text:
     return Text(f"{shown.kind}? from {shown.began}{until}", style="dim")
 
 
-def _group_table(field: str, groups: dict[str, VerdictCounts]) -> Table:
+def _heading(words: ResultWords) -> str:
+    """Narrow enough for a column, on two lines if need be."""
+    return "\n".join(words.collapsed.rsplit(" ", 1))
+
+
+def _group_table(field: str, groups: dict[str, VerdictCounts], words: ResultWords) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(plain(field), overflow="fold", min_width=len(field))
-    for heading in ("n", "collapsed", "95 % interval", "share of turns", "95 % interval"):
+    for heading in ("n", _heading(words), "95 % interval", "share of turns", "95 % interval"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name in sorted(groups):
         counts = groups[name]

@@ -24,6 +24,7 @@ from chimeralab.cli.measure import groups_table
 from chimeralab.cli.options import JSON_OPTION, STUDY_ARGUMENT
 from chimeralab.cli.terminal import err, out, plain, say, where_it_stands
 from chimeralab.core.numbers import counted
+from chimeralab.core.result_words import MARK
 from chimeralab.runner import (
     AttemptFailed,
     Intervened,
@@ -181,7 +182,8 @@ class RunProgress:
             f"{self.turns_done:,}/{self.turns_done + self.turns_left:,} turns",
             f"{self.tokens / seconds:,.0f} tokens/s",
             f"cost {cost}",
-            *([f"{len(self.collapsed):,} collapsed"] if self.watched else []),
+            # The gate is decided after the run: until then, every verdict is a mark.
+            *([f"{len(self.collapsed):,} {MARK.collapsed}"] if self.watched else []),
             *([counted(self.interventions, "intervention")] if self.interventions else []),
             *([counted(self.failed_attempts, "failed attempt")] if self.failed_attempts else []),
             *([f"{self.paused:,} paused"] if self.paused else []),

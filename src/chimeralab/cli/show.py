@@ -6,7 +6,7 @@ import re
 import webbrowser
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -22,6 +22,7 @@ from chimeralab.cli.terminal import out, plain, say, where_it_stands, with_progr
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
 from chimeralab.core.records import Trajectory
+from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.detection.detectors import Detector, Locked
 
 IDS_NAMED = 5
@@ -51,7 +52,7 @@ def show(**options: Any) -> None:
     The page is one HTML file that needs no network. `chimera detect PATH` lists the ids. For a
     study without --id, say where it stands.
     """
-    asked = take_detector(options)
+    asked, words = take_detector(options), FACT
     detector: Detector | None = asked
     if options["no_vectors"] and asked.changed:
         option = next(iter(asked.changed))
@@ -65,13 +66,13 @@ def show(**options: Any) -> None:
         print_standing(Path(options["paths"][0]))
         return
     else:
-        trajectories, detector = stored_talks(Path(options["paths"][0]), asked)
+        trajectories, detector, words = stored_talks(Path(options["paths"][0]), asked)
         options["speaker"] = options["speaker"] or "all"
     trajectory = choose(trajectories, options["wanted"])
     path = options["out"] or Path(page_name(trajectory.id))
     if options["no_vectors"] and detector and detector.needs.lags:
         detector = None
-    page = _draw(trajectory, options["speaker"], detector, options["cache"])
+    page = _draw(trajectory, options["speaker"], detector, options["cache"], words)
     with replacing(path) as part:
         part.write_text(page, encoding="utf-8")
     click.echo(str(path))
@@ -80,7 +81,11 @@ def show(**options: Any) -> None:
 
 
 def _draw(
-    trajectory: Trajectory, speaker: str | None, detector: Detector | None, cache: Path | None
+    trajectory: Trajectory,
+    speaker: str | None,
+    detector: Detector | None,
+    cache: Path | None,
+    words: ResultWords,
 ) -> str:
     # Drawing is slow to import, and a wrong name should be told at once.
     from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415
@@ -90,7 +95,7 @@ def _draw(
         return Encoder(cache_file=cache)
 
     return draw_conversation(
-        trajectory, speaker=speaker, detector=detector, open_encoder=open_encoder
+        trajectory, speaker=speaker, detector=detector, open_encoder=open_encoder, words=words
     )
 
 
@@ -111,15 +116,26 @@ def print_standing(path: Path) -> None:
         out.print(where_it_stands(flow(archive), list(study.plan.conditions)))
 
 
-def stored_talks(path: Path, asked: Locked) -> tuple[Iterator[Trajectory], Detector]:
-    """The conversations of a study, and the detector that its plan declares."""
-    from chimeralab.study import Study  # noqa: PLC0415 - as above
+class StoredTalks(NamedTuple):
+    """The conversations of a study, the detector of its plan, the words that its gate allows."""
+
+    trajectories: Iterator[Trajectory]
+    detector: Detector
+    words: ResultWords
+
+
+def stored_talks(path: Path, asked: Locked) -> StoredTalks:
+    """What there is to show of a study."""
+    from chimeralab.rating.gate_record import scope_of  # noqa: PLC0415 - as above
+    from chimeralab.study import Study  # noqa: PLC0415
+    from chimeralab.study.auditing import reliability  # noqa: PLC0415
 
     if asked.changed:
         option = next(iter(asked.changed))
         raise InputError(f"a study is judged as its plan says: leave out --{option}")
     study = Study(path)
-    return study.trajectories(), study.plan.detector.settings
+    words = scope_of(reliability(study)).words
+    return StoredTalks(study.trajectories(), study.plan.detector.settings, words)
 
 
 def choose(trajectories: Iterable[Trajectory], wanted: str | None) -> Trajectory:

@@ -17,11 +17,11 @@ from chimeralab.cli.options import (
 from chimeralab.cli.terminal import out, percent, plain, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
+from chimeralab.core.result_words import MARK
 from chimeralab.detection.detectors import LOCKED, READINGS, Locked
 from chimeralab.detection.measure import Measurer
 from chimeralab.detection.sweep import STUDY_GRID, Sweep, Sweeper, all_cutoffs, grid_of
 from chimeralab.embedding.encoder import Encoder
-from chimeralab.rating.claims import NO_AUDIT
 
 
 def _values(_context: click.Context, _option: click.Parameter, text: str) -> tuple[float, ...]:
@@ -96,7 +96,7 @@ def _print(result: Sweep) -> None:
     if not judged:
         return
     low, high = percent(result.lowest_rate), percent(result.highest_rate)
-    out.print(NO_AUDIT.say(f"Mean share of collapsed turns: from {low} to {high}.\n"))
+    out.print(f"Mean share of {MARK.turns}: from {low} to {high}.\n")
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in (*STUDY_GRID, "cells", "all"):
         table.add_column(heading, justify="right", no_wrap=True)

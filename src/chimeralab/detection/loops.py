@@ -39,7 +39,7 @@ class Loops(LoopSettings, Detector):
     @property
     def rule(self) -> str:
         return (
-            "a turn is collapsed while the conversation repeats itself: the same words, one"
+            "a turn counts as collapsed while the conversation repeats itself: the same words, one"
             " template, a cycle of messages, courtesy without end, or the same tool call with the"
             " same result"
         )

@@ -1,4 +1,4 @@
-"""What may be claimed after the gate, in which words: the one place that holds these words."""
+"""What may be claimed after the gate, and in which words."""
 
 import re
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import between, counted, percent
 from chimeralab.core.records import Record
+from chimeralab.core.result_words import FACT, MARK, ResultWords
 from chimeralab.rating.gate import NOT_ASKED, GateOutcome, ValidityOutcome, outcome_name
 from chimeralab.rating.validity import ValidityAgainst
 from chimeralab.stats.clusters import Share
@@ -23,32 +24,6 @@ FORBIDDEN = (
 )
 
 
-# How a result is told of a validated detector, and how otherwise. Longer phrases stand first.
-MARKED = (
-    ("collapsed turns at risk", "turns at risk marked as collapsed"),
-    ("collapsed turns", "turns marked as collapsed"),
-    ("collapsed runs", "runs marked as collapsed"),
-    ("How much collapsed", "How much was marked as collapsed"),
-    ("How much collapses", "How much is marked as collapsed"),
-    ("No conversation collapsed", "No conversation was marked as collapsed"),
-    ("no run collapsed", "no run was marked as collapsed"),
-    ("of the runs collapsed", "of the runs were marked as collapsed"),
-    ("have not collapsed", "have not been marked as collapsed"),
-    ("could have collapsed", "could have been marked as collapsed"),
-    ("has collapsed", "is marked as collapsed"),
-    ("that never collapsed", "that was never marked as collapsed"),
-    ("never collapses", "is never marked as collapsed"),
-    ("that ever collapse", "ever marked as collapsed"),
-    ("No collapse in", "No collapse was marked in"),
-    ("any collapse", "any marked collapse"),
-    ("without a collapse", "without a marked collapse"),
-    ("first collapse", "first marked collapse"),
-    ("First collapse", "First marked collapse"),
-    ("make a collapse", "are marked as a collapse"),
-)
-BARE = re.compile(r"(?<!arked as )\b([Cc])ollapsed\b")
-
-
 @dataclass(frozen=True, slots=True)
 class ClaimScope(Record):
     """What a report may claim after the gate, and the words that it must do without."""
@@ -58,23 +33,9 @@ class ClaimScope(Record):
     forbidden: tuple[str, ...]
 
     @property
-    def marked(self) -> str:
-        """How collapsed turns are spoken of: as marks of the detector, until it is validated."""
-        return "collapsed" if self.name == "validated" else "marked as collapsed"
-
-    def say(self, text: str) -> str:
-        """A text of ours about results, its verbs as the gate allows them.
-
-        Texts are written for a validated detector; until it is one, what it found is marked.
-
-        >>> NO_AUDIT.say("The share of collapsed turns to the first collapse.")
-        'The share of turns marked as collapsed to the first marked collapse.'
-        """
-        if self.name == "validated":
-            return text
-        for found, marked in MARKED:
-            text = text.replace(found, marked)
-        return BARE.sub(lambda verb: f"{'M' if verb[1] == 'C' else 'm'}arked as collapsed", text)
+    def words(self) -> ResultWords:
+        """How results are told: what the detector found is its mark until it is validated."""
+        return FACT if self.name == "validated" else MARK
 
 
 NO_AUDIT = ClaimScope(

@@ -20,6 +20,7 @@ from chimeralab.core.records import (
     Turn,
     TurnTrace,
 )
+from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.roles import RESULTS, side_of
 from chimeralab.core.text import inert
 from chimeralab.detection.calls import has_failed
@@ -135,16 +136,15 @@ class Gap(NamedTuple):
 class Transcript(NamedTuple):
     """Messages next to each other, ready to be shown.
 
-    `links` are turns that the page has, and `places` the anchors of its messages. `said` is how
-    collapsed turns are spoken of.
+    `links` are turns that the page has, and `places` the anchors of its messages.
     """
 
     messages: Sequence[ShownMessage | Gap]
     window: int | None
     kept_in: str
+    words: ResultWords = FACT
     links: frozenset[int] = frozenset()
     places: Mapping[int, str] = {}
-    said: str = "Collapsed"
 
 
 def list_messages(
@@ -297,15 +297,15 @@ def _repeat(trace: TurnTrace, evidence: Evidence | None) -> Repeat | None:
     return max(found, key=lambda repeat: repeat.similarity or 0.0, default=None)
 
 
-def verdict_in_words(detection: Detection) -> str:
+def verdict_in_words(detection: Detection, words: ResultWords) -> str:
     """The verdict as a sentence."""
     if detection.reason:
         return f"{detection.reason[0].upper()}{detection.reason[1:]}."
     if not detection.episodes:
-        return f"No collapse in {detection.turns:,} judged turns."
+        return f"No {words.event} in {detection.turns:,} judged turns."
     share = f"{len(detection.collapsed):,} of {detection.turns:,} judged turns"
     return (
-        f"{spans_in_words(detection.episodes)} collapsed: {share}"
+        f"{spans_in_words(detection.episodes)} {words.were}: {share}"
         f" ({100 * len(detection.collapsed) / detection.turns:.0f}\N{NO-BREAK SPACE}%),"
         f" first at turn {detection.first_collapse_turn}."
     )
@@ -441,7 +441,11 @@ def facts(
 
 
 def timeline_figure(
-    detection: Detection, *, name: str = "timeline", captions: Sequence[str] = ()
+    detection: Detection,
+    words: ResultWords,
+    *,
+    name: str = "timeline",
+    captions: Sequence[str] = (),
 ) -> Figure | None:
     """How similar each turn is to the two before it; None where there is nothing to compare."""
     trace, settings = detection.trace or (), detection.detector["settings"]
@@ -455,7 +459,7 @@ def timeline_figure(
             "s2", "s2, to the one before that", *peaks([row.s2 for row in trace]), settings["s2"]
         ),
     ]
-    chart = partial(timeline, lines, _collapsed(detection), len(trace))
+    chart = partial(timeline, lines, _collapsed(detection), len(trace), words)
     label = timeline_in_words(detection)
     return draw(name, label, lambda width: chart(width=width), captions=captions)
 
@@ -482,10 +486,12 @@ def draw_conversation(
     speaker: str | None = None,
     detector: Detector | None = LOCKED,
     open_encoder: Callable[[], Encoder] = default_encoder,
+    words: ResultWords = FACT,
 ) -> str:
     """Judge a conversation and draw it as one self-contained HTML page.
 
-    With ``detector=None`` there are no vectors, and only loops are looked for.
+    With ``detector=None`` there are no vectors, and only loops are looked for. `words` are those
+    that the gate of its study allows.
     """
     measurer = measurer_for(detector, open_encoder, speaker=speaker)
     (measured,) = measurer.measure([trajectory])
@@ -506,30 +512,28 @@ def draw_conversation(
         detection=detection,
         window=window,
         rule=detector.rule if detector else None,
-        verdict=verdict_in_words(detection),
+        words=words,
+        verdict=verdict_in_words(detection, words),
         loops=list(loop_lines(detection, places)),
         first_loop=next((places[m.position] for m in said if m.loop and m.loop.sure), None),
         facts=Facts(list(facts(trajectory, detection, list(judges)))),
-        timeline=timeline_figure(detection, captions=[_lines_caption(detection)]),
-        heat_map=heat_map_figure(detection, pairs, captions=[_map_caption(detection, pairs)])
+        timeline=timeline_figure(detection, words, captions=[_lines_caption(detection, words)]),
+        heat_map=heat_map_figure(detection, pairs, captions=[_map_caption(detection, pairs, words)])
         if pairs
         else None,
         most_alike=pairs.most_alike(PAIRS_NAMED) if pairs else (),
         trace=[row for row in detection.trace or () if row.turn in shown],
-        transcript=Transcript(messages, window, "log", shown, places),
+        transcript=Transcript(messages, window, "log", words, shown, places),
         left_out=sum(item.messages for item in messages if isinstance(item, Gap)),
         total=len(trajectory.turns),
     )
 
 
-def _lines_caption(detection: Detection) -> str:
+def _lines_caption(detection: Detection, words: ResultWords) -> str:
     block = blocks(len(detection.trace or ()), MOST_POINTS)[:1]
     parts = ["A turn on or above a dashed line of its own colour repeats an earlier one."]
     if detection.collapsed:
-        parts.append(
-            "Where turns repeat for long enough, the conversation has collapsed: these turns are "
-            "shaded."
-        )
+        parts.append(f"Where turns repeat for long enough, they are {words.collapsed} and shaded.")
     if block and block[0].end > 1:
         parts.append(
             f"The conversation is long: each point is the highest value of {block[0].end} turns."
@@ -537,14 +541,14 @@ def _lines_caption(detection: Detection) -> str:
     return " ".join(parts)
 
 
-def _map_caption(detection: Detection, pairs: PairSimilarities) -> str:
+def _map_caption(detection: Detection, pairs: PairSimilarities, words: ResultWords) -> str:
     parts = [
         "Each square compares a turn with an earlier one; the darker, the more similar. A dark "
         "block at the diagonal is a loop, a chequered one is two texts in turn, and dark stripes "
         "away from the diagonal are a longer cycle."
     ]
     if detection.collapsed:
-        parts.append("The bars along the axes mark the collapsed turns.")
+        parts.append(f"The bars along the axes show the {words.turns}.")
     if pairs.block > 1:
         parts.append(
             f"The conversation is long: each square is the mean over blocks of {pairs.block} turns."

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 from chimeralab import pipeline
 from chimeralab.analysis import Analysis, analyse, runs_of
 from chimeralab.analysis.contrasts import Effect, short
+from chimeralab.analysis.selfplay.outcomes import measure_name
 from chimeralab.analysis.trial.analysis import TrialAnalysis
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
 from chimeralab.core.numbers import number, p_value, percent
 from chimeralab.core.records import Record
+from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.gate_record import Reliability, scope_of
 from chimeralab.report.table import UNITS
@@ -117,9 +119,8 @@ def entries_of(
         yield from trial_entries(analysis)
     elif analysis:
         first = (name for name in study.plan.conditions if name in analysis.conditions)
-        order, say = list(dict.fromkeys([*first, *analysis.conditions])), scope_of(decided).say
-        for entry in selfplay_entries(analysis, order):
-            yield entry._replace(what=say(entry.what))
+        order = list(dict.fromkeys([*first, *analysis.conditions]))
+        yield from selfplay_entries(analysis, order, scope_of(decided).words)
 
 
 def _estimate(
@@ -147,7 +148,9 @@ def gate_entries(figures: Mapping[str, Any]) -> Iterator[Entry]:
     yield Entry(("agreement", "gate"), agreement, percent(agreement), what)
 
 
-def selfplay_entries(analysis: Analysis, order: Sequence[str]) -> Iterator[Entry]:
+def selfplay_entries(
+    analysis: Analysis, order: Sequence[str], words: ResultWords
+) -> Iterator[Entry]:
     """Each condition in this order, and how they compare."""
     counts = {"runs": analysis.runs, "prompts": analysis.seeds}
     for name, count in counts.items():
@@ -155,20 +158,22 @@ def selfplay_entries(analysis: Analysis, order: Sequence[str]) -> Iterator[Entry
     for name in order:
         of = analysis.conditions[name]
         yield Entry(("count", "runs", name), of.n, f"{of.n:,}", f"runs of {name}")
-        what = f"mean share of collapsed turns, {name}"
+        what = f"{measure_name('share', words)}, {name}"
         yield from _estimate(("rate", name), what, (of.mean, of.cluster_ci), percent)
-        what = f"share of runs with any collapse, {name}"
+        what = f"{measure_name('incidence', words)}, {name}"
         yield from _estimate(("incidence", name), what, (of.incidence, of.incidence_ci), percent)
     for comparison in analysis.contrasts:
-        yield from _of_comparison((), comparison)
+        yield from _of_comparison((), comparison, words)
     for answer in analysis.answers:
         for comparison in answer.comparisons:
-            yield from _of_comparison((answer.estimand.role, comparison.measure), comparison)
+            prefix = (answer.estimand.role, comparison.measure)
+            yield from _of_comparison(prefix, comparison, words)
 
 
-def _of_comparison(prefix: Sequence[str], each: Effect) -> Iterator[Entry]:
+def _of_comparison(prefix: Sequence[str], each: Effect, words: ResultWords) -> Iterator[Entry]:
     unit, pair = UNITS[each.measure], (each.a, "minus", each.b)
-    what = " ".join((*prefix, f"difference in the {unit.name}, {each.a} minus {each.b}"))
+    name = measure_name(each.measure, words)
+    what = " ".join((*prefix, f"difference in the {name}, {each.a} minus {each.b}"))
     show = partial(number, digits=unit.digits, scale=unit.scale, sign=True)
     yield from _estimate((*prefix, "diff", *pair), what, (each.estimate, each.interval), show)
     corrected = f"Holm-corrected p of the {what}"

@@ -3,8 +3,7 @@
 A block is a record that has a macro under the name of its class in `templates/blocks.html`.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -118,36 +117,6 @@ def every(kind: type[Kind], blocks: Iterable[Any]) -> Iterator[Kind]:
         if isinstance(block, kind):
             yield block
         yield from every(kind, getattr(block, "blocks", ()))
-
-
-def worded(blocks: Iterable[Any], say: Callable[[str], str]) -> list[Any]:
-    """The same blocks with their own words as `say` has them; words of others stay as they are."""
-    return [_worded(block, say) for block in blocks]
-
-
-def _worded(block: Any, say: Callable[[str], str]) -> Any:
-    if isinstance(block, Quote) or not hasattr(block, "_replace"):
-        return block
-    changed: dict[str, Any] = {}
-    for name in ("text", "title", "summary", "value", "label", "said"):
-        if isinstance(getattr(block, name, None), str):
-            changed[name] = _kept_safe(getattr(block, name), say)
-    for name in ("lines", "captions", "headings"):
-        if hasattr(block, name):
-            changed[name] = [_kept_safe(line, say) for line in getattr(block, name)]
-    for name in ("wide", "narrow"):
-        if getattr(block, name, None) is not None:
-            words = re.sub(r">[^<>]*ollaps[^<>]*<", lambda text: say(text[0]), getattr(block, name))
-            changed[name] = Markup(words)  # noqa: S704 - a drawing of ours
-    for name in ("blocks", "notes"):
-        if hasattr(block, name):
-            changed[name] = worded(getattr(block, name), say)
-    return block._replace(**changed)
-
-
-def _kept_safe(text: str, say: Callable[[str], str]) -> str:
-    said = say(text)
-    return Markup(said) if isinstance(text, Markup) else said  # noqa: S704 - only our words change
 
 
 def _finalize(value: Any) -> Any:

@@ -17,7 +17,6 @@ SIGNIFICANT = 0.05
 class Unit(NamedTuple):
     """How the values of a measure, and differences between them, are written."""
 
-    name: str
     scale: float
     digits: int
     value: str
@@ -28,14 +27,13 @@ class Unit(NamedTuple):
         return self.value == f"{NO_BREAK}%"
 
 
-SHARE = Unit("share of collapsed turns", 100, 1, f"{NO_BREAK}%", f"{NO_BREAK}points")
+SHARE = Unit(100, 1, f"{NO_BREAK}%", f"{NO_BREAK}points")
+TURNS = Unit(1, 1, f"{NO_BREAK}turns", f"{NO_BREAK}turns")
 UNITS: dict[str, Unit] = {
     "share": SHARE,
-    "at_risk_share": SHARE._replace(name="share of collapsed turns at risk"),
-    "incidence": SHARE._replace(name="share of runs with any collapse"),
-    "restricted_mean": Unit(
-        "mean turns to the first collapse", 1, 1, f"{NO_BREAK}turns", f"{NO_BREAK}turns"
-    ),
+    "at_risk_share": SHARE,
+    "incidence": SHARE,
+    "restricted_mean": TURNS,
 }
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from chimeralab import Detection, detect
 from chimeralab.cli.detect import VerdictCounts
+from chimeralab.core.result_words import FACT
 
 LOOPING, FREE = detect(["Once more."] * 6), replace(detect(["Once more."] * 6), collapsed=())
 
@@ -39,4 +40,4 @@ def test_one_prompt_alone_has_no_interval() -> None:
     counts = counted([LOOPING, FREE] * 20, ["a"] * 40)
     assert counts.incidence_interval() is None
     assert counts.rate_interval() is None
-    assert counts.sentence().endswith(" 20 of 40 conversations collapsed (50.0 %).")
+    assert counts.sentence(FACT).endswith(" 20 of 40 conversations collapsed (50.0 %).")

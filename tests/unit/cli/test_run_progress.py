@@ -26,7 +26,7 @@ def test_what_earlier_runs_have_done_counts():
 
 def test_a_conversation_counts_as_collapsed_once():
     shown = str(tally(STARTED, turn(collapsed=True), turn(collapsed=True), turn(collapsed=False)))
-    assert "1 collapsed" in shown
+    assert "1 marked as collapsed" in shown
 
 
 def test_nothing_is_said_about_collapse_when_nobody_watches():

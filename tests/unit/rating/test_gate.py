@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.rating.claims import NO_AUDIT, check_wording, claim_scope
+from chimeralab.core.result_words import FACT, MARK
+from chimeralab.rating.claims import check_wording, claim_scope
 from chimeralab.rating.gate import Gate, ValidityBar, ValidityOutcome, judge_gate
 from chimeralab.rating.labels import from_counts
 from chimeralab.stats.agreement import Table2x2
@@ -61,7 +62,7 @@ def test_one_undefined_pair_fails_the_gate() -> None:
 
 def test_after_a_failed_gate_nothing_may_be_called_validated() -> None:
     scope = claim_scope(judge_gate(Gate(), STUDY))
-    assert scope.name == "descriptive"
+    assert (scope.name, scope.words) == ("descriptive", MARK)
     check_wording(scope.sentence, scope)
     with pytest.raises(InputError, match="line 2 says 'Validated'"):
         check_wording("Collapse was seen.\nA Validated detector saw it.", scope)
@@ -73,7 +74,7 @@ BAR = ValidityBar(sensitivity=0.8, specificity=0.9)
 
 def test_raters_who_agree_make_labels_reliable_and_no_detector_valid() -> None:
     scope = claim_scope(MET)
-    assert (scope.name, scope.marked) == ("reliable", "marked as collapsed")
+    assert (scope.name, scope.words) == ("reliable", MARK)
     check_wording(scope.sentence, scope)
     with pytest.raises(InputError, match="validated"):
         check_wording("A validated detector.", scope)
@@ -82,7 +83,7 @@ def test_raters_who_agree_make_labels_reliable_and_no_detector_valid() -> None:
 def test_only_a_detector_that_agrees_with_raters_frees_every_word() -> None:
     agreed = ValidityOutcome(BAR, "lower_ci", True, "it reaches both")
     scope = claim_scope(MET, agreed)
-    assert (scope.name, scope.marked) == ("validated", "collapsed")
+    assert (scope.name, scope.words) == ("validated", FACT)
     assert "sensitivity at least 0.80, specificity at least 0.90" in scope.sentence
     check_wording("A validated detector.", scope)
     assert claim_scope(judge_gate(Gate(), STUDY), agreed).name == "descriptive"
@@ -102,24 +103,3 @@ def test_a_validity_that_nobody_can_reach_or_miss_is_refused(values: dict[str, f
 def test_threshold_outside_the_scale_is_refused(threshold: float) -> None:
     with pytest.raises(InputError, match="between -1 and 1"):
         Gate(threshold=threshold)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "How much collapsed",
-        "Most collapsed is A, least B.",
-        "Turns 3 to 9 collapsed: 40 %.",
-        "Every run by its share of collapsed turns",
-        "runs without a collapse before turn",
-        "A run that never collapsed is followed to its last turn.",
-        "share of runs with any collapse",
-    ],
-)
-def test_results_take_their_verb_from_the_gate(text: str) -> None:
-    agreed = claim_scope(MET, ValidityOutcome(BAR, "lower_ci", True, "it reaches both"))
-    assert agreed.say(text) == text
-    for scope in (NO_AUDIT, claim_scope(MET), claim_scope(judge_gate(Gate(), STUDY))):
-        said = scope.say(text)
-        assert "marked" in said
-        assert scope.say(said) == said

@@ -165,7 +165,7 @@ def test_edges_of_a_loop_are_shown_in_a_very_long_conversation() -> None:
     turns = [Turn(f"Point {n}: item {n * 31} of list {n * 17}.") for n in range(3_000)]
     turns[1500:1510] = [Turn(AGAIN)] * 10
     page = drawn(*turns)
-    assert "those around the edges of loops and collapsed spans" in words(page)
+    assert "those where loops and collapsed turns begin and end" in words(page)
     links = set(re.findall(r'href="#([^"]+)"', page))
     assert links <= set(re.findall(r'id="([^"]+)"', page))
     assert 'id="turn-1504"' in page

@@ -45,6 +45,7 @@ from chimeralab.analysis.selfplay.runs import Run, Runs, RunsLeftOut, at_risk_tu
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import between, number, p_phrase
 from chimeralab.core.records import Record
+from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.detectors import LOCKED
 
 SIGNIFICANT = 0.05
@@ -71,11 +72,11 @@ def answer(
     chosen = select(runs, estimand)
     if not chosen.rows:
         missing = "no run is left after what the estimand leaves out"
-        return EstimandAnswer(estimand, estimand.summary, 0, (), chosen.left_out, missing)
+        return EstimandAnswer(estimand, estimand.summary(), 0, (), chosen.left_out, missing)
     comparisons = family(chosen, estimand.measure, _asked(chosen, estimand, outcomes), settings)
     reason = None if comparisons else "one condition alone has nothing to be compared with"
     return EstimandAnswer(
-        estimand, estimand.summary, len(chosen.rows), comparisons, chosen.left_out, reason
+        estimand, estimand.summary(), len(chosen.rows), comparisons, chosen.left_out, reason
     )
 
 
@@ -236,9 +237,10 @@ def notes(runs: Runs, *, declared: bool) -> Iterator[str]:
     for name in runs.conditions:
         rates = (runs.collapsed / runs.turns)[runs.condition == name]
         if len(rates) > 1 and np.ptp(rates) == 0:
-            throughout = f"has a share of {rates[0]:.4g} throughout"
-            where = throughout if rates[0] else "never collapses"
-            yield f"{name} {where}: how much it varies is unknown, so it has no interval"
+            yield (
+                f"{name} has a share of {rates[0]:.4g} in every run: how much it varies is "
+                "unknown, so it has no interval"
+            )
     if np.isnan(runs.at_risk).any() and not isinstance(at_risk_turns(runs), str):
         first = LOCKED.first_turn_at_risk
         yield f"turns at risk are those of the locked detector: from turn {first} on"
@@ -266,20 +268,20 @@ def _unbalanced(runs: Runs) -> Iterator[str]:
         yield f"one seed prompt only under {', '.join(alone)}: nothing is known of other prompts"
 
 
-def sentences(analysis: Analysis) -> Iterator[str]:
-    """The analysis in plain words, in the order in which a reader would ask."""
+def sentences(analysis: Analysis, words: ResultWords) -> Iterator[str]:
+    """The analysis as the gate lets it be told, in the order in which a reader would ask."""
     for answer in analysis.answers:
         if answer.estimand.role == "primary":
             parts = "; ".join(_difference(each) for each in answer.comparisons)
             said = f"no estimate, {answer.reason}" if answer.reason else parts
-            yield f"Primary: {answer.summary}: {said}."
-    yield from _extremes(analysis)
-    yield from _differing(analysis)
+            yield f"Primary: {answer.estimand.summary(words)}: {said}."
+    yield from _extremes(analysis, words)
+    yield from _differing(analysis, words)
     declared = {key_of(each) for each in analysis.primary}
     for effect in analysis.weighted:
         if key_of(effect) in declared:
             continue
-        yield f"{_difference(effect)} on the share of collapsed turns."
+        yield f"{_difference(effect)} on the share of {words.turns}."
     yield from _clustering(analysis)
     yield _log_rank(analysis.logrank)
     stability = analysis.rank_stability
@@ -293,7 +295,7 @@ def sentences(analysis: Analysis) -> Iterator[str]:
     collapsed = sum(each.collapsed_runs for each in analysis.after_onset.values())
     recovered = sum(each.recovered_runs for each in analysis.after_onset.values())
     if collapsed:
-        yield f"{recovered} of {collapsed} collapsed runs recovered at least once."
+        yield f"{recovered} of {collapsed} {words.runs} recovered at least once."
     yield from _next_time(analysis)
 
 
@@ -305,21 +307,25 @@ def _difference(effect: Effect) -> str:
     return f"{effect.a} against {effect.b}: {estimate} ({bounds}, {tested})"
 
 
-def _extremes(analysis: Analysis) -> Iterator[str]:
+def _extremes(analysis: Analysis, words: ResultWords) -> Iterator[str]:
     """Which conditions collapse most and least, and how long the first collapse takes."""
     order, conditions = analysis.rank_stability.order, analysis.conditions
 
     def share(name: str) -> str:
         found = conditions[name]
         bounds = f", {between(found.cluster_ci, 1, 100)}" if found.cluster_ci else ""
-        return f"{name} ({number(found.mean, 1, 100)} % of turns{bounds})"
+        return f"{name} ({number(found.mean, 1, 100)} %{bounds})"
 
     most, least = order[0], order[-1]
-    said = f"Most collapsed is {share(most)}, least {share(least)}."
+    said = (
+        f"The share of {words.turns} is largest under {share(most)} "
+        f"and smallest under {share(least)}."
+    )
     if len(order) == 1:
-        said = f"Of the turns under {most}, {number(conditions[most].mean, 1, 100)} % collapsed."
+        mean = number(conditions[most].mean, 1, 100)
+        said = f"Of the turns under {most}, {mean} % {words.were}."
     elif number(conditions[most].mean, 1, 100) == number(conditions[least].mean, 1, 100):
-        said = f"No condition stands out: {', '.join(map(share, order))}."
+        said = f"No share of {words.turns} stands out: {', '.join(map(share, order))}."
     yield said
     waits = [
         f"{name} {number(conditions[name].rmst, 1)}"
@@ -328,17 +334,17 @@ def _extremes(analysis: Analysis) -> Iterator[str]:
     ]
     if waits:
         tau = analysis.settings.tau
-        yield f"Mean turns to the first collapse, of {tau:g}: {', '.join(waits)}."
+        yield f"Mean turns to the first {words.event}, of {tau:g}: {', '.join(waits)}."
 
 
-def _differing(analysis: Analysis) -> Iterator[str]:
+def _differing(analysis: Analysis, words: ResultWords) -> Iterator[str]:
     known = [each for each in analysis.contrasts if each.p_holm is not None]
     alike = [each for each in known if (each.p_holm or 0) >= SIGNIFICANT]
     named = ", ".join(f"{each.a} and {each.b}" for each in alike)
     if known:
         yield (
             f"{len(known) - len(alike)} of {len(known)} pairs differ in their share of "
-            f"collapsed turns at 5 %, Holm-corrected{f'; not {named}' if alike else ''}."
+            f"{words.turns} at 5 %, Holm-corrected{f'; not {named}' if alike else ''}."
         )
 
 

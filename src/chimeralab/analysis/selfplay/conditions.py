@@ -83,7 +83,7 @@ def summarise(runs: Runs, settings: Settings) -> ConditionSummary:
         "at_risk_mean": why_not or "",
         "at_risk_ci": why_not or reasons["cluster_ci"] or NO_SPREAD,
         "incidence_ci": ONE_PROMPT,
-        "km_median": "fewer than half of the runs collapsed while they were followed",
+        "km_median": "fewer than half of the runs had an onset while they were followed",
         "rmst": wait.reasons.get("value", ""),
         "rmst_ci": wait.reasons.get("value", "needs two prompts that differ"),
     }
@@ -131,8 +131,8 @@ def _shares(runs: Runs, settings: Settings) -> tuple[dict[str, Any], dict[str, s
     return numbers, reasons
 
 
-NO_TURNS = "the table does not say which turns collapsed; analyse the study itself"
-NONE_COLLAPSED = "no run collapsed"
+NO_TURNS = "the table has no episodes; analyse the study itself"
+NO_ONSET = "no run had an onset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +170,14 @@ def after_onset(runs: Runs, level: float = 0.95) -> AfterOnset:
     spans = _spans(runs.rows)
     why = {}
     if found.value is None:
-        why = dict.fromkeys(("recovered_share", "recovered_ci", "dwell_share"), NONE_COLLAPSED)
+        why = dict.fromkeys(("recovered_share", "recovered_ci", "dwell_share"), NO_ONSET)
     elif found.interval is None:
-        why["recovered_ci"] = "collapsed runs come from one seed prompt alone"
+        why["recovered_ci"] = "the runs with an onset come from one seed prompt alone"
     if spans is None:
         names = ("episodes", "episodes_per_run", "dwell_median", "relapsed_runs")
         why |= dict.fromkeys(names, NO_TURNS)
     elif not spans.by_run:
-        why |= dict.fromkeys(("episodes_per_run", "dwell_median"), NONE_COLLAPSED)
+        why |= dict.fromkeys(("episodes_per_run", "dwell_median"), NO_ONSET)
     elif spans.median is None:
         why["dwell_median"] = "fewer than half of the episodes ended before their runs did"
     return AfterOnset(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from pydantic import Field
@@ -14,6 +14,7 @@ from chimeralab.analysis.selfplay.runs import Runs, at_risk_turns
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import locked_table, read_record
 from chimeralab.core.records import Record, plain_value
+from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.survival import pseudo_values, restricted_mean
 
@@ -25,12 +26,22 @@ EmptyTurns = Literal["as_judged", "leave_out"]
 
 PAIRS = "pairs"
 
-MEASURES: Mapping[Measure, str] = {
-    "share": "mean share of collapsed turns, of all turns",
-    "at_risk_share": "mean share of collapsed turns, of the turns at risk",
-    "incidence": "share of runs with any collapse",
-    "restricted_mean": "mean turns to the first collapse, up to the horizon",
-}
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+
+
+def measure_name(measure: str, words: ResultWords) -> str:
+    """What is measured, in the words that the gate allows.
+
+    >>> measure_name("share", MARK)
+    'mean share of turns marked as collapsed'
+    """
+    names: dict[str, str] = {
+        "share": f"mean share of {words.turns}",
+        "at_risk_share": f"mean share of {words.turns} among those at risk",
+        "incidence": f"share of runs with any {words.event}",
+        "restricted_mean": f"mean turns to the first {words.event}",
+    }
+    return names[measure]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +103,13 @@ class Estimand(Record):
     failed_turns: FailedTurns = "leave_out"
     empty_turns: EmptyTurns = "as_judged"
 
-    @property
-    def summary(self) -> str:
-        """What the estimate is, in words.
+    def summary(self, words: ResultWords = MARK) -> str:
+        """What the estimate is, in words; without a gate, in those of a mark.
 
-        >>> Estimand("incidence").summary
-        'difference in the share of runs with any collapse, averaged over seed prompts'
+        >>> Estimand("incidence").summary()
+        'difference in the share of runs with any marked collapse, averaged over seed prompts'
         """
-        return f"difference in the {MEASURES[self.measure]}, averaged over seed prompts"
+        return f"difference in the {measure_name(self.measure, words)}, averaged over seed prompts"
 
 
 DEFAULT_ESTIMANDS = (

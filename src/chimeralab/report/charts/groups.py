@@ -6,6 +6,7 @@ from typing import NamedTuple
 import altair as alt
 import numpy as np
 
+from chimeralab.core.result_words import ResultWords
 from chimeralab.report.charts.canvas import (
     BLUE,
     FAINT_INK,
@@ -50,14 +51,16 @@ class Bucket(NamedTuple):
     means: Sequence[float | None]
 
 
-def distributions(conditions: Sequence[Distribution], *, width: int = WIDE) -> Chart:
+def distributions(
+    conditions: Sequence[Distribution], words: ResultWords, *, width: int = WIDE
+) -> Chart:
     """A histogram of runs for each condition, its mean and interval under it."""
     height = ROW * len(conditions)
     tops = [ROW * place for place in range(len(conditions))]
     bars = alt.Chart(data(_bars(conditions))).mark_rect(aria=False)
     across = alt.X(
         "from:Q",
-        title="share of collapsed turns in a run",
+        title=f"share of {words.turns} in a run",
         scale=alt.Scale(domain=[0, 1], nice=False),
         axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1], grid=True),
     )
@@ -113,7 +116,9 @@ def _means(conditions: Sequence[Distribution], height: float) -> Iterator[alt.Ch
     )
 
 
-def buckets(rows: Sequence[Bucket], conditions: Sequence[str], *, width: int = WIDE) -> Chart:
+def buckets(
+    rows: Sequence[Bucket], conditions: Sequence[str], words: ResultWords, *, width: int = WIDE
+) -> Chart:
     """The mean of each condition in each bucket of prompts: where the order changes, it shows."""
     height = BUCKET_ROW * len(rows)
     tops = [BUCKET_ROW * place for place in range(len(rows))]
@@ -131,7 +136,7 @@ def buckets(rows: Sequence[Bucket], conditions: Sequence[str], *, width: int = W
     highest = max((m for row in rows for m in row.means if m is not None), default=1.0)
     across = alt.X(
         "mean:Q",
-        title="mean share of collapsed turns",
+        title=f"mean share of {words.turns}",
         scale=alt.Scale(domain=[0, max(0.1, np.ceil(10 * highest) / 10)], nice=False),
         axis=alt.Axis(format="%", tickCount=5),
     )
@@ -162,7 +167,9 @@ class Survivors(NamedTuple):
     high: Sequence[float] | None
 
 
-def survival(curves: Sequence[Survivors], last: int, *, width: int = WIDE) -> Chart:
+def survival(
+    curves: Sequence[Survivors], last: int, words: ResultWords, *, width: int = WIDE
+) -> Chart:
     """Steps that fall as runs collapse for the first time, up to the last turn; bands pointwise."""
     names = [curve.name for curve in curves]
     scales = series_scales(names)
@@ -177,7 +184,7 @@ def survival(curves: Sequence[Survivors], last: int, *, width: int = WIDE) -> Ch
     )
     shares = alt.Y(
         "share:Q",
-        title="runs without a collapse so far",
+        title=f"runs without a {words.event} so far",
         scale=alt.Scale(domain=[0, 1], nice=False),
         axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1]),
     )

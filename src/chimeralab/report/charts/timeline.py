@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.core.numbers import cutoff
+from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.measure import Floats
 from chimeralab.report.charts.canvas import (
     COLLAPSE,
@@ -141,6 +142,7 @@ def timeline(
     lines: Sequence[SimilarityLine],
     shaded: Sequence[TurnSpan],
     last_turn: int,
+    words: ResultWords,
     *,
     width: int = WIDE,
 ) -> Chart:
@@ -164,7 +166,7 @@ def timeline(
         color=colour,
     )
     layers = [
-        *_shading(shaded),
+        *_shading(shaded, words),
         *_thresholds(lines, colour, width),
         base.mark_line(strokeWidth=1.5, strokeJoin="round", aria=False),
     ]
@@ -175,14 +177,14 @@ def timeline(
     return layered(layers, width, 220)
 
 
-def _shading(spans: Sequence[TurnSpan]) -> Iterator[alt.Chart]:
+def _shading(spans: Sequence[TurnSpan], words: ResultWords) -> Iterator[alt.Chart]:
     """Collapsed spans, and a word over the widest of them."""
     area = alt.Chart(data(_edges(spans))).mark_rect(color=COLLAPSE, opacity=0.16, aria=False)
     yield area.encode(x="from:Q", x2="to:Q")
     widest = sorted(spans, key=lambda span: span.start - span.end)[:1]
     word = alt.Chart(data({"middle": (span.start + span.end) / 2} for span in widest))
     text = word.mark_text(
-        text="collapsed", color=COLLAPSE_INK, fontWeight="bold", baseline="bottom", dy=-4
+        text=words.collapsed, color=COLLAPSE_INK, fontWeight="bold", baseline="bottom", dy=-4
     )
     yield text.encode(x="middle:Q", y=alt.value(0))
 

@@ -7,8 +7,9 @@ from math import isclose
 from chimeralab.analysis import Analysis, Runs
 from chimeralab.analysis.contrasts import Effect
 from chimeralab.analysis.selfplay.comparisons import Held
-from chimeralab.analysis.selfplay.outcomes import per_run
+from chimeralab.analysis.selfplay.outcomes import measure_name, per_run
 from chimeralab.core.numbers import counted, cutoff, p_phrase
+from chimeralab.core.result_words import ResultWords
 from chimeralab.report.charts.canvas import Figure, Label, draw
 from chimeralab.report.charts.contrasts import (
     CurvePoint,
@@ -43,7 +44,7 @@ MOST_EFFECTS = 15
 MOST_BUCKETS = 24
 
 
-def distribution_figure(results: Results) -> Figure:
+def distribution_figure(results: Results, words: ResultWords) -> Figure:
     """How much of each run collapsed."""
     analysis, runs = results.analysis, results.runs
     rates = runs.collapsed / runs.turns
@@ -63,17 +64,17 @@ def distribution_figure(results: Results) -> Figure:
     shown = "; ".join(f"{name}: {mean}" for name, mean in means.items())
     return draw(
         "distributions",
-        f"Histograms of the share of collapsed turns in each run. Means: {shown}.",
-        lambda width: distributions(rows, width=width),
+        f"Histograms of the share of {words.turns} in each run. Means: {shown}.",
+        lambda width: distributions(rows, words, width=width),
         captions=[
-            "Every run by its share of collapsed turns, in steps of 5 %; within a condition, the "
+            f"Every run by its share of {words.turns}, in steps of 5 %; within a condition, the "
             "higher a bar, the more runs. The diamond is the mean, the line its "
             f"{100 * analysis.settings.level:g} % interval over prompts."
         ],
     )
 
 
-def survival_figure(analysis: Analysis) -> Figure:
+def survival_figure(analysis: Analysis, words: ResultWords) -> Figure:
     """How many runs have not collapsed yet, turn by turn."""
     curves = [
         Survivors(name, curve.turns, curve.survival, curve.low, curve.high)
@@ -86,12 +87,12 @@ def survival_figure(analysis: Analysis) -> Figure:
     )
     return draw(
         "survival",
-        f"Step lines of the runs that have not collapsed so far. At the end: {ends}.",
-        lambda width: survival(curves, last, width=width),
+        f"Step lines of the runs that have not {words.been} so far. At the end: {ends}.",
+        lambda width: survival(curves, last, words, width=width),
         captions=[
-            "The share of runs without a collapse so far (Kaplan-Meier). Bands are pointwise "
+            f"The share of runs without a {words.event} so far (Kaplan-Meier). Bands are pointwise "
             f"{100 * analysis.settings.level:g} % intervals over prompts. A run that never "
-            "collapsed is followed to its last turn, not dropped."
+            f"{words.was} is followed to its last turn, not dropped."
         ],
     )
 
@@ -106,7 +107,7 @@ def forest_figure(material: Material, results: Results) -> Figure | None:
     effects = [row.effect for row in listed]
     if all(each.estimate is None for each in effects):
         return None
-    unit = UNITS[found.measure]
+    unit, what = UNITS[found.measure], measure_name(found.measure, material.words)
 
     def numbers(each: Effect) -> str:
         """The numbers without their unit, which the axis has: a phone has room for no more."""
@@ -131,13 +132,13 @@ def forest_figure(material: Material, results: Results) -> Figure | None:
         for each in effects
     )
     caption = (
-        f"Differences in the {unit.name}, taken within each prompt and averaged, with "
+        f"Differences in the {what}, taken within each prompt and averaged, with "
         "Holm-corrected p. The grey line is the interval one gets by taking all runs for "
         "independent: where it is shorter, it promises too much."
     )
     if len(pairs) > MOST_EFFECTS:
         caption += f" Of {len(pairs)} pairs these are the {MOST_EFFECTS} that differ most."
-    chart = partial(forest, rows, f"difference in the {unit.name}", percent=unit.percent)
+    chart = partial(forest, rows, f"difference in the {what}", percent=unit.percent)
     label = f"Differences between conditions with their intervals. {shown}."
     return draw("contrasts", label, lambda width: chart(width=width), captions=[caption])
 
@@ -206,7 +207,7 @@ def held_in_words(held: Held) -> str:
     return f"it holds in {held.held}{ties} and is inverted somewhere in {held.inverted}"
 
 
-def bucket_figure(results: Results) -> Figure | None:
+def bucket_figure(results: Results, words: ResultWords) -> Figure | None:
     """The conditions in each bucket of prompts."""
     analysis = results.analysis
     if not analysis.buckets or analysis.buckets < 2 or len(analysis.conditions) < 2:
@@ -223,8 +224,8 @@ def bucket_figure(results: Results) -> Figure | None:
     )
     return draw(
         "buckets",
-        f"Mean share of collapsed turns by bucket of prompts. {shown}.",
-        lambda width: buckets(rows, names, width=width),
+        f"Mean share of {words.turns} by bucket of prompts. {shown}.",
+        lambda width: buckets(rows, names, words, width=width),
         captions=["The mean of each condition in each bucket of prompts."],
     )
 

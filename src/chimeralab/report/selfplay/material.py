@@ -25,12 +25,13 @@ from chimeralab.analysis.selfplay.specifications import (
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Trajectory
+from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.detectors import Detector, Locked
 from chimeralab.detection.measure import Measured, judged
 from chimeralab.detection.verdict import from_json
 from chimeralab.detection.words import is_blank
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.rating.gate_record import Reliability
+from chimeralab.rating.gate_record import Reliability, scope_of
 from chimeralab.report.charts.flow import ArmFlow, Stage, asked_of, endings, lost
 from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.report.table import SIGNIFICANT
@@ -75,6 +76,11 @@ class Material(NamedTuple):
     @property
     def outcomes(self) -> Outcomes:
         return outcomes_of(self.study)
+
+    @property
+    def words(self) -> ResultWords:
+        """The words that the gate allows for results."""
+        return scope_of(self.reliability).words
 
     @property
     def left_out(self) -> tuple[RunsLeftOut, ...]:

@@ -5,9 +5,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from chimeralab import weights
-from chimeralab.analysis.selfplay.outcomes import MEASURES
+from chimeralab.analysis.selfplay.outcomes import MEASURES, measure_name
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Trajectory
+from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, Loops, loops_beside
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.claims import validity_in_words
@@ -38,7 +39,6 @@ from chimeralab.report.page import (
     Section,
     every,
     strong,
-    worded,
 )
 from chimeralab.report.selfplay import figures, tables
 from chimeralab.report.selfplay.material import Material, Results, gather, measure_of, study_flow
@@ -62,13 +62,13 @@ FLOW = (
     "parsable those with enough turns for a verdict."
 )
 ABOUT_SHARES = (
-    "At risk: the share of the turns that could have collapsed. ICC: how similar the shares of a "
+    "At risk: the share among the turns that could have {been}. ICC: how similar the shares of a "
     "prompt's repeats are. It is 1 when they are the same, about 0 when they are no more similar "
     "than those of different prompts, and below 0 when they are less similar; where it is above 0, "
     "runs are not independent."
 )
 ABOUT_EPISODES = (
-    "A run recovered when any later turn is not collapsed. The length of an episode that "
+    "A run recovered when any later turn is not {collapsed}. The length of an episode that "
     "lasts to the end of its run is taken as at least that long."
 )
 ABOUT_TESTS = (
@@ -89,17 +89,20 @@ def make_report(material: Material) -> Report:
     """Draw every figure, set every table, and put them on one page."""
     results, study = material.results, material.study
     choice, scope = choose(material.analysed), scope_of(material.reliability)
-    conversations = show(choice, study.trajectories(), loops_beside(study.plan.detector.settings))
+    words, loops = scope.words, loops_beside(study.plan.detector.settings)
+    conversations = show(choice, study.trajectories(), words, loops)
     parts = [*(_results(material, results) if results else ()), *_loops(material)]
     parts.append(_reliability(material))
     if conversations:
-        lead = "The largest shares of collapsed turns in the study, and the smallest."
+        lead = f"The largest shares of {words.turns} in the study, and the smallest."
         if not choice.collapsed:
-            lead = "The smallest shares of collapsed turns in the study. No conversation collapsed."
+            lead = (
+                f"The smallest shares of {words.turns} in the study. No conversation {words.was}."
+            )
         elif not choice.healthy:
-            lead = "The largest shares of collapsed turns in the study. None is smaller."
+            lead = f"The largest shares of {words.turns} in the study. None is smaller."
         if choice.looping:
-            lead += " Between them, conversations that loop without a collapse."
+            lead += f" Between them, conversations that loop without a {words.event}."
         blocks = [Paragraph(lead), *conversations]
         parts.append(Section("conversations", "Conversations", blocks))
     unjudged = material.unjudged
@@ -116,14 +119,14 @@ def make_report(material: Material) -> Report:
                 scope.sentence,
                 few_prompts(results.analysis) if results else "",
             ],
-            facts=worded(facts(material), scope.say),
+            facts=list(facts(material)),
             design=[tables.cast_table(study.plan)],
             flow=study_flow(material),
             flow_note=FLOW + why_not,
-            results=worded(parts, scope.say),
+            results=parts,
             methods=methods(material),
             software=software(study, precisions),
-            not_shown=list(map(scope.say, not_shown(material, conversations))),
+            not_shown=list(not_shown(material, conversations)),
             sheets=list(tables.plain_sheets(results)) if results else [],
             numbers=named(entries_of(study, results and results.analysis, material.reliability)),
         )
@@ -131,14 +134,14 @@ def make_report(material: Material) -> Report:
 
 
 def _results(material: Material, results: Results) -> Iterator[Section]:
-    analysis = results.analysis
+    analysis, words = results.analysis, material.words
     yield Section(
         "distributions",
-        "How much collapsed",
+        f"How much {words.was}",
         [
-            figures.distribution_figure(results),
+            figures.distribution_figure(results, words),
             tables.shares(analysis),
-            Paragraph(ABOUT_SHARES, "note"),
+            Paragraph(ABOUT_SHARES.format(been=words.been), "note"),
             *([Bullets(analysis.notes, "note")] if analysis.notes else ()),
         ],
     )
@@ -147,13 +150,13 @@ def _results(material: Material, results: Results) -> Iterator[Section]:
         "survival",
         "When it began",
         [
-            figures.survival_figure(analysis),
-            tables.first_collapses(analysis),
-            Folded("Runs still followed", [tables.at_risk(analysis)]),
+            figures.survival_figure(analysis, words),
+            tables.first_collapses(analysis, words),
+            Folded("Runs still followed", [tables.at_risk(analysis, words)]),
             *([Paragraph(logrank_in_words(analysis.logrank))] if several else ()),
-            Heading("After the first collapse"),
-            tables.after_onset(analysis),
-            Paragraph(ABOUT_EPISODES, "note"),
+            Heading(f"After the first {words.event}"),
+            tables.after_onset(analysis, words),
+            Paragraph(ABOUT_EPISODES.format(collapsed=words.collapsed), "note"),
         ],
     )
     if several:
@@ -165,7 +168,7 @@ def _results(material: Material, results: Results) -> Iterator[Section]:
         blocks = [
             Paragraph(f"{by_means}{figures.order_in_words(analysis)}. {said}"),
             order,
-            figures.bucket_figure(results),
+            figures.bucket_figure(results, words),
         ]
         yield Section("ranks", "Does the order hold?", [each for each in blocks if each])
     why_not = results.no_curve or "the declared detector gives no difference"
@@ -177,8 +180,11 @@ def _results(material: Material, results: Results) -> Iterator[Section]:
 def _contrasts(material: Material, results: Results) -> Section:
     analysis, measure = results.analysis, measure_of(material.outcomes)
     others = [
-        Folded(f"The same for the {label}", [tables.contrasts(analysis, name)])
-        for name, label in MEASURES.items()
+        Folded(
+            f"The same for the {measure_name(name, material.words)}",
+            [tables.contrasts(analysis, name)],
+        )
+        for name in MEASURES
         if name != measure
     ]
     forest = figures.forest_figure(material, results)
@@ -256,14 +262,17 @@ def choose(detections: Iterable[Detection], each: int = EACH) -> ChosenConversat
 
 
 def show(
-    choice: ChosenConversations, trajectories: Iterable[Trajectory], loops: Loops = LOOPS
+    choice: ChosenConversations,
+    trajectories: Iterable[Trajectory],
+    words: ResultWords,
+    loops: Loops = LOOPS,
 ) -> list[Article]:
     """The chosen conversations, each with its verdict, its pictures and its turns."""
     wanted = {found.id for kind in choice for found in kind}
     texts = {talk.id: talk for talk in trajectories if talk.id in wanted}
     kinds = (
-        ("collapsed", "Most collapsed", choice.collapsed),
-        ("looping", "Loops without a collapse", choice.looping),
+        ("collapsed", f"Largest share of {words.turns}", choice.collapsed),
+        ("looping", f"Loops without a {words.event}", choice.looping),
         ("healthy", "Healthiest", choice.healthy),
     )
     return [
@@ -271,7 +280,7 @@ def show(
             f"{kind}-{number}",
             title,
             found.id,
-            list(_conversation(f"{kind}-{number}", found, texts[found.id], loops)),
+            list(_conversation(f"{kind}-{number}", found, texts[found.id], words, loops)),
         )
         for kind, title, chosen in kinds
         for number, found in enumerate(chosen, start=1)
@@ -279,16 +288,17 @@ def show(
 
 
 def _conversation(
-    key: str, detection: Detection, trajectory: Trajectory, loops: Loops
+    key: str, detection: Detection, trajectory: Trajectory, words: ResultWords, loops: Loops
 ) -> Iterator[Block]:
     look = "collapsed" if detection.collapsed else "looping" if detection.looping else ""
     found = [Paragraph(line) for line in loop_lines(detection)]
-    yield Box([Paragraph(verdict_in_words(detection)), *found], look)
+    yield Box([Paragraph(verdict_in_words(detection, words)), *found], look)
     prompt = str(trajectory.metadata.get("prompt_text", ""))
     if prompt:
         yield Quote(prompt)
     lines = timeline_figure(
         detection,
+        words,
         name=f"timeline_{key}",
         captions=[
             "How similar each turn is to the two before it. On or above a dashed line of its own "
@@ -305,7 +315,7 @@ def _conversation(
         yield heat_map_figure(detection, pairs, name=f"heat_map_{key}", captions=[caption])
     window = detection.detector["settings"].get("window")
     for part in parts(list_messages(trajectory, detection, loops), detection):
-        shown = Transcript(part.messages, window, "study")
+        shown = Transcript(part.messages, window, "study", words)
         several = f"Turns {part.first} to {part.last}"
         summary = several if part.first != part.last else f"Turn {part.first}"
         yield Folded(summary, [shown], "rest") if part.folded else shown

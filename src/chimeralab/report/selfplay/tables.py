@@ -7,6 +7,7 @@ from typing import Any
 from chimeralab.analysis import Analysis
 from chimeralab.analysis.selfplay.outcomes import Measure
 from chimeralab.core.numbers import between, number, p_value
+from chimeralab.core.result_words import ResultWords
 from chimeralab.report.charts.groups import ticks_from_0
 from chimeralab.report.selfplay.figures import bucket_means
 from chimeralab.report.selfplay.material import Material, Results
@@ -92,11 +93,11 @@ def _with_interval(
     return shown if interval is not None else Dash(reason or "unknown", shown)
 
 
-def first_collapses(analysis: Analysis) -> Table:
+def first_collapses(analysis: Analysis, words: ResultWords) -> Table:
     """How often and how soon, by condition."""
     headings = (
         "condition",
-        f"any collapse ({level(analysis)})",
+        f"any {words.event} ({level(analysis)})",
         "median turn of the first",
         f"mean turns without, of {analysis.settings.tau:g} ({level(analysis)})",
     )
@@ -120,15 +121,15 @@ def first_collapses(analysis: Analysis) -> Table:
     return table("first_collapse", headings, rows, raw)
 
 
-def after_onset(analysis: Analysis) -> Table:
+def after_onset(analysis: Analysis, words: ResultWords) -> Table:
     """What becomes of runs once they have collapsed."""
     headings = (
         "condition",
-        "collapsed runs",
+        words.runs,
         f"recovered ({level(analysis)})",
         "episodes per run",
         "median length, turns",
-        "turns collapsed from onset on",
+        f"{words.turns}, from the onset on",
     )
     rows = []
     for name, each in analysis.after_onset.items():
@@ -212,7 +213,7 @@ def contrasts(analysis: Analysis, measure: Measure) -> Table:
     return table(f"contrasts_{measure}", headings, rows, raw)
 
 
-def at_risk(analysis: Analysis) -> Table:
+def at_risk(analysis: Analysis, words: ResultWords) -> Table:
     """How many runs were still followed without a collapse at some turns; the file has them all."""
     ticks = ticks_from_0(int(analysis.settings.tau), 300)
     rows, raw = [], []
@@ -235,7 +236,9 @@ def at_risk(analysis: Analysis) -> Table:
                 numbers, curve.survival, curve.low or absent, curve.high or absent, strict=True
             )
         ]
-    return table("survival", ("runs without a collapse before turn", *map(str, ticks)), rows, raw)
+    return table(
+        "survival", (f"runs without a {words.event} before turn", *map(str, ticks)), rows, raw
+    )
 
 
 def plain_sheets(results: Results) -> Iterator[Table]:

@@ -6,11 +6,12 @@ from math import isclose
 from chimeralab.analysis import Analysis
 from chimeralab.analysis.contrasts import Effect
 from chimeralab.analysis.selfplay.comparisons import LogRankTest
-from chimeralab.analysis.selfplay.outcomes import MEASURES, PAIRS
+from chimeralab.analysis.selfplay.outcomes import PAIRS, measure_name
 from chimeralab.core.numbers import between, counted, number, p_phrase
+from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.detectors import Detector, in_brief
 from chimeralab.detection.loops import LOOPS, loops_beside
-from chimeralab.rating.claims import ClaimScope, check_wording, validity_in_words
+from chimeralab.rating.claims import check_wording, validity_in_words
 from chimeralab.rating.gate_record import Reliability, scope_of
 from chimeralab.report.frame import common_facts, computed_with, locked_in_words, verified_in_words
 from chimeralab.report.page import HeadFact
@@ -40,18 +41,18 @@ def glance(material: Material) -> tuple[str, str]:
         why = f"{material.no_results[:1].upper()}{material.no_results[1:]}."
         said = ("There is no result yet.", why)
     else:
-        differing = scope.say(_differences(material, results))
-        said = (_most_and_least(results.analysis, scope), differing)
+        differing = _differences(material, results)
+        said = (_most_and_least(results.analysis, material.words), differing)
     for sentence in said:
         check_wording(sentence, scope)
     return said
 
 
-def _most_and_least(analysis: Analysis, scope: ClaimScope) -> str:
+def _most_and_least(analysis: Analysis, words: ResultWords) -> str:
     """Which conditions collapse most and least; those with the same share are named together."""
     runs = counted(analysis.runs, "analysed run")
     if not any(each.incidence for each in analysis.conditions.values()):
-        return f"In {runs}, no turn was {scope.marked}."
+        return f"In {runs}, no turn {words.was}."
     order = analysis.rank_stability.order
 
     def like(name: str) -> list[str]:
@@ -67,17 +68,17 @@ def _most_and_least(analysis: Analysis, scope: ClaimScope) -> str:
     most, least = like(order[0]), like(order[-1])
     if len(order) == 1:
         return (
-            f"Under {order[0]}, {share(order[0])} of the turns were {scope.marked}, "
+            f"Under {order[0]}, {share(order[0])} of the turns {words.were}, "
             f"on average over {runs}."
         )
     if most == least:
         return (
-            f"All {len(order)} conditions had the same share of turns {scope.marked}, "
+            f"All {len(order)} conditions had the same share of {words.turns}, "
             f"{share(order[0])} on average."
         )
     return (
-        f"Of {len(order)} conditions, {' and '.join(most)} had the largest share of turns "
-        f"{scope.marked}, {share(order[0])} on average, and {' and '.join(least)} the smallest, "
+        f"Of {len(order)} conditions, {' and '.join(most)} had the largest share of "
+        f"{words.turns}, {share(order[0])} on average, and {' and '.join(least)} the smallest, "
         f"{share(order[-1])}."
     )
 
@@ -86,8 +87,8 @@ def _differences(material: Material, results: Results) -> str:
     """How sure it is that conditions differ."""
     comparisons = primary_comparisons(results.analysis, material.outcomes)
     if len(results.analysis.primary) > len(comparisons):
-        return _several_primaries(results.analysis.primary)
-    name = UNITS[measure_of(material.outcomes)].name
+        return _several_primaries(results.analysis.primary, material.words)
+    name = measure_name(measure_of(material.outcomes), material.words)
     if not comparisons:
         planned = len(material.study.plan.conditions)
         if planned == 1:
@@ -116,11 +117,12 @@ def _differences(material: Material, results: Results) -> str:
     )
 
 
-def _several_primaries(comparisons: Sequence[Effect]) -> str:
+def _several_primaries(comparisons: Sequence[Effect], words: ResultWords) -> str:
     """Every primary comparison, where several estimands are primary."""
     differ = sum(map(is_found, comparisons))
     said = "; ".join(
-        f"{UNITS[each.measure].name}, {_minus(each)}: {_numbers(each)}" for each in comparisons
+        f"{measure_name(each.measure, words)}, {_minus(each)}: {_numbers(each)}"
+        for each in comparisons
     )
     return (
         f"Of {len(comparisons)} primary comparisons, corrected against each other by Holm's "
@@ -195,7 +197,8 @@ def facts(material: Material) -> Iterator[HeadFact]:
         whom = f" among {', '.join(each.population)}" if each.population else ""
         how = "every pair of conditions" if each.contrast == PAIRS else each.contrast
         failed = "left out" if each.failed_turns == "leave_out" else "kept as far as they went"
-        asked = f"{MEASURES[each.measure]}{whom}: {how}; runs cut short are {failed}"
+        what = measure_name(each.measure, material.words)
+        asked = f"{what}{whom}: {how}; runs cut short are {failed}"
         yield HeadFact(each.role.capitalize() if material.lock else "Estimated", asked)
 
 
@@ -204,9 +207,9 @@ def methods(material: Material) -> Methods:
     references = References()
     parts = [_design(material, references), _outcome(material, references)]
     if material.results:
-        parts.append(_statistics(material.results, references))
+        parts.append(_statistics(material.results, material.words, references))
     scope = scope_of(material.reliability)
-    paragraphs = [scope.say(" ".join(sentences)) for sentences in parts]
+    paragraphs = [" ".join(sentences) for sentences in parts]
     audited = ""
     if material.reliability:
         audited = " ".join(_audited(material.reliability, references)) + " "
@@ -275,12 +278,12 @@ def _outcome(material: Material, references: References) -> Iterator[str]:
     primary = primary_of(material.outcomes)
     if primary and material.lock:
         yield (
-            f"The primary outcome was the {MEASURES[primary.measure]}; the unit of analysis is the "
-            "seed prompt."
+            f"The primary outcome was the {measure_name(primary.measure, material.words)}; the "
+            "unit of analysis is the seed prompt."
         )
 
 
-def _statistics(results: Results, references: References) -> Iterator[str]:
+def _statistics(results: Results, words: ResultWords, references: References) -> Iterator[str]:
     analysis, cite = results.analysis, references.cite
     settings = analysis.settings
     yield (
@@ -302,9 +305,10 @@ def _statistics(results: Results, references: References) -> Iterator[str]:
                 f"{cite('pseudo')}."
             )
     yield (
-        "Runs without a collapse were censored at their last turn; curves of the first collapse "
-        f"are Kaplan-Meier estimates {cite('kaplan')} with pointwise bands from resampled prompts, "
-        f"summarised by the restricted mean to turn {settings.tau:g} {cite('rmst')}."
+        f"Runs without a {words.event} were censored at their last turn; curves of the first "
+        f"{words.event} are Kaplan-Meier estimates {cite('kaplan')} with pointwise bands from "
+        "resampled prompts, summarised by the restricted mean to turn "
+        f"{settings.tau:g} {cite('rmst')}."
     )
     if results.curve:
         yield (

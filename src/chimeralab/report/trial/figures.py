@@ -7,6 +7,7 @@ from typing import Any
 from chimeralab.analysis.contrasts import Effect
 from chimeralab.analysis.trial.analysis import SubjectResult
 from chimeralab.analysis.trial.effects import is_aimed
+from chimeralab.analysis.trial.measures import words_of
 from chimeralab.core.numbers import between, number, p_phrase
 from chimeralab.report.charts.canvas import Figure, Label, draw
 from chimeralab.report.charts.contrasts import Axes, Dose, ForestRow, dose_response, forest
@@ -22,7 +23,7 @@ def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:
     # A difference of one scenario alone has no p, and a point would look like a finding.
     known = [effect for effect in effects if effect.p is not None and is_aimed(effect)]
     for measure in dict.fromkeys(effect.measure for effect in known):
-        unit = unit_of(measure)
+        unit, says = unit_of(measure), words_of(measure).says
         group = [effect for effect in known if effect.measure == measure]
         rows = []
         for each in group:
@@ -30,12 +31,12 @@ def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:
             shown = difference(each.estimate, each.interval, unit, bare=True)
             label = Label(each.short_name, f"{shown}, {p_phrase(each.p_holm)}")
             rows.append(ForestRow(label, each.estimate, each.interval, None))
-        chart = partial(forest, rows, f"difference: {unit.name}", percent=unit.percent)
+        chart = partial(forest, rows, f"difference: {says}", percent=unit.percent)
         parts = "; ".join(f"{effect.short_name}: {effect_in_words(effect)}" for effect in group)
         yield _titled(
             f"{name}_{measure}",
-            unit.name,
-            f"Differences in {unit.name}, with intervals over scenarios. {parts}.",
+            says,
+            f"Differences in {says}, with intervals over scenarios. {parts}.",
             chart,
         )
 
@@ -53,8 +54,8 @@ def dose_figures(subject: SubjectResult) -> Iterator[Figure]:
             untouched = ""
             if control is not None:
                 untouched = f" The control has {estimate(control, None, unit)}."
-            title = f"{unit.name} over {key}"
-            axes = Axes(key, unit.name, unit.percent)
+            says = words_of(measure).says
+            title, axes = f"{says} over {key}", Axes(key, says, unit.percent)
             yield _titled(
                 f"{subject.subject}_dose_{'_'.join(key.split('.'))}_{measure}",
                 title,

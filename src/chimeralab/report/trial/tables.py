@@ -111,7 +111,7 @@ def measures_table(subject: SubjectResult, material: TrialMaterial) -> Table:
             {**about, "measure": name, **_bounded(found.as_dict())}
             for name, found in arm.measures.items()
         ]
-    named = (unit_of(name).name for name in names)
+    named = (words_of(name).says for name in names)
     headings = ("arm", "trials", *named, "beliefs never corrected")
     return table(f"{subject.subject}_measures", headings, rows, raw)
 
@@ -184,7 +184,7 @@ def effect_table(name: str, effects: Sequence[Effect]) -> Table | None:
         rows.append(
             [
                 effect.short_name,
-                unit.name,
+                words_of(effect.measure).says,
                 known(shown, effect.estimate, effect.reason),
                 known(p_value(effect.p), effect.p, effect.reason),
                 known(p_value(effect.p_holm), effect.p_holm, effect.reason),

@@ -13,7 +13,7 @@ from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference
 from chimeralab.report.trial.material import TrialMaterial
 from chimeralab.stats.intervals import FEWEST_CLUSTERS
 
-INDEX = Unit("index", 1, 3, "", "")
+INDEX = Unit(1, 3, "", "")
 # What others have found; our own numbers can be compared with these.
 OUTSIDE = (
     "Asch's people gave 32 to 37 % conforming answers on critical trials, and under 1 % errors "
@@ -26,8 +26,7 @@ OUTSIDE = (
 
 def unit_of(measure: str) -> Unit:
     """How the values of a measure are written: an index as it is, a share in per cent."""
-    words = words_of(measure)
-    return (INDEX if words.unit == "index" else SHARE)._replace(name=words.says)
+    return INDEX if words_of(measure).unit == "index" else SHARE
 
 
 def glance(material: TrialMaterial) -> tuple[str, ...]:
@@ -86,7 +85,7 @@ def slopes(subject: SubjectResult) -> Iterator[str]:
     """How each measure that is aimed at moves with a dose, and whether that is more than chance."""
     for effect in subject.doses:
         if is_aimed(effect) and effect.estimate is not None:
-            name = unit_of(effect.measure).name
+            name = words_of(effect.measure).says
             said = effect_in_words(effect)
             yield f"{effect.short_name}, {name}: {said} for each unit of the dose"
 

@@ -82,7 +82,7 @@ def test_all_zeros_claim_no_certainty(make_runs) -> None:
     assert calm.incidence_ci.high > 0.3
     assert found.contrasts[0].p is None
     assert found.logrank.chi2 is None
-    assert any("never collapses" in note for note in found.notes)
+    assert any("A has a share of 0 in every run" in note for note in found.notes)
 
 
 def test_one_seed_alone_has_no_interval(make_runs) -> None:

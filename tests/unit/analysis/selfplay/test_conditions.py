@@ -54,4 +54,4 @@ def test_a_table_without_turns_says_only_what_it_can() -> None:
 def test_without_a_collapse_there_is_nothing_to_recover_from() -> None:
     found = after_onset(table_of([run("s1"), run("s2")], "test"))
     assert (found.recovered_share, found.dwell_share, found.dwell_median) == (None, None, None)
-    assert set(found.reasons.values()) == {"no run collapsed"}
+    assert set(found.reasons.values()) == {"no run had an onset"}

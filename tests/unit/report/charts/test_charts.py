@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chimeralab.core.result_words import MARK
 from chimeralab.report.charts.canvas import NARROW, WIDE, Chart, Label, draw, fitted, look, svg
 from chimeralab.report.charts.contrasts import (
     CurvePoint,
@@ -54,20 +55,20 @@ def test_distributions_name_every_condition_and_its_numbers(width: int) -> None:
         Distribution(Label("B", "0.0 % (–), 1 run"), [0.0], 0.0, None),
     ]
     assert {"A", "B", "50.0 % (40.0 to 60.0)", "0.0 % (–), 1 run"} <= set(
-        words(distributions(conditions, width=width))
+        words(distributions(conditions, MARK, width=width))
     )
 
 
 def test_a_bar_stands_for_every_step_that_has_runs() -> None:
     shares = [0.0, 0.02, 0.31, 1.0]
-    chart = distributions([Distribution(Label("A", ""), shares, 0.3, None)])
+    chart = distributions([Distribution(Label("A", ""), shares, 0.3, None)], MARK)
     assert filled(chart, look(0).colour) == 3
 
 
 @WIDTHS
 def test_survival_runs_to_the_last_turn_even_when_all_collapsed_before(width: int) -> None:
     curve = Survivors("A", [0, 3, 5], [1, 0.5, 0], None, None)
-    assert {"0", "40", "A"} <= set(words(survival([curve], 40, width=width)))
+    assert {"0", "40", "A"} <= set(words(survival([curve], 40, MARK, width=width)))
 
 
 def test_forest_draws_the_naive_interval_only_where_there_is_one() -> None:
@@ -94,13 +95,15 @@ def test_stability_counts_stand_on_their_bars() -> None:
 
 
 def test_a_bucket_without_runs_of_a_condition_has_no_point_for_it() -> None:
-    chart = buckets([Bucket("x", [0.1, None]), Bucket("y", [0.2, 0.3])], ["A", "B"])
+    chart = buckets([Bucket("x", [0.1, None]), Bucket("y", [0.2, 0.3])], ["A", "B"], MARK)
     assert len(rows(chart, 1)) == 3
 
 
 def test_names_with_markup_stay_words() -> None:
     hostile = "<script>alert(1)</script>\u202e\x00"
-    figure = draw("f", "", lambda width: buckets([Bucket(hostile, [0.1])], ["A"], width=width))
+    figure = draw(
+        "f", "", lambda width: buckets([Bucket(hostile, [0.1])], ["A"], MARK, width=width)
+    )
     assert "<script" not in figure.wide
     assert "&lt;script&gt;" in figure.wide
     assert "[U+202E][U+0000]" in figure.wide

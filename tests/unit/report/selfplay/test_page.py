@@ -26,11 +26,6 @@ from chimeralab.report.selfplay.words import few_prompts, glance, methods
 
 
 @pytest.fixture(scope="module")
-def report(material: Material) -> Report:
-    return make_report(material)
-
-
-@pytest.fixture(scope="module")
 def results(material: Material) -> Results:
     assert material.results is not None
     return material.results
@@ -147,8 +142,8 @@ def test_flow_counts_questions_that_were_not_answered(material: Material) -> Non
 
 
 def test_conditions_stand_in_the_order_of_the_plan(material: Material, results: Results) -> None:
-    assert list(results.analysis.conditions) == ["loops", "drifts", "mixed"]
-    assert [arm.condition for arm in material.arms] == ["loops", "drifts", "mixed"]
+    assert list(results.analysis.conditions) == ["loops", "drifts", "collapsed_ones"]
+    assert [arm.condition for arm in material.arms] == ["loops", "drifts", "collapsed_ones"]
 
 
 def test_naive_interval_leaves_out_0_exactly_where_its_p_is_small(results: Results) -> None:

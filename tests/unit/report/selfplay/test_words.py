@@ -39,7 +39,7 @@ def first_sentence(material: Material, results: Results, **means: float) -> str:
 def test_conditions_with_one_share_are_not_called_largest_and_smallest(
     material: Material, results: Results
 ) -> None:
-    said = first_sentence(material, results, loops=0.375, drifts=0.375, mixed=0.375)
+    said = first_sentence(material, results, loops=0.375, drifts=0.375, collapsed_ones=0.375)
     assert said.startswith("All 3 conditions had the same share")
     assert "largest" not in said
     assert "37.5 %" in said
@@ -48,14 +48,14 @@ def test_conditions_with_one_share_are_not_called_largest_and_smallest(
 def test_conditions_that_share_a_place_are_named_together(
     material: Material, results: Results
 ) -> None:
-    said = first_sentence(material, results, loops=0.5, drifts=0.25, mixed=0.25)
+    said = first_sentence(material, results, loops=0.5, drifts=0.25, collapsed_ones=0.25)
     assert "loops had the largest share" in said
-    assert "drifts and mixed the smallest, 25.0 %" in said
+    assert "drifts and collapsed_ones the smallest, 25.0 %" in said
 
 
 def test_an_order_with_ties_says_so(results: Results) -> None:
-    tied = with_means(results.analysis, loops=0.5, drifts=0.25, mixed=0.25)
-    assert order_in_words(tied) == "loops > drifts = mixed"
+    tied = with_means(results.analysis, loops=0.5, drifts=0.25, collapsed_ones=0.25)
+    assert order_in_words(tied) == "loops > drifts = collapsed_ones"
 
 
 def test_several_differences_of_one_size_have_no_largest(
