@@ -17,20 +17,30 @@ Kind = Literal[
 Action = Literal["said", "removed", "altered"]
 # How far evidence can be trusted where no stressor says.
 USUAL_STRENGTH = 0.9
+EVIDENCE = "evidence"
+# What precedes the rest of an episode that the subject does not remember.
+EARLIER = "From earlier in this conversation:"
 CHECK = "A check that is right in {percent} % of cases says: the answer to “{question}” is {truth}."
 
 
 class Utterance(NamedTuple):
-    """One line of a message; `fact` is the fact that it tells."""
+    """One line of a message; `fact` is the fact that it tells, `by` whose treatment it belongs to.
+
+    That is the name of a stressor, or "evidence"; the course itself says the rest.
+    """
 
     kind: Kind
     text: str
     fact: Fact | None = None
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Record):
-    """What was put to the subject at one turn, and its answer if there is one yet."""
+    """What was put to the subject at one turn, and its answer if there is one yet.
+
+    In the past, one without an answer is what is left of an episode that was taken away.
+    """
 
     turn: int
     lines: tuple[Utterance, ...]
@@ -106,13 +116,18 @@ class Moment(NamedTuple):
 
 
 def messages(scene: Scene) -> tuple[Message, ...]:
-    """The scene as a chat: user and assistant in turn, the opening at the head."""
+    """The scene as a chat: user and assistant in turn, the opening at the head.
+
+    What is left of an episode stands at the head of the next message, marked as earlier.
+    """
     chat = []
-    head = scene.opening
+    head = [scene.opening] if scene.opening else []
     for exchange in (*scene.past, scene.present):
-        text = f"{head}\n\n{exchange.text}" if head else exchange.text
-        head = ""
-        chat.append(Message("user", text))
+        if exchange is not scene.present and exchange.answer is None:
+            head.append("\n".join((EARLIER, *(f"> {line}" for line in exchange.text.split("\n")))))
+            continue
+        chat.append(Message("user", "\n\n".join((*head, exchange.text))))
+        head = []
         if exchange.answer is not None:
             chat.append(Message("assistant", exchange.answer))
     return tuple(chat)
@@ -144,7 +159,7 @@ def evidence_line(step: Step, strength: float) -> Utterance | None:
     """The evidence of a tested step."""
     if step.phase != "tested":
         return None
-    return Utterance("evidence", testimony(step.question, strength).text)
+    return Utterance("evidence", testimony(step.question, strength).text, by=EVIDENCE)
 
 
 def odds(strength: float) -> str:

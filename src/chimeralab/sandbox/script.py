@@ -79,16 +79,19 @@ class Arm(Record):
     def acted(self, name: str, scene: Scene, moment: Moment) -> Scene:
         """The scene after one of the stressors, or its sham; on record under its name here."""
         part = self.stressors[name]
-        if self.sham:
-            return Sham(part).apply(scene, moment)
-        after, before = part.apply(scene, moment), len(scene.injections)
-        done = tuple(replace(each, stressor=name) for each in after.injections[before:])
+        after, before = (Sham(part) if self.sham else part).apply(scene, moment), scene.injections
+        done = after.injections[len(before) :]
         if not done and after is not scene and after != scene:
             raise InputError(
                 f"[stressors.{name}] changed a scene and put nothing on record; "
                 "enter an Injection for whatever it does, as Scene.saying does"
             )
-        return replace(after, injections=(*scene.injections, *done)) if done else after
+        if not self.sham:
+            done = tuple(replace(each, stressor=name) for each in done)
+        said = scene.present.lines
+        lines = (line if line in said else line._replace(by=name) for line in after.present.lines)
+        present = replace(after.present, lines=tuple(lines))
+        return replace(after, present=present, injections=(*before, *done))
 
 
 class Presented(NamedTuple):

@@ -20,7 +20,15 @@ from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.scenarios.public_sets import SetIsGone
-from chimeralab.study.lock import Lock, LockError, make_lock, read_lock, refuse_changes, write_lock
+from chimeralab.study.lock import (
+    RECORDS,
+    Lock,
+    LockError,
+    make_lock,
+    read_lock,
+    refuse_changes,
+    write_lock,
+)
 from chimeralab.study.plan import Plan, read_plan
 from chimeralab.study.store import Archive
 from chimeralab.version import __version__
@@ -54,9 +62,17 @@ class Study:
     @cached_property
     def plan(self) -> Plan:
         try:
-            return read_plan(self.plan_path)
+            return read_plan(self.plan_path, early=self._is_early)
         except SetIsGone as gone:
             return self._plan_as_locked(gone)
+
+    @property
+    def _is_early(self) -> bool:
+        """Whether a version locked it that kept no chain."""
+        try:
+            return self.lock is not None and RECORDS not in self.lock.resolved
+        except LockError:
+            return False  # whoever asks for the lock hears what is wrong with it
 
     def _plan_as_locked(self, gone: SetIsGone) -> Plan:
         """The plan with every scenario out of its lock, which holds them word by word."""
@@ -65,7 +81,7 @@ class Study:
             raise gone
         kept = (lock.resolved.get("trial") or {}).get("courses", [])
         courses: tuple[Course, ...] = read_value(tuple[Course, ...], kept, "plan.lock courses")
-        plan = read_plan(self.plan_path, courses)
+        plan = read_plan(self.plan_path, courses, self._is_early)
         # Reading asks for no version; `checked_lock` still does before anything is run.
         refuse_changes(replace(lock, resolved={**lock.resolved, "chimeralab": __version__}), plan)
         return plan

@@ -88,11 +88,11 @@ class Plan(Record):
         return {part.use: type(part.settings) for part in parts if part.is_outside}
 
 
-def read_plan(path: Path, locked: tuple[Course, ...] = ()) -> Plan:
+def read_plan(path: Path, locked: tuple[Course, ...] = (), early: bool = False) -> Plan:
     """Read a plan file. Whatever is wrong with it is said in one sentence, without any key."""
     try:
         text = read_text(path, "a plan", most_bytes=LARGEST_PLAN)
-        return make_plan(tomllib.loads(text), path.parent, locked)
+        return make_plan(tomllib.loads(text), path.parent, locked, early)
     except tomllib.TOMLDecodeError as error:
         raise InputError(redact(f"{path.name}: not valid TOML: {error}")) from error
     except InputError as error:
@@ -100,10 +100,13 @@ def read_plan(path: Path, locked: tuple[Course, ...] = ()) -> Plan:
         raise kind(redact(f"{path.name}: {error}")) from None
 
 
-def make_plan(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...] = ()) -> Plan:
+def make_plan(
+    tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...] = (), early: bool = False
+) -> Plan:
     """Resolve the tables of a plan. Files and code that it names are looked for in `folder`.
 
-    The scenarios of a trial are taken from `locked` where there are any.
+    The scenarios of a trial are taken from `locked` where there are any; what an `early` version
+    locked keeps the meaning that it had then.
     """
     study = tables.get("study")
     of_trial = isinstance(study, Mapping) and study.get("kind") == "trial"
@@ -121,7 +124,7 @@ def make_plan(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...
             name: _subject(name, table, folder)
             for name, table in named_tables(tables, "models", needed=True).items()
         },
-        **(_trial(tables, folder, locked) if of_trial else _selfplay(tables, folder)),
+        **(_trial(tables, folder, locked, early) if of_trial else _selfplay(tables, folder)),
         detector=_detector(tables.get("detector", {}), folder),
         run=read_record(RunTable, tables.get("run", {}), "[run]"),
         extras=extras,
@@ -182,9 +185,11 @@ def _detector(table: Any, folder: Path) -> Part:
     return part
 
 
-def _trial(tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...]) -> dict[str, Any]:
+def _trial(
+    tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...], early: bool
+) -> dict[str, Any]:
     """Who is tested with what: an arm is a condition, and a scenario a prompt."""
-    found = read_trial(tables, folder, locked)
+    found = read_trial(tables, folder, locked, early)
     return {
         "conditions": {name: Condition(speakers) for name, speakers in found.speakers.items()},
         "conversation": found.rules,

@@ -74,7 +74,7 @@ def test_a_wrong_majority_with_dissenters_is_asked_about():
 
 
 def test_feedback_that_amnesia_took_away_is_not_asked_about():
-    gone = Amnesia(frequency=1, scope=1, duration=1)
+    gone = Amnesia(frequency=1, scope=1, duration=1, also=("infallibility",))
     # Feedback is said one turn after its question: where that is the held turn, it still stands.
     present = [
         turn

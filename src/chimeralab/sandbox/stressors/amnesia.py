@@ -6,14 +6,16 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from chimeralab.core.records import Record
 from chimeralab.sandbox.course import Step
 from chimeralab.sandbox.scenarios.draws import pick, uniform
 from chimeralab.sandbox.scenarios.items import Fact
-from chimeralab.sandbox.scene import Exchange, Injection, Moment, Scene
+from chimeralab.sandbox.scene import EVIDENCE, Exchange, Injection, Moment, Scene, Utterance
 from chimeralab.sandbox.stressors.seam import Arrival, Stressor
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+EVERYTHING = "everything"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +23,10 @@ class Amnesia(Stressor):
     """An event begins at a share `frequency` of the trials, lasts `duration` trials, and hits a
     share `scope` of the episodes so far.
 
-    `deprive` takes an episode away whole. `corrupt` swaps the values of the facts that are hit, so
-    that what is recalled is plausible and wrong.
+    `deprive` takes away what was told, asked and answered in an episode. What another stressor said
+    there stays, and so does evidence, unless `also` names it (a stressor, "evidence" or
+    "everything"): amnesia that took the other treatment away would pass for a cure. `corrupt` swaps
+    the values of the facts that are hit, so that what is recalled is plausible and wrong.
     """
 
     name: ClassVar[str] = "amnesia"
@@ -38,14 +42,23 @@ class Amnesia(Stressor):
     frequency: Share = 0.3
     duration: Count = 2
     scope: Share = 0.7
+    also: tuple[str, ...] = ()
+
+    # Early versions took whole episodes away, and their locks know no such key.
+    early: ClassVar[dict[str, Any]] = {"also": (EVERYTHING,)}
+
+    def as_dict(self) -> dict[str, Any]:
+        values = Record.as_dict(self)
+        return {k: v for k, v in values.items() if self.also != (EVERYTHING,) or k != "also"}
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         starts = self.starts(moment)
         hit = {each.turn: each for each in scene.past if self._hits(each.turn, starts, moment)}
         if self.mode == "deprive":
-            past = tuple(episode for episode in scene.past if episode.turn not in hit)
+            left = (self._left(each) if each.turn in hit else each for each in scene.past)
+            past = tuple(each for each in left if each.lines)
             done = [
-                Injection(self.name, "removed", turn, "episode", _whole(episode))
+                Injection(self.name, "removed", turn, "episode", self._taken(episode))
                 for turn, episode in hit.items()
             ]
         else:
@@ -71,13 +84,25 @@ class Amnesia(Stressor):
             if uniform(moment.seed, moment.course.id, Amnesia.name, turn) < self.frequency
         ]
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        return tuple(name for name in self.also if name not in (EVERYTHING, EVIDENCE))
+
+    def _spares(self, line: Utterance) -> bool:
+        return bool(line.by) and not {EVERYTHING, line.by} & {*self.also}
+
+    def _left(self, episode: Exchange) -> Exchange:
+        lines = tuple(line for line in episode.lines if self._spares(line))
+        return replace(episode, lines=lines, answer=None)
+
+    def _taken(self, episode: Exchange) -> str:
+        lines = tuple(line for line in episode.lines if not self._spares(line))
+        answer = [] if episode.answer is None else [episode.answer]
+        return "\n\n".join([replace(episode, lines=lines).text, *answer])
+
     def _hits(self, episode: int, starts: Sequence[int], moment: Moment) -> bool:
         place = moment.seed, moment.course.id, Amnesia.name
         return any(uniform(*place, turn, episode) < self.scope for turn in starts)
-
-
-def _whole(episode: Exchange) -> str:
-    return episode.text if episode.answer is None else f"{episode.text}\n\n{episode.answer}"
 
 
 def _new_values(hit: Iterable[Exchange], moment: Moment) -> dict[str, str]:

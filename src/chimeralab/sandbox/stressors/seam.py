@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from chimeralab.core.records import Record
 from chimeralab.sandbox.course import Course, Step
@@ -41,6 +41,8 @@ class Stressor(Record):
     words: ClassVar[str] = ""
     heard_alone: ClassVar[bool] = True
     checks: ClassVar[tuple[Arrival, ...]] = ()
+    # Settings under which it does what it did before it had them.
+    early: ClassVar[dict[str, Any]] = {}
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         """The scene with what is done to it, each change on record as an injection.
@@ -66,6 +68,11 @@ class Stressor(Record):
     def stands(self, scene: Scene, moment: Moment) -> bool:
         """Whether what misleads can still be read; asked only where somebody misleads."""
         return True
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The stressors that its settings name."""
+        return ()
 
     @property
     def rounds_needed(self) -> int:

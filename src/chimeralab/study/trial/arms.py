@@ -78,19 +78,24 @@ class Stress:
     """The stressors of a plan as its tables [stressors.NAME] set them; others are at defaults.
 
     `known` has the class behind each name, in the order in which they act: first those of this
-    package, then those of the plan, which are `own` by the `use` that names their code.
+    package, then those of the plan, which are `own` by the `use` that names their code. Those of a
+    study that an `early` version locked act as they did then.
     """
 
     known: Mapping[str, type[Stressor]]
     tables: Mapping[str, Tables]
     own: Mapping[str, str]
+    early: bool = False
 
     def part(self, name: str, changes: Tables, place: str) -> Stressor:
         """One stressor, with a few settings changed."""
         choose(name, self.known, f"stressor {name!r} in {place}")
-        base = self.tables.get(name, {})
+        base = {**(self.known[name].early if self.early else {}), **self.tables.get(name, {})}
         place = f"[stressors.{name}]" if not changes else place
-        return read_record(self.known[name], {**base, **changes}, place)
+        part = read_record(self.known[name], {**base, **changes}, place)
+        for other in part.others:
+            choose(other, self.known, f"stressor {other!r} in {place}")
+        return part
 
     def arm(self, changes: Mapping[str, Tables], place: str, **more: Any) -> Arm:
         """An arm under these stressors, in the order in which stressors act."""
@@ -104,7 +109,7 @@ class Stress:
         return Arm(ordered, **more)
 
 
-def read_stress(tables: Tables, folder: Path) -> Stress:
+def read_stress(tables: Tables, folder: Path, early: bool = False) -> Stress:
     """The tables [stressors.NAME]; one with `use` is a stressor under a name of the user's own."""
     known, own, settings = dict(STRESSORS), dict[str, str](), dict[str, Tables]()
     for name, table in named_tables(tables, "stressors").items():
@@ -123,7 +128,7 @@ def read_stress(tables: Tables, folder: Path) -> Stress:
         choose(name, known, f"stressor {name!r}", or_else="or your own, with use = 'module:Class'")
         settings[name] = {k: v for k, v in table.items() if k != "use"} if name in own else table
         read_record(known[name], settings[name], place)
-    return Stress(known, settings, own)
+    return Stress(known, settings, own, early)
 
 
 def read_arms(tables: Tables, trial: TrialTable, stress: Stress, folder: Path) -> dict[str, Arm]:

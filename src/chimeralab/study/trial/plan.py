@@ -102,16 +102,17 @@ class DeclaredTrial(NamedTuple):
 
 
 def read_trial(
-    tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...] = ()
+    tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...] = (), early: bool = False
 ) -> DeclaredTrial:
     """Read and check everything that a trial adds to a plan, its scenarios written out.
 
-    Where they can't be made again, `locked` holds them as they were written out before.
+    Where they can't be made again, `locked` holds them as they were written out before. A trial
+    that an `early` version locked is read as that version read it.
     """
     table = read_record(TrialTable, _current(tables["trial"]), "[trial]")
     for name in table.subjects:
         choose(name, tables["models"], f"model {name!r} in [trial] subjects")
-    stress = read_stress(tables, folder)
+    stress = read_stress(tables, folder, early)
     arms = read_arms(tables, table, stress, folder)
     probes = _read_probes(tables, table, arms, folder)
     layout = read_record(Layout, tables.get("layout", {}), "[layout]")

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from chimeralab.models.seam import Request
 from chimeralab.sandbox.course import Layout
+from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.scenarios.items import Fact
 from chimeralab.sandbox.script import Arm, Script
-from chimeralab.sandbox.stressors import Amnesia
+from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
 from chimeralab.sandbox.stressors.amnesia import swapped_values
 
 COURSES = [Layout().lay_out(Ledger().make(seed), 3, 0) for seed in range(1, 7)]
@@ -99,3 +101,58 @@ def test_what_cannot_be_altered_is_not_said_to_be():
     bare = replace(course, steps=tuple(replace(step, told=()) for step in course.steps))
     lone = replace(bare, steps=(replace(bare.steps[0], told=only), *bare.steps[1:]))
     assert altered(lone, 5) == {}
+
+
+def told(script, turn, answers):
+    return [m.content for m in script.asked(turn, answers).messages if m.role == "user"]
+
+
+@pytest.mark.parametrize("course", COURSES, ids=lambda course: course.id)
+def test_amnesia_takes_the_same_facts_and_no_words_of_another_stressor(course):
+    gone = Amnesia(frequency=0.6, scope=0.8)
+    others = {"infallibility": Infallibility(), "conformity": Conformity()}
+    answers = [step.lure or step.truth for step in course.steps]
+    apart = Script(course, Arm({"amnesia": gone}), 1, {})
+    rest, both = (Script(course, Arm(arm), 1, {}) for arm in (others, others | {"amnesia": gone}))
+    facts = [fact.text for step in course.steps for fact in step.told]
+    heard = 0
+    for turn in range(1, len(course.steps) + 1):
+        alone, bare, all_of_it = (told(each, turn, answers) for each in (apart, rest, both))
+        for fact in facts:
+            assert "\n".join(all_of_it).count(fact) == "\n".join(alone).count(fact)
+        for word in ("Examiner:", "Participant 3:", "A check that is right"):
+            times = "\n".join(bare).count(word)
+            assert "\n".join(all_of_it).count(word) == times
+            heard += times
+        roles = [message.role for message in both.asked(turn, answers).messages]
+        assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
+    assert heard
+
+
+def test_amnesia_takes_the_words_that_it_is_told_to_take():
+    course, answers = COURSES[0], [step.lure or step.truth for step in COURSES[0].steps]
+    arm = {"infallibility": Infallibility(), "conformity": Conformity()}
+    everything = Amnesia(frequency=1, scope=1, also=("infallibility",))
+    script = Script(course, Arm({**arm, "amnesia": everything}), 1, {})
+    past = [line for exchange in script.scene(20, answers).past for line in exchange.lines]
+    assert {line.by for line in past} == {"conformity", "evidence"}
+
+
+def test_amnesia_does_not_cure_a_subject_of_what_it_was_taught():
+    """A phantom that takes on every belief is misled as often with amnesia as without."""
+    subject = PhantomSubject(PhantomSubjectSettings(credulity=1, rigidity=1))
+    taught = {"infallibility": Infallibility()}
+    arms = [taught, {**taught, "amnesia": Amnesia(frequency=1, scope=1)}]
+    misled = []
+    for arm in arms:
+        held = 0
+        for course in COURSES:
+            script = Script(course, Arm(arm), 1, {})
+            answers: list[str] = []
+            for turn, step in enumerate(course.steps, start=1):
+                shown = script.asked(turn, answers)
+                request = Request(shown.messages, turn=turn, conversation="one", key=shown.key)
+                answers.append(subject.answer(request))
+                held += step.phase == "held" and answers[-1] == step.lure
+        misled.append(held)
+    assert misled[0] == misled[1] == 2 * len(COURSES)

@@ -266,3 +266,11 @@ def test_one_more_stressor_of_ours_leaves_the_cells_of_other_trials_alone(
     factorial = 'factorial = ["amnesia", "infallibility", "conformity"]'
     arms = study(tmp_path, (factorial, 'each = ["amnesia", "another"]')).plan.trial.arms
     assert (arms["amnesia"].cell, arms["another"].cell) == ("1000", "0001")
+
+
+def test_amnesia_can_take_only_what_a_stressor_says(tmp_path):
+    named = study(tmp_path, ("frequency = 0.5", 'also = ["infallibility", "evidence"]'))
+    assert named.plan.trial.arms["amnesia"].stressors["amnesia"].also
+    misspelt = study(tmp_path, ("frequency = 0.5", 'also = ["infalibility"]'))
+    with pytest.raises(InputError, match="unknown stressor 'infalibility'"):
+        _ = misspelt.plan
