@@ -129,9 +129,11 @@ def test_raters_who_agree_do_not_validate_the_detector(chimera: Chimera, make_st
     assert "Share of turns marked as collapsed" in told
     judged = chimera("detect", study, "--group-by", "condition").out
     assert re.search(r"of 32 conversations (were|was) marked as collapsed", judged)
+    assert re.search(r" marked as +\n.*\bcollapsed\b", judged), "the heading, on two lines"
     talk = chimera("detect", study, "--json").out.splitlines()[0]
-    shown = Path(chimera("show", study, "--id", json.loads(talk)["id"]).out.strip())
-    for text in (f">{told}<", f">{' '.join(judged.split())}<", shown.read_text(encoding="utf-8")):
+    shown = study / "talk.html"
+    assert chimera("show", study, "--id", json.loads(talk)["id"], "--out", shown).code == 0
+    for text in (f">{told}<", shown.read_text(encoding="utf-8")):
         assert list(bare(text)) == []
     assert list(bare(page)) == []
     for figure in (study / "report" / "figures").glob("*.svg"):
