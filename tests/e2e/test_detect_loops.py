@@ -113,13 +113,73 @@ def test_healthy_agents_that_poll_and_page_pass(chimera: Chimera, tmp_path: Path
     assert "0 of 2 conversations loop" in ran.out
 
 
+@pytest.mark.parametrize("command", ["detect", "show"])
 @pytest.mark.parametrize(
-    "options", [("--no-vectors", "--s1", "0.95"), ("--no-vectors", "--detector", "locked")]
+    ("options", "way_out"),
+    [
+        (("--no-vectors", "--s1", "0.95"), "leave out --s1"),
+        (("--detector", "loops", "--window", "4"), "leave out --window"),
+        (("--no-vectors", "--detector", "locked"), "leave out --detector locked"),
+    ],
 )
 def test_options_that_contradict_each_other_are_refused(
-    chimera: Chimera, tmp_path: Path, options: tuple[str, ...]
+    chimera: Chimera, tmp_path: Path, command: str, options: tuple[str, ...], way_out: str
 ) -> None:
     log = write(tmp_path / "log.jsonl", {"id": "a", "turns": list(NEWS)})
+    ran = chimera(command, *options, log)
+    assert ran.code == 2
+    assert "there is no collapse verdict" in ran.err
+    assert way_out in ran.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--no-vectors", "--fail-on", "collapse"),
+        ("--detector", "loops", "--fail-on-collapse"),
+        ("--detector", "locked", "--fail-on", "loop"),
+    ],
+)
+def test_a_check_that_could_never_fail_is_refused(
+    chimera: Chimera, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    log = write(tmp_path / "log.jsonl", {"id": "a", "turns": [NEWS[0]] * 9})
     ran = chimera("detect", *options, log)
     assert ran.code == 2
-    assert "no collapse verdict" in ran.err
+    assert "--fail-on " in ran.err
+    assert "leave out --" in ran.err
+
+
+def test_groups_have_the_columns_of_the_detectors_that_ran(
+    chimera: Chimera, tmp_path: Path
+) -> None:
+    stuck, fine = {"turns": [NEWS[0]] * 6, "model": "m"}, {"turns": NEWS, "model": "m"}
+    log = write(tmp_path / "log.jsonl", stuck, fine, calls(9) | {"model": "tooled"})
+
+    def rows(*options: str) -> list[list[str]]:
+        ran = chimera("detect", log, "--group-by", "model", *options)
+        lines = ran.out.partition("model ")[2].splitlines()
+        return [line.split() for line in lines]
+
+    both = rows()
+    assert both[0] == "n loop 95 % collapsed 95 % share of turns 95 %".split()
+    # Half of m loops and collapsed; the agent calls tools alone, and has no share of turns.
+    assert both[1][:7] == ["m", "2", "50.0", "%", "9–91", "%", "50.0"]
+    assert both[2] == ["tooled", "1", "100.0", "%", "21–100", "%", "–", "–", "–", "–"]
+    assert rows("--detector", "loops")[0] == "n loop 95 %".split()
+    assert rows("--detector", "locked")[0] == "n collapsed 95 % share of turns 95 %".split()
+
+
+def test_a_field_that_nobody_has_groups_nothing(chimera: Chimera, tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", {"turns": list(NEWS), "model": "m", "lab": "x"})
+    ran = chimera("detect", log, "--no-vectors", "--group-by", "modle")
+    assert ran.code == 2
+    assert "no conversation has a field 'modle' to group by; their fields: lab, model" in ran.err
+
+
+def test_the_table_names_what_the_loop_detector_judged(chimera: Chimera, tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", calls(9))
+    head, row, *_ = chimera("detect", log, "--no-vectors").out.splitlines()
+    assert head.split() == ["conversation", "judged", "steps", "loop"]
+    assert row.split()[1:3] == ["all", "10"]
+    assert "loop" not in chimera("detect", log, "--detector", "locked").out.splitlines()[0]

@@ -182,7 +182,7 @@ def test_loop_of_tool_calls_is_shown_where_the_locked_rule_has_no_verdict(
     assert show(tool_loop(tmp_path / "log.jsonl"), "--out", "page.html").code == 0
     page = Path("page.html").read_text("utf-8")
     assert '<strong>Loops:</strong> tool since message <a href="#message-2">2</a>' in page
-    assert "No verdict: 0 judged turns" in page
+    assert "No verdict on collapse: 0 judged turns" in page
     assert "make: *** &lt;b&gt;stop&lt;/b&gt;" in page
 
 
@@ -200,7 +200,14 @@ def test_without_vectors_nothing_is_embedded_and_nothing_drawn(
     assert "<svg" not in page
 
 
-def test_thresholds_make_no_sense_without_vectors(show: Callable[..., Any], log: Path) -> None:
-    ran = show(log, "--id", "run-1", "--no-vectors", "--s1", "0.5")
-    assert ran.code == 2
-    assert "without vectors there is no collapse verdict; leave out --s1" in ran.err
+@pytest.mark.parametrize(
+    ("which", "marks"),
+    [("both", (True, True)), ("loops", (True, False)), ("locked", (False, True))],
+)
+def test_the_page_shows_the_detectors_that_were_asked_for(
+    show: Callable[..., Any], log: Path, which: str, marks: tuple[bool, bool]
+) -> None:
+    assert show(log, "--id", "run-1", "--detector", which, "--out", "page.html").code == 0
+    page = Path("page.html").read_text("utf-8")
+    assert ("<strong>Loops:</strong> verbatim" in page, "<svg" in page) == marks
+    assert ('class="verdict collapsed"' in page) == marks[1]

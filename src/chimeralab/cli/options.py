@@ -10,9 +10,9 @@ import click
 
 from chimeralab import readers
 from chimeralab.cli.terminal import say
-from chimeralab.core.errors import LogError
+from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Trajectory
-from chimeralab.detection.detectors import LOCKED, READINGS, Locked
+from chimeralab.detection.detectors import LOCKED, LOOPS, READINGS, Judges, Locked
 from chimeralab.detection.measure import Measured
 
 MOST_NAMED = 5
@@ -77,6 +77,22 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
     ),
 )
 
+WHICH_OPTIONS: tuple[Decorator, ...] = (
+    click.option(
+        "--detector",
+        "which",
+        type=click.Choice(["both", "locked", "loops"]),
+        default="both",
+        show_default=True,
+        help="The locked collapse detector, the loop detector, or both.",
+    ),
+    click.option(
+        "--no-vectors",
+        is_flag=True,
+        help="Judge by words and tool calls alone: quick, without the collapse verdict.",
+    ),
+)
+
 _MEANING = {
     "s1": "Similarity to the last turn that counts as a repeat.",
     "s2": "Similarity to the turn before the last that counts as a repeat.",
@@ -118,6 +134,20 @@ def with_options(*options: Decorator) -> Decorator:
 def take_detector(options: dict[str, Any]) -> Locked:
     """Build the detector from a command's options and remove them from there."""
     return Locked(**{field.name: options.pop(field.name) for field in fields(Locked)})
+
+
+def asked_judges(detector: Locked, options: dict[str, Any]) -> Judges:
+    """What WHICH_OPTIONS ask for; settings of a detector that would not be used are refused."""
+    which = options["which"]
+    loops = None if which == "locked" else LOOPS
+    if which != "loops" and not options["no_vectors"]:
+        return Judges(detector, loops)
+    useless = [*detector.changed, *(["trace"] if options.get("trace") else [])]
+    useless += [] if loops else ["detector locked"]
+    if useless:
+        asked = "--no-vectors" if options["no_vectors"] else "--detector loops"
+        raise InputError(f"with {asked} there is no collapse verdict; leave out --{useless[0]}")
+    return Judges(None, loops)
 
 
 def is_study(paths: Sequence[str]) -> bool:

@@ -5,6 +5,7 @@ import hashlib
 import re
 import webbrowser
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,9 @@ import click
 from chimeralab.cli.options import (
     DETECTOR_OPTIONS,
     LOG_OPTIONS,
+    WHICH_OPTIONS,
     Logs,
+    asked_judges,
     is_study,
     take_detector,
     with_options,
@@ -23,7 +26,8 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
 from chimeralab.core.records import Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
-from chimeralab.detection.detectors import Detector, Locked
+from chimeralab.detection.detectors import Detector, Judges
+from chimeralab.detection.loops import loops_beside
 
 IDS_NAMED = 5
 # Enough to find a misspelt name; comparing with millions would take minutes.
@@ -39,11 +43,7 @@ LONGEST_NAME = 80
     type=click.Path(dir_okay=False, path_type=Path),
     help="The .html file to write. Default: conversation-ID.html in this folder.",
 )
-@click.option(
-    "--no-vectors",
-    is_flag=True,
-    help="Judge by words and tool calls alone: quick, without collapse verdict and pictures.",
-)
+@with_options(*WHICH_OPTIONS)
 @click.option("--open", "open_it", is_flag=True, help="Open the page in the browser.")
 @with_options(*DETECTOR_OPTIONS)
 def show(**options: Any) -> None:
@@ -52,11 +52,8 @@ def show(**options: Any) -> None:
     The page is one HTML file that needs no network. `chimera detect PATH` lists the ids. For a
     study without --id, say where it stands.
     """
-    asked, words = take_detector(options), FACT
-    detector: Detector | None = asked
-    if options["no_vectors"] and asked.changed:
-        option = next(iter(asked.changed))
-        raise InputError(f"without vectors there is no collapse verdict; leave out --{option}")
+    asked = take_detector(options)
+    judges, words = asked_judges(asked, options), FACT
     if options["out"]:
         check_page_name(options["out"])
     if not is_study(options["paths"]):
@@ -66,37 +63,31 @@ def show(**options: Any) -> None:
         print_standing(Path(options["paths"][0]))
         return
     else:
-        trajectories, detector, words = stored_talks(Path(options["paths"][0]), asked)
+        changed = [*asked.changed, *(["detector"] if options["which"] != "both" else [])]
+        if changed:
+            raise InputError(f"a study is judged as its plan says: leave out --{changed[0]}")
+        trajectories, detector, words = stored_talks(Path(options["paths"][0]))
+        no_vectors = options["no_vectors"] and detector.needs.lags
+        judges = Judges(None if no_vectors else detector, loops_beside(detector))
         options["speaker"] = options["speaker"] or "all"
     trajectory = choose(trajectories, options["wanted"])
     path = options["out"] or Path(page_name(trajectory.id))
-    if options["no_vectors"] and detector and detector.needs.lags:
-        detector = None
-    page = _draw(trajectory, options["speaker"], detector, options["cache"], words)
+    # Drawing is slow to import, and a wrong name should be told at once.
+    from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415
+    from chimeralab.report.conversation import draw_conversation  # noqa: PLC0415
+
+    page = draw_conversation(
+        trajectory,
+        judges,
+        speaker=options["speaker"],
+        open_encoder=partial(Encoder, cache_file=options["cache"]),
+        words=words,
+    )
     with replacing(path) as part:
         part.write_text(page, encoding="utf-8")
     click.echo(str(path))
     if options["open_it"] and not webbrowser.open(path.resolve().as_uri()):
         say(f"no browser could be started; open {path} yourself")
-
-
-def _draw(
-    trajectory: Trajectory,
-    speaker: str | None,
-    detector: Detector | None,
-    cache: Path | None,
-    words: ResultWords,
-) -> str:
-    # Drawing is slow to import, and a wrong name should be told at once.
-    from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415
-    from chimeralab.report.conversation import draw_conversation  # noqa: PLC0415
-
-    def open_encoder() -> Encoder:
-        return Encoder(cache_file=cache)
-
-    return draw_conversation(
-        trajectory, speaker=speaker, detector=detector, open_encoder=open_encoder, words=words
-    )
 
 
 def print_standing(path: Path) -> None:
@@ -124,15 +115,12 @@ class StoredTalks(NamedTuple):
     words: ResultWords
 
 
-def stored_talks(path: Path, asked: Locked) -> StoredTalks:
+def stored_talks(path: Path) -> StoredTalks:
     """What there is to show of a study."""
     from chimeralab.rating.gate_record import scope_of  # noqa: PLC0415 - as above
     from chimeralab.study import Study  # noqa: PLC0415
     from chimeralab.study.auditing import reliability  # noqa: PLC0415
 
-    if asked.changed:
-        option = next(iter(asked.changed))
-        raise InputError(f"a study is judged as its plan says: leave out --{option}")
     study = Study(path)
     words = scope_of(reliability(study)).words
     return StoredTalks(study.trajectories(), study.plan.detector.settings, words)

@@ -63,7 +63,7 @@ def message_of(message: Any, place: str) -> ChatMessage:
         called = fields.get("tool_call_id")
         said = failed.get("message") if isinstance(failed, dict) and not content.text else None
         result = Result(called if isinstance(called, str) else None, said or content.text, error)
-        content = content._replace(results=(result,))
+        content = content._replace(text=result.text, results=(result,))
     return spoken(content, role, name, model)
 
 
@@ -71,6 +71,10 @@ def spoken(
     content: Content, role: str, name: str | None = None, model: str | None = None
 ) -> ChatMessage:
     only_tools = content.tools and not content.text.strip()
+    if only_tools and content.results and not content.calls:
+        # In the user's name, but it is what tools gave back: the same message as elsewhere.
+        content = content._replace(text="\n".join(result.text for result in content.results))
+        role, name = "tool", None
     says = role not in SILENT and not only_tools
     calls = tuple(call for _, call in content.calls)
     return ChatMessage(Turn(content.text, name or role, role, model, says, calls), content)
@@ -242,9 +246,12 @@ class ShareGPT(Reader):
         fields = mapping(entry, place)
         if "from" in fields:
             role, said = role_of(text(fields, "from", place)), text(fields, "value", place)
-            calls = (_call_in(said),) if role in CALLS else ()
             results = (Result(None, said, None),) if role in RESULTS else ()
-            yield spoken(Content(said, calls=calls, results=results), role)
+            content = Content(said, results=results)
+            if role in CALLS:
+                # The assistant's call, spelled out under a role of its own.
+                role, content = "assistant", Content("", tools=True, calls=(_call_in(said),))
+            yield spoken(content, role)
             return
         if "role" in fields:
             yield message_of(fields, place)

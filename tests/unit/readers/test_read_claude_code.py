@@ -60,7 +60,7 @@ def test_lines_of_one_message_are_one_turn(talk):
         user("5", "4", RESULT),
         reply("6", "5", "Done."),
     )
-    assert texts(read) == ["user 1", "Let me look.", "", "Done."]
+    assert texts(read) == ["user 1", "Let me look.", "ok", "Done."]
     assert [turn.spoken for turn in read.turns] == [True, True, False, True]
 
 
@@ -73,7 +73,7 @@ def test_text_on_an_off_branch_line_of_a_message_is_kept(talk):
         user("4", "2", RESULT),
         reply("5", "4", "Done."),
     )
-    assert texts(read) == ["user 1", "And this.", "", "Done."]
+    assert texts(read) == ["user 1", "And this.", "ok", "Done."]
 
 
 def test_a_message_that_only_calls_tools_is_not_spoken(talk):

@@ -8,6 +8,7 @@ import pytest
 
 from chimeralab import Locked, Trajectory, Turn
 from chimeralab.core.records import Episode
+from chimeralab.detection.detectors import Judges
 from chimeralab.report.conversation import draw_conversation, spans_in_words
 
 TOPICS = [
@@ -126,7 +127,7 @@ def test_numbers_behind_the_lines_are_in_a_table() -> None:
 
 def test_operating_point_is_named() -> None:
     assert "locked: a turn repeats when" in looping().words
-    changed = page(*TOPICS, LOOP, LOOP, detector=Locked(s1=0.5, window=2))
+    changed = page(*TOPICS, LOOP, LOOP, judges=Judges(Locked(s1=0.5, window=2)))
     assert "not the locked rule: s1 = 0.5 instead of 0.92, window = 2 instead of 3" in changed.words
     assert "where 2 turns in a row" in changed.words
 
@@ -139,7 +140,9 @@ def test_healthy_talk_has_no_collapse() -> None:
 
 
 def test_short_talk_has_no_verdict_and_says_why() -> None:
-    assert "No verdict: 2 judged turns, and the rule needs 5." in page(*TOPICS[:2]).words
+    assert (
+        "No verdict on collapse: 2 judged turns, and the rule needs 5." in page(*TOPICS[:2]).words
+    )
 
 
 @pytest.mark.parametrize("texts", [[], ["Hello?"]])

@@ -5,15 +5,9 @@ from dataclasses import replace
 
 from chimeralab import Call, Detection, Trajectory, Turn, detect
 from chimeralab.core.records import Loop
-from chimeralab.report.conversation import (
-    MOST_CALLS,
-    ShownMessage,
-    draw_conversation,
-    fold,
-    list_messages,
-    loop_lines,
-    loop_marks,
-)
+from chimeralab.detection.detectors import Judges
+from chimeralab.report.conversation import draw_conversation, loop_lines, loop_spans
+from chimeralab.report.messages import MOST_CALLS, ShownMessage, fold, list_messages, loop_marks
 
 NEWS = (
     "The harbour froze over in the second week of January.",
@@ -47,7 +41,7 @@ def back(text: str = "a.txt") -> Turn:
 
 
 def drawn(*turns: Turn) -> str:
-    return draw_conversation(Trajectory("talk", turns), detector=None)
+    return draw_conversation(Trajectory("talk", turns), Judges(None))
 
 
 def said(*texts: str) -> tuple[Turn, ...]:
@@ -74,7 +68,7 @@ def test_a_talk_too_short_for_the_locked_rule_still_loops() -> None:
     turns = (USER, *[call(), back()] * 4)
     shown = words(draw_conversation(Trajectory("talk", turns)))
     assert "Loops: tool since message 2, still going on" in shown
-    assert "No verdict: 0 judged turns, and the rule needs 5." in shown
+    assert "No verdict on collapse: 0 judged turns, and the rule needs 5." in shown
 
 
 def test_looping_messages_are_marked_and_link_to_what_they_repeat() -> None:
@@ -113,20 +107,9 @@ def _with(detection: Detection, *loops: Loop) -> Detection:
     return replace(detection, loops=loops, looping=any(x.level == "verdict" for x in loops))
 
 
-def test_calls_are_shown_with_arguments_result_and_error() -> None:
-    page = drawn(USER, call(), call("grep", "grep: boom", error=True), call("wait", None))
-    shown = words(page)
-    assert "calls bash {&#34;command&#34;: &#34;ls&#34;} result a.txt" in shown
-    assert "calls grep {&#34;command&#34;: &#34;ls&#34;} error grep: boom" in shown
-    assert "the log has no result" in shown
-    assert page.count('class="call failed"') == 1
-
-
-def test_a_result_is_shown_once_with_its_call() -> None:
-    page = words(drawn(USER, call(result="uniqueword"), back("uniqueword"), back("other")))
-    assert page.count("uniqueword") == 1
-    assert "the result that stands with the call of message 2" in page
-    assert "tool message 4, not judged other" in page
+def test_a_call_without_a_result_says_so() -> None:
+    shown = words(drawn(USER, call("wait", None)))
+    assert "calls wait command: ls the log has no result" in shown
 
 
 def test_hostile_calls_stay_text() -> None:
@@ -169,3 +152,40 @@ def test_edges_of_a_loop_are_shown_in_a_very_long_conversation() -> None:
     links = set(re.findall(r'href="#([^"]+)"', page))
     assert links <= set(re.findall(r'id="([^"]+)"', page))
     assert 'id="turn-1504"' in page
+
+
+def test_the_timeline_shades_loops_beside_collapse() -> None:
+    page = draw_conversation(Trajectory("talk", said(*NEWS, *[AGAIN] * 6, *LATER)))
+    assert "Shaded: Turns 7–9. In a loop: Turns 4–9." in words_of_labels(page)
+    assert page.count(">loop</text>") == page.count(">collapsed</text>") == 2
+    healthy = draw_conversation(Trajectory("talk", said(*NEWS, *LATER)))
+    assert ">loop</text>" not in healthy
+
+
+def test_shaded_turns_are_the_judged_ones_inside_a_loop() -> None:
+    detection = detect([*NEWS, *LATER], detector=None)
+    found = replace(detection, positions=(2, 4, 6, 8, 10, 12, 14, 16))
+    loops = [
+        Loop("verdict", "tool", "calls", 3, 5, 7, 1, (), "", 0.6),
+        Loop("verdict", "verbatim", "all", 6, 8, 9, 1, (), "", 0.6),
+        Loop("verdict", "verbatim", "all", 14, 15, None, 1, (), "", 0.6),
+        Loop("notice", "paraphrase", "all", 1, 2, None, 1, (), "", 0.6),
+        Loop("verdict", "tool", "calls", 11, 11, 11, 1, (), "", 0.6),
+    ]
+    assert loop_spans(_with(found, *loops)) == [(2, 4), (7, 8)]
+    assert loop_spans(_with(found)) == []
+
+
+def test_one_detector_alone_is_the_only_one_spoken_of() -> None:
+    talk = Trajectory("talk", said(*NEWS, *[AGAIN] * 6))
+    locked = words(draw_conversation(talk, Judges(loops=None)))
+    assert "loop detector" not in locked
+    assert "Loops:" not in locked
+    assert "Turns 7–9 collapsed" in locked
+    loops = words(draw_conversation(talk, Judges(None)))
+    assert "Judged for collapse" not in loops
+    assert "Judged for loops 9 spoken messages and tool calls" in loops
+
+
+def words_of_labels(page: str) -> str:
+    return " ".join(re.findall(r'aria-label="([^"]*)"', page))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from chimeralab import LOCKED, Detection, Locked, Trajectory, Turn, detect
 from chimeralab.core.records import Episode
-from chimeralab.report.conversation import (
+from chimeralab.report.messages import (
     MOST_MESSAGES,
     Gap,
     Repeat,

@@ -25,9 +25,12 @@ VERMILION = "#D55E00"
 SERIES_COLOURS = (BLUE, GREEN, PURPLE, ORANGE, SKY)
 SERIES_SHAPES = ("circle", "triangle-up", "square", "diamond", "cross")
 
-# Vermilion stands for collapse in every chart and for nothing else; words need the darker shade.
+# Vermilion stands for collapse in every chart and for nothing else, violet for loops; words need
+# the darker shade.
 COLLAPSE = VERMILION
 COLLAPSE_INK = "#9C4500"
+LOOP = "#7A4FD0"
+LOOP_INK = "#5A2FB0"
 
 INK = "#24292f"
 FAINT_INK = "#57606a"

@@ -17,6 +17,8 @@ from chimeralab.detection.measure import Floats
 from chimeralab.report.charts.canvas import (
     COLLAPSE,
     COLLAPSE_INK,
+    LOOP,
+    LOOP_INK,
     SERIES_COLOURS,
     SERIES_SHAPES,
     SQUARE,
@@ -34,6 +36,8 @@ MOST_MARKS = 120
 MOST_BLOCKS = 120
 # A line with more points than this shows no more on a screen.
 MOST_POINTS = 1_000
+# The plot, and the bar at the foot of a loop.
+HEIGHT, FOOT = 220, 7
 
 
 class TurnSpan(NamedTuple):
@@ -138,15 +142,18 @@ class SimilarityLine(NamedTuple):
     threshold: float
 
 
+class Shades(NamedTuple):
+    """The spans of turns that collapsed, how that is said, and those in a loop."""
+
+    collapsed: Sequence[TurnSpan]
+    words: ResultWords
+    looping: Sequence[TurnSpan] = ()
+
+
 def timeline(
-    lines: Sequence[SimilarityLine],
-    shaded: Sequence[TurnSpan],
-    last_turn: int,
-    words: ResultWords,
-    *,
-    width: int = WIDE,
+    lines: Sequence[SimilarityLine], shades: Shades, last_turn: int, *, width: int = WIDE
 ) -> Chart:
-    """Lines over the turns, their thresholds dashed, collapsed spans shaded."""
+    """Lines over the turns, their thresholds dashed, collapsed spans and loops shaded."""
     rows: list[Row] = [
         {"name": line.name, "turn": turn, "value": value}
         for line in lines
@@ -166,7 +173,8 @@ def timeline(
         color=colour,
     )
     layers = [
-        *_shading(shaded, words),
+        *_loop_shading(shades.looping),
+        *_shading(shades.collapsed, shades.words),
         *_thresholds(lines, colour, width),
         base.mark_line(strokeWidth=1.5, strokeJoin="round", aria=False),
     ]
@@ -174,19 +182,31 @@ def timeline(
         shapes = alt.Scale(domain=names, range=list(SERIES_SHAPES[: len(names)]))
         points = base.mark_point(filled=True, size=36, opacity=1, aria=False)
         layers.append(points.encode(shape=alt.Shape("name:N", title=None, scale=shapes)))
-    return layered(layers, width, 220)
+    return layered(layers, width, HEIGHT)
 
 
 def _shading(spans: Sequence[TurnSpan], words: ResultWords) -> Iterator[alt.Chart]:
     """Collapsed spans, and a word over the widest of them."""
     area = alt.Chart(data(_edges(spans))).mark_rect(color=COLLAPSE, opacity=0.16, aria=False)
     yield area.encode(x="from:Q", x2="to:Q")
+    yield from _word(words.collapsed, COLLAPSE_INK, spans, 0)
+
+
+def _loop_shading(spans: Sequence[TurnSpan]) -> Iterator[alt.Chart]:
+    """Loops, with a bar at their foot that is seen where they lie under a collapsed span, too."""
+    area = alt.Chart(data(_edges(spans))).encode(x="from:Q", x2="to:Q")
+    yield area.mark_rect(color=LOOP, opacity=0.1, aria=False)
+    foot = area.mark_rect(color=LOOP, aria=False)
+    yield foot.encode(y=alt.value(HEIGHT - FOOT), y2=alt.value(HEIGHT))
+    yield from _word("loop", LOOP_INK, spans, HEIGHT - FOOT)
+
+
+def _word(text: str, colour: str, spans: Sequence[TurnSpan], height: int) -> Iterator[alt.Chart]:
+    """A word at the middle of the widest span."""
     widest = sorted(spans, key=lambda span: span.start - span.end)[:1]
-    word = alt.Chart(data({"middle": (span.start + span.end) / 2} for span in widest))
-    text = word.mark_text(
-        text=words.collapsed, color=COLLAPSE_INK, fontWeight="bold", baseline="bottom", dy=-4
-    )
-    yield text.encode(x="middle:Q", y=alt.value(0))
+    place = alt.Chart(data({"middle": (span.start + span.end) / 2} for span in widest))
+    word = place.mark_text(text=text, color=colour, fontWeight="bold", baseline="bottom", dy=-4)
+    yield word.encode(x="middle:Q", y=alt.value(height))
 
 
 def _thresholds(

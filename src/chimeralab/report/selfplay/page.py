@@ -16,16 +16,13 @@ from chimeralab.rating.gate_record import scope_of
 from chimeralab.report.charts.canvas import Figure
 from chimeralab.report.charts.timeline import compare
 from chimeralab.report.conversation import (
-    Gap,
-    ShownMessage,
-    Transcript,
     heat_map_figure,
-    list_messages,
     loop_lines,
     timeline_figure,
     verdict_in_words,
 )
 from chimeralab.report.frame import Frame, Report, make_page, software
+from chimeralab.report.messages import Gap, ShownMessage, Transcript, list_messages
 from chimeralab.report.named_numbers import entries_of, named
 from chimeralab.report.page import (
     Article,

@@ -12,8 +12,9 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics.pairwise import cosine_similarity
 
 from chimeralab.core.result_words import FACT
-from chimeralab.report.charts.canvas import COLLAPSE, draw, svg, turn_ticks
+from chimeralab.report.charts.canvas import COLLAPSE, LOOP, draw, svg, turn_ticks
 from chimeralab.report.charts.timeline import (
+    Shades,
     SimilarityLine,
     SimilarPair,
     TurnSpan,
@@ -43,28 +44,39 @@ def filled(drawn: str, colour: str) -> int:
     return sum(node.get("fill", "").lower() == colour.lower() for node in nodes)
 
 
+NONE = Shades([], FACT)
+
+
 def test_timeline_names_its_lines_and_their_thresholds() -> None:
-    shown = words(svg(timeline(LINES, [], 6, FACT)))
+    shown = words(svg(timeline(LINES, NONE, 6)))
     assert {"to the last", "to the one before", "s1 ≥ 0.92", "s2 ≥ 0.90"} <= set(shown)
     assert "collapsed" not in shown
 
 
 def test_timeline_shades_every_collapsed_span_and_says_what_the_shade_means() -> None:
-    drawn = svg(timeline(LINES, [TurnSpan(2, 3), TurnSpan(5, 6)], 6, FACT))
+    drawn = svg(timeline(LINES, Shades([TurnSpan(2, 3), TurnSpan(5, 6)], FACT), 6))
     assert filled(drawn, COLLAPSE) == 2
     assert words(drawn).count("collapsed") == 1
 
 
+def test_timeline_marks_loops_under_collapsed_spans_too() -> None:
+    spans = [TurnSpan(1, 4), TurnSpan(6, 6)]
+    drawn = svg(timeline(LINES, Shades([TurnSpan(3, 4)], FACT, spans), 6))
+    # A shade and a bar at its foot for each.
+    assert filled(drawn, LOOP) == 4
+    assert words(drawn).count("loop") == words(drawn).count("collapsed") == 1
+
+
 def test_timeline_has_room_for_negative_similarities() -> None:
-    values = [row["value"] for row in _rows(timeline(LINES, [], 6, FACT), "value")]
+    values = [row["value"] for row in _rows(timeline(LINES, NONE, 6), "value")]
     assert min(values) == -0.3
-    assert "−0.2" in words(svg(timeline(LINES, [], 6, FACT)))
+    assert "−0.2" in words(svg(timeline(LINES, NONE, 6)))
 
 
 def test_long_timeline_draws_lines_without_points() -> None:
     turns = range(1, 401)
     line = SimilarityLine("s1", "to the last", turns, [0.5] * 400, 0.92)
-    marks = [layer["mark"]["type"] for layer in timeline([line], [], 400, FACT).to_dict()["layer"]]
+    marks = [layer["mark"]["type"] for layer in timeline([line], NONE, 400).to_dict()["layer"]]
     assert "line" in marks
     assert "point" not in marks
 
@@ -108,7 +120,7 @@ def test_svg_carries_no_decimals_below_a_pixel_no_links_and_no_scripts() -> None
 
 
 def test_png_is_a_picture_with_two_dots_per_pixel() -> None:
-    figure = draw("f", "", lambda width: timeline(LINES, [], 6, FACT, width=width))
+    figure = draw("f", "", lambda width: timeline(LINES, NONE, 6, width=width))
     assert figure.png[:8] == b"\x89PNG\r\n\x1a\n"
     width = float(ET.fromstring(str(figure.wide)).get("width", ""))
     assert int.from_bytes(figure.png[16:20]) == pytest.approx(2 * width, abs=2)
@@ -120,7 +132,7 @@ def _rows(chart: Any, column: str) -> list[dict[str, Any]]:
 
 
 def test_numbers_in_words_keep_their_decimals() -> None:
-    chart = timeline([LINES[0]._replace(threshold=0.925)], [], 6, FACT)
+    chart = timeline([LINES[0]._replace(threshold=0.925)], NONE, 6)
     assert ">s1 ≥ 0.925<" in svg(chart)
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from chimeralab.core.records import Detection, Episode
 from chimeralab.detection.detectors import LOCKED
-from chimeralab.report.conversation import ShownMessage, Text
+from chimeralab.report.messages import ShownMessage, Text
 from chimeralab.report.selfplay.page import choose, parts
 
 

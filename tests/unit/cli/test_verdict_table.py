@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from chimeralab import Detection, detect
-from chimeralab.cli.detect import VerdictCounts
+from chimeralab.cli.verdict_table import VerdictCounts
 from chimeralab.core.result_words import FACT
 
 LOOPING, FREE = detect(["Once more."] * 6), replace(detect(["Once more."] * 6), collapsed=())
@@ -23,12 +23,12 @@ def test_twenty_repeats_of_three_prompts_are_three_clusters() -> None:
     prompts = ["a"] * 20 + ["b"] * 20 + ["c"] * 20
     apart = counted(talks, [None] * 60)
     together = counted(talks, list(prompts))
-    assert apart.collapsed == together.collapsed == 20
-    narrow, wide = apart.incidence_interval(), together.incidence_interval()
+    assert apart.collapses.hits == together.collapses.hits == 20
+    narrow, wide = apart.collapses.share.interval, together.collapses.share.interval
     assert narrow is not None
     assert wide is not None
     assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
-    rates, clustered = apart.rate_interval(), together.rate_interval()
+    rates, clustered = apart.rate_interval, together.rate_interval
     assert rates is not None
     assert clustered is not None
     # Three cluster means 0, 0.1 and 0.2: their error is 0.1 / sqrt(3), on two degrees of freedom.
@@ -38,6 +38,15 @@ def test_twenty_repeats_of_three_prompts_are_three_clusters() -> None:
 
 def test_one_prompt_alone_has_no_interval() -> None:
     counts = counted([LOOPING, FREE] * 20, ["a"] * 40)
-    assert counts.incidence_interval() is None
-    assert counts.rate_interval() is None
+    assert counts.collapses.share.interval is None
+    assert counts.loops.share.interval is None
+    assert counts.rate_interval is None
     assert counts.sentence(FACT).endswith(" 20 of 40 conversations collapsed (50.0 %).")
+
+
+def test_loops_are_counted_among_those_that_were_judged_for_loops() -> None:
+    counts = VerdictCounts()
+    for talk in (LOOPING, replace(FREE, looping=False), replace(FREE, looping=None)):
+        counts.add(talk, None)
+    assert (counts.loops.hits, counts.loops.judged, counts.conversations) == (1, 2, 3)
+    assert counts.loops.share.value == 0.5

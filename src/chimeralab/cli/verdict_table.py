@@ -1,0 +1,283 @@
+"""The tables of `chimera detect`: a row per conversation, a summary, and a row per group."""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from chimeralab.cli.terminal import percent, plain, shortened, spans, sparkline
+from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import counted
+from chimeralab.core.records import Detection, Loop
+from chimeralab.core.result_words import ResultWords
+from chimeralab.detection.verdict import CAVEATS
+from chimeralab.stats.clusters import Share, cluster_mean, share
+from chimeralab.stats.design import SampleDesign
+from chimeralab.stats.intervals import Interval
+
+MOST_ROWS = 40
+MIN_WIDTH = 80
+MOST_FIELDS = 12
+
+
+class Judged(NamedTuple):
+    """A verdict, and what the table shows beside it.
+
+    ``nearest`` has each turn's similarity to the nearer of the two before it; ``prompt`` is what
+    conversations of a study share that are not independent of each other.
+    """
+
+    detection: Detection
+    nearest: list[float]
+    group: str | None
+    prompt: str | None = None
+
+
+class ConversationRow(NamedTuple):
+    """A line of the table; loops come first, then rates, and of equal ones the earlier."""
+
+    looping: bool
+    rate: float
+    minus_order: int
+    nearest: list[float]
+    detection: Detection
+
+
+class VerdictTable:
+    """Collects verdicts. However many come, it keeps the most collapsed ones to show."""
+
+    def __init__(self, group_by: str | None, words: ResultWords) -> None:
+        self.all = VerdictCounts()
+        self._group_by, self._words = group_by, words
+        self._fields: set[str] = set()
+        self._order = count()
+        self._clustered = False
+        self._rows: list[ConversationRow] = []
+        self._caveat_turns: Counter[str] = Counter()
+        self._caveat_talks: Counter[str] = Counter()
+        self._groups: defaultdict[str, VerdictCounts] = defaultdict(VerdictCounts)
+
+    @property
+    def conversations(self) -> int:
+        return self.all.conversations
+
+    def add(self, judged: Judged) -> None:
+        """Take a verdict."""
+        detection = judged.detection
+        self.all.add(detection, judged.prompt)
+        self._clustered = self._clustered or judged.prompt is not None
+        self._fields |= detection.metadata.keys()
+        if judged.group is not None:
+            self._groups[judged.group].add(detection, judged.prompt)
+        for caveat in detection.warnings:
+            self._caveat_turns[caveat.code] += caveat.count
+            self._caveat_talks[caveat.code] += 1
+        row = ConversationRow(
+            bool(detection.looping),
+            detection.collapse_rate or 0.0,
+            -next(self._order),
+            judged.nearest,
+            detection,
+        )
+        keep = heapq.heappush if len(self._rows) < MOST_ROWS else heapq.heappushpop
+        keep(self._rows, row)
+
+    def refuse_unknown_field(self) -> None:
+        """Raise when the conversations should be grouped by something that none of them has."""
+        if self._group_by and list(self._groups) == [f"(no {self._group_by})"]:
+            known = ", ".join(sorted(map(plain, self._fields))[:MOST_FIELDS]) or "none"
+            raise InputError(
+                f"no conversation has a field {self._group_by!r} to group by; their fields: {known}"
+            )
+
+    def print_conversations(self, console: Console) -> None:
+        """The rows in the order in which they were read."""
+        spare = max(0, console.width - MIN_WIDTH)
+        collapse, loops = self.all.asked_for_collapse, self.all.loops.judged > 0
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("conversation", no_wrap=True)
+        table.add_column("judged", no_wrap=True)
+        table.add_column("turns" if collapse else "steps", justify="right", no_wrap=True)
+        if collapse:
+            table.add_column("share", justify="right", no_wrap=True)
+            table.add_column(_heading(self._words), no_wrap=True)
+        if collapse and spare:
+            table.add_column("similarity", no_wrap=True)
+        if loops:
+            table.add_column("loop", no_wrap=True)
+        for _, _, _, nearest, detection in sorted(self._rows, key=lambda row: -row.minus_order):
+            cells: list[str | Text] = [
+                Text(shortened(plain(detection.id), 20 + spare // 3)),
+                *(_collapse_cells(detection) if collapse else ("all", str(detection.steps))),
+            ]
+            if collapse and spare:
+                collapsed = set(detection.collapsed)
+                marked = [turn in collapsed for turn in range(1, detection.turns + 1)]
+                cells.append(sparkline(nearest, marked, min(40, 6 + spare // 2)))
+            table.add_row(*cells, *([_loop_cell(detection.loops)] if loops else []))
+        console.print(table)
+        hidden = self.conversations - len(self._rows)
+        if hidden:
+            console.print(
+                f"… and {hidden:,} more; these are the {MOST_ROWS} that loop or have the largest "
+                f"shares of {self._words.turns}. --json and --out have all.",
+                style="dim",
+            )
+
+    def print_summary(self, console: Console) -> None:
+        console.print(f"\n{self.all.sentence(self._words)}", soft_wrap=True)
+        for code, caveat in CAVEATS.items():
+            if turns := self._caveat_turns[code]:
+                talks = self._caveat_talks[code]
+                note = f"Note: turns {caveat}: {turns:,} in {counted(talks, 'conversation')}."
+                console.print(note, soft_wrap=True, style="dim")
+        if self._group_by:
+            console.print()
+            console.print(self._group_table(self._group_by))
+        if self._clustered:
+            note = "Note: intervals take the conversations on one prompt as one cluster."
+            console.print(note, soft_wrap=True, style="dim")
+
+    def _group_table(self, field: str) -> Table:
+        """How many of each group loop and collapsed, with 95 % intervals."""
+        collapse, loops = self.all.asked_for_collapse, self.all.loops.judged > 0
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column(plain(field), overflow="fold", min_width=len(field))
+        table.add_column("n", justify="right", no_wrap=True)
+        shown = [
+            *(["loop"] if loops else []),
+            *([_heading(self._words), "share of turns"] if collapse else []),
+        ]
+        for heading in shown:
+            table.add_column(heading, justify="right", no_wrap=True)
+            table.add_column("95 %", justify="right", no_wrap=True)
+        for name in sorted(self._groups):
+            group = self._groups[name]
+            rate = float(np.mean(group.rates)) if group.rates else None
+            loop, collapsed = group.loops.share, group.collapses.share
+            cells = [percent(loop.value), _between(loop.interval)] if loops else []
+            if collapse:
+                cells += [percent(collapsed.value), _between(collapsed.interval)]
+                cells += [percent(rate), _between(group.rate_interval)]
+            table.add_row(Text(plain(name)), f"{group.conversations:,}", *cells)
+        return table
+
+
+class Tally:
+    """How many of the judged conversations are hits; those on one prompt are one cluster."""
+
+    def __init__(self) -> None:
+        self._hits: list[bool] = []
+        self.prompts: list[str] = []
+
+    def add(self, hit: bool, prompt: str | None) -> None:
+        self._hits.append(hit)
+        if prompt is not None:
+            self.prompts.append(prompt)
+
+    @property
+    def judged(self) -> int:
+        return len(self._hits)
+
+    @property
+    def hits(self) -> int:
+        return sum(self._hits)
+
+    @property
+    def share(self) -> Share:
+        hits = np.array(self._hits, dtype=np.float64)
+        design = SampleDesign(clusters=self.prompts) if self.prompts else None
+        return share(hits, np.ones_like(hits), design)
+
+
+class VerdictCounts:
+    """Running counts of one group of verdicts."""
+
+    def __init__(self) -> None:
+        self.conversations = 0
+        self.loops, self.collapses = Tally(), Tally()
+        self.rates: list[float] = []
+        self.asked_for_collapse = False
+        self._watched = 0
+
+    def add(self, detection: Detection, prompt: str | None) -> None:
+        self.conversations += 1
+        self.asked_for_collapse |= detection.detector["name"] is not None
+        if detection.looping is not None:
+            self.loops.add(detection.looping, prompt)
+            self._watched += (detection.steps or 0) > 2  # two steps hardly ever make a loop
+        if detection.collapse_rate is not None:
+            self.rates.append(detection.collapse_rate)
+            self.collapses.add(bool(detection.collapsed), prompt)
+
+    @property
+    def judged(self) -> int:
+        """Conversations that some detector could say something about."""
+        return max(self.collapses.judged, self._watched)
+
+    def sentence(self, words: ResultWords) -> str:
+        said, collapses = [], self.collapses
+        if self._watched or self.loops.hits:
+            total = counted(self.conversations, "conversation")
+            said.append(f"{self.loops.hits:,} of {total} loop.")
+        if collapses.judged:
+            found = collapses.share
+            between = f"; 95 % interval {_between(found.interval)}" if found.interval else ""
+            did = words.was if found.hits == 1 else words.were
+            said.append(
+                f"{found.hits:,} of {found.n:,} conversations {did}"
+                f" ({percent(found.value)}{between})."
+            )
+            if collapses.judged < self.conversations:
+                unjudged = self.conversations - collapses.judged
+                said.append(f"{unjudged:,} too short for a verdict on collapse.")
+        elif not said:
+            said.append("No conversation is long enough for a verdict.")
+        return " ".join(said)
+
+    @property
+    def rate_interval(self) -> Interval | None:
+        # Equal rates say nothing about how far the next one may lie: no interval, not a point.
+        if len(set(self.rates)) < 2:
+            return None
+        return cluster_mean(self.rates, self.collapses.prompts or range(len(self.rates))).interval
+
+
+def _collapse_cells(detection: Detection) -> Iterator[str | Text]:
+    """Whose turns were judged for collapse, how many they are, and which of them collapsed."""
+    who = detection.judged.split(" (")[0].removeprefix("turns of ").removesuffix(" turns")
+    yield Text(shortened(plain(who), 9))
+    yield str(detection.turns)
+    yield Text(percent(detection.collapse_rate), style="red" if detection.collapsed else "")
+    where = Text(spans(detection.episodes, most=2), style="bold red")
+    yield Text("too short") if detection.reason else where
+
+
+def _loop_cell(loops: Sequence[Loop]) -> Text:
+    """The first loop with a verdict, or else the first that is a mere notice."""
+    verdicts = [loop for loop in loops if loop.level == "verdict"]
+    shown = next(iter(verdicts or loops), None)
+    if shown is None:
+        return Text("")
+    until = "" if shown.ended is None else f" to {shown.ended}"
+    more = f" (+{len(verdicts) - 1})" if len(verdicts) > 1 else ""
+    if verdicts:
+        return Text(f"{shown.kind} from {shown.began}{until}{more}", style="bold red")
+    return Text(f"{shown.kind}? from {shown.began}{until}", style="dim")
+
+
+def _heading(words: ResultWords) -> str:
+    """Narrow enough for a column, on two lines if need be."""
+    return "\n".join(words.collapsed.rsplit(" ", 1))
+
+
+def _between(interval: Interval | None) -> str:
+    if interval is None:
+        return "–"
+    return f"{100 * max(0.0, interval.low):.0f}–{100 * min(1.0, interval.high):.0f} %"

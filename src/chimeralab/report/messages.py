@@ -1,0 +1,324 @@
+"""The messages of a conversation as a page shows them: folded, marked, with their tool calls."""
+
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from textwrap import indent
+from typing import Any, NamedTuple
+
+from chimeralab.core.records import (
+    Call,
+    Detection,
+    Evidence,
+    Loop,
+    Trajectory,
+    Turn,
+    TurnTrace,
+)
+from chimeralab.core.result_words import FACT, ResultWords
+from chimeralab.core.roles import RESULTS, side_of
+from chimeralab.detection.calls import has_failed
+from chimeralab.detection.detectors import LOOPS, Loops
+from chimeralab.detection.loops import LoopStream
+
+# A conversation with more messages than this is shown in parts.
+MOST_MESSAGES = 2_000
+HEAD, TAIL = 100, 20
+BEFORE_EDGE, AFTER_EDGE = 6, 10
+
+# What is longer is folded, and what is far longer is cut, so that any page can be opened.
+FOLD_AT = 1_200
+FOLD_LINES = 24
+# Arguments and results of tools are read in passing.
+CALL_FOLD_AT = 400
+CALL_FOLD_LINES = 6
+MOST_CALLS = 20
+MOST_CHARACTERS = 20_000
+PAGE_CHARACTERS = 4_000_000
+
+
+class Text(NamedTuple):
+    """A message's words: what is open to see, what is folded away, how much is left out."""
+
+    head: str
+    folded: str
+    left_out: int
+
+
+class Repeat(NamedTuple):
+    """Which earlier turn a turn repeats or nearly repeats."""
+
+    turn: int
+    similarity: float | None
+    run: int
+
+
+class LoopMark(NamedTuple):
+    """That a message lies in a loop: of which kinds, and which earlier messages it repeats.
+
+    One that is not `sure` is a notice, not a verdict.
+    """
+
+    kinds: Sequence[str]
+    sure: bool
+    begins: bool
+    repeats: Sequence[int]
+
+
+class ShownCall(NamedTuple):
+    """A tool that a message called, with what came back; None where the log does not say."""
+
+    name: str
+    arguments: Text | None
+    result: Text | None
+    failed: bool
+
+
+class ShownMessage(NamedTuple):
+    """One message in its place. `turn` is its number if it is judged.
+
+    `answers` are the messages whose calls brought this one; its text stands there. A `result` is
+    what a tool gave back to a call that the page does not show.
+    """
+
+    position: int
+    turn: int | None
+    speaker: str | None
+    model: str | None
+    spoken: bool
+    collapsed: bool
+    repeat: Repeat | None
+    text: Text
+    loop: LoopMark | None = None
+    calls: Sequence[ShownCall] = ()
+    calls_left_out: int = 0
+    result: bool = False
+    answers: Sequence[int] = ()
+
+
+class Gap(NamedTuple):
+    """Messages that the page leaves out, both ends included."""
+
+    first: int
+    last: int
+
+    @property
+    def messages(self) -> int:
+        return self.last - self.first + 1
+
+
+class Transcript(NamedTuple):
+    """Messages next to each other, ready to be shown.
+
+    `links` are turns that the page has, and `places` the anchors of its messages.
+    """
+
+    messages: Sequence[ShownMessage | Gap]
+    window: int | None
+    kept_in: str
+    words: ResultWords = FACT
+    links: frozenset[int] = frozenset()
+    places: Mapping[int, str] = {}
+
+
+def list_messages(
+    trajectory: Trajectory, detection: Detection, loops: Loops = LOOPS
+) -> list[ShownMessage | Gap]:
+    """The messages in order, with gaps where a very long conversation is not shown."""
+    shown = positions_shown(len(trajectory.turns), detection)
+    calls = sum(min(MOST_CALLS, len(trajectory.turns[n - 1].calls)) for n in shown)
+    texts = max(1, len(shown) + 2 * calls)
+    most = min(MOST_CHARACTERS, PAGE_CHARACTERS // texts)
+    numbers = {position: turn for turn, position in enumerate(detection.positions, start=1)}
+    traces = {trace.position: trace for trace in detection.trace or ()}
+    evidence = {each.turn: each for each in detection.evidence}
+    marks = loop_marks(trajectory.turns, detection.loops, loops)
+    answers = _answers(trajectory.turns)
+    items: list[ShownMessage | Gap] = []
+    before = 0
+    for position in (*shown, len(trajectory.turns) + 1):
+        if position > before + 1:
+            items.append(Gap(before + 1, position - 1))
+        before = position
+        if position > len(trajectory.turns):
+            break
+        turn, trace = trajectory.turns[position - 1], traces.get(position)
+        result = _is_result(turn)
+        items.append(
+            ShownMessage(
+                position=position,
+                turn=numbers.get(position),
+                speaker=turn.speaker or turn.role,
+                model=turn.model,
+                spoken=turn.spoken,
+                collapsed=trace.collapsed if trace else False,
+                repeat=_repeat(trace, evidence.get(trace.turn)) if trace else None,
+                text=fold(turn.text, max(2 * FOLD_AT, most), of_call=result),
+                loop=marks.get(position),
+                calls=[_shown_call(call, most) for call in turn.calls[:MOST_CALLS]],
+                calls_left_out=max(0, len(turn.calls) - MOST_CALLS),
+                result=result,
+                answers=answers.get(position, ()),
+            )
+        )
+    return items
+
+
+def positions_shown(messages: int, detection: Detection) -> list[int]:
+    """All of them, or the head, the tail and the surroundings of collapsed spans and loops."""
+    if messages <= MOST_MESSAGES:
+        return list(range(1, messages + 1))
+    shown = {*range(1, HEAD + 1), *range(messages - TAIL + 1, messages + 1)}
+    loops, where = detection.loops, detection.positions
+    edges_of_loops = [(loop.began, loop.noticed, loop.ended or messages) for loop in loops]
+    edges_of_collapse = [(where[e.start - 1], where[e.end - 1]) for e in detection.episodes]
+    for edges in (*edges_of_loops, *edges_of_collapse):
+        for at in edges:
+            shown.update(range(max(1, at - BEFORE_EDGE), min(messages, at + AFTER_EDGE) + 1))
+        if len(shown) >= MOST_MESSAGES:
+            break
+    return sorted(shown)
+
+
+def loop_marks(
+    turns: Sequence[Turn], found: Sequence[Loop], loops: Loops = LOOPS
+) -> dict[int, LoopMark]:
+    """Which messages lie in a loop, by position, and what each of them repeats."""
+    if not found:
+        return {}
+    stream = LoopStream(loops)
+    repeats = {n: stream.update(turn).repeats for n, turn in enumerate(turns, start=1)}
+    covering: defaultdict[int, list[Loop]] = defaultdict(list)
+    for loop in found:
+        for position in range(loop.began, min(loop.ended or len(turns), len(turns)) + 1):
+            if _is_in_stream(turns[position - 1], loop.stream):
+                covering[position].append(loop)
+    marks = {}
+    for position, each in covering.items():
+        verdicts = [loop for loop in each if loop.level == "verdict"]
+        named = verdicts or each
+        marks[position] = LoopMark(
+            kinds=list(dict.fromkeys(loop.kind for loop in named)),
+            sure=bool(verdicts),
+            begins=any(loop.began == position for loop in named),
+            # A message before the loop may share a phrase with this one; it is not what goes round.
+            repeats=[n for n in repeats[position] if n >= min(loop.began for loop in named)],
+        )
+    return marks
+
+
+def _is_in_stream(turn: Turn, stream: str) -> bool:
+    """Whether a loop of a stream can be made of this message."""
+    if stream == "calls":
+        return bool(turn.calls)
+    said = turn.spoken and bool(turn.text.strip())
+    return said and stream in ("all", f"speaker:{turn.speaker}")
+
+
+def _is_result(turn: Turn) -> bool:
+    return not turn.spoken and side_of(turn) in RESULTS
+
+
+def _answers(turns: Sequence[Turn]) -> dict[int, list[int]]:
+    """Which messages bring the results of calls, by position, and where these calls stand.
+
+    A message may bring the results of several calls, one below the other.
+    """
+    waiting: dict[str, deque[int]] = defaultdict(deque)
+    found: dict[int, list[int]] = {}
+    for position, turn in enumerate(turns, start=1):
+        if _is_result(turn):
+            called, rest = list[int](), turn.text
+            while rest and (result := _first_result(rest, waiting)) is not None:
+                called.append(waiting[result].popleft())
+                if not waiting[result]:
+                    del waiting[result]
+                rest = rest[len(result) + 1 :]
+            if called and not rest:
+                found[position] = list(dict.fromkeys(called))
+        # What the page does not show there has to be seen here.
+        for call in turn.calls[:MOST_CALLS]:
+            if call.result:
+                waiting[call.result].append(position)
+    return found
+
+
+def _first_result(text: str, waiting: Iterable[str]) -> str | None:
+    """The result that a text is, or begins with; of several, the longest."""
+    if text in waiting:
+        return text
+    parts = (r for r in waiting if text.startswith(r) and text[len(r)] == "\n")
+    return max(parts, key=len, default=None)
+
+
+def _shown_call(call: Call, most: int) -> ShownCall:
+    def folded(text: str | None) -> Text | None:
+        return None if text is None else fold(text, max(2 * CALL_FOLD_AT, most), of_call=True)
+
+    arguments = None if call.arguments is None else arguments_in_lines(call.arguments)
+    return ShownCall(call.name, folded(arguments), folded(call.result), has_failed(call))
+
+
+def arguments_in_lines(arguments: Any) -> str:
+    """Arguments as people read them: a name and its value per line, code with its own lines.
+
+    What is not an object with names, or not JSON, stays as the log has it.
+
+    >>> print(arguments_in_lines('{"path": "a.py", "n": 2, "code": "if x:\\n    y()"}'))
+    path: a.py
+    n: 2
+    code:
+      if x:
+          y()
+    """
+    named = arguments
+    if isinstance(arguments, str):
+        try:
+            named = json.loads(arguments) if len(arguments) <= MOST_CHARACTERS else None
+        except (ValueError, RecursionError):
+            return arguments
+    if not isinstance(named, dict) or not named:
+        return arguments if isinstance(arguments, str) else _json(arguments)
+    lines = []
+    for name, value in named.items():
+        said = value if isinstance(value, str) else _json(value)
+        below = "\n" in said
+        lines.append(f"{name}:\n{indent(said, '  ')}" if below else f"{name}: {said}")
+    return "\n".join(lines)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def fold(text: str, most: int, *, of_call: bool = False) -> Text:
+    """Cut a long text into what is open to see, what is folded, and what is left out.
+
+    >>> fold("short", 5_000)
+    Text(head='short', folded='', left_out=0)
+    """
+    fold_at, fold_lines = (CALL_FOLD_AT, CALL_FOLD_LINES) if of_call else (FOLD_AT, FOLD_LINES)
+    end = min(len(text), fold_at)
+    lines = text[:end].split("\n")
+    if len(lines) > fold_lines:
+        end = len("\n".join(lines[:fold_lines]))
+    elif end < len(text):
+        # Cut between two words if there is one near.
+        space = max(text.rfind(" ", end - 80, end), text.rfind("\n", end - 80, end))
+        end = space if space > 0 else end
+    # Nobody wants to unfold a last half line.
+    if len(text) - end <= fold_at // 4 and text.count("\n", end) <= fold_lines // 4:
+        end = len(text)
+    return Text(text[:end], text[end:most], max(0, len(text) - max(most, end)))
+
+
+def _repeat(trace: TurnTrace, evidence: Evidence | None) -> Repeat | None:
+    """The turn that the evidence names; else the closer of the two before, of equals the nearer."""
+    if evidence:
+        return Repeat(evidence.repeats, evidence.similarity, trace.run)
+    found = []
+    if trace.period1 and trace.s1 is not None:
+        found.append(Repeat(trace.turn - 1, trace.s1, trace.run))
+    if trace.period2 and trace.s2 is not None:
+        found.append(Repeat(trace.turn - 2, trace.s2, trace.run))
+    return max(found, key=lambda repeat: repeat.similarity or 0.0, default=None)
