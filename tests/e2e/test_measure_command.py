@@ -303,3 +303,43 @@ def test_names_in_a_log_do_not_steer_the_terminal(measure: Callable[..., Any]) -
     ran = measure(rows, "--by", "arm")
     assert "\x1b[2J" not in ran.out
     assert "\x1b[31m" not in ran.err
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_answers_are_judged_by_the_scorer_where_the_log_does_not(measure, ending):
+    answers = [
+        ("The capital is Paris.", "Paris", True),
+        ("It is not Paris.", "Paris", False),
+        ("Lutetia, of old.", ["Paris", "Lutetia"], True),
+        ("about 3.1", {"number": 3.14, "tolerance": 0.1}, True),
+        ("a red one", {"pattern": "blue|green"}, False),
+    ]
+    rows: Rows = [
+        {"session": f"s{n}", "trial": 1, "response": said, "truth": truth}
+        for n, (said, truth, _) in enumerate(answers)
+    ]
+    if ending == "csv":
+        rows = [{**row, "truth": json.dumps(row["truth"])} for row in rows]
+        rows = [{**row, "truth": row["truth"].strip('"')} for row in rows]
+    found = measure(rows, "--json", ending=ending).json
+    assert found["mci"]["rf"] == pytest.approx(3 / 5)
+    assert "compared with `truth`" in found["notes"][0]
+    assert "2 right by what they name" in found["notes"][0]
+    shown = measure(rows, ending=ending)
+    assert "compared with `truth`" in shown.out
+
+
+def test_a_log_that_says_what_is_correct_is_believed(measure):
+    rows = [{"session": "s", "trial": 1, "response": "Lyon", "truth": "Paris", "correct": True}]
+    rows += [{"session": "s", "trial": 2, "response": "Paris", "truth": "Paris"}]
+    found = measure(rows, "--json").json
+    assert found["mci"]["rf"] == 1
+    assert found["coverage"]["correct"] == 1
+
+
+def test_a_truth_that_cannot_be_read_is_named_with_its_line(measure):
+    rows = [{"session": "s", "trial": 1, "response": "x", "truth": {"pattern": "("}}]
+    refused = measure(rows)
+    assert refused.code == 2
+    assert "trials.jsonl, line 1" in refused.err
+    assert "pattern of a truth" in refused.err

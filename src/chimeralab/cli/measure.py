@@ -1,6 +1,7 @@
 """`chimera measure`: what a log of trials says about memory, generalisation and independence."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ from chimeralab.sandbox.metrics import (
     MetricWeights,
     measure,
 )
+from chimeralab.sandbox.scoring import Scorer, judged
 from chimeralab.sandbox.trials import TrialLog
 from chimeralab.stats.intervals import FEWEST_CLUSTERS, Interval
 
@@ -89,7 +91,9 @@ def measure_command(**options: Any) -> None:
     TRIALS is a .jsonl, .csv or .parquet file with a row per trial. Columns: session, trial,
     correct, confidence, weight, novel, bias, response, truth, pair, frame, and optionally scenario,
     arm, signal, dose, repeat. Only session and trial are required; a metric that lacks its columns
-    is null, with the reason. STUDY is the folder of a trial, whose weights stand in its plan.
+    is null, with the reason. Without `correct`, the response is compared with the truth, which may
+    be a list of accepted forms, a number with a tolerance, or a pattern. STUDY is the folder of a
+    trial, whose weights stand in its plan.
     """
     log, by, limits = _log(options["trials"]), options["by"], options["limits"]
     declared = getattr(log, "weights", PUBLISHED)
@@ -99,11 +103,13 @@ def measure_command(**options: Any) -> None:
     rows = list(with_progress(log.read(), "trials"))
     if not rows:
         raise InputError(f"{log.path}: there is no trial in it")
+    rows, note = judged(rows, Scorer())
     table = table_of(rows, scale, source=str(log.path))
 
     def measured(columns: TrialColumns) -> Metrics:
         rng = np.random.default_rng(options["seed"])
-        return measure(columns, weights, rng=rng, resamples=options["resamples"])
+        found = measure(columns, weights, rng=rng, resamples=options["resamples"])
+        return replace(found, notes=(*([note] if note else []), *found.notes))
 
     with err.status("measuring"):
         metrics = measured(table.columns)

@@ -260,7 +260,10 @@ def trials_of(rows: Sequence[Scored], place: SessionPlace) -> Iterator[Trial]:
             **common,
             **about,
             trial=row.trial,
-            response=row.answered.response,
+            # A free answer that is right is the truth in other words.
+            response=row.posed.truth
+            if row.answered.correct and not row.posed.options
+            else row.answered.response,
             correct=row.answered.correct,
             confidence=row.confided.confidence,
             weight=row.posed.weight,

@@ -1,24 +1,35 @@
-"""Is an answer right? By its letters, by its number, and last by its meaning, under guard."""
+"""Is an answer right? By its letters, its number, what it names, and last its meaning."""
 
-import math
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.core.records import Record
-from chimeralab.sandbox.contradiction import Conflict, conflict, negation_differs
-from chimeralab.sandbox.trials import Answer, number_in
-from chimeralab.sandbox.wording import EDGES, normalised, quantities
+from chimeralab.sandbox.contradiction import Conflict, conflict
+from chimeralab.sandbox.naming import (
+    TRUTHS,
+    asserts,
+    asserts_pattern,
+    numeric,
+    polarity,
+    stated_number,
+)
+from chimeralab.sandbox.trials import Answer, Numbered, Truth, read_truth
+from chimeralab.sandbox.wording import EDGES, normalised, words
 
 if TYPE_CHECKING:
     from chimeralab.embedding.minilm import TokenEncoder
 
 SAME_ABOVE = 0.9
+# A truth of so many words is a statement, and an answer that holds its words may still deny it.
+STATEMENT_WORDS = 5
 
-How = Literal["exact", "number", "meaning", "conflict", "different"]
+How = Literal["exact", "number", "yes or no", "named", "meaning", "conflict", "different"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +48,54 @@ class Scorer:
     def __init__(self, tokens: "TokenEncoder | None" = None) -> None:
         self._given = tokens
 
-    def score(self, answer: Answer, truth: Answer) -> Verdict:
-        """Exact and numeric matching first, then similarity above 0.9 that no rule objects to."""
-        one, other = str(answer), str(truth)
-        if normalised(one) == normalised(other):
+    def score(
+        self,
+        answer: Answer,
+        truth: Answer | Truth,
+        question: str = "",
+        rivals: Sequence[str] = (),
+    ) -> Verdict:
+        """Right where any form of the truth is, and no rival is asserted beside it.
+
+        What the `question` names is not taken for the answer to it.
+        """
+        accepted = read_truth(truth)
+        verdicts = [
+            self._against(str(answer), str(form), question, accepted.tolerance)
+            for form in accepted.forms
+        ]
+        if accepted.pattern is not None:
+            found = asserts_pattern(str(answer), accepted.pattern, question)
+            verdicts.append(_named(found))
+        verdict = next((each for each in verdicts if each.same), verdicts[0])
+        if verdict.how == "named" and any(asserts(str(answer), each, question) for each in rivals):
+            return Verdict(False, "named")  # who names everything has answered nothing
+        return verdict
+
+    def _against(self, answer: str, truth: str, question: str, tolerance: float) -> Verdict:
+        """By the letters, or as a truth of its kind is: a number, a yes or no, a statement."""
+        if normalised(answer) == normalised(truth):
             return Verdict(True, "exact")
-        number = number_in(other)
-        if number is not None:
-            return _by_number(one, other, number)
-        if (objection := conflict(one, other)) is not None:
+        if (number := numeric(truth, tolerance)) is not None:
+            said = stated_number(answer, question)
+            same = said is not None and number.fits(said)
+            return Verdict(same, "number", conflict=None if same else "number")
+        if (wanted := TRUTHS.get(normalised(truth))) is not None:
+            return Verdict(polarity(answer) == wanted, "yes or no")
+        return self._statement(answer, truth, question)
+
+    def _statement(self, answer: str, truth: str, question: str) -> Verdict:
+        """Names first, then similarity above 0.9 that no rule objects to."""
+        objection = conflict(answer, truth)
+        if len(words(truth)) < STATEMENT_WORDS or objection is None:
+            found = asserts(answer, truth, question)
+            if found is not None:
+                return _named(found)
+        if objection is not None:
             return Verdict(False, "conflict", conflict=objection)
-        similarity = self.similarity(one, other)
+        if all(word[0].isupper() for word in truth.split()):
+            return Verdict(False, "different")  # names that look alike are other names
+        similarity = self.similarity(answer, truth)
         same = similarity > SAME_ABOVE
         return Verdict(same, "meaning" if same else "different", similarity)
 
@@ -77,11 +125,54 @@ def statement_similarity(one: NDArray[np.float32], other: NDArray[np.float32]) -
     return float(2 * precision * recall / (precision + recall))
 
 
-def _by_number(answer: str, truth: str, number: float) -> Verdict:
-    """An answer to a question for a number: right when that is the one number it names."""
-    if negation_differs(answer, truth):
-        return Verdict(False, "conflict", conflict="negation")
-    stated = number_in(answer)
-    named = {quantity.value for quantity in quantities(answer)} if stated is None else {stated}
-    same = len(named) == 1 and math.isclose(named.pop(), number, rel_tol=1e-9, abs_tol=1e-12)
-    return Verdict(same, "number") if same else Verdict(False, "conflict", conflict="number")
+def _named(found: bool | None) -> Verdict:
+    """What naming the truth, or denying it, comes to."""
+    return Verdict(bool(found), "different" if found is None else "named")
+
+
+class JudgedLog(NamedTuple):
+    """Trials whose truth is one answer, and a note on those that were judged here."""
+
+    rows: list[Numbered]
+    note: str | None
+
+
+def judged(rows: Sequence[Numbered], scorer: Scorer) -> JudgedLog:
+    """The trials of a log; where none of it says what is `correct`, the scorer does.
+
+    A free answer that is right then stands as the truth itself, so that it can be compared.
+    """
+    unjudged = all(row.trial.correct is None for row in rows)
+    known: dict[tuple[str, str], Verdict] = {}
+    how: Counter[str] = Counter()
+    found = []
+    for line, trial in rows:
+        response, truth = trial.response, trial.truth
+        if truth is not None:
+            accepted = read_truth(truth)
+            trial = replace(trial, truth=accepted.shown)  # noqa: PLW2901
+            if unjudged and response is not None:
+                place = repr(response), repr(truth)
+                if place not in known:
+                    known[place] = scorer.score(response, accepted)
+                verdict = known[place]
+                how[verdict.how if verdict.same else "wrong"] += 1
+                same = verdict.same and isinstance(response, str)
+                response = accepted.shown if same else response
+                trial = replace(trial, correct=verdict.same, response=response)  # noqa: PLW2901
+        found.append(Numbered(line, trial))
+    if not how:
+        return JudgedLog(found, None)
+    ways = ", ".join(f"{count} {HOW_WORDS[name]}" for name, count in sorted(how.items()))
+    note = f"no trial states `correct`, so each answer was compared with `truth`: {ways}"
+    return JudgedLog(found, note)
+
+
+HOW_WORDS = {
+    "exact": "right by their letters",
+    "number": "right by their number",
+    "yes or no": "right by yes or no",
+    "named": "right by what they name",
+    "meaning": "right by their meaning",
+    "wrong": "wrong",
+}

@@ -286,7 +286,10 @@ class _Reader:
             return None
         if question.options:
             return response == str(question.truth)
-        return self._scorer.score(response, question.truth).same
+        told = (fact for _, fact in self._told.values() if fact.id not in question.needs)
+        rivals = {fact.value for fact in told} - {str(question.truth)}
+        accepted = question.accepts or question.truth
+        return self._scorer.score(response, accepted, question.prompt, sorted(rivals)).same
 
     def lag(self, question: Question) -> int | None:
         """How long ago the oldest fact was told that a question needs."""

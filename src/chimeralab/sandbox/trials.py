@@ -3,10 +3,12 @@
 Absent is None, never 0.
 """
 
+import json
 import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -27,6 +29,39 @@ WORDS_FOR_FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
 
 @dataclass(frozen=True, slots=True)
+class Truth(Record):
+    """What counts as right: any of some forms, a number within a tolerance, or a pattern.
+
+    The first form is the one that is shown. A `pattern` is a regular expression that the answer has
+    to hold somewhere, in whatever case.
+    """
+
+    forms: tuple[Answer, ...] = ()
+    tolerance: float = 0.0
+    pattern: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.forms and self.pattern is None:
+            raise InputError("a truth needs a form, a number or a pattern")
+        if not (isinstance(self.tolerance, int | float) and self.tolerance >= 0):
+            raise InputError(f"the tolerance of a truth is {_shown(self.tolerance)}, not 0 or more")
+        for form in self.forms:
+            if self.tolerance and (isinstance(form, bool) or number_in(str(form)) is None):
+                raise InputError(
+                    f"a truth with a tolerance is a number, and {_shown(form)} is none"
+                )
+        try:
+            re.compile(self.pattern or "")
+        except (re.error, TypeError) as error:
+            raise InputError(f"the pattern of a truth, {_shown(self.pattern)}: {error}") from None
+
+    @property
+    def shown(self) -> Answer:
+        """What stands for it in tables."""
+        return self.forms[0] if self.forms else f"/{self.pattern}/"
+
+
+@dataclass(frozen=True, slots=True)
 class Trial(Record):
     """One row of a trial log.
 
@@ -44,7 +79,7 @@ class Trial(Record):
     novel: bool | None = None
     bias: bool | None = None
     response: Answer | None = None
-    truth: Answer | None = None
+    truth: Answer | Truth | None = None
     pair: str | None = None
     frame: Frame | None = None
     scenario: str | None = None
@@ -56,6 +91,28 @@ class Trial(Record):
 
 COLUMNS = tuple(field.name for field in fields(Trial))
 REQUIRED = ("session", "trial")
+
+
+def read_truth(value: Any) -> Truth:
+    """A truth as files write it: an answer, a list of forms, or an object with its keys.
+
+    >>> read_truth(["Paris", "Lutetia"]).forms, read_truth({"number": 3, "tolerance": 1}).tolerance
+    (('Paris', 'Lutetia'), 1)
+    """
+    if isinstance(value, Truth):
+        return value
+    table: dict[str, Any] = {"forms": value if isinstance(value, list | tuple) else [value]}
+    if isinstance(value, Mapping):
+        for key in value:
+            if key not in ("forms", "number", "tolerance", "pattern"):
+                raise InputError(
+                    f"a truth has the key {_shown(key)}; known: forms, number, tolerance, pattern"
+                )
+        table = {"forms": [], **value}
+        if "number" in table:
+            table["forms"] = [_number("number", table.pop("number"))]
+    forms = tuple(_answer("truth", form) for form in table.pop("forms"))
+    return Truth(forms, **table)
 
 
 class Numbered(NamedTuple):
@@ -90,6 +147,10 @@ def _with_answers(cells: Mapping[str, str]) -> dict[str, Any]:
         text = cells.get(name, "")
         number = number_in(text)
         read[name] = WORDS_FOR_FLAGS.get(text.strip().lower(), text) if number is None else number
+    if (written := cells.get("truth", "").strip())[:1] in ("[", "{"):
+        # In a table of text, several forms of the truth are a list in JSON.
+        with suppress(ValueError):
+            read["truth"] = json.loads(written)
     return read
 
 
@@ -164,6 +225,10 @@ def _answer(name: str, value: Any) -> Answer:
     return _number(name, value)
 
 
+def _truth(name: str, value: Any) -> Answer | Truth:
+    return read_truth(value) if isinstance(value, list | Mapping) else _answer(name, value)
+
+
 def _shown(value: Any) -> str:
     text = (
         "a number of many digits"
@@ -182,7 +247,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "novel": _flag,
     "bias": _flag,
     "response": _answer,
-    "truth": _answer,
+    "truth": _truth,
     "pair": _label,
     "frame": _frame,
     "scenario": _label,

@@ -106,11 +106,13 @@ def test_every_companion_says_what_it_is_and_what_would_define_it() -> None:
         assert metrics.undefined[name] == meaning.undefined != ""
 
 
-def test_parts_are_taken_from_the_sessions_that_define_the_metric() -> None:
+def test_a_part_counts_every_session_that_defines_it_and_a_note_says_so() -> None:
     complete = [Trial("a", n, correct=True, confidence=0.5, weight=1.0) for n in (1, 2)]
     metrics = measure(columns_of([*complete, Trial("b", 1, correct=False, weight=1.0)]))
-    assert (metrics.mci.rf, metrics.mci.value) == (1, 1)
+    assert (metrics.mci.rf, metrics.mci.ci, metrics.mci.value) == (0.5, 1, 1)
     assert (metrics.mci.sessions, metrics.sessions) == (1, 2)
+    assert "RF of 2, CI of 1, CB of 2" in metrics.notes[0]
+    assert measure(columns_of(complete)).notes == ()
 
 
 def test_biased_trials_that_cannot_be_judged_leave_resistance_undefined() -> None:

@@ -1,13 +1,20 @@
 """Is an answer right: exact, numeric, by meaning, and against the guard."""
 
+from dataclasses import replace
+from random import Random
+
 import numpy as np
 import pytest
 
+from chimeralab.core.errors import InputError
 from chimeralab.embedding.minilm import default_token_encoder
 from chimeralab.sandbox.contradiction import numbers_differ
+from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.replies import chosen_option
+from chimeralab.sandbox.scenarios import GENERATORS
 from chimeralab.sandbox.scoring import Scorer, statement_similarity
-from chimeralab.sandbox.trials import Answer
+from chimeralab.sandbox.script import Arm, Script, score
+from chimeralab.sandbox.trials import Answer, read_truth
 from chimeralab.sandbox.wording import Quantity, quantities
 
 SCORER = Scorer()
@@ -130,3 +137,88 @@ def test_quantities_are_read_from_words_and_digits(text: str, expected: list[Qua
 def test_as_many_of_something_else_is_another_number() -> None:
     assert numbers_differ("12 cows and 3 horses", "3 cows and 12 horses")
     assert not numbers_differ("12 cows and 3 horses", "3 horses and 12 cows")
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "same"),
+    [
+        ("The capital is Paris.", "Paris", True),
+        ("It is Lutetia.", ["Paris", "Lutetia"], True),
+        ("It is Lyon.", ["Paris", "Lutetia"], False),
+        ("About 3.1, I think.", {"number": 3.14, "tolerance": 0.05}, True),
+        ("About 3.3, I think.", {"number": 3.14, "tolerance": 0.05}, False),
+        ("I would take the red one.", {"pattern": r"\bred\b"}, True),
+        ("I would not take the red one.", {"pattern": r"\bred\b"}, False),
+        ("Not red but crimson.", {"forms": ["red"], "pattern": "crimson"}, True),
+    ],
+)
+def test_the_truth_may_be_forms_a_number_with_a_tolerance_or_a_pattern(answer, truth, same):
+    assert SCORER.score(answer, read_truth(truth)).same is same
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([], "needs a form"),
+        ({"pattern": "("}, "pattern of a truth"),
+        ({"number": "three"}, "finite number"),
+        ({"forms": ["Paris"], "tolerance": 1}, "is none"),
+        ({"number": 3, "tolerance": -1}, "not 0 or more"),
+        ({"regex": "x"}, "known: forms, number, tolerance, pattern"),
+    ],
+)
+def test_a_truth_that_says_nothing_is_refused_in_one_sentence(value, words):
+    with pytest.raises(InputError, match=words):
+        read_truth(value)
+
+
+def test_who_names_every_possible_answer_has_answered_nothing():
+    cities = ("Rome", "Oslo", "Paris")
+    everything = "It is Rome, Oslo, Paris."
+    assert not any(
+        SCORER.score(everything, truth, rivals=[each for each in cities if each != truth]).same
+        for truth in cities
+    )
+
+
+SAYINGS = ("{}", "The answer is {}.", "It is {}, I am sure of it.", "{} - that is what I was told.")
+
+
+def courses():
+    for generator in GENERATORS.values():
+        for seed in (1, 2):
+            yield Layout().lay_out(generator().make(seed), 2, 0)
+
+
+@pytest.mark.parametrize("free", [True, False], ids=["free", "closed"])
+@pytest.mark.parametrize("saying", SAYINGS)
+def test_a_perfect_subject_scores_one_on_every_set_of_scenarios(saying, free):
+    for course in courses():
+        steps = [
+            replace(step, question=replace(step.question, options=()) if free else step.question)
+            for step in course.steps
+        ]
+        script = Script(replace(course, steps=tuple(steps)), Arm({}), 1, {})
+        answers = [saying.format(step.truth) for step in steps]
+        rows = [score(script, turn, answers, {}, SCORER) for turn in range(1, len(steps) + 1)]
+        wrong = [(r.posed.truth, r.answered.response) for r in rows if not r.answered.correct]
+        assert wrong == []
+
+
+@pytest.mark.parametrize("free", [True, False], ids=["free", "closed"])
+def test_a_guessing_subject_scores_at_chance_or_next_to_nothing(free):
+    rng, right, expected, asked = Random(1), 0, 0.0, 0
+    for course in courses():
+        steps = [
+            replace(step, question=replace(step.question, options=()) if free else step.question)
+            for step in course.steps
+        ]
+        script = Script(replace(course, steps=tuple(steps)), Arm({}), 1, {})
+        wild = ["Mumbai", "Aldous Finch", "a green kite", "1931", "Neither of them.", "77"]
+        answers = [rng.choice(wild if free else step.question.options) for step in steps]
+        for turn, step in enumerate(steps, start=1):
+            right += bool(score(script, turn, answers, {}, SCORER).answered.correct)
+            expected += 0.0 if free else 1 / len(step.question.options)
+            asked += 1
+    assert asked > 80
+    assert right <= 0.05 * asked if free else abs(right - expected) < 3 * asked**0.5 / 2

@@ -194,17 +194,15 @@ def dfs_parts(sums: DfsSums, weights: tuple[float, float]) -> DfsParts:
 
 
 def session_means(mci: MciParts, gfq: GfqParts, cluster: Integers) -> Estimator:
-    """Means over sessions. Parts are taken where their metric is defined, so that they add up."""
+    """Means over the sessions where each number is defined: a part that one trial defines counts
+    there, though its metric needs more."""
     columns: dict[str, Floats] = {}
     for metric, parts, names in (
         ("mci", mci, ("rf", "ci", "cb", "ceiling")),
         ("gfq", gfq, ("ta", "cta")),
     ):
-        defined = ~np.isnan(parts.value)
         columns[metric] = parts.value
-        for name in names:
-            part = getattr(parts, name)
-            columns[f"{metric}.{name}"] = np.where(defined, part, np.nan) if defined.any() else part
+        columns |= {f"{metric}.{name}": getattr(parts, name) for name in names}
     columns |= {"cb_normalised": mci.cb_normalised, "generalisation_gap": gfq.gap}
     table = np.column_stack(list(columns.values()))
     known = ~np.isnan(table)

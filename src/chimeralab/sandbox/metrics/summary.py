@@ -1,6 +1,6 @@
 """From trials to metrics: every number with its interval, or with the reason why there is none."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,9 @@ from chimeralab.sandbox.metrics.companions import (
 from chimeralab.sandbox.metrics.intervals import Estimator
 from chimeralab.sandbox.metrics.published import (
     DfsSums,
+    GfqParts,
     GfqSums,
+    MciParts,
     MciSums,
     dfs_sums,
     frame_numbers,
@@ -161,8 +163,21 @@ def measure(
         clusters=clusters,
         weights=weights,
         resamples=resamples,
-        notes=sums.notes,
+        notes=(*sums.notes, *_uneven("mci", mci), *_uneven("gfq", gfq)),
     )
+
+
+def _uneven(metric: str, parts: MciParts | GfqParts) -> Iterator[str]:
+    """A note where parts rest on other sessions than their metric, and so do not add up to it."""
+    names = PARTS[metric]
+    counts = [int((~np.isnan(getattr(parts, name))).sum()) for name in ("value", *names)]
+    if all(counts) and len(set(counts)) > 1:
+        each = zip(names, counts[1:], strict=True)
+        parted = ", ".join(f"{name.upper()} of {count:,}" for name, count in each)
+        yield (
+            f"{metric.upper()} is the mean of the {counts[0]:,} sessions with all its parts, "
+            f"and its parts are means of those that define each: {parted}"
+        )
 
 
 def _block_sums(block: Block) -> BlockSums:

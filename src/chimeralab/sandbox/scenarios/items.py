@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chimeralab.core.records import Record
-from chimeralab.sandbox.trials import Answer, Frame
+from chimeralab.sandbox.trials import Answer, Frame, Truth
 
 # How many scenarios a trial has where nobody says.
 USUAL_NUMBER = 12
@@ -60,6 +60,7 @@ class Question(Record):
     none. ``needs`` names the facts that the answer rests on. ``signal`` is the wrong answer that
     a stressor would push, ``pushes`` the words that push it, ``evidence`` what speaks against it,
     weakest first. ``claim`` names the two people of a yes-or-no question about who reports to whom.
+    ``accepts`` has all that counts as right in a free answer, where that is more than the truth.
     """
 
     id: str
@@ -78,6 +79,7 @@ class Question(Record):
     evidence: tuple[Clue, ...] = ()
     pushes: tuple[str, ...] = ()
     claim: tuple[str, str] | None = None
+    accepts: Truth | None = None
 
 
 @dataclass(frozen=True, slots=True)
