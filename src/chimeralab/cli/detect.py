@@ -206,7 +206,10 @@ def _how(measurer: Measurer, detector: Detector | None, loops: Loops | None) -> 
     if detector is None:
         return "; ".join([*parts, "no vectors, so no collapse verdict was computed"])
     encoder, band = measurer.encoder, measurer.band
-    parts += [in_brief(detector), f"vectors in {encoder.precision}" if encoder else "no vectors"]
+    parts += [
+        in_brief(detector),
+        f"vectors in {encoder.precision} ({encoder.served_by})" if encoder else "no vectors",
+    ]
     if band and band.recomputed:
         parts.append(
             f"{band.recomputed} similarities near a threshold recomputed exactly"

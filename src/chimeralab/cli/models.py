@@ -21,6 +21,8 @@ from chimeralab.weights.cache import (
 )
 from chimeralab.weights.catalogue import MODELS, known_model
 
+ENCODER = "minilm"
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
@@ -48,6 +50,14 @@ class ModelRow(Record):
     next_step: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class EncoderRow(Record):
+    """What computes the vectors on this machine, as it is printed."""
+
+    precision: str
+    served_by: str
+
+
 @click.group(invoke_without_command=True)
 @json_option
 @click.pass_context
@@ -62,10 +72,16 @@ def models(context: click.Context, as_json: bool) -> None:
 def list_models(as_json: bool) -> None:
     """Show every model: what it is for, how large, and whether it is here."""
     rows = [_row(name, glance(name)) for name in MODELS]
+    served = (
+        _serving() if any(row.name == ENCODER and row.state == "present" for row in rows) else None
+    )
     if as_json:
-        _print_json({"cache": str(models_root())}, rows)
+        encoder = None if served is None else served.as_dict()
+        _print_json({"cache": str(models_root()), "encoder": encoder}, rows)
     else:
         _print_table(rows)
+        if served is not None:
+            click.echo(f"vectors in {served.precision}, computed by {served.served_by}")
 
 
 @models.command("pull")
@@ -116,6 +132,13 @@ def verify_models(context: click.Context, names: tuple[str, ...], as_json: bool)
                 click.echo(f"{row.name}  {file.name}  {file.state}")
         _print_next_steps(rows)
     context.exit(1 if failed else 0)
+
+
+def _serving() -> EncoderRow:
+    from chimeralab.embedding.encoder import serving  # noqa: PLC0415 - fetching needs no numpy
+
+    found = serving()
+    return EncoderRow(found.network.precision, found.why)
 
 
 def _chosen(names: tuple[str, ...]) -> list[str]:

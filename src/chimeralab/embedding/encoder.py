@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from secrets import token_bytes
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from chimeralab import weights
 from chimeralab.core.errors import InputError
 from chimeralab.core.text import readable
+from chimeralab.embedding.kernel import Kernel, KernelUnusable, cpu_has_bf16
 from chimeralab.embedding.memory import (
     FileMemory,
     Memory,
@@ -28,14 +30,52 @@ from chimeralab.embedding.memory import (
 )
 from chimeralab.embedding.minilm import WIDTH, MiniLM
 from chimeralab.embedding.pieces import Pieces, WordPieces
-from chimeralab.weights.tensors import read_tensors
+from chimeralab.weights.tensors import Tensors, read_tensors
+
+if TYPE_CHECKING:
+    from chimeralab.embedding.graph import Graph
 
 SECRET_BYTES = 32
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 # Vectors are remembered after so many texts, however many there are.
 TEXTS_AT_ONCE = 1_024
 
+Network: TypeAlias = "MiniLM | Kernel | Graph"
 Compute = Callable[[Sequence[Sequence[int]]], NDArray[np.float32]]
+
+
+class Serving(NamedTuple):
+    """The network that computes fast vectors here, and in words why it is this one."""
+
+    network: Network
+    why: str
+
+
+def fastest(tensors: Tensors, precision: str | None = None) -> Serving:
+    """The fastest network that this machine runs, or the one of a precision."""
+    if precision in (None, "bf16") and _has_bf16():
+        from chimeralab.embedding.graph import Graph  # noqa: PLC0415 - OpenVINO is slow to import
+
+        return Serving(Graph(tensors, "bf16"), "OpenVINO, on a CPU that computes in bf16")
+    if precision == "f32":
+        return Serving(MiniLM(tensors), "numpy, as asked for")
+    try:
+        kernel = Kernel(tensors)
+    except KernelUnusable as unusable:
+        return Serving(MiniLM(tensors), f"numpy, because {unusable}")
+    return Serving(kernel, f"compiled C, with {kernel.name}")
+
+
+def _has_bf16() -> bool:
+    """Whether OpenVINO is here and would compute in bf16, asked without importing it if we can."""
+    if find_spec("openvino") is None:
+        return False
+    try:
+        return cpu_has_bf16()
+    except KernelUnusable:
+        from chimeralab.embedding.graph import computes_in_bf16  # noqa: PLC0415
+
+        return computes_in_bf16()
 
 
 class Encoded(NamedTuple):
@@ -60,13 +100,11 @@ class Encoder:
         cache_file: Path | None = None,
         secret: bytes = b"",
     ) -> None:
-        from chimeralab.embedding import graph  # noqa: PLC0415 - importing OpenVINO is slow
-
         folder = folder or weights.ensure("minilm")
         tensors = read_tensors(folder / "model.safetensors")
         self._words = WordPieces(folder / "tokenizer.json")
         self._exact = MiniLM(tensors)
-        self._fast = graph.Graph(tensors, precision or graph.fastest_precision())
+        self._fast, self.served_by = fastest(tensors, precision)
         self.precision = self._fast.precision
         self.margin = self._fast.margin
         self._fast_memories = _memories(cache_file, self.precision, secret)
@@ -109,6 +147,11 @@ class Encoder:
         for memory in memories:
             memory.remember(vectors)
         return vectors
+
+
+def serving() -> Serving:
+    """What computes vectors on this machine."""
+    return fastest(read_tensors(weights.ensure("minilm") / "model.safetensors"))
 
 
 @cache

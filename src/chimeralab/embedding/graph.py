@@ -9,7 +9,7 @@ import openvino as ov
 from numpy.typing import NDArray
 from openvino import opset13 as op
 
-from chimeralab.embedding.minilm import HEADS, LAYERS, MARGINS, WIDTH
+from chimeralab.embedding.minilm import HEADS, LAYERS, MARGINS, WIDTH, places
 from chimeralab.embedding.pieces import grouped
 from chimeralab.weights.tensors import Tensors
 
@@ -46,10 +46,9 @@ def _padded(texts: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
     return [ids, mask]
 
 
-def fastest_precision() -> str:
-    """bf16 where this CPU computes in it, else f32."""
-    capabilities = ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    return "bf16" if "BF16" in capabilities else "f32"
+def computes_in_bf16() -> bool:
+    """Whether this CPU does."""
+    return "BF16" in ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
 def _graph(tensors: Tensors) -> Any:
@@ -65,14 +64,9 @@ def _graph(tensors: Tensors) -> Any:
 
 def _embed(tensors: Tensors, ids: Node) -> Node:
     piece = tensors["embeddings.word_embeddings.weight"]
-    # All pieces belong to the first segment, so its vector is part of every position.
-    place = (
-        tensors["embeddings.position_embeddings.weight"]
-        + tensors["embeddings.token_type_embeddings.weight"][0]
-    )
     length = op.gather(op.shape_of(ids), _index(1), _index(0))
     positions = op.range(_index(0), length, _index(1), output_type="i64")
-    summed = op.add(_rows(piece, ids), _rows(place, positions))
+    summed = op.add(_rows(piece, ids), _rows(places(tensors), positions))
     return _layer_norm(tensors, "embeddings.LayerNorm", summed)
 
 

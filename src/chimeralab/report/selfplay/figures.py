@@ -10,6 +10,7 @@ from chimeralab.analysis.selfplay.comparisons import Held
 from chimeralab.analysis.selfplay.outcomes import measure_name, per_run
 from chimeralab.core.numbers import counted, cutoff, p_phrase
 from chimeralab.core.result_words import ResultWords
+from chimeralab.embedding.minilm import MARGINS
 from chimeralab.report.charts.canvas import Figure, Label, draw
 from chimeralab.report.charts.contrasts import (
     CurvePoint,
@@ -268,10 +269,11 @@ def curve_figure(material: Material, results: Results) -> Figure | None:
     elif any(is_found(each) for each in comparisons):
         why = "Of the differences found, this is the one that would be the first to fall."
     exact = "."
-    if any(found.encoder["precision"] not in (None, "f32") for found in material.detections):
+    rounded = {found.encoder["precision"] for found in material.detections} - {None, "f32"}
+    if rounded:
         exact = (
-            ", which were made in bf16 and near other thresholds than the declared ones are exact "
-            "to 0.005."
+            f", which were made in {' and '.join(sorted(rounded))} and near other thresholds than "
+            f"the declared ones are exact to {max(MARGINS[each] for each in rounded)}."
         )
     chart = partial(specification, rows, "difference", percent=unit.percent)
     return draw(
