@@ -7,12 +7,15 @@ READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
 CHIMERA := $(BIN)/chimera
 
-.PHONY: help demo test test-all lint types layers pytest bench weights browser clean
+INTEGRATIONS := .venv-integrations
+
+.PHONY: help demo test test-all test-integrations lint types layers pytest bench weights browser clean
 
 help:
 	@echo "make demo      find the loops in examples, run a small study and a stress test, report both"
 	@echo "make test      lint, types, layers and all tests but the slow ones"
 	@echo "make test-all  the same with the slow ones"
+	@echo "make test-integrations  the tests with the packages of others, in an environment of their own"
 	@echo "make bench     the benchmarks (installs sentence-transformers to compare with)"
 	@echo "make clean     remove the virtual environment and caches"
 
@@ -40,8 +43,11 @@ demo: $(READY) weights
 
 test: lint types layers pytest
 
-test-all: lint types layers weights browser
+test-all: lint types layers weights browser test-integrations
 	$(BIN)/pytest -m "slow or not slow"
+
+test-integrations: $(INTEGRATIONS)/.ready
+	$(INTEGRATIONS)/bin/pytest -m integrations tests/integrations
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -80,6 +86,13 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install -qq --editable . --group test --group lint
 	@touch $@
 
+$(INTEGRATIONS)/.ready: pyproject.toml
+	@echo "setting up $(INTEGRATIONS) with the packages of others (once)"
+	@test -d $(INTEGRATIONS) || $(PYTHON) -m venv $(INTEGRATIONS)
+	@$(INTEGRATIONS)/bin/python -m pip install -qq --upgrade "pip>=25.1"
+	@$(INTEGRATIONS)/bin/python -m pip install -qq --editable . --group integrations
+	@touch $@
+
 $(BENCH_READY): $(READY)
 	@echo "installing what the benchmarks compare with (PyTorch, sentence-transformers)"
 	@$(BIN)/python -m pip install -qq "torch==2.13.0"
@@ -87,4 +100,4 @@ $(BENCH_READY): $(READY)
 	@touch $@
 
 clean:
-	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(INTEGRATIONS) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

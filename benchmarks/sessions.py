@@ -18,6 +18,7 @@ class Answerer:
     """A model that answers at once with what a function says."""
 
     answer: Answering
+    backstage = True
 
     async def reply(self, request: Request) -> Reply:
         return Reply(self.answer(request), cost=0.0)

@@ -46,6 +46,8 @@ class Slow:
 
 
 class Subject:
+    backstage = True
+
     def __init__(self, wait):
         self.wait = wait
         self.phantom = PhantomSubject(PhantomSubjectSettings())

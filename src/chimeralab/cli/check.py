@@ -39,7 +39,8 @@ def check(path: Path, offline: bool, as_json: bool) -> None:
 
 async def _first_answers(study: Study) -> tuple[FirstAnswer, ...]:
     async with open_models(study.plan, study.path) as models:
-        return await ask_once(models)
+        trial = study.plan.trial
+        return await ask_once(models, trial.agents if trial else ())
 
 
 def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer, ...]) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections import Counter
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -73,6 +73,8 @@ class PhantomSettings(Record):
 
 class PhantomModel:
     """Says what its settings say, and counts how often it has failed."""
+
+    backstage: ClassVar[bool] = True
 
     def __init__(self, settings: PhantomSettings) -> None:
         self._settings = settings

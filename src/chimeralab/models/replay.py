@@ -3,7 +3,7 @@
 import sqlite3
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import ClassVar, get_args
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
@@ -38,6 +38,8 @@ class ReplaySettings(Record):
 
 class ReplayModel:
     """Answers from the database of a study, by conversation and turn."""
+
+    backstage: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():

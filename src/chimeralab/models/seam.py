@@ -7,6 +7,10 @@ known by the name that the plan gives it, and as whatever its replies report as 
 Beyond `reply`, a model may have `async close()` if it holds on to something (a process,
 connections), and an attribute `on_attempt` if it retries on its own and tells of every `Try`.
 Settings that name files may have `within(folder)`, which gives them as seen from the study.
+
+In a trial, a model sees an opaque id in the place of the conversation, and neither the solution nor
+the name of a probe. Only one with `backstage = True` gets them: a phantom, which acts on them, or a
+replay, which looks its answers up by them.
 """
 
 import math
@@ -22,8 +26,9 @@ from chimeralab.core.secrets import redact
 Role = Literal["system", "user", "assistant"]
 Finish = Literal["stop", "length", "refusal", "other"]
 FailureKind = Literal[
-    "rate_limit", "server", "connection", "timeout", "bad_answer", "overflow", "auth", "refused"
-]
+    "rate_limit", "server", "connection", "timeout", "bad_answer", "overflow", "auth", "refused",
+    "lost"
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +49,25 @@ class Sampling(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Heard(Record):
+    """One turn for a subject that keeps its own memory: the newest message, and nothing before it.
+
+    `gone` names the earlier turns that it must not remember meanwhile; `answer` is what it
+    answered, once it has.
+    """
+
+    text: str
+    gone: tuple[int, ...] = ()
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Request(Record):
     """One question to a model; `conversation` and `turn` say where it belongs.
 
     A `probe` is asked in a fork of the conversation. `key` is the solution, for subjects
-    whose behaviour is set in advance; no other model may look at it.
+    whose behaviour is set in advance; no other model gets it. `heard` has every turn up to this
+    one, for a subject that keeps its own memory.
     """
 
     messages: tuple[Message, ...]
@@ -58,6 +77,11 @@ class Request(Record):
     turn: int = 0
     probe: str = ""
     key: Mapping[str, Any] | None = None
+    heard: tuple[Heard, ...] = ()
+
+    def blind(self, session: str) -> "Request":
+        """The same question without anything that tells what it is asked for."""
+        return replace(self, conversation=session, probe="", key=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,8 @@ async def ask_turn(talk: Talk, ask: Ask, said: Sequence[Said], room: Room) -> St
         rule = talk.rules.rule(result.lapse)
         if result.kind in HOPELESS:
             room.brake.pull(result.reason)
+        elif result.kind == "lost":
+            return Ended("failed", f"{result.kind}: {result.reason}")
         elif lapses[result.lapse] <= rule.retries:
             if result.lapse == "failure":
                 wait = room.retry_wait * 2.0 ** (lapses["failure"] - 1)
@@ -74,11 +76,14 @@ async def _attempt(
     talk: Talk, ask: Ask, said: Sequence[Said], room: Room, lapses: Counter[str]
 ) -> Stored | _Lapsed:
     draw = lapses["empty"] + lapses["refusal"]
-    messages, key = put(talk, ask, said)
+    asked = put(talk, ask, said, lambda turn: room.journal.probed(talk.id, turn))
     probe = ask.probe or ""
     seed = talk.seed_for(ask.turn, draw, probe)
-    request = Request(messages, ask.sampling, seed, talk.id, ask.turn, probe, key)
+    request = Request(asked.messages, ask.sampling, seed, talk.id, ask.turn, probe, *asked[1:])
     attempt = room.journal.open_attempt(ask.model, request)
+    # Whoever is tested must not be told under which name, with which solution.
+    if talk.script and not getattr(room.models[ask.model], "backstage", False):
+        request = request.blind(talk.session)
     answer = await _answer(ask.model, request, room, attempt)
     if answer.reply is not None:
         room.brake.spend(answer.cost)
@@ -115,17 +120,17 @@ async def _answer(model: str, request: Request, room: Room, attempt: int) -> Ans
         room.journal.close_attempt(attempt, answer)
         if isinstance(broken, ChimeraError | asyncio.CancelledError):
             raise
-        raise breakdown(model, broken) from broken
+        raise breakdown(f"[models.{model}]", broken) from broken
     cost = room.cost(model, reply) if reply else None
     return Answer(outcome, reason, reply, cost, time.perf_counter() - started)
 
 
-def breakdown(model: str, error: Exception) -> InputError:
+def breakdown(place: str, error: Exception) -> InputError:
     """The error to raise instead of whatever a model's own code let through: which, how, where."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    line = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return InputError(
-        f"[models.{model}] failed with {redact(repr(error))}{place}; fix its code, or "
+        f"{place} failed with {redact(repr(error))}{line}; fix its code, or "
         "raise a ModelFailure there where another attempt may help"
     )
 

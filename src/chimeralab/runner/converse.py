@@ -40,6 +40,9 @@ async def converse(talk: Talk, room: Room) -> Ended:
         ended = await examination.look_back(lookout.shape(len(said)), said)
     if ended.outcome != "paused":
         room.journal.finish(talk.id, ended.outcome, ended.reason)
+    for model in {speaker.model for speaker in talk.speakers}:
+        if leave := getattr(room.models[model], "leave", None):
+            await leave(talk.id)
     room.publish(TalkEnded(talk.id, ended.outcome, len(said), ended.reason))
     return ended
 

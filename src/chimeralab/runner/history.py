@@ -1,12 +1,14 @@
 """The conversation as one speaker sees it: its own turns as assistant, all others as user."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from chimeralab.models.seam import Message, Role
+from chimeralab.models.seam import Heard, Message, Role
 from chimeralab.runner.interventions import Ask
 from chimeralab.runner.talk import Said, Talk
+from chimeralab.sandbox.script import Presented, Script
 
 
 class _Line(NamedTuple):
@@ -15,14 +17,24 @@ class _Line(NamedTuple):
 
 
 class Put(NamedTuple):
-    """A question as it is put: its messages, and its solution where there is one."""
+    """A question as it is put: its messages, and its solution where there is one.
+
+    `heard` has every turn so far, for a subject that keeps its own memory.
+    """
 
     messages: tuple[Message, ...]
     key: Mapping[str, Any] | None = None
+    heard: tuple[Heard, ...] = ()
 
 
-def put(talk: Talk, ask: Ask, said: Sequence[Said]) -> Put:
-    """One question, from the conversation so far or as the script has it."""
+Probed = Callable[[int], Mapping[str, str]]
+
+
+def put(talk: Talk, ask: Ask, said: Sequence[Said], probed: Probed = lambda turn: {}) -> Put:
+    """One question, from the conversation so far or as the script has it.
+
+    `probed` gives the replies to the probes of an earlier turn.
+    """
     if talk.script is None:
         return Put(view(talk, ask, said))
     answers = [turn.text for turn in said]
@@ -30,7 +42,26 @@ def put(talk: Talk, ask: Ask, said: Sequence[Said]) -> Put:
         shown = talk.script.asked(ask.turn, answers, ask.probed)
     else:
         shown = talk.script.fork(ask.turn, answers, ask.probe, ask.probed)
-    return Put((*_system(talk, ask), *shown.messages), shown.key)
+    system = _system(talk, ask)
+    heard = _heard(talk.script, ask, answers, probed, shown) if talk.script.own_memory else ()
+    if heard and system:
+        first = replace(heard[0], text=f"{system[0].content}\n\n{heard[0].text}")
+        heard = (first, *heard[1:])
+    return Put((*system, *shown.messages), shown.key, heard)
+
+
+def _heard(
+    script: Script, ask: Ask, answers: Sequence[str], probed: Probed, shown: Presented
+) -> tuple[Heard, ...]:
+    """Every turn up to this one as it was heard; the last has an answer if it was given already."""
+    present = script.hears(shown.scene, answers)
+    past = [script.heard_at(turn, answers, probed(turn)) for turn in range(1, ask.turn)]
+    said = answers[ask.turn - 1] if len(answers) >= ask.turn else None
+    turns = (*past, present)
+    return tuple(
+        replace(each, answer=answer)
+        for each, answer in zip(turns, (*answers[: ask.turn - 1], said), strict=True)
+    )
 
 
 def view(talk: Talk, ask: Ask, said: Sequence[Said]) -> tuple[Message, ...]:

@@ -4,7 +4,7 @@ The store of a study is a `Journal` on disk; `MemoryJournal` is one for a simula
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -143,10 +143,14 @@ class MemoryJournal:
 
 
 class RetryLog:
-    """Keeps every failed try but the last of a request, which is the attempt itself."""
+    """Keeps every failed try but the last of a request, which is the attempt itself.
 
-    def __init__(self, journal: Journal) -> None:
+    `talks` are those whose models know them by their opaque names only.
+    """
+
+    def __init__(self, journal: Journal, talks: Iterable[Talk] = ()) -> None:
         self._journal = journal
+        self._names = {talk.session: talk.id for talk in talks}
         self._last: dict[tuple[str, int], Try] = {}
 
     def listen(self, model: Model) -> None:
@@ -155,7 +159,7 @@ class RetryLog:
             model.on_attempt = self.told
 
     def told(self, made: Try) -> None:
-        place = made.conversation, made.turn
+        place = self._names.get(made.conversation, made.conversation), made.turn
         earlier = self._last.pop(place, None)
         if earlier is not None and made.number > earlier.number and made.conversation:
             self._journal.add_try(*place, earlier.outcome, earlier.seconds)

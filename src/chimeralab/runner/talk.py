@@ -121,6 +121,11 @@ class Talk(Record):
     def id(self) -> str:
         return f"{self.condition}/{self.prompt.id}/{self.repeat}"
 
+    @property
+    def session(self) -> str:
+        """A name for the conversation that tells nothing about it, for whoever is tested in it."""
+        return hashlib.sha256(repr(["session", self.seed, self.id]).encode()).hexdigest()[:16]
+
     def slot(self, turn: int) -> int:
         """Whose turn it is, as an index into the speakers."""
         return (turn - 1) % len(self.speakers)

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -72,6 +72,8 @@ class Mind(NamedTuple):
 
 class PhantomSubject:
     """Answers as its settings say."""
+
+    backstage: ClassVar[bool] = True
 
     def __init__(self, settings: PhantomSubjectSettings) -> None:
         self._settings = settings

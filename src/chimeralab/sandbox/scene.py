@@ -96,7 +96,8 @@ class Moment(NamedTuple):
 
     `chosen` holds the option that each earlier answer names, None where it names none; `alone` is
     what the subject answered in a fork, before it heard the others. `strength` is how far
-    the evidence of this arm can be trusted.
+    the evidence of this arm can be trusted. A subject with its `own_memory` can be made to forget
+    an episode, but nothing can be written into its past.
     """
 
     course: Course
@@ -105,6 +106,7 @@ class Moment(NamedTuple):
     chosen: tuple[str | None, ...]
     strength: float
     alone: str | None = None
+    own_memory: bool = False
 
     @property
     def step(self) -> Step:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from chimeralab.core.records import Record
@@ -78,7 +78,11 @@ class Confided(Record):
 @dataclass(frozen=True, slots=True)
 class Recalled(Record):
     """The answer to a question about an earlier fact, told `lag` trials before; an `intrusion`
-    answers it with what was told of another."""
+    answers it with what was told of another.
+
+    `gone` says that the subject could not read the fact any more, nor anything that rests on it.
+    It follows from the plan, and is not stored.
+    """
 
     lag: int | None
     options: int
@@ -87,6 +91,7 @@ class Recalled(Record):
     correct: bool | None
     intrusion: bool | None
     states: Statement | None
+    gone: bool | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
-from chimeralab.models.seam import Message
+from chimeralab.models.seam import Heard, Message
 from chimeralab.sandbox.course import Course, Step
 from chimeralab.sandbox.probes import (
     Alone,
@@ -106,7 +106,8 @@ class Presented(NamedTuple):
 class Script(Record):
     """A course under an arm. `seed` is common to all arms, so that events fall on the same trials.
 
-    `strength` is that of the evidence where the arm has no say in it.
+    `strength` is that of the evidence where the arm has no say in it. A subject with its
+    `own_memory` hears one message at a time; see `hears`.
     """
 
     course: Course
@@ -114,6 +115,7 @@ class Script(Record):
     seed: int
     probes: Mapping[str, Probe]
     strength: float = USUAL_STRENGTH
+    own_memory: bool = False
     # What was said at a turn, and what solves it, never changes: both are worked out once.
     _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -149,6 +151,32 @@ class Script(Record):
         more = (Message("assistant", answers[turn - 1]), Message("user", text))
         return Presented((*shown.messages, *more), key, shown.scene)
 
+    def heard_at(self, turn: int, answers: Sequence[str], probed: Probed) -> Heard:
+        """An earlier turn as a subject with its own memory heard it then."""
+        place = "heard", turn, tuple(answers[: turn - 1]), probed.get(Alone.name)
+        if place not in self._known:
+            self._known[place] = self.hears(self.scene(turn, answers, probed), answers)
+        heard: Heard = self._known[place]
+        return heard
+
+    def hears(self, scene: Scene, answers: Sequence[str]) -> Heard:
+        """A scene for a subject that keeps its own memory: its newest message, and what is gone."""
+        # Of an episode that is gone, what other stressors said is said again.
+        left = tuple(exchange for exchange in scene.past if exchange.answer is None)
+        opening = scene.opening if scene.present.turn == 1 else ""
+        present = messages(replace(scene, opening=opening, past=left))
+        moment = self._moment(scene.present.turn, answers)
+        kept = {exchange.turn: exchange for exchange in scene.past if exchange not in left}
+        for turn, exchange in kept.items():
+            if exchange.lines != self._heard(_earlier(moment, turn)).lines:
+                raise InputError(
+                    f"{self.course.id}: what was said at turn {turn} was changed afterwards, and "
+                    "this subject keeps its own memory, where nothing can be rewritten; leave that "
+                    "stressor out, or see recall in docs/agents.md"
+                )
+        gone = tuple(turn for turn in range(1, scene.present.turn) if turn not in kept)
+        return Heard(present[-1].content, gone)
+
     def probes_at(self, turn: int) -> tuple[str, ...]:
         """What is asked in forks at a turn, by name."""
         step, misleader = self.course.step(turn), self.misleader(turn)
@@ -157,6 +185,17 @@ class Script(Record):
     def probes_before(self, turn: int) -> tuple[str, ...]:
         """What of it is asked before the answer."""
         return tuple(name for name in self.probes_at(turn) if self.probes[name].first)
+
+    def is_gone(self, turn: int) -> bool:
+        """Whether the fact that is asked for in a fork can't be read there any more: neither where
+        it was told nor in anything that rests on it, such as an answer."""
+        step, scene = self.course.step(turn), self.scene(turn, [""] * (turn - 1))
+        asked = step.recall.needs if step.recall else ()
+        exchanges = (*scene.past, scene.present)
+        rests = {need for each in exchanges for need in self.course.step(each.turn).question.needs}
+        shown = "\n".join(line.text for each in exchanges for line in each.lines)
+        told = [fact for fact in self.course.told_before(turn + 1) if fact.id in asked]
+        return bool(told) and not any(fact.id in rests or fact.text in shown for fact in told)
 
     def misleader(self, turn: int) -> str | None:
         """Who said something false about a turn's question that still stands."""
@@ -186,7 +225,7 @@ class Script(Record):
         own = None if alone is None else read_choice(alone, options)
         steps = zip(answers[: turn - 1], self.course.steps, strict=False)
         chosen = tuple(read_choice(text, step.question.options) for text, step in steps)
-        return Moment(self.course, turn, self.seed, chosen, self._strength, own)
+        return Moment(self.course, turn, self.seed, chosen, self._strength, own, self.own_memory)
 
     def _key(self, question: Question, turn: int) -> dict[str, Any]:
         place = turn, question.id
@@ -200,7 +239,7 @@ class Script(Record):
         """A turn under some of the stressors; in the past, all of them have spoken."""
         past = tuple(
             replace(
-                self._heard(moment._replace(turn=n, chosen=moment.chosen[: n - 1], alone=None)),
+                self._heard(_earlier(moment, n)),
                 answer=answers[n - 1],
             )
             for n in range(1, moment.turn)
@@ -233,6 +272,10 @@ class Script(Record):
         shown = evidence_line(step, self._strength)
         question = Utterance("question", question_text(step.question))
         return Exchange(turn, (*told, *((shown,) if shown else ()), question))
+
+
+def _earlier(moment: Moment, turn: int) -> Moment:
+    return moment._replace(turn=turn, chosen=moment.chosen[: turn - 1], alone=None)
 
 
 def solution(question: Question, course: Course, turn: int, shown: Testimony) -> dict[str, Any]:
@@ -340,6 +383,8 @@ def score(
     bias = bool(question.bias) or any(each.pushes(script.course, turn) for each in stressors)
     together = step.consensus is not None
     named = read.choice(probed.get(Noticed.name), question)
+    disturbed = any(each.action != "said" for each in scene.injections)
+    recalled = read.recalled(probed.get(EarlierFact.name), step.recall)
     return Scored(
         trial=turn,
         posed=Posed(
@@ -361,7 +406,7 @@ def score(
         pressed=Pressed(
             signal=step.lure if bias or step.consensus or step.phase else None,
             bias=bias,
-            disturbed=any(each.action != "said" for each in scene.injections),
+            disturbed=disturbed,
         ),
         answered=Answered(
             response=response,
@@ -374,7 +419,7 @@ def score(
             belief=read.share(probed.get(StatedBelief.name)),
             noticed=None if named is None else named == step.lure,
         ),
-        recalled=read.recalled(probed.get(EarlierFact.name), step.recall),
+        recalled=recalled and replace(recalled, gone=disturbed and script.is_gone(turn)),
         asked=read.asked,
         unread=read.unread,
     )

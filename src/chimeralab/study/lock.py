@@ -74,9 +74,10 @@ def resolve(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _source_hash(cls: type) -> str | None:
+def _source_hash(code: type | Path | None) -> str | None:
     try:
-        return hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()
+        file = code if isinstance(code, Path) else Path(inspect.getfile(code))  # type: ignore[arg-type]
+        return hashlib.sha256(file.read_bytes()).hexdigest()
     except (OSError, TypeError):
         return None
 

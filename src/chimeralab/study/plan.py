@@ -1,5 +1,6 @@
 """The plan of a study: read from TOML, checked completely, every default written out."""
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from chimeralab.models.catalogue import MODELS
 from chimeralab.rating.plan import check_raters
 from chimeralab.runner import Price, Prompt, Rules, Speaker
 from chimeralab.runner.interventions import COUNTERMEASURES, check_countermeasure, models_of
+from chimeralab.sandbox.agents import AGENTS, abilities_of
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.phantoms import SUBJECTS
 from chimeralab.sandbox.scenarios.public_sets import SetIsGone
@@ -33,7 +35,7 @@ from chimeralab.study.sections import (
     read_prompts,
 )
 from chimeralab.study.trial import plan as trial_plan
-from chimeralab.study.trial.plan import TrialPlan, read_trial
+from chimeralab.study.trial.plan import AgentFacts, TrialPlan, read_trial
 
 REQUIRED = ("study", "models", "conditions", "prompts")
 TABLES = (*REQUIRED, "sampling", "conversation", "detector", "run")
@@ -79,13 +81,14 @@ class Plan(Record):
         return measures or self.conversation.stop_early
 
     @property
-    def outside_code(self) -> dict[str, type]:
-        """The parts that are loaded from code outside this package."""
+    def outside_code(self) -> dict[str, type | Path | None]:
+        """What runs that is not of this package: the class of a part, or the file behind it."""
         parts = [self.detector, *(subject.part for subject in self.models.values())]
         parts += [c.countermeasure for c in self.conditions.values() if c.countermeasure]
         parts += self.trial.parts if self.trial else []
         parts += self.extras["raters"].parts
-        return {part.use: type(part.settings) for part in parts if part.is_outside}
+        files = self.trial.code if self.trial else {}
+        return {**{part.use: type(part.settings) for part in parts if part.is_outside}, **files}
 
 
 def read_plan(path: Path, locked: tuple[Course, ...] = (), early: bool = False) -> Plan:
@@ -118,13 +121,13 @@ def make_plan(
         read: Any = getattr(cls, "read", None)
         given, place = tables.get(name, {}), f"[{name}]"
         extras[name] = read(given, place, folder) if read else read_record(cls, given, place)
+    models = _subjects(tables, folder)
     plan = Plan(
         study=read_record(About, study, "[study]"),
-        models={
-            name: _subject(name, table, folder)
-            for name, table in named_tables(tables, "models", needed=True).items()
-        },
-        **(_trial(tables, folder, locked, early) if of_trial else _selfplay(tables, folder)),
+        models=models,
+        **(
+            _trial(tables, folder, models, locked, early) if of_trial else _selfplay(tables, folder)
+        ),
         detector=_detector(tables.get("detector", {}), folder),
         run=read_record(RunTable, tables.get("run", {}), "[run]"),
         extras=extras,
@@ -163,15 +166,41 @@ def _refuse_secrets(tables: Mapping[str, Any]) -> None:
             )
 
 
+def _subjects(tables: Mapping[str, Any], folder: Path) -> dict[str, Subject]:
+    """[models.NAME], and [agents.NAME] where there are any."""
+    agents = named_tables(tables, "agents")
+    found = {
+        name: _subject(name, table, folder)
+        for name, table in named_tables(tables, "models", needed=not agents).items()
+    }
+    for name, table in agents.items():
+        place = f"[agents.{name}]"
+        if name in found:
+            raise InputError(f"{place} is a model already; give one of them another name")
+        subject = _read_subject(AGENTS, table, place, folder)
+        if not any(hasattr(subject.part.settings, each) for each in ("start", "open", "within")):
+            raise InputError(
+                f"use = {subject.part.use!r} in {place} is not an agent; it needs a method "
+                "start(session)"
+            )
+        found[name] = subject
+    return found
+
+
 def _subject(name: str, table: Any, folder: Path) -> Subject:
     place = f"[models.{name}]"
+    subject = _read_subject(MODELS | SUBJECTS, table, place, folder)
+    if not callable(getattr(subject.part.settings, "open", None)):
+        use = subject.part.use
+        raise InputError(f"use = {use!r} in {place} is not a model; it needs a method open()")
+    return subject
+
+
+def _read_subject(known: Mapping[str, type], table: Any, place: str, folder: Path) -> Subject:
     table = dict(table) if isinstance(table, Mapping) else {}
     common = {key: table.pop(key) for key in ("revision", "price", "sampling") if key in table}
     declared = read_record(Declared, common, place)
-    part = read_part(MODELS | SUBJECTS, table, place, folder)
-    if not callable(getattr(part.settings, "open", None)):
-        raise InputError(f"use = {part.use!r} in {place} is not a model; it needs a method open()")
-    return Subject(part, declared.revision, declared.price)
+    return Subject(read_part(known, table, place, folder), declared.revision, declared.price)
 
 
 def _detector(table: Any, folder: Path) -> Part:
@@ -186,16 +215,40 @@ def _detector(table: Any, folder: Path) -> Part:
 
 
 def _trial(
-    tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...], early: bool
+    tables: Mapping[str, Any],
+    folder: Path,
+    models: Mapping[str, Subject],
+    locked: tuple[Course, ...],
+    early: bool,
 ) -> dict[str, Any]:
     """Who is tested with what: an arm is a condition, and a scenario a prompt."""
-    found = read_trial(tables, folder, locked, early)
+    known = _locked_agents(folder)
+    agents = {
+        name: known.get(name)
+        or abilities_of(models[name].part.settings, folder, f"[agents.{name}]")
+        for name in tables.get("agents", {})
+    }
+    code: dict[str, Path | None] = {}
+    for name in agents:
+        settings = models[name].part.settings
+        code |= settings.code(folder) if hasattr(settings, "code") else {}
+    found = read_trial(tables, folder, AgentFacts(agents, code), locked, early)
     return {
         "conditions": {name: Condition(speakers) for name, speakers in found.speakers.items()},
         "conversation": found.rules,
         "prompts": found.prompts,
         "trial": found.plan,
     }
+
+
+def _locked_agents(folder: Path) -> dict[str, tuple[str, ...]]:
+    """What agents could do when the plan was locked: a finished study needs none of their code."""
+    try:
+        lock = json.loads((folder / "plan.lock").read_text(encoding="utf-8"))
+        found = lock["resolved"]["trial"]["agents"]
+        return {name: tuple(can) for name, can in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def _selfplay(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:

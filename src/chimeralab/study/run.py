@@ -129,8 +129,8 @@ class StudyRun:
         self._tell_start(store, len(missing))
         async with open_models(self.plan, self.study.path) as models:
             with ThreadPoolExecutor(1) as judges, stopped_by_signals(brake):
-                await ask_once(models)
-                log = RetryLog(store)
+                await ask_once(models, self.plan.trial.agents if self.plan.trial else ())
+                log = RetryLog(store, missing)
                 for model in models.values():
                     log.listen(model)
                 room = Room(

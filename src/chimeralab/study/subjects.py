@@ -1,7 +1,7 @@
 """The models of a plan, made ready: opened, and asked once whether they answer."""
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from chimeralab.core.records import Record
 from chimeralab.core.secrets import redact
 from chimeralab.models.seam import Message, Model, Request, Sampling
 from chimeralab.runner.asking import breakdown
+from chimeralab.sandbox.agents import opened as open_agent
 from chimeralab.study.plan import Plan
 
 HELLO = Request(
@@ -34,11 +35,15 @@ class FirstAnswer(Record):
 async def open_models(plan: Plan, folder: Path) -> AsyncIterator[dict[str, Model]]:
     """The models by their names in the plan; two names for the same settings share one."""
     opened: dict[str, Model] = {}
+    agents = plan.trial.agents if plan.trial else {}
     try:
         for name, subject in plan.models.items():
             if repr(subject.part) not in opened:
                 settings: Any = subject.part.settings
-                with saying(name):
+                with saying(_place(name, agents)):
+                    if name in agents:
+                        opened[repr(subject.part)] = open_agent(settings, agents[name], folder)
+                        continue
                     # Settings that name files say how they are found from the study's folder.
                     placed = settings.within(folder) if hasattr(settings, "within") else settings
                     opened[repr(subject.part)] = placed.open()
@@ -49,12 +54,14 @@ async def open_models(plan: Plan, folder: Path) -> AsyncIterator[dict[str, Model
                 await model.close()
 
 
-async def ask_once(models: Mapping[str, Model]) -> tuple[FirstAnswer, ...]:
+async def ask_once(
+    models: Mapping[str, Model], agents: Collection[str] = ()
+) -> tuple[FirstAnswer, ...]:
     """Ask every model once, so that one that is out of reach is known before anything is spent."""
     answers = []
     for name, model in models.items():
         started = time.perf_counter()
-        with saying(name):
+        with saying(_place(name, agents)):
             reply = await model.reply(HELLO)
             seconds = time.perf_counter() - started
             answers.append(
@@ -63,12 +70,16 @@ async def ask_once(models: Mapping[str, Model]) -> tuple[FirstAnswer, ...]:
     return tuple(answers)
 
 
+def _place(name: str, agents: Collection[str]) -> str:
+    return f"[agents.{name}]" if name in agents else f"[models.{name}]"
+
+
 @contextmanager
-def saying(name: str) -> Iterator[None]:
+def saying(place: str) -> Iterator[None]:
     """Name the model that can't be used, and keep keys out of what is said about it."""
     try:
         yield
     except ChimeraError as error:
-        raise InputError(f"[models.{name}] can't be used: {redact(str(error))}") from error
+        raise InputError(f"{place} can't be used: {redact(str(error))}") from error
     except Exception as error:  # whatever the code of others lets through
-        raise breakdown(name, error) from error
+        raise breakdown(place, error) from error

@@ -21,6 +21,7 @@ class Script:
 
     answer: Answer
     asked: list[Request] = field(default_factory=list)
+    backstage = True
 
     async def reply(self, request: Request) -> Reply:
         self.asked.append(request)

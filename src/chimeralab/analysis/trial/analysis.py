@@ -1,6 +1,7 @@
 """What a trial shows, subject by subject: checks first, then measures, effects and doses."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,7 +43,11 @@ from chimeralab.sandbox.stressors.sham import SHAM
 MOST_UNREAD = 0.2
 # Above chance by less than this, a control has nothing to lose, and a signal was not noticed.
 LEAST_ROOM = 0.1
+# Of what guessing leaves open, so much still known means that nothing was taken away.
+STILL_KNOWN = 0.9
+MOST_LUCK = 0.05
 CEILING = "ceiling"
+GONE = "memory gone"
 Rows = Sequence[Scored]
 
 
@@ -143,6 +148,8 @@ def _arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
             yield Check(check.title, name, share, bool(share) or arm.dose == 0, said)
             if check.signal is not None:
                 yield _noticed(check.signal, [row for row in rows if check.asks(row)], name)
+            if check.keeps is not None:
+                yield _kept(check.keeps, rows, name)
 
 
 def _noticed(what: str, rows: Rows, name: str) -> Check:
@@ -159,6 +166,29 @@ def _noticed(what: str, rows: Rows, name: str) -> Check:
         f"guessing would give {chance:.0%}"
     )
     return Check(title, name, share, share - chance >= LEAST_ROOM, said)
+
+
+def _kept(keeps: Callable[[Scored], bool | None], rows: Rows, name: str) -> Check:
+    """Whether what was taken away is gone from the subject, and not from our record alone."""
+    asked = [(row, kept) for row in rows if (kept := keeps(row)) is not None]
+    if not asked:
+        return Check(GONE, name, None, None, "nothing that was taken away was asked for")
+    known = sum(kept for _, kept in asked)
+    options = [row.recalled.options for row, _ in asked if row.recalled]
+    chance = sum(1 / each if each else 0.0 for each in options) / len(options)
+    among = len(asked)
+    share = known / among
+    said = (
+        f"{known} of {among} facts that were taken away are still known; "
+        f"guessing would give {chance:.0%}"
+    )
+    if share - chance < STILL_KNOWN * (1 - chance):
+        return Check(GONE, name, share, True, said)
+    luck = sum(
+        math.comb(among, hits) * chance**hits * (1 - chance) ** (among - hits)
+        for hits in range(known, among + 1)
+    )
+    return Check(GONE, name, share, False if luck <= MOST_LUCK else None, said)
 
 
 def _chance(rows: Rows) -> float:

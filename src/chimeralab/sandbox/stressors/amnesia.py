@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from chimeralab.core.records import Record
+from chimeralab.sandbox.agents.seam import Ability
 from chimeralab.sandbox.course import Step
 from chimeralab.sandbox.scenarios.draws import pick, uniform
 from chimeralab.sandbox.scenarios.items import Fact
@@ -35,7 +36,12 @@ class Amnesia(Stressor):
         "earlier episodes removed from the conversation, or their facts exchanged"
     )
     checks: ClassVar[tuple[Arrival, ...]] = (
-        Arrival("memory disturbed", "memory is disturbed", lambda row: row.pressed.disturbed),
+        Arrival(
+            title="memory disturbed",
+            said="memory is disturbed",
+            shows=lambda row: row.pressed.disturbed,
+            keeps=lambda row: row.recalled.correct if row.recalled and row.recalled.gone else None,
+        ),
     )
 
     mode: Literal["deprive", "corrupt"] = "deprive"
@@ -74,6 +80,10 @@ class Amnesia(Stressor):
 
     def acts_on(self, step: Step) -> bool:
         return bool(step.told)
+
+    @property
+    def acts_on_memory(self) -> Ability:
+        return "forget" if self.mode == "deprive" else "recall"
 
     def starts(self, moment: Moment) -> list[int]:
         """The trials of the events that are going on; a first trial has no past to lose."""

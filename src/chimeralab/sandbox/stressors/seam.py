@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from chimeralab.core.records import Record
+from chimeralab.sandbox.agents.seam import Ability
 from chimeralab.sandbox.course import Course, Step
 from chimeralab.sandbox.scene import Moment, Scene
 from chimeralab.sandbox.scored import Scored
@@ -14,7 +15,8 @@ class Arrival(NamedTuple):
     """What the record must show before the arm of a stressor says anything.
 
     `shows` is true of the trials at which the stressor did its work. Where it gave a `signal` that
-    a subject can notice, `asks` is true of the trials at which that can be asked.
+    a subject can notice, `asks` is true of the trials at which that can be asked. Where it took
+    something away and the subject was asked for it, `keeps` says whether it still had it.
     """
 
     title: str
@@ -22,6 +24,7 @@ class Arrival(NamedTuple):
     shows: Callable[[Scored], bool]
     signal: str | None = None
     asks: Callable[[Scored], bool] = lambda row: True
+    keeps: Callable[[Scored], bool | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,12 @@ class Stressor(Record):
     def others(self) -> tuple[str, ...]:
         """The stressors that its settings name."""
         return ()
+
+    @property
+    def acts_on_memory(self) -> Ability | None:
+        """What it takes of an agent with its own memory to be disturbed by this: "forget" where
+        episodes go, "recall" where they are rewritten, None where the past stays as it was."""
+        return None
 
     @property
     def rounds_needed(self) -> int:

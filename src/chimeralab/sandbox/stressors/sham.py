@@ -48,6 +48,7 @@ class Sham(Record):
     """Undoes what a stressor did to a scene; something neutral of equal length stands in its place.
 
     What was taken away stays, and is followed by as much neutral text as would have been missing.
+    A subject with its own memory hears no more under a stressor that takes away, and none here.
     """
 
     of: Stressor
@@ -55,7 +56,8 @@ class Sham(Record):
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         done = self.of.apply(scene, moment).injections[len(scene.injections) :]
         for injection in done:
-            scene = _soothed(scene, injection)
+            if injection.turn == moment.turn or not moment.own_memory:
+                scene = _soothed(scene, injection)
         return scene
 
 

@@ -23,9 +23,9 @@ from chimeralab.sandbox.script import Arm, Script
 from chimeralab.study.sections import SamplingChange, innermost, named_tables
 from chimeralab.study.trial.arms import TrialTable, read_arms, read_stress
 
-REQUIRED = ("study", "models", "trial", "scenarios")
+REQUIRED = ("study", "trial", "scenarios")
 TABLES = (
-    *REQUIRED, "stressors", "probes", "arms", "layout", "metrics", "measures",
+    *REQUIRED, "models", "agents", "stressors", "probes", "arms", "layout", "metrics", "measures",
     "sampling", "conversation", "run"
 )  # fmt: skip
 
@@ -45,7 +45,8 @@ class ScenarioCount(Record):
 class TrialPlan(Record):
     """What a trial does to whom. `arms` and `subjects` go by the names of the conditions.
 
-    `own` has the stressors and probes whose code is the user's, as the plan names them.
+    `own` has the stressors and probes whose code is the user's, as the plan names them. `agents`
+    has what each subject can do that is named in [agents], and `code` the files that they run.
     """
 
     arms: Mapping[str, Arm]
@@ -58,6 +59,8 @@ class TrialPlan(Record):
     courses: tuple[Course, ...]
     own: Mapping[str, Part] = field(default_factory=dict)
     measures: Mapping[str, Part] = field(default_factory=dict)
+    agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    code: Mapping[str, Path | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, part in self.measures.items():
@@ -66,7 +69,8 @@ class TrialPlan(Record):
     def as_dict(self) -> dict[str, Any]:
         """The plan as a lock holds it; what came later is left out where there is none."""
         values = {**Record.as_dict(self), "probes": list(self.probes)}
-        return {k: v for k, v in values.items() if v or k not in ("own", "measures")}
+        del values["code"]  # it is locked by its hash, with all other code from outside
+        return {k: v for k, v in values.items() if v or k not in ("own", "measures", "agents")}
 
     @property
     def own_measures(self) -> tuple[OwnMeasure, ...]:
@@ -89,7 +93,19 @@ class TrialPlan(Record):
         # However the plan lists them, probes are asked in one order.
         ordered = [*PROBES, *(name for name in self.probes if name not in PROBES)]
         probes = {name: self.probes[name] for name in ordered if name in self.probes}
-        return Script(course, self.arms[condition], seed, probes, self.strength)
+        alone = self.keeps_memory(self.subjects[condition])
+        return Script(course, self.arms[condition], seed, probes, self.strength, alone)
+
+    def keeps_memory(self, subject: str) -> bool:
+        """Whether a subject remembers by itself, so that the lab can't write its past."""
+        can = self.agents.get(subject, ("history",))
+        return not {"history", "recall"} & set(can)
+
+    def asks_siblings(self, subject: str) -> bool:
+        """Whether a subject's probes are asked in a second session, as it can't be forked."""
+        return (
+            "history" not in (can := self.agents.get(subject, ("history",))) and "fork" not in can
+        )
 
 
 class DeclaredTrial(NamedTuple):
@@ -101,19 +117,32 @@ class DeclaredTrial(NamedTuple):
     plan: TrialPlan
 
 
+class AgentFacts(NamedTuple):
+    """What each agent of a plan can do, and the files that they run."""
+
+    can: Mapping[str, tuple[str, ...]]
+    code: Mapping[str, Path | None]
+
+
 def read_trial(
-    tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...] = (), early: bool = False
+    tables: Mapping[str, Any],
+    folder: Path,
+    agents: AgentFacts,
+    locked: tuple[Course, ...] = (),
+    early: bool = False,
 ) -> DeclaredTrial:
     """Read and check everything that a trial adds to a plan, its scenarios written out.
 
-    Where they can't be made again, `locked` holds them as they were written out before. A trial
-    that an `early` version locked is read as that version read it.
+    Where the scenarios can't be made again, `locked` holds them as they were written out before. A
+    trial that an `early` version locked is read as that version read it.
     """
     table = read_record(TrialTable, _current(tables["trial"]), "[trial]")
+    tested = {**tables.get("models", {}), **tables.get("agents", {})}
     for name in table.subjects:
-        choose(name, tables["models"], f"model {name!r} in [trial] subjects")
+        choose(name, tested, f"model {name!r} in [trial] subjects")
     stress = read_stress(tables, folder, early)
     arms = read_arms(tables, table, stress, folder)
+    _refuse_undisturbed(agents.can, arms)
     probes = _read_probes(tables, table, arms, folder)
     layout = read_record(Layout, tables.get("layout", {}), "[layout]")
     source, courses = _read_scenarios(tables, layout, arms, folder, locked)
@@ -144,11 +173,13 @@ def read_trial(
             name: read_part({}, measure, f"[measures.{name}]", folder)
             for name, measure in named_tables(tables, "measures").items()
         },
+        agents=agents.can,
+        code=agents.code,
     )
     outer = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
     speakers: dict[str, tuple[Speaker, ...]] = {}
     for key in cast:
-        changes = tables["models"][key.subject].get("sampling", {})
+        changes = tested[key.subject].get("sampling", {})
         inner = read_record(SamplingChange, changes, f"[models.{key.subject}.sampling]")
         sampling = innermost(outer, inner)
         speakers[key] = (Speaker(key.subject, key.subject, sampling, table.system),)
@@ -210,6 +241,23 @@ def _read_scenarios(
         raise InputError(f"[scenarios] must all have equally many questions; these have {lengths}")
     _refuse_idle(courses, arms)
     return _LaidOut(source, courses)
+
+
+def _refuse_undisturbed(agents: Mapping[str, tuple[str, ...]], arms: Mapping[str, Arm]) -> None:
+    """A memory that nobody can reach would look like one that nothing disturbs."""
+    stressors = {
+        name: part for arm in arms.values() if not arm.sham for name, part in arm.stressors.items()
+    }
+    for agent, can in agents.items():
+        for name, part in stressors.items():
+            needed = part.acts_on_memory
+            if needed is None or {needed, "recall", "history"} & set(can):
+                continue
+            way_out = "leave it out, or see `can` in docs/agents.md"
+            raise InputError(
+                f"[stressors.{name}] can't act on [agents.{agent}], which keeps its own memory and "
+                f"has no {needed}(); {way_out}"
+            )
 
 
 def _refuse_idle(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:

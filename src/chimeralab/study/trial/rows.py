@@ -1,6 +1,7 @@
 """The trials that a study has stored: as scored, as the metrics read them, and whether they fit."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -36,13 +37,18 @@ def trial_plan(study: Study) -> TrialPlan:
 def stored_trials(study: Study, *, whole: bool = False) -> Iterator[PlacedTrial]:
     """Every scored trial in the order of the plan; of `whole` sessions only, if asked for."""
     arms = trial_plan(study).arms
+    scripts = {talk.id: talk.script for talk in study.talks}
     with study.archive() as archive:
         for row in archive.rows(_ROWS):
             if whole and row["outcome"] != "completed":
                 continue
             dose = arms[row["condition"]].dose
             where = (row["trajectory"], row["condition"], row["prompt"], row["repeat"], dose)
-            yield PlacedTrial(SessionPlace(*where), Scored.from_cells(row))
+            scored, script = Scored.from_cells(row), scripts.get(row["trajectory"])
+            if script and scored.recalled and scored.pressed.disturbed:
+                gone = script.is_gone(scored.trial)
+                scored = replace(scored, recalled=replace(scored.recalled, gone=gone))
+            yield PlacedTrial(SessionPlace(*where), scored)
 
 
 def left_out(study: Study) -> tuple[SessionsLeftOut, ...]:

@@ -1,0 +1,366 @@
+"""The adapters, each with the real thing behind it: functions, a server, a program, inspect-ai."""
+
+import json
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from chimeralab.core.errors import InputError
+from tests.agent_trial import Reader, make_agent_trial, recalled
+
+FUNCTION = """
+from tests.agent_trial import reading
+
+
+def answer(messages):
+    texts = [message["content"] for message in messages]
+    return reading(texts[-1], texts)
+
+
+async def later(messages):
+    return answer(messages)
+"""
+PROGRAM = """
+import json
+import sys
+
+from tests.agent_trial import Reader
+
+sessions = {}
+for line in sys.stdin:
+    asked = json.loads(line)
+    name, do = asked["session"], asked["do"]
+    reply = {"id": asked["id"]}
+    if name not in sessions and (do != "observe" or asked["episode"] > 1):
+        reply["lost"] = True
+    elif do == "observe":
+        session = sessions.setdefault(name, Reader())
+        reply["answer"] = session.observe(asked["message"])
+    elif do == "fork":
+        sessions[asked["into"]] = sessions[name].fork(asked["into"])
+    elif do == "forget":
+        sessions[name].forget(asked["episodes"])
+    elif do == "end":
+        del sessions[name]
+    print(json.dumps(reply), flush=True)
+"""
+TASKS = """
+from inspect_ai.agent import Agent, AgentState, agent
+from inspect_ai.model import ModelAPI, ModelOutput, ModelUsage, modelapi
+from inspect_ai.solver import Generate, TaskState, solver
+
+from tests.agent_trial import reading
+
+
+def output(messages):
+    texts = [message.text for message in messages]
+    return ModelOutput.from_content("reader", reading(texts[-1], texts))
+
+
+@modelapi(name="reading")
+class Served(ModelAPI):
+    async def generate(self, input, tools, tool_choice, config):
+        given = output(input)
+        given.usage = ModelUsage(input_tokens=9, output_tokens=4, total_tokens=13)
+        return given
+
+
+@agent
+def careful() -> Agent:
+    async def execute(state: AgentState) -> AgentState:
+        state.output = output(state.messages)
+        state.messages.append(state.output.message)
+        return state
+
+    return execute
+
+
+@solver
+def solving():
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        state.output = output(state.messages)
+        return state
+
+    return solve
+
+
+@solver
+def asking():
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        return await generate(state)
+
+    return solve
+"""
+
+
+class Serving:
+    """A server that holds readers by their sessions, and every request that it got."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, Any] = {}
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+
+    def answer(self, asked: dict[str, Any]) -> tuple[int, Any]:
+        self.requests.append(asked)
+        name, do = asked["session"], asked["do"]
+        if name not in self.sessions and (do != "observe" or asked.get("episode", 1) > 1):
+            return 404, {}
+        match do:
+            case "observe":
+                reader = self.sessions.setdefault(name, Reader())
+                return 200, {"answer": reader.observe(asked["message"])}
+            case "fork":
+                self.sessions[asked["into"]] = self.sessions[name].fork("")
+            case "forget":
+                self.sessions[name].forget(asked["episodes"])
+            case "end":
+                del self.sessions[name]
+        return 200, {}
+
+
+@contextmanager
+def serving(answer: Callable[[dict[str, Any]], tuple[int, Any]]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            length = int(self.headers["Content-Length"])
+            status, body = answer(json.loads(self.rfile.read(length)))
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: Any) -> None:
+            """A client that does not wait for its answer is part of the test."""
+
+    server = Server(("127.0.0.1", 0), Handler)
+    release.clear()
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/agent"
+    finally:
+        release.set()
+        server.shutdown()
+        server.server_close()
+
+
+release = Event()
+
+
+def outcome_of(folder: Path) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(folder / "study.db")) as store:
+        return store.execute("SELECT DISTINCT outcome, reason FROM trajectories").fetchall()
+
+
+@pytest.mark.parametrize("name", ["answer", "later"])
+def test_a_function_is_one_line_of_a_plan(tmp_path, chimera, name):
+    agent = f'use = "callable"\npath = "mine:{name}"'
+    study = make_agent_trial(tmp_path / "study", agent, number=1, mine=FUNCTION)
+    for step in ("check", "lock", "run", "verify"):
+        ran = chimera(step, study.path)
+        assert ran.code == 0, ran.err
+    assert all(recalled(study, "control"))
+    assert not all(recalled(study, "amnesia"))
+    lock = json.loads((study.path / "plan.lock").read_text())["resolved"]
+    assert lock["outside_code"][f"mine:{name}"]
+
+
+def test_a_finished_study_does_not_need_the_agent_any_more(tmp_path, chimera):
+    agent = 'use = "callable"\npath = "mine:answer"'
+    study = make_agent_trial(tmp_path / "study", agent, number=1, mine=FUNCTION)
+    assert chimera("run", study.path).code == 0
+    (study.path / "mine.py").write_text("import nothing_like_that")
+    assert chimera("analyse", study.path).code == 0
+
+
+def test_a_server_on_loopback_is_disturbed_and_gets_opaque_ids(tmp_path, chimera):
+    held = Serving()
+    with serving(held.answer) as url:
+        agent = f'use = "http"\nurl = "{url}"\ncan = ["fork", "forget"]'
+        study = make_agent_trial(tmp_path / "study", agent, number=1)
+        for step in ("check", "lock", "run", "verify"):
+            ran = chimera(step, study.path)
+            assert ran.code == 0, ran.err
+    assert all(recalled(study, "control"))
+    assert not all(recalled(study, "amnesia"))
+    assert not held.sessions  # each of them was ended
+    assert all(len(each["session"]) == 32 for each in held.requests)
+
+
+def test_a_program_that_reads_lines_is_a_subject(tmp_path, chimera, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
+    command = json.dumps([sys.executable, "program.py"])
+    agent = f'use = "command"\ncommand = {command}\ncan = ["fork", "forget"]'
+    study = make_agent_trial(tmp_path / "study", agent, number=1, program=PROGRAM)
+    for step in ("check", "lock", "run", "verify"):
+        ran = chimera(step, study.path)
+        assert ran.code == 0, ran.err
+    assert all(recalled(study, "control"))
+    assert not all(recalled(study, "amnesia"))
+    lock = json.loads((study.path / "plan.lock").read_text())["resolved"]
+    assert [bool(sha) for use, sha in lock["outside_code"].items() if "program.py" in use] == [True]
+
+
+@pytest.mark.parametrize("name", ["careful", "solving"])
+def test_agents_and_solvers_of_inspect_are_subjects(tmp_path, chimera, name):
+    pytest.importorskip("inspect_ai")
+    agent = f'use = "inspect"\npath = "tasks:{name}"\nmodel = "mockllm/model"'
+    study = make_agent_trial(tmp_path / "study", agent, number=1, tasks=TASKS)
+    for step in ("check", "run", "verify"):
+        ran = chimera(step, study.path)
+        assert ran.code == 0, ran.err
+    assert all(recalled(study, "control"))
+    assert not all(recalled(study, "amnesia"))
+
+
+def test_a_solver_generates_with_the_model_of_the_plan(tmp_path, chimera):
+    pytest.importorskip("inspect_ai")
+    agent = 'use = "inspect"\npath = "tasks:asking"\nmodel = "reading/one"'
+    study = make_agent_trial(tmp_path / "study", agent, number=1, tasks=TASKS)
+    assert chimera("run", study.path).code == 0
+    with closing(sqlite3.connect(study.path / "study.db")) as store:
+        counted = store.execute("SELECT DISTINCT completion_tokens FROM attempts").fetchall()
+    assert counted == [(4,)]
+    assert all(recalled(study, "control"))
+
+
+@pytest.mark.parametrize("can", ["", 'can = ["fork"]'])
+def test_amnesia_is_refused_by_check_where_an_agent_can_t_forget(tmp_path, chimera, can):
+    agent = f'use = "http"\nurl = "http://127.0.0.1:9/agent"\n{can}'
+    ran = chimera("check", make_agent_trial(tmp_path / "study", agent).path, "--offline")
+    assert ran.code == 2
+    assert (
+        "[stressors.amnesia] can't act on [agents.a], which keeps its own memory and has no "
+        "forget(); leave it out, or see `can` in docs/agents.md"
+    ) in ran.err
+
+
+@pytest.mark.parametrize(
+    ("agent", "complaint"),
+    [
+        ('use = "callable"\npath = "mine"', "path"),
+        ('use = "callable"\npath = "mine:nobody"', "path = 'mine:nobody' can't be loaded"),
+        ('use = "callable"\npath = "mine:FACT"', "is not a function"),
+        ('use = "ainvoke"\npath = "mine:answer"', r"has no ainvoke\(\)"),
+        ('use = "http"\nurl = "http://u:p@127.0.0.1/"', "url holds more than an address"),
+        ('use = "http"\nurl = "http://127.0.0.1/"\ncan = ["fly"]', "can"),
+        ('use = "command"\ncommand = ["no-such-program"]', r"no-such-program can't be started"),
+        ('use = "mine:Nothing"', r"is not an agent; it needs a method start\(session\)"),
+        ('use = "calable"\npath = "mine:answer"', "did you mean 'callable'"),
+        ('use = "mine:Boastful"', "ability 'fly' in .*known: forget, fork, history, recall"),
+    ],
+)
+def test_what_is_wrong_with_an_agent_is_said_by_check(tmp_path, chimera, agent, complaint):
+    code = FUNCTION + (
+        "\nfrom dataclasses import dataclass\nFACT = 7\n\n@dataclass(frozen=True)\nclass Nothing:\n"
+        "    pass\n\n@dataclass(frozen=True)\nclass Boastful:\n    can = ('fly',)\n"
+        "    def start(self, session):\n        return self\n"
+    )
+    study = make_agent_trial(tmp_path / "study", agent, 'each = ["conformity"]', mine=code)
+    ran = chimera("check", study.path)
+    assert ran.code == 2, ran.out
+    assert re.search(complaint, ran.err), ran.err
+
+
+def faulty(fault: Callable[[dict[str, Any]], tuple[int, Any] | None]):
+    """A server that fails at the third message of a session that is no fork."""
+    held = Serving()
+
+    def answer(asked: dict[str, Any]) -> tuple[int, Any]:
+        main = not getattr(held.sessions.get(asked["session"]), "is_fork", False)
+        if asked["do"] == "observe" and asked["episode"] == 3 and main:
+            given = fault(asked)
+            if given is not None:
+                return given
+        return held.answer(asked)
+
+    return held, answer
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (lambda asked: (500, {"error": "boom"}), 'answered 500: {"error": "boom"}'),
+        (lambda asked: (200, {"answer": {"city": "Rome"}}), "it gave dict where"),
+        (lambda asked: (200, b"<html>"), "answered with something not JSON"),
+        (lambda asked: (404, {}), "it lost its session: "),
+        (lambda asked: release.wait(60) and None, "gave no answer within 1 s"),
+    ],
+)
+def test_a_server_that_fails_is_recorded_and_the_run_goes_on(tmp_path, chimera, fault, said):
+    _, answer = faulty(fault)
+    with serving(answer) as url:
+        agent = f'use = "http"\nurl = "{url}"\ncan = ["fork", "forget"]\ntimeout = 1.0'
+        study = make_agent_trial(tmp_path / "study", agent, number=1)
+        ran = chimera("run", study.path)
+    assert ran.code == 0
+    [(outcome, reason)] = outcome_of(study.path)
+    assert (outcome, said in reason) == ("failed", True), reason
+    assert chimera("verify", study.path).code == 0
+
+
+def test_a_server_that_is_busy_for_a_moment_is_asked_the_same_again(tmp_path, chimera):
+    refused = []
+
+    def busy_once(asked):
+        if asked["session"] in refused:
+            return None
+        refused.append(asked["session"])
+        return 503, {"error": "busy"}
+
+    held, answer = faulty(busy_once)
+    with serving(answer) as url:
+        agent = f'use = "http"\nurl = "{url}"\ncan = ["fork", "forget"]'
+        study = make_agent_trial(tmp_path / "study", agent, number=1)
+        assert chimera("run", study.path).code == 0
+    assert [outcome for outcome, _ in outcome_of(study.path)] == ["completed"]
+    places = [(each["session"], each["episode"]) for each in held.requests if "episode" in each]
+    assert len(places) == len(set(places))
+
+
+def test_a_program_that_dies_is_started_again_and_its_sessions_are_gone_through(
+    tmp_path, chimera, monkeypatch
+):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
+    dying = PROGRAM.replace(
+        "for line in sys.stdin:",
+        "from pathlib import Path\nfor number, line in enumerate(sys.stdin):\n"
+        "    if number == 20 and not Path('died').exists():\n"
+        "        Path('died').touch()\n        sys.exit('out of memory')",
+    )
+    command = json.dumps([sys.executable, "program.py"])
+    agent = f'use = "command"\ncommand = {command}\ncan = ["fork", "forget"]'
+    study = make_agent_trial(tmp_path / "study", agent, number=1, program=dying)
+    assert chimera("run", study.path, "--concurrency", 1).code == 0
+    assert (study.path / "died").exists()
+    assert [outcome for outcome, _ in outcome_of(study.path)] == ["completed"]
+    with closing(sqlite3.connect(study.path / "study.db")) as store:
+        query = "SELECT reason FROM attempts WHERE outcome != 'answered'"
+        reasons = store.execute(query).fetchall()
+    assert len(reasons) == 1
+    assert "it lost its session: " in reasons[0][0]
+    assert "ended with code 1: out of memory" in reasons[0][0]
+
+
+def test_the_key_of_a_server_goes_along_and_nowhere_else(tmp_path, chimera, monkeypatch):
+    study = make_agent_trial(
+        tmp_path / "study",
+        'use = "http"\nurl = "http://127.0.0.1:9/a"\nkey_env = "AGENT_KEY"\ncan = ["forget"]',
+    )
+    with pytest.raises(InputError, match="AGENT_KEY is not set"):
+        raise InputError(chimera("check", study.path).err)
