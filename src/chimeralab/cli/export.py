@@ -1,4 +1,4 @@
-"""`chimera export`: the records and the numbers of a study for other tools."""
+"""`chimera export`: the records and numbers of a study for other tools, or all of it to cite."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,11 @@ import click
 
 from chimeralab import pipeline
 from chimeralab.cli.options import STUDY_ARGUMENT
-from chimeralab.cli.terminal import say
+from chimeralab.cli.terminal import err, plain, say
+from chimeralab.core.files import make_folder, write_text
 from chimeralab.study import Study
+
+SEALED = "labels on which the gate of the plan may still be decided are left out until it is"
 
 
 @click.command()
@@ -16,29 +19,65 @@ from chimeralab.study import Study
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["parquet", "csv", "jsonl"]),
+    type=click.Choice(["parquet", "csv", "jsonl", "bundle", "preregistration"]),
     default="jsonl",
     show_default=True,
-    help="jsonl holds whole conversations, as `chimera detect` reads them.",
+    help="jsonl: whole conversations, as `chimera detect` reads them; bundle: everything, to cite.",
 )
 @click.option(
     "--out",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="The folder to write into.",
+    help="The folder to write into; a bundle takes the whole folder.",
 )
 def export(path: Path, kind: Any, folder: Path) -> None:
-    """Write the records of a study as Parquet, CSV or JSON lines, and its numbers for a text."""
+    """Write the records of a study as Parquet, CSV or JSON lines, and its numbers for a text.
+
+    A bundle is a folder to cite and deposit: plan, records, tables, report, citation, datasheet,
+    preregistration and RO-Crate, with a manifest. `verify` and `analyse` read it like a study.
+    The preregistration alone can be had before the first run.
+    """
+    study = Study(path)
+    if kind in BY_ITSELF:
+        BY_ITSELF[kind](study, folder)
+        return
     # Imported here: the analysis is slow to import, and only this command needs it.
     from chimeralab.report.named_numbers import study_numbers, write_numbers  # noqa: PLC0415
     from chimeralab.study.raters import stored_raters  # noqa: PLC0415
     from chimeralab.study.samples import sealed_items  # noqa: PLC0415
 
-    study = Study(path)
     records = pipeline.export(study, kind, folder)
     for written in (*records, *write_numbers(folder, study_numbers(study))):
         click.echo(f"wrote {written}")
     if kind != "jsonl" and stored_raters(study) and sealed_items(study):
-        say("labels on which the gate of the plan may still be decided are left out until it is")
+        say(SEALED)
     click.echo(f"root hash {study.root}")
+
+
+def _export_bundle(study: Study, folder: Path) -> None:
+    from chimeralab.bundle import write_bundle  # noqa: PLC0415 - as above
+
+    with err.status("reading") as status:
+        bundle = write_bundle(study, folder, lambda doing: status.update(plain(doing)))
+    if bundle.withheld:
+        say(SEALED)
+    for name in bundle.kept:
+        say(f"kept your {name}; delete it there to have it written again")
+    for name, blanks in bundle.blanks.items():
+        say(f"{name} has {blanks} blanks that only you can fill in")
+    click.echo(f"wrote {bundle.path}, {bundle.files:,} files")
+    click.echo(f"bundle hash {bundle.sha256}")
+    click.echo(f"root hash {bundle.root}")
+
+
+def _export_preregistration(study: Study, folder: Path) -> None:
+    from chimeralab.bundle.preregistration import PREREGISTRATION, preregistration  # noqa: PLC0415
+
+    make_folder(folder)
+    write_text(folder / PREREGISTRATION, preregistration(study))
+    click.echo(f"wrote {folder / PREREGISTRATION}")
+    click.echo(f"root hash {study.root or 'none: not locked'}")
+
+
+BY_ITSELF = {"bundle": _export_bundle, "preregistration": _export_preregistration}

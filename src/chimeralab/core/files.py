@@ -80,6 +80,14 @@ def replacing(path: Path) -> Iterator[Path]:
             part.unlink(missing_ok=True)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder with all above it, unless it is there already."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path} can't be made ({error.strerror})") from error
+
+
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
     """An empty folder that takes the place of `path` as a whole, only when the block succeeds."""

@@ -7,6 +7,16 @@ _TURNING = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206
 _SIGNS = {code: f"[U+{code:04X}]" for code in _CONTROLS | _TURNING} | _LINE_ENDS
 
 
+def markdown(text: str) -> str:
+    """Text of others inside Markdown: one line, no markup, no new cells.
+
+    >>> markdown("a | b\\n*c*")
+    'a \\\\| b \\\\*c\\\\*'
+    """
+    flat = " ".join(text.split())
+    return "".join(f"\\{char}" if char in "\\|<>`*_[]#!" else char for char in flat)
+
+
 def readable(text: str) -> str:
     """The text with lone surrogates, which no encoder accepts, replaced by the sign for unknown.
 

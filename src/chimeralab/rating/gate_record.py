@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
 from chimeralab.core.records import Record
+from chimeralab.core.text import markdown
 from chimeralab.rating.audit import Audit, audit_json, explain, panel_json
 from chimeralab.rating.claims import NO_AUDIT, ClaimScope, claim_scope
 from chimeralab.rating.gate import NOT_ASKED, ValidityOutcome, outcome_name
@@ -98,16 +99,17 @@ def _markdown(
 ) -> Iterator[str]:
     gate, overall = result.gate, result.overall
     yield from ("# Gate record", "")
-    yield f"**Verdict: {outcome_name(gate, validity)}.** Asked: {gate.gate}. {_cell(gate.reason)}."
-    yield from ("", _cell(claim_scope(gate, validity).sentence), "")
+    verdict, reason = outcome_name(gate, validity), markdown(gate.reason)
+    yield f"**Verdict: {verdict}.** Asked: {gate.gate}. {reason}."
+    yield from ("", markdown(claim_scope(gate, validity).sentence), "")
     yield f"- items: {overall.n_valid} valid of {overall.n_total}"
-    yield from (f"- rater: {_cell(str(rater))}" for rater in raters)
+    yield from (f"- rater: {markdown(str(rater))}" for rater in raters)
     if rubric is None:
         yield "- rubric: not stated"
     else:
         yield f"- rubric: {rubric.name} {rubric.version}, sha256 {rubric.sha256}"
     yield from ("", "## Figures", "", *_figures(result), "")
-    yield from ("## In words", "", *(f"- {_cell(line)}" for line in explain(overall)), "")
+    yield from ("## In words", "", *(f"- {markdown(line)}" for line in explain(overall)), "")
     yield from ("## Disagreements", "", *_disagreements(result), "")
     if rubric is not None:
         yield from ("## Versions of the rubric", "", *history_lines(rubric))
@@ -125,7 +127,7 @@ def _figures(result: Audit) -> Iterator[str]:
 
     columns = {"all": panel_json(result.overall)}
     columns |= {name: panel_json(panel) for name, panel in result.by_stratum.items()}
-    yield "| | " + " | ".join(map(_cell, columns)) + " |"
+    yield "| | " + " | ".join(map(markdown, columns)) + " |"
     yield "|---" * (len(columns) + 1) + "|"
     counts = ((name, [str(panel[name]) for panel in columns.values()]) for name in COUNTS)
     figures = ((name, [figure(panel[name]) for panel in columns.values()]) for name in FIGURES)
@@ -140,16 +142,14 @@ def _disagreements(result: Audit) -> Iterator[str]:
         yield "None is listed: the raters differ on no item, or only counts were given."
         return
     raters = result.overall.raters
-    yield "| item | stratum | " + " | ".join(map(_cell, raters)) + " |"
+    yield "| item | stratum | " + " | ".join(map(markdown, raters)) + " |"
     yield "|---" * (len(raters) + 2) + "|"
     for each in result.disagreements:
         labels = ("–" if each.labels[rater] is None else each.labels[rater] for rater in raters)
         reasons = (each.reasons.get(rater, "") for rater in raters)
-        said = [_cell(f"{label} {why}".strip()) for label, why in zip(labels, reasons, strict=True)]
-        yield f"| {_cell(each.item)} | {_cell(each.stratum or '')} | " + " | ".join(said) + " |"
-
-
-def _cell(text: str) -> str:
-    """Text of others inside a Markdown table: one line, no markup, no new cells."""
-    flat = " ".join(text.split())
-    return "".join(f"\\{char}" if char in "\\|<>`*_[]#!" else char for char in flat)
+        said = [
+            markdown(f"{label} {why}".strip()) for label, why in zip(labels, reasons, strict=True)
+        ]
+        yield (
+            f"| {markdown(each.item)} | {markdown(each.stratum or '')} | " + " | ".join(said) + " |"
+        )

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from chimeralab.core.errors import InputError
-from chimeralab.core.files import replacing
+from chimeralab.core.files import make_folder, replacing
 from chimeralab.core.tables import open_table
 from chimeralab.report.frame import Report
 from chimeralab.report.named_numbers import write_numbers
@@ -31,21 +30,23 @@ class Written(NamedTuple):
     glance: tuple[str, ...]
 
 
-def write_report(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Written:
-    """Make the report of a study and write it, the page last; the study's data stay as they are."""
+def write_report(
+    study: Study, tell: Callable[[str], None] = lambda doing: None, folder: Path | None = None
+) -> Written:
+    """Make the report of a study and write it, the page last; the study's data stay as they are.
+
+    Without a folder it goes into that of the study.
+    """
     report = REPORTS[study.plan.study.kind](study, tell)
-    folder = study.path / "report"
+    folder = folder or study.path / "report"
     # All pictures are made before the first file is written: a report is whole or not there.
     pictures = {
         folder / FIGURES / f"{figure.name}.{suffix}": content
         for figure in report.figures
         for suffix, content in (("svg", str(figure.wide).encode()), ("png", figure.png))
     }
-    try:
-        for name in (FIGURES, TABLES):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder} can't be made ({error.strerror})") from error
+    for name in (FIGURES, TABLES):
+        make_folder(folder / name)
     sheets = {folder / TABLES / f"{table.name}.csv": table for table in report.tables}
     for path, table in sheets.items():
         columns = dict.fromkeys((key for row in table.raw for key in row), str)

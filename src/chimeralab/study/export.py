@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from chimeralab.analysis.selfplay.runs import judged_run
 from chimeralab.analysis.trial.effects import sessions_of
-from chimeralab.core.errors import InputError
-from chimeralab.core.files import replacing
+from chimeralab.core.files import make_folder, replacing
 from chimeralab.core.tables import Columns, open_table
 from chimeralab.detection.verdict import flat_rows, from_json
 from chimeralab.readers.plain import dumps
@@ -182,17 +181,12 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
 
     JSON lines hold one conversation per line, in the plain format that `chimera detect` reads.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder} can't be made ({error.strerror})") from error
+    make_folder(folder)
     outcomes = _write_outcomes(study, folder / f"outcomes.{kind}")
     if kind == "jsonl":
-        path = folder / "trajectories.jsonl"
-        with replacing(path) as part, part.open("w", encoding="utf-8") as file:
-            for trajectory in study.trajectories():
-                print(dumps(trajectory), file=file)
-        return (path, outcomes)
+        conversations = folder / "trajectories.jsonl"
+        write_conversations(study, conversations)
+        return (conversations, outcomes)
     judged = {row["id"]: _loops(row) for row in stored_detections(study)}
     tables = TABLES if study.plan.trial is None else TABLES | TRIAL_TABLES
     with study.archive() as archive:
@@ -200,6 +194,13 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
             _write_table(archive, study, judged, folder / f"{name}.{kind}") for name in tables
         ]
     return (*written, outcomes)
+
+
+def write_conversations(study: Study, path: Path) -> None:
+    """Write whole conversations in the plain format, one a line."""
+    with replacing(path) as part, part.open("w", encoding="utf-8") as file:
+        for trajectory in study.trajectories():
+            print(dumps(trajectory), file=file)
 
 
 def _write_outcomes(study: Study, path: Path) -> Path:

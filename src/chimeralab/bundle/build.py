@@ -1,0 +1,191 @@
+"""Making a bundle: the study copied, everything else written from the copy, then sealed."""
+
+import re
+import shutil
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from posixpath import normpath
+from typing import Any, NamedTuple
+
+from chimeralab.bundle.citation import BLANK, CITATION, citation
+from chimeralab.bundle.codebook import CODEBOOK, PROMPTS, codebook
+from chimeralab.bundle.crate import CRATE, crate
+from chimeralab.bundle.datasheet import DATASHEET, datasheet
+from chimeralab.bundle.manifest import (
+    bundle_hash,
+    hashes_of,
+    is_bundle,
+    read_manifest,
+    write_manifest,
+)
+from chimeralab.bundle.preregistration import PREREGISTRATION, preregistration
+from chimeralab.bundle.readme import README, readme
+from chimeralab.bundle.versions import VERSIONS, versions
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import replacing_folder, write_text
+from chimeralab.core.secrets import secrets
+from chimeralab.core.tables import open_table
+from chimeralab.rating.gate_record import JSON, MARKDOWN
+from chimeralab.report.files import write_report
+from chimeralab.report.frame import refuse_unrun
+from chimeralab.study import Study
+from chimeralab.study.auditing import FOLDER, VALIDITY
+from chimeralab.study.copying import copy_records
+from chimeralab.study.detecting import stored_detections
+from chimeralab.study.export import export_study, write_conversations
+
+# What the author completes; edited, it is kept when the bundle is made again.
+OWN: dict[str, Callable[[Study], str]] = {CITATION: citation, DATASHEET: datasheet}
+TABLES = "tables"
+
+
+class Bundle(NamedTuple):
+    """A bundle that was written.
+
+    `withheld` labels and packets wait for the gate, the words of the author in `kept` files are as
+    they were there, and `blanks` are what the author has not filled in.
+    """
+
+    path: Path
+    root: str | None
+    sha256: str
+    withheld: int
+    kept: tuple[str, ...]
+    blanks: dict[str, int]
+    files: int
+
+
+def write_bundle(
+    study: Study, folder: Path, tell: Callable[[str], None] = lambda doing: None
+) -> Bundle:
+    """Write a study as a bundle, whole or not at all; an earlier bundle of it is replaced."""
+    refuse_unrun(study)
+    if is_bundle(study.path):
+        raise InputError(f"{study.path} is a bundle already; copy it as it is")
+    _refuse_unjudged(study)
+    target = folder.resolve()
+    with replacing_folder(target) as new:
+        kept = _words_of_the_author(target, study)
+        tell("copying the records")
+        _copy_plan(study, new)
+        withheld = copy_records(study, new / "study.db")
+        copy = _readable(new)
+        tell("writing tables")
+        write_derived(copy, new)
+        write_text(new / VERSIONS, versions(copy))
+        write_report(copy, tell)
+        for name, write in OWN.items():
+            write_text(new / name, kept.get(name) or write(copy))
+        write_text(new / README, readme(copy))
+        write_text(new / CRATE, crate(copy))
+        _refuse_keys(study, new)
+        write_manifest(new)
+        counts = {name: (new / name).read_text(encoding="utf-8").count(BLANK) for name in OWN}
+        blanks = {name: count for name, count in counts.items() if count}
+        files = 1 + len(read_manifest(new))
+        root, sha256 = copy.root, bundle_hash(new)
+    return Bundle(folder, root, sha256, withheld, tuple(kept), blanks, files)
+
+
+def write_derived(study: Study, folder: Path) -> None:
+    """Write what follows from the plan and the records alone, and is the same on every machine."""
+    export_study(study, "csv", folder / TABLES)
+    with open_table(folder / TABLES / "prompts.csv", PROMPTS) as write:
+        for prompt in study.plan.prompts:
+            write(prompt.as_dict())
+    write_conversations(study, folder / "trajectories.jsonl")
+    write_text(folder / PREREGISTRATION, preregistration(study))
+    write_text(folder / CODEBOOK, codebook(study))
+
+
+def _refuse_unjudged(study: Study) -> None:
+    if study.plan.trial is not None:
+        return
+    judged = {row["id"] for row in stored_detections(study)}
+    with study.archive() as archive:
+        waiting = [talk["id"] for talk in archive.talks() if talk["turns"]]
+    missing = len(set(waiting) - judged)
+    if missing:
+        raise InputError(
+            f"{missing} finished conversations have no verdict yet, so their outcomes are unknown; "
+            f"run `chimera detect {study.path}` first"
+        )
+
+
+def _words_of_the_author(target: Path, study: Study) -> dict[str, str]:
+    """What the author wrote into an earlier bundle; a folder that is anything else is refused."""
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return {}
+    if not target.is_dir() or not is_bundle(target):
+        raise InputError(f"{target} is not empty and not a bundle; name another folder")
+    others = hashes_of(target).keys() - read_manifest(target).keys()
+    if others:
+        raise InputError(
+            f"{target} holds {min(others)}, which is not part of the bundle; move it away, or name "
+            "another folder"
+        )
+    earlier = Study(target)
+    with study.archive() as archive:
+        rows = archive.rows("SELECT head FROM chain") if archive.head else ()
+        heads = {bytes(row["head"]).hex() for row in rows}
+    if earlier.root not in heads | {study.root}:
+        raise InputError(
+            f"{target} is the bundle of another study, or of this one before its records were "
+            "changed; name another folder"
+        )
+    kept: dict[str, str] = {}
+    for name, write in OWN.items():
+        if (target / name).is_file():
+            text = (target / name).read_text(encoding="utf-8")
+            kept |= {name: text} if text != write(earlier) else {}
+    return kept
+
+
+def _copy_plan(study: Study, new: Path) -> None:
+    """Copy the plan, its lock, the files that it names, and the records of its gate."""
+    present = {p.relative_to(study.path).as_posix() for p in study.path.rglob("*") if p.is_file()}
+    tables = tomllib.loads(study.plan_path.read_text(encoding="utf-8-sig"))
+    records = {f"{FOLDER}/{name}" for name in (JSON, MARKDOWN, VALIDITY)}
+    named = {study.plan_path.name, study.lock_path.name, *_files_in(tables)}
+    earlier = rf"{FOLDER}/(attempt-\d+/)?({re.escape(JSON)}|{re.escape(MARKDOWN)}|{VALIDITY})"
+    for name in present:
+        if name in named | records or re.fullmatch(earlier, name):
+            (new / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(study.path / name, new / name)
+
+
+def _files_in(value: Any) -> Iterator[str]:
+    """Every text of a plan as the name of a file, and the module of a part of the user's own."""
+    if isinstance(value, str):
+        yield normpath(value)
+        yield f"{value.partition(':')[0]}.py"
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _files_in(item)
+
+
+def _readable(new: Path) -> Study:
+    """The study in the bundle, which has to stand by itself."""
+    copy = Study(new)
+    try:
+        copy.plan  # noqa: B018 - reading it is the test
+    except InputError as error:
+        raise InputError(
+            f"the plan can't be read without what lies outside of the study: {error}; copy that "
+            "into the folder of the study and name it there"
+        ) from error
+    return copy
+
+
+def _refuse_keys(study: Study, new: Path) -> None:
+    named = (getattr(each.part.settings, "key_env", None) for each in study.plan.models.values())
+    keys = secrets(*filter(None, named))
+    for path in sorted(new.rglob("*")):
+        content = path.read_bytes() if path.is_file() and keys else b""
+        for name, value in keys.items():
+            if value.encode() in content:
+                raise InputError(
+                    f"{path.relative_to(new)} would hold the value of the environment variable "
+                    f"{name}; take it out of the study first"
+                )

@@ -1,0 +1,110 @@
+"""Checking a bundle: its study is verified like any other, its other files are made again."""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from chimeralab import pipeline
+from chimeralab.bundle.build import write_derived
+from chimeralab.bundle.manifest import MANIFEST, bundle_hash, hashes_of, read_manifest
+from chimeralab.bundle.versions import made_with
+from chimeralab.core.errors import InputError
+from chimeralab.report.files import write_report
+from chimeralab.study import Study
+from chimeralab.study.recompute import Finding, Recomputed
+from chimeralab.study.verify import Verification
+from chimeralab.version import __version__
+
+FIGURES, PAGE, SOFTWARE = "report/figures/", "report/index.html", "report/tables/software.csv"
+_DRAWING = re.compile(r"<svg.*?</svg>", re.DOTALL)
+# The last digits of a float may differ between machines.
+CLOSE = 1e-6
+_DECIMAL = re.compile(r"(-?\d+\.\d+(?:e[+-]?\d+)?|-?\d+e[+-]?\d+)")
+
+
+def verify_bundle(study: Study, *, quick: bool = False, expect: str | None = None) -> Verification:
+    """Verify the study in a bundle, and whether every file beside its records follows from them.
+
+    `expect` may also be the hash of the bundle.
+    """
+    changed = tuple(changed_files(study.path))
+    sha256 = bundle_hash(study.path)
+    is_whole = expect is not None and expect.strip().lower() == sha256
+    try:
+        found = pipeline.verify(study, quick=quick, expect=None if is_whole else expect)
+        again = _made_again(study, quick=quick)
+    except InputError as error:
+        if not changed:
+            raise
+        problem = Finding("the study", f"it can't be verified: {error}")
+        return Verification(False, 0, 0, (*changed, problem))
+    named = {each.place for each in changed}
+    derived = (each for each in again.findings if each.place not in named)
+    return replace(
+        found,
+        findings=(*changed, *derived, *found.findings),
+        notes=(*found.notes, f"the hash of this bundle is {sha256}"),
+        checked=(*found.checked, "every file against the manifest", *again.checked),
+        unchecked=(*found.unchecked, *again.unchecked),
+    )
+
+
+def changed_files(folder: Path) -> Iterator[Finding]:
+    """The files that are not those of the manifest: changed, gone, or added."""
+    try:
+        listed = read_manifest(folder)
+    except InputError as error:
+        yield Finding(MANIFEST, str(error))
+        return
+    present = hashes_of(folder)
+    for name in sorted(listed.keys() | present.keys()):
+        if name not in present:
+            yield Finding(name, f"it is in {MANIFEST}, but not in the bundle")
+        elif name not in listed:
+            yield Finding(name, f"it is not in {MANIFEST}: added since the export")
+        elif present[name] != listed[name]:
+            yield Finding(name, f"it is not the file in {MANIFEST}: one of the two was changed")
+
+
+def _made_again(study: Study, *, quick: bool) -> Recomputed:
+    """Make the files again that follow from the records, and compare what they say."""
+    made = made_with(study.path)
+    if made != __version__:
+        aside = f"what chimera-lab {made} made of the records, beyond its hashes"
+        return Recomputed(unchecked=(aside,))
+    what, aside = "tables and texts", "the report, beyond its hashes (--quick)"
+    with TemporaryDirectory() as temporary:
+        again = Path(temporary)
+        write_derived(study, again)
+        if not quick:
+            write_report(study, folder=again / "report")
+            what, aside = f"{what}, the report and its numbers", "drawings, beyond their hashes"
+        names = [name for name in hashes_of(again) if not name.startswith(FIGURES)]
+        wrong = [name for name in names if not _alike(study.path / name, again / name)]
+    if SOFTWARE in wrong:
+        # The page names the versions that it was made with, and here are others.
+        what, aside = f"{what} but for its page", f"the page of the report and its {aside}"
+        wrong = [name for name in wrong if name not in (SOFTWARE, PAGE)]
+    findings = (Finding(name, "it is not what the records of the bundle give") for name in wrong)
+    return Recomputed(tuple(findings), (f"{what}, made again from the records",), (aside,))
+
+
+def _alike(stored: Path, again: Path) -> bool:
+    """Whether two files say the same; decimals may differ by the arithmetic of machines."""
+    if not stored.is_file():
+        return True  # the manifest says so
+    one, other = stored.read_bytes(), again.read_bytes()
+    if one == other:
+        return True
+    texts = (_DRAWING.sub("", each.decode(errors="replace")) for each in (one, other))
+    sides = [_DECIMAL.split(text) for text in texts]
+    if len(sides[0]) != len(sides[1]):
+        return False
+    pairs = enumerate(zip(*sides, strict=True))
+    return all(
+        a == b or (place % 2 == 1 and math.isclose(float(a), float(b), rel_tol=CLOSE))
+        for place, (a, b) in pairs
+    )

@@ -1,0 +1,103 @@
+"""`ro-crate-metadata.json`: what is in a bundle, for machines (RO-Crate 1.1, JSON-LD)."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from chimeralab.bundle.citation import CITATION, read_credits
+from chimeralab.bundle.facts import design, first_day, last_day
+from chimeralab.bundle.manifest import hashes_of
+from chimeralab.bundle.readme import describe
+from chimeralab.core.files import read_text
+from chimeralab.study import Study
+from chimeralab.version import __version__
+
+CRATE = "ro-crate-metadata.json"
+PROFILE = "https://w3id.org/ro/crate/1.1"
+SOFTWARE = "#chimera-lab"
+NO_LICENCE = "Not stated yet; CITATION.cff takes it."
+KINDS = {
+    ".cff": "text/yaml",
+    ".csv": "text/csv",
+    ".db": "application/vnd.sqlite3",
+    ".html": "text/html",
+    ".json": "application/json",
+    ".jsonl": "application/jsonl",
+    ".lock": "application/json",
+    ".md": "text/markdown",
+    ".png": "image/png",
+    ".py": "text/x-python",
+    ".svg": "image/svg+xml",
+    ".tex": "application/x-tex",
+    ".toml": "application/toml",
+    ".txt": "text/plain",
+}
+
+
+def crate(study: Study) -> str:
+    """The graph as text: the bundle, who made it, every file in it, and the run that gave it."""
+    folder, about = study.path, study.plan.study
+    credited = read_credits(read_text(folder / CITATION))
+    # The manifest comes last, and can't be described by its size.
+    files = [_file(folder, name) for name in hashes_of(folder) if name != CRATE]
+    authors = [_author(each, place) for place, each in enumerate(credited.authors, start=1)]
+    licence = credited.licence and f"https://spdx.org/licenses/{credited.licence}"
+    root: dict[str, Any] = {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": about.name,
+        "description": about.question or f"Records of a Chimera Lab study: {design(study)}.",
+        "datePublished": last_day(study),
+        "license": {"@id": licence} if licence else NO_LICENCE,
+        "identifier": f"https://doi.org/{credited.doi}" if credited.doi else f"sha256:{study.root}",
+        "version": (study.root or "")[:12],
+        "hasPart": [{"@id": each["@id"]} for each in files],
+        "mentions": {"@id": "#run"},
+    }
+    if authors:
+        root["author"] = [{"@id": each["@id"]} for each in authors]
+    made = {
+        "@id": "#run",
+        "@type": "CreateAction",
+        "name": "The runs of the study",
+        "instrument": {"@id": SOFTWARE},
+        "object": {"@id": "plan.toml"},
+        "result": {"@id": "study.db"},
+        "startTime": first_day(study),
+        "endTime": last_day(study),
+    }
+    software = {
+        "@id": SOFTWARE,
+        "@type": "SoftwareApplication",
+        "name": "Chimera Lab",
+        "version": __version__,
+    }
+    descriptor = {
+        "@id": CRATE,
+        "@type": "CreativeWork",
+        "conformsTo": {"@id": PROFILE},
+        "about": {"@id": "./"},
+    }
+    named = [{"@id": licence, "@type": "CreativeWork", "name": credited.licence}] if licence else []
+    graph = [descriptor, root, *files, *authors, *named, made, software]
+    return json.dumps({"@context": f"{PROFILE}/context", "@graph": graph}, indent=1) + "\n"
+
+
+def _file(folder: Path, name: str) -> dict[str, Any]:
+    kind = KINDS.get(Path(name).suffix, "application/octet-stream")
+    return {
+        "@id": quote(name),
+        "@type": "File",
+        "name": name,
+        "description": describe(name),
+        "encodingFormat": kind,
+        "contentSize": str((folder / name).stat().st_size),
+    }
+
+
+def _author(credit: dict[str, str], place: int) -> dict[str, Any]:
+    person = {"@id": credit.get("orcid", f"#author-{place}"), "@type": "Person"}
+    both = " ".join(filter(None, (credit.get("given-names"), credit.get("family-names"))))
+    more = {"affiliation": credit["affiliation"]} if "affiliation" in credit else {}
+    return {**person, "name": credit.get("name") or both, **more}

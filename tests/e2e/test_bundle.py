@@ -1,0 +1,441 @@
+"""A study as a bundle: whole, the same numbers, found out wherever it is changed, safe to make."""
+
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from chimeralab import pipeline
+from chimeralab.bundle import verify_bundle, write_bundle
+from chimeralab.bundle.check import changed_files
+from chimeralab.bundle.manifest import MANIFEST, hashes_of, read_manifest, write_manifest
+from chimeralab.core.errors import InputError
+from chimeralab.rating.ratings import Rating
+from chimeralab.study import RunOptions, Study, run_study
+from chimeralab.study.raters import RatingStore, candidates, planned_rater
+from tests.small_trial import make_trial
+
+Chimera = Callable[..., Any]
+QUIETLY = RunOptions(watch=False)
+SECRET = "a label that nobody may compare yet"
+PLAN = """
+[study]
+name = "Flaky <b>phantoms</b>"
+question = "Do repeaters loop | more?"
+
+[models.loops]
+use = "phantom"
+course = "verbatim"
+onset = 3
+
+[models.free]
+use = "phantom"
+
+[models.flaky]
+use = "flaky:Flaky"
+
+[conditions.looping]
+speakers = ["loops", "loops"]
+
+[conditions.free]
+speakers = ["free", "free"]
+
+[conditions.failing]
+speakers = ["free", "flaky"]
+
+[conversation]
+turns = 6
+on_failure = "retry 0 then stop"
+
+[prompts]
+file = "prompts.jsonl"
+
+[detector]
+use = "loops"
+
+[outcomes]
+resamples = 200
+permutations = 200
+
+[run]
+retry_wait = 0.0
+"""
+GATE = """
+[gate]
+raters = ["rules", "human:ann"]
+threshold = 0.1
+rule = "point"
+"""
+FLAKY = '''
+"""A model that answers once in a conversation, and never about p2."""
+
+from dataclasses import dataclass
+
+from chimeralab.models.seam import ModelFailure, Reply
+
+
+@dataclass(frozen=True)
+class Flaky:
+    def open(self):
+        return self
+
+    async def reply(self, request):
+        if "/p2/" in request.conversation or request.turn > 2:
+            raise ModelFailure("server", "out of order")
+        return Reply("Something.")
+'''
+
+
+def make(folder: Path, more: str = "", *, lock: bool = True) -> Study:
+    """A study with failures, run and judged, in which a person has labelled everything."""
+    folder.mkdir()
+    (folder / "plan.toml").write_text(PLAN + more, encoding="utf-8")
+    (folder / "flaky.py").write_text(FLAKY, encoding="utf-8")
+    lines = (json.dumps({"id": f"p{n}", "text": f"=Tale {n}.", "bucket": "x"}) for n in (1, 2, 3))
+    (folder / "prompts.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    study = Study(folder)
+    if lock:
+        study.freeze()
+    run_study(study, QUIETLY)
+    pipeline.detect(study)
+    if more:
+        pipeline.rate(study, "rules")
+        who, known = planned_rater(study, "human:ann").identity, candidates(study)
+        with RatingStore(study.store_path) as store:
+            rows = [
+                (each.item, Rating(name, "human:ann", int("looping" in name), SECRET, turns=()))
+                for name, each in known.items()
+            ]
+            store.add(who, rows)
+    return study
+
+
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    study = make(tmp_path_factory.mktemp("decided") / "study", GATE)
+    pipeline.audit(study)
+    write_bundle(study, study.path.parent / "bundle")
+    return study
+
+
+@pytest.fixture
+def bundle(decided: Study, tmp_path: Path) -> Path:
+    return shutil.copytree(decided.path.parent / "bundle", tmp_path / "bundle")
+
+
+def places(folder: Path, **options: Any) -> set[str]:
+    return {found.place for found in verify_bundle(Study(folder), **options).findings}
+
+
+def test_a_bundle_holds_all_that_a_reader_needs(bundle: Path) -> None:
+    names = set(hashes_of(bundle))
+    tables = (
+        "outcomes",
+        "trajectories",
+        "turns",
+        "attempts",
+        "events",
+        "ratings",
+        "runs",
+        "prompts",
+    )
+    wanted = {
+        "README.md", "CITATION.cff", "datasheet.md", "preregistration.md", "codebook.md",
+        "plan.toml", "plan.lock", "prompts.jsonl", "flaky.py", "study.db", "trajectories.jsonl",
+        "audit/gate-record.json", "audit/gate-record.md", "audit/validity.json", "versions.json",
+        "report/index.html", "report/numbers.json", "report/numbers.tex", "ro-crate-metadata.json",
+        *(f"tables/{name}.csv" for name in tables),
+    }  # fmt: skip
+    assert wanted <= names
+    assert {name.rpartition("/")[0] for name in names - wanted} == {
+        "report/figures",
+        "report/tables",
+    }
+    assert "failed" in (bundle / "tables" / "trajectories.csv").read_text()
+    assert "out of order" in (bundle / "tables" / "attempts.csv").read_text()
+    assert SECRET in (bundle / "tables" / "ratings.csv").read_text()
+
+
+def test_the_bundle_verifies_by_its_root_hash_and_by_its_own(
+    chimera: Chimera, decided: Study, bundle: Path
+) -> None:
+    ran = chimera("verify", bundle, "--expect", decided.root, "--json")
+    assert (ran.code, ran.json["findings"], ran.json["deviations"]) == (0, [], [])
+    assert ran.json["root"] == decided.root
+    assert "made again from the records" in " ".join(ran.json["checked"])
+    [note] = [each for each in ran.json["notes"] if "hash of this bundle" in each]
+    assert chimera("verify", bundle, "--quick", "--expect", note.split()[-1]).code == 0
+    assert chimera("verify", bundle, "--quick", "--expect", "0" * 64).code == 1
+    assert set(hashes_of(bundle)) == set(read_manifest(bundle))
+
+
+def test_analyse_gives_every_number_of_the_study(
+    chimera: Chimera, decided: Study, bundle: Path
+) -> None:
+    ours, theirs = (chimera("analyse", path, "--json").json for path in (decided.path, bundle))
+    assert (ours.pop("source"), theirs.pop("source")) == (str(decided.path), str(bundle))
+    assert ours == theirs
+    assert ours["conditions"]["looping"]["mean"] > 0
+    assert chimera("report", decided.path).code == 0
+    numbers = (decided.path / "report" / "numbers.json").read_text()
+    assert (bundle / "report" / "numbers.json").read_text() == numbers
+
+
+def test_a_change_of_any_one_file_is_named(bundle: Path) -> None:
+    for name in [*read_manifest(bundle), MANIFEST]:
+        path = bundle / name
+        content = path.read_bytes()
+        middle = len(content) // 2
+        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+        # Of the many files of the report, whose turn comes below, only the hashes are looked at.
+        brief = name.startswith(("report/figures/", "report/tables/"))
+        found = (
+            changed_files(bundle) if brief else verify_bundle(Study(bundle), quick=True).findings
+        )
+        assert any(name in str(each) for each in found), name
+        path.write_bytes(content)
+    (bundle / "tables" / "more.csv").write_text("a\n")
+    (bundle / "flaky.py").unlink()
+    assert places(bundle, quick=True) >= {"tables/more.csv", "flaky.py"}
+
+
+def test_a_manifest_that_is_made_to_fit_hides_no_change(bundle: Path) -> None:
+    derived = [
+        "codebook.md", "preregistration.md", "trajectories.jsonl", "tables/outcomes.csv",
+        "tables/turns.csv", "tables/prompts.csv", "report/index.html", "report/numbers.json",
+        "report/numbers.tex", "report/tables/conditions.csv",
+    ]  # fmt: skip
+    for name in derived:
+        text = (bundle / name).read_text(encoding="utf-8")
+        (bundle / name).write_text(re.sub("[1-9]", "7", text, count=40), encoding="utf-8")
+    write_manifest(bundle)
+    assert places(bundle) == set(derived)
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (
+            "UPDATE turns SET text = 'Nicer.' WHERE turn = 1 AND trajectory LIKE 'free%'",
+            "free/p1/1",
+        ),
+        ("UPDATE ratings SET label = 1 - label", "gate-1"),
+        ("DELETE FROM ratings WHERE trajectory = 'free/p2/1'", "free/p2/1"),
+        ("INSERT INTO withheld SELECT 'ratings', key FROM chain WHERE kind = 'ratings'", None),
+    ],
+)
+def test_records_that_are_changed_with_their_manifest_are_found(
+    bundle: Path, change: str, place: str | None
+) -> None:
+    with closing(sqlite3.connect(bundle / "study.db")) as db, db:
+        db.execute(change)
+    write_manifest(bundle)
+    found = places(bundle, quick=True)
+    assert place in found if place else not found
+    with closing(sqlite3.connect(bundle / "study.db")) as db, db:
+        db.execute("DELETE FROM ratings WHERE trajectory = 'looping/p3/1'")
+    assert "looping/p3/1" in places(bundle, quick=True)
+
+
+def test_no_sealed_label_is_anywhere_in_a_bundle(chimera: Chimera, tmp_path: Path) -> None:
+    study = make(tmp_path / "study", GATE)
+    ran = chimera("export", study.path, "--format", "bundle", "--out", tmp_path / "early")
+    assert "left out until it is" in ran.err
+    assert f"root hash {study.root}" in ran.out
+    for path in (tmp_path / "early").rglob("*"):
+        assert path.is_dir() or SECRET.encode() not in path.read_bytes(), path
+    found = chimera("verify", tmp_path / "early", "--json").json
+    assert found["findings"] == []
+    assert any("before the gate was decided" in note for note in found["notes"])
+    assert "not decided" in (tmp_path / "early" / "datasheet.md").read_text()
+    # The earlier bundle is the past of the later one, which takes its place.
+    pipeline.audit(study)
+    write_bundle(study, tmp_path / "early")
+    assert SECRET in (tmp_path / "early" / "tables" / "ratings.csv").read_text()
+    assert places(tmp_path / "early", expect=found["root"]) == set()
+
+
+def test_a_study_without_lock_ratings_or_gate_becomes_a_bundle(
+    chimera: Chimera, tmp_path: Path
+) -> None:
+    study = make(tmp_path / "study", lock=False)
+    assert chimera("export", study.path, "--format", "bundle", "--out", tmp_path / "b").code == 0
+    found = chimera("verify", tmp_path / "b", "--json").json
+    assert (found["findings"], found["deviations"][0]["kind"]) == ([], "exploratory outcomes")
+    assert "not a preregistration" in (tmp_path / "b" / "preregistration.md").read_text()
+    assert not (tmp_path / "b" / "audit").exists()
+
+
+def test_a_trial_becomes_a_bundle_with_the_same_numbers(chimera: Chimera, tmp_path: Path) -> None:
+    study = make_trial(tmp_path / "study", design='factorial = ["amnesia"]', number=2)
+    study.freeze()
+    run_study(study, QUIETLY)
+    assert chimera("export", study.path, "--format", "bundle", "--out", tmp_path / "b").code == 0
+    ours, theirs = (chimera("analyse", p, "--json").json for p in (study.path, tmp_path / "b"))
+    assert ours.pop("source") != theirs.pop("source")
+    assert ours == theirs
+    assert chimera("verify", tmp_path / "b").code == 0
+    names = set(hashes_of(tmp_path / "b"))
+    assert {"tables/trials.csv", "tables/probes.csv", "tables/outcomes.csv"} <= names
+    path = tmp_path / "b" / "tables" / "outcomes.csv"
+    path.write_text(path.read_text().replace("accuracy,", "accuracy,9", 1))
+    write_manifest(tmp_path / "b")
+    assert places(tmp_path / "b", quick=True) == {"tables/outcomes.csv"}
+
+
+def test_a_bundle_made_again_is_the_same_and_keeps_the_words_of_its_author(
+    decided: Study, bundle: Path
+) -> None:
+    before = (bundle / MANIFEST).read_bytes()
+    write_bundle(decided, bundle)
+    assert (bundle / MANIFEST).read_bytes() == before
+    sheet, cited = bundle / "datasheet.md", bundle / "CITATION.cff"
+    sheet.write_text(sheet.read_text().replace("TO FILL IN", "Nobody"), encoding="utf-8")
+    text = cited.read_text().replace('"TO FILL IN"', "Lovelace", 1).replace('"TO FILL IN"', "Ada")
+    cited.write_text(text.replace("# license:", "license:"), encoding="utf-8")
+    assert places(bundle, quick=True) == {"datasheet.md", "CITATION.cff"}
+    for _ in range(2):
+        made = write_bundle(decided, bundle)
+        assert (made.kept, made.blanks) == (("CITATION.cff", "datasheet.md"), {})
+    assert "Nobody" in sheet.read_text()
+    graph = {each["@id"]: each for each in crate_of(bundle)["@graph"]}
+    assert graph["#author-1"]["name"] == "Ada Lovelace"
+    assert graph["./"]["license"] == {"@id": "https://spdx.org/licenses/CC-BY-4.0"}
+    assert places(bundle, quick=True) == set()
+
+
+def test_what_is_not_a_bundle_of_this_study_is_never_replaced(
+    decided: Study, bundle: Path, tmp_path: Path
+) -> None:
+    others = tmp_path / "others"
+    others.mkdir()
+    (others / "thesis.tex").write_text("All my work.")
+    with pytest.raises(InputError, match="not empty and not a bundle"):
+        write_bundle(decided, others)
+    assert (others / "thesis.tex").read_text() == "All my work."
+    (bundle / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds notes\.txt, which is not part of the bundle"):
+        write_bundle(decided, bundle)
+    (bundle / "notes.txt").unlink()
+    another = make(tmp_path / "another")
+    with pytest.raises(InputError, match="bundle of another study"):
+        write_bundle(another, bundle)
+    assert places(bundle, quick=True) == set()
+    with pytest.raises(InputError, match="is a bundle already"):
+        write_bundle(Study(bundle), tmp_path / "twice")
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_bundle_that_fails_halfway_leaves_what_was_there(
+    decided: Study, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> str:
+        raise InputError("the disk is full")
+
+    monkeypatch.setattr("chimeralab.bundle.build.crate", fails)
+    with pytest.raises(InputError, match="the disk is full"):
+        write_bundle(decided, bundle)
+    assert places(bundle, quick=True) == set()
+    assert [path.name for path in bundle.parent.iterdir()] == ["bundle"]
+
+
+def test_no_key_gets_into_a_bundle(
+    chimera: Chimera, decided: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = shutil.copytree(decided.path, tmp_path / "study")
+    key = "sk-planted-0123456789-do-not-print"
+    monkeypatch.setenv("LAB_KEY", key)
+    with (study / "plan.toml").open("a") as plan:
+        plan.write(f"# my key is {key}\n")
+    ran = chimera("export", study, "--format", "bundle", "--out", tmp_path / "b")
+    assert (ran.code, key in ran.err) == (2, False)
+    assert "plan.toml would hold the value of the environment variable LAB_KEY" in ran.err
+    assert not (tmp_path / "b").exists()
+
+
+def test_what_is_not_ready_is_refused_in_a_sentence(
+    chimera: Chimera, decided: Study, bundle: Path, tmp_path: Path
+) -> None:
+    study = shutil.copytree(decided.path, tmp_path / "study")
+    with closing(sqlite3.connect(study / "study.db")) as db, db:
+        db.execute("DELETE FROM detections WHERE trajectory LIKE 'free%'")
+    ran = chimera("export", study, "--format", "bundle", "--out", tmp_path / "b")
+    assert (ran.code, "3 finished conversations have no verdict yet" in ran.err) == (2, True)
+    ran = chimera("run", bundle, "--no-watch")
+    assert (ran.code, "work on the study that it was made from" in ran.err) == (2, True)
+
+
+def crate_of(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "ro-crate-metadata.json").read_text())
+    return found
+
+
+def test_the_crate_keeps_the_rules_of_ro_crate(bundle: Path) -> None:
+    crate = crate_of(bundle)
+    assert crate["@context"] == "https://w3id.org/ro/crate/1.1/context"
+    graph = crate["@graph"]
+    entities = {each["@id"]: each for each in graph}
+    assert len(entities) == len(graph)
+    assert all("@type" in each for each in graph)
+    # Flat: whatever an entity refers to is an id, and local ids are in the graph.
+    for each in graph:
+        for value in each.values():
+            for item in value if isinstance(value, list) else [value]:
+                assert isinstance(item, str) or set(item) == {"@id"}
+                if isinstance(item, dict) and not item["@id"].startswith("https://w3id.org"):
+                    assert item["@id"] in entities, item
+    descriptor = entities["ro-crate-metadata.json"]
+    assert descriptor["@type"] == "CreativeWork"
+    assert descriptor["about"] == {"@id": "./"}
+    assert descriptor["conformsTo"]["@id"].startswith("https://w3id.org/ro/crate/")
+    root = entities["./"]
+    assert root["@type"] == "Dataset"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", root["datePublished"])
+    assert root["name"] == "Flaky <b>phantoms</b>"
+    assert root["description"]
+    assert root["license"]
+    # Every file is described, linked from the root, and where it says it is.
+    described = {unquote(part["@id"]) for part in root["hasPart"]}
+    assert described == set(hashes_of(bundle)) - {"ro-crate-metadata.json"}
+    for part in root["hasPart"]:
+        file, path = entities[part["@id"]], bundle / unquote(part["@id"])
+        assert file["@type"] == "File"
+        assert int(file["contentSize"]) == path.stat().st_size
+        assert file["description"]
+        assert file["encodingFormat"] != "application/octet-stream"
+
+
+def test_the_preregistration_has_the_order_of_the_osf_form(bundle: Path) -> None:
+    text = (bundle / "preregistration.md").read_text()
+    assert re.findall("^### (.+)$", text, re.MULTILINE) == [
+        "Title", "Authors", "Description", "Hypotheses",
+        "Study type", "Blinding", "Is there any additional blinding in this study?",
+        "Study design", "Randomization",
+        "Existing data", "Explanation of existing data", "Data collection procedures",
+        "Sample size", "Sample size rationale", "Stopping rule",
+        "Manipulated variables", "Measured variables", "Indices",
+        "Statistical models", "Transformations", "Inference criteria", "Data exclusion",
+        "Missing data", "Exploratory analysis", "Other",
+    ]  # fmt: skip
+    assert "<b>" not in text.replace("\\<b\\>", "")
+    assert json.loads((bundle / "plan.lock").read_text())["sha256"] in text
+
+
+def test_the_preregistration_can_be_had_before_the_first_run(
+    chimera: Chimera, tmp_path: Path
+) -> None:
+    assert chimera("new", tmp_path / "study", "--template", "selfplay").code == 0
+    assert chimera("lock", tmp_path / "study").code == 0
+    arguments = ("--format", "preregistration", "--out", tmp_path / "out")
+    ran = chimera("export", tmp_path / "study", *arguments)
+    text = (tmp_path / "out" / "preregistration.md").read_text()
+    assert ran.out.split()[-1] in text
+    assert "share of turns marked as collapsed, averaged over seed prompts: heat (warm +1" in text
+    assert "sensitivity at least 0.50" in text

@@ -1,0 +1,19 @@
+"""Every column that an export can have is explained."""
+
+import pytest
+
+from chimeralab.bundle.codebook import ANYWHERE, THERE, meaning
+from chimeralab.study.export import OUTCOMES, TABLES, TRIAL_OUTCOMES, TRIAL_TABLES
+
+EVERY = {**TABLES, **TRIAL_TABLES, "outcomes": {**OUTCOMES, **TRIAL_OUTCOMES}}
+
+
+@pytest.mark.parametrize("table", EVERY)
+def test_every_column_of_a_table_has_a_meaning(table: str) -> None:
+    assert all(meaning(table, column) for column in EVERY[table])
+
+
+def test_no_meaning_is_of_a_column_that_is_not_there() -> None:
+    columns = {name for columns in EVERY.values() for name in columns}
+    assert ANYWHERE.keys() <= columns | {"id", "bucket", "text"}
+    assert {name for _, name in THERE} <= ANYWHERE.keys()

@@ -1,0 +1,40 @@
+"""A folder is replaced as a whole or not at all, and what killed writers leave is swept away."""
+
+from pathlib import Path
+
+import pytest
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import _MACHINE, replacing_folder
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_folder_appears_whole_and_replaces_the_one_before(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        with replacing_folder(tmp_path / "out") as new:
+            (new / text).write_text(text)
+        assert names(tmp_path / "out") == {text}
+    assert names(tmp_path) == {"out"}
+
+
+def test_a_block_that_fails_changes_nothing(tmp_path: Path) -> None:
+    with replacing_folder(tmp_path / "out") as new:
+        (new / "first").write_text("first")
+    for error in (InputError("no"), OSError("no"), KeyboardInterrupt()):
+        with pytest.raises((InputError, KeyboardInterrupt)), replacing_folder(tmp_path / "out"):
+            raise error
+    assert (names(tmp_path), names(tmp_path / "out")) == ({"out"}, {"first"})
+
+
+def test_what_a_killed_writer_left_is_swept_or_put_back(tmp_path: Path) -> None:
+    left = tmp_path / f".out.{_MACHINE}-999999999.part"
+    (left / "out").mkdir(parents=True)
+    before = tmp_path / ".out.before"
+    before.mkdir()
+    (before / "first").write_text("killed between the two renames")
+    with pytest.raises(InputError), replacing_folder(tmp_path / "out"):
+        raise InputError("no")
+    assert (names(tmp_path), names(tmp_path / "out")) == ({"out"}, {"first"})
