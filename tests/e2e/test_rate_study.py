@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
+from chimeralab.rating.gate_record import Retest
 from chimeralab.rating.rubric import BUILT_IN, lock_rubric
+from chimeralab.study import Study
+from chimeralab.study.rater_checks import stored_retest
+from chimeralab.study.raters import planned_rater
 from tests.two_phantoms import TWO_PHANTOMS
 
 Chimera = Callable[..., Any]
@@ -316,6 +320,21 @@ def test_a_person_rates_by_packet_and_the_gate_counts_it(
     result = json.loads(ran.out)
     assert (ran.code, result["agreement"], result["raters"]) == (1, 0.5, ["rules", "human:ann"])
     assert len(result["disagreements"]) == 4
+    assert chimera("report", study).code == 0
+    shown = (study / "report" / "index.html").read_text(encoding="utf-8")
+    page, methods = shown.replace("\N{NO-BREAK SPACE}", " ").split('id="methods"')
+    for text in (page.split('id="reliability"')[1], methods):
+        for said in (
+            "rules (a program",
+            "human:ann (a person)",
+            "human:ann gave 1 of 1 repeated item the same label again (100.0 %, 95 %",
+            "not asked of rules",
+            "The detector against human:ann, 8 items: sensitivity",
+            "kappa ",
+        ):
+            assert said.lower() in text.lower(), said
+    assert "on 8 items, rated by rules" in methods
+    assert chimera("verify", study).code == 0
 
 
 def test_the_report_says_no_more_than_the_gate_allows(
@@ -343,5 +362,7 @@ def test_a_rater_is_attacked_from_the_command_line(
     report = json.loads(told.out)["report"]
     assert len(report["attacks"]) == 8
     assert report["position"]["flip_rate"] == 0
+    retest = stored_retest(Study(study), planned_rater(Study(study), "twin"))
+    assert retest == Retest("twin", 8, 8 - report["undisturbed"]["flips"])
     both = chimera("rate", study, "--attack", "--sample", "3")
     assert (both.code, "one at a time" in both.err) == (2, True)

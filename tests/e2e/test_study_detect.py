@@ -60,6 +60,18 @@ def test_the_second_time_nothing_is_judged_again(chimera: Chimera, study: Path) 
     assert first.out == second.out
 
 
+def test_whoever_believes_stored_verdicts_says_so(
+    chimera: Chimera, study: Path, tmp_path: Path
+) -> None:
+    said = f"verdicts as they are stored, unchecked; `chimera verify {study}` checks them"
+    assert said in chimera("analyse", study).err
+    assert chimera("compare", study, study).err.count(said) == 2
+    assert said in chimera("export", study, "--out", tmp_path / "out").err
+    text = tmp_path / "text.md"
+    text.write_text("Nothing.", encoding="utf-8")
+    assert said in chimera("claims", text, "--study", study).err
+
+
 def test_the_table_groups_by_condition(chimera: Chimera, study: Path) -> None:
     ran = chimera("detect", study, "--group-by", "condition")
     # One prompt alone says nothing about others, so there is no interval.

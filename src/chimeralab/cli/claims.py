@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from chimeralab.cli.terminal import plain, say
+from chimeralab.cli.terminal import plain, say, say_unchecked
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, read_text, write_text
 from chimeralab.core.numbers import counted
@@ -64,6 +64,7 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
 
     content = read_text(text, "a text to check")
     study = Study(folder)
+    say_unchecked(study)
     numbers = study_numbers(study)
     scope = scope_of(reliability(study))
     braces = text.suffix not in OF_LATEX

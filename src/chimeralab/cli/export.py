@@ -7,7 +7,7 @@ import click
 
 from chimeralab import pipeline
 from chimeralab.cli.options import STUDY_ARGUMENT
-from chimeralab.cli.terminal import err, plain, say
+from chimeralab.cli.terminal import err, plain, say, say_unchecked
 from chimeralab.core.files import make_folder, write_text
 from chimeralab.study import Study
 
@@ -52,6 +52,7 @@ def export(path: Path, kind: Any, folder: Path) -> None:
         click.echo(f"wrote {written}")
     if kind != "jsonl" and stored_raters(study) and sealed_items(study):
         say(SEALED)
+    say_unchecked(study)
     click.echo(f"root hash {study.root}")
 
 

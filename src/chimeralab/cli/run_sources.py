@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chimeralab.analysis.selfplay.outcomes import EXPLORATORY, Outcomes, parse_contrast
 from chimeralab.analysis.selfplay.runs import Runs, RunsLeftOut, read_runs, runs_of
-from chimeralab.cli.terminal import say, with_progress
+from chimeralab.cli.terminal import say, say_unchecked, with_progress
 from chimeralab.core.records import Trajectory
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def take_runs(path: Path) -> Source:
     pipeline.detect(study)
     if study.lock is None:
         say("this study was not locked: nothing in it was declared before the runs")
+    say_unchecked(study)
     return Source(study_runs(study), study.plan.extras.get("outcomes", Outcomes()), study)
 
 

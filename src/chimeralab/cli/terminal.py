@@ -17,7 +17,7 @@ from chimeralab.core import numbers
 from chimeralab.core.records import Episode
 
 if TYPE_CHECKING:
-    from chimeralab.study import ConditionFlow
+    from chimeralab.study import ConditionFlow, Study
 
 BARS = "▁▂▃▄▅▆▇█"
 QUIET_SECONDS = 2.0
@@ -32,6 +32,12 @@ err = Console(stderr=True, highlight=False)
 def say(message: str) -> None:
     """A line for the person at the terminal, away from the results on stdout."""
     print(plain(message), file=sys.stderr)
+
+
+def say_unchecked(study: "Study") -> None:
+    """Say that verdicts are believed here; `verify` and `report` compute them again."""
+    if study.plan.trial is None:
+        say(f"verdicts as they are stored, unchecked; `chimera verify {study.path}` checks them")
 
 
 def plain(text: str) -> str:

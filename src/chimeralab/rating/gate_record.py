@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
+from chimeralab.core.numbers import counted, percent
 from chimeralab.core.records import Record
 from chimeralab.core.text import markdown
 from chimeralab.rating.audit import Audit, audit_json, explain, panel_json
@@ -15,6 +16,7 @@ from chimeralab.rating.gate import NOT_ASKED, ValidityOutcome, outcome_name
 from chimeralab.rating.ratings import RaterKind
 from chimeralab.rating.rubric import Rubric, history_lines
 from chimeralab.rating.validity import ValidityAgainst
+from chimeralab.stats.intervals import wilson
 
 MARKDOWN, JSON = "gate-record.md", "gate-record.json"
 COUNTS = ("n_valid", "n_total")
@@ -41,6 +43,21 @@ class RaterIdentity(Record):
         return f"{self.name} ({', '.join(known)})" if known else self.name
 
 
+class Retest(NamedTuple):
+    """How many items a rater was given twice, and how many got the same label again."""
+
+    rater: str
+    items: int
+    same: int
+
+    def __str__(self) -> str:
+        low, high = map(percent, wilson(self.same, self.items))
+        return (
+            f"{self.rater} gave {self.same} of {counted(self.items, 'repeated item')} the same "
+            f"label again ({percent(self.same / self.items)}, 95 % interval {low} – {high})"
+        )
+
+
 class Reliability(NamedTuple):
     """A decided gate, computed from the stored labels: what may be claimed, and the figures."""
 
@@ -50,6 +67,15 @@ class Reliability(NamedTuple):
     by_stratum: Mapping[str, Mapping[str, Any]]
     raters: Sequence[RaterIdentity] = ()
     against: Sequence[ValidityAgainst] = ()
+    retests: Sequence[Retest] = ()
+
+    @property
+    def retest_in_words(self) -> str:
+        """How far each rater agrees with itself, also where nobody has asked."""
+        known = {each.rater: str(each) for each in self.retests}
+        unasked = [each.name for each in self.raters if each.name not in known]
+        said = [*known.values(), *([f"not asked of {', '.join(unasked)}"] if unasked else [])]
+        return f"Retest agreement: {'; '.join(said)}."
 
 
 def scope_of(reliability: Reliability | None) -> ClaimScope:

@@ -77,11 +77,16 @@ class PacketPlan(Record):
 
 @dataclass(frozen=True, slots=True)
 class PacketResult(Record):
-    """The ratings of a packet, one per item, and how far the rater agrees with the duplicates."""
+    """The ratings of a packet, one per item, and how far the rater agrees with the duplicates.
+
+    `repeated` says of each item that came twice whether it got the same label; None where one of
+    the two is missing.
+    """
 
     ratings: tuple[Rating, ...]
     retest: Panel
     blank: int
+    repeated: Mapping[str, bool | None]
 
 
 class FilledRow(NamedTuple):
@@ -196,9 +201,11 @@ def import_packet(
     blank = sum(rating.label is None for rating in ratings)
     if blank == len(ratings):
         raise InputError(f"{sheet} holds no label; fill it in and hand it back")
-    columns = ([rows[item].label for item in again] for rows in (first, again))
+    pairs = {item: (first[item].label, again[item].label) for item in again}
+    columns = ([pair[n] for pair in pairs.values()] for n in (0, 1))
     retest = panel(*columns, rng=np.random.default_rng(key.seed))
-    return PacketResult(tuple(ratings), retest, blank)
+    repeated = {item: None if None in pair else pair[0] == pair[1] for item, pair in pairs.items()}
+    return PacketResult(tuple(ratings), retest, blank, repeated)
 
 
 def _shuffled(items: Sequence[Item], plan: PacketPlan) -> list[Item]:

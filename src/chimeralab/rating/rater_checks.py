@@ -41,7 +41,10 @@ ATTACKS: Mapping[str, Attack] = {
 
 @dataclass(frozen=True, slots=True)
 class AttackResult(Record):
-    """One attack over all items: how many labels it turned, and how many it turned its own way."""
+    """One attack over all items: how many labels it turned, and how many it turned its own way.
+
+    `compared` are the items that got a label both times.
+    """
 
     name: str
     items: int
@@ -49,6 +52,7 @@ class AttackResult(Record):
     as_wanted: int
     nulls: int
     flip_rate: float | None
+    compared: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,4 +122,5 @@ def _result(
         as_wanted=sum(new == wants for _, new in flips),
         nulls=sum(new is None for _, new in pairs),
         flip_rate=len(flips) / len(told) if told else None,
+        compared=len(told),
     )

@@ -74,8 +74,22 @@ def design_intervals(
     if is_perfect(table):
         spread = Jackknife(spread.estimate, None, spread.df)
         draws = Bootstrap(None, resamples, draws.undefined)
-    score = kappa_score(_shrunk(table, sample, spread))
-    return PanelIntervals(spread.interval(), score, draws, _pabak(agreed.interval))
+    return PanelIntervals(spread.interval(), _score(rows, design), draws, _pabak(agreed.interval))
+
+
+def _score(rows: Floats, design: SampleDesign) -> Interval | None:
+    """The score interval of as many independent items as tell as much.
+
+    How far labels that never differ correlate is unknown, so each cluster counts as one item; but
+    to agree on one item more can't be worse evidence.
+    """
+    sample = units(rows, design)
+    table = Table2x2(*sample.totals.sum(axis=0).tolist())
+    found = kappa_score(_shrunk(table, sample, jackknife(sample, kappas)))
+    if found is None or not is_perfect(table):
+        return found
+    one_less = _score(np.vstack([np.eye(4)[1], rows[1:]]), design)
+    return Interval(max(found.low, one_less.low), found.high) if one_less else found
 
 
 def _shrunk(table: Table2x2, sample: Units, spread: Jackknife) -> Table2x2:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -9,7 +10,7 @@ from scipy import special
 from chimeralab.core.errors import InputError
 from chimeralab.stats.agreement import Table2x2, kappa_score, kappa_variance
 from chimeralab.stats.arrays import finite
-from chimeralab.stats.clusters import Cells
+from chimeralab.stats.clusters import Cells, design_effect
 from chimeralab.stats.contrasts import Weights, differences
 from chimeralab.stats.intervals import Interval, t_quantile
 
@@ -72,16 +73,34 @@ def kappa_power(
     return float(special.ndtr((kappa - threshold) / error - special.ndtri(1 - alpha)))
 
 
-@dataclass(frozen=True, slots=True)
-class KappaPower:
-    """What so many independent items can show about a kappa, at one prevalence of 1.
+class RatedItems(NamedTuple):
+    """So many items, each with so many ``partners`` in its cluster on average.
 
-    ``interval`` is the score interval of a kappa found on the threshold, ``best`` the lower bound
-    when no label differs. ``good`` is halfway from the threshold to 1, ``poor`` a tenth below it;
-    each has its chance of being let through.
+    What raters make of two of one cluster correlates by ``icc``.
     """
 
     items: int
+    partners: float = 0.0
+    icc: float = 0.0
+
+    @property
+    def effective(self) -> float:
+        """How many independent items tell as much."""
+        return self.items / design_effect(self.icc, 1 + self.partners)
+
+
+@dataclass(frozen=True, slots=True)
+class KappaPower:
+    """What so many items can show about a kappa, at one prevalence of 1.
+
+    They tell as much as ``effective`` independent ones. ``interval`` is the score interval of a
+    kappa found on the threshold, ``best`` the most that its lower bound can be. ``good`` is
+    halfway from the threshold to 1, ``poor`` a tenth below it; each has its chance of being let
+    through.
+    """
+
+    items: int
+    effective: float
     prevalence: float
     interval: Interval
     best: float
@@ -92,11 +111,16 @@ class KappaPower:
 
 
 def gate_power(
-    items: int, threshold: float, prevalence: float, *, lower_bound: bool, alpha: float = 0.05
+    rated: RatedItems,
+    threshold: float,
+    prevalence: float,
+    *,
+    lower_bound: bool,
+    alpha: float = 0.05,
 ) -> KappaPower:
     """How sharply so many items decide on kappa by its value, or by its lower score bound.
 
-    >>> found = gate_power(24, 0.80, prevalence=0.5, lower_bound=True)
+    >>> found = gate_power(RatedItems(24), 0.80, prevalence=0.5, lower_bound=True)
     >>> round(found.interval.low, 2), round(found.interval.high, 2), round(found.best, 2)
     (0.44, 0.94, 0.72)
     >>> round(found.good_passes, 2), round(found.poor_passes, 3)
@@ -110,19 +134,30 @@ def gate_power(
 
     def passes(kappa: float) -> float:
         spread = kappa_variance(kappa, prevalence) ** 0.5
-        return float(special.ndtr((items**0.5 * (kappa - threshold) - reach) / spread))
+        return float(special.ndtr((rated.effective**0.5 * (kappa - threshold) - reach) / spread))
 
-    def scored(kappa: float) -> Interval:
-        differing = items * prevalence * (1 - prevalence) * (1 - kappa)
-        ones = items * prevalence - differing
-        table = Table2x2(ones, differing, differing, items - ones - 2 * differing)
+    def scored(kappa: float, n: float) -> Interval:
+        differing = n * prevalence * (1 - prevalence) * (1 - kappa)
+        ones = n * prevalence - differing
+        table = Table2x2(ones, differing, differing, n - ones - 2 * differing)
         found = kappa_score(table, 1 - alpha)
         assert found is not None
         return found
 
-    best = scored(1.0).low
+    # Where no label differs a cluster counts as one item, unless one differing would tell more.
+    ones = rated.items * prevalence
+    one_less = kappa_score(Table2x2(max(ones - 1, 0), 1, 0, rated.items - ones), 1 - alpha)
+    assert one_less is not None
     return KappaPower(
-        items, prevalence, scored(threshold), best, good, passes(good), poor, passes(poor)
+        items=rated.items,
+        effective=rated.effective,
+        prevalence=prevalence,
+        interval=scored(threshold, rated.effective),
+        best=max(scored(1.0, rated._replace(icc=1.0).effective).low, one_less.low),
+        good=good,
+        good_passes=passes(good),
+        poor=poor,
+        poor_passes=passes(poor),
     )
 
 

@@ -24,6 +24,7 @@ from chimeralab.rating.validity import ValidityAgainst, judge_validity, validity
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
+from chimeralab.study.rater_checks import stored_retest
 from chimeralab.study.raters import (
     Candidate,
     candidates,
@@ -132,7 +133,7 @@ def reliability(study: Study) -> Reliability | None:
         return None
     try:
         found = _judged(study, gate, candidates(study), samples[-1])
-        raters = [planned_rater(study, name).for_record for name in gate.raters]
+        planned = [planned_rater(study, name) for name in gate.raters]
     except InputError as error:
         why = (
             f"The reliability gate can't be computed again from the stored labels: {error}. "
@@ -140,8 +141,15 @@ def reliability(study: Study) -> Reliability | None:
         )
         return Reliability(ClaimScope("descriptive", why, FORBIDDEN), "not reliable", None, {})
     figures, scope = audit_json(found.audit), claim_scope(found.audit.gate, found.validated)
-    strata = figures["by_stratum"]
-    return Reliability(scope, found.outcome, figures, strata, raters, found.validity)
+    return Reliability(
+        scope=scope,
+        verdict=found.outcome,
+        figures=figures,
+        by_stratum=figures["by_stratum"],
+        raters=[each.for_record for each in planned],
+        against=found.validity,
+        retests=[again for each in planned if (again := stored_retest(study, each))],
+    )
 
 
 def _labels(given: Given) -> dict[str, dict[str, Label | None]]:

@@ -10,6 +10,7 @@ from chimeralab.rating.plan import GateTable
 from chimeralab.runner.interventions import models_of
 from chimeralab.stats.planning import (
     KappaPower,
+    RatedItems,
     VarianceComponents,
     detectable_difference,
     gate_power,
@@ -26,6 +27,9 @@ TOKENS_A_MESSAGE = 8
 PUBLISHED = VarianceComponents(between=0.0505, within=0.0871)
 # How many of its conversations raters called loops; half of them would be the best case.
 PREVALENCES = (0.5, 0.91)
+# How far what raters make of two conversations on one prompt is assumed to correlate: as the shares
+# of that study did, which is the only figure there is.
+WITHIN_PROMPTS = 0.25
 TOO_OFTEN, TOO_RARELY = 0.1, 0.5
 
 
@@ -65,7 +69,7 @@ def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
     costs = [load.cost for load in loads if load.calls]
     conversations = len(plan.conditions) * len(plan.prompts) * plan.conversation.repeats
     gate: GateTable = plan.extras["gate"]
-    sharpness = _sharpness(gate, conversations)
+    sharpness = _sharpness(gate, conversations, len(plan.prompts))
     return Forecast(
         conversations=conversations,
         calls=sum(load.calls for load in loads),
@@ -77,16 +81,23 @@ def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
     )
 
 
-def _sharpness(gate: GateTable, conversations: int) -> tuple[KappaPower, ...]:
-    """What the items of a declared gate can show, by the share of loops among them."""
+def _sharpness(gate: GateTable, conversations: int, prompts: int) -> tuple[KappaPower, ...]:
+    """What the items of a declared gate can show, by the share of loops among them.
+
+    Conversations on one prompt are one cluster, in the gate as here; a sample is as if drawn from
+    all of them.
+    """
     # Where half the labels are 1, agreement is kappa on another scale, and so are the others.
     threshold = 2 * gate.threshold - 1 if gate.statistic == "agreement" else gate.threshold
     if not gate.declared or not -0.9 < threshold < 1:
         return ()
     of_kappa = gate.statistic in ("kappa", "alpha")
-    items, bound = gate.sample or conversations, gate.rule == "lower_ci"
+    items, bound = min(gate.sample or conversations, conversations), gate.rule == "lower_ci"
+    others = max(conversations - 1, 1)
+    partners = (items - 1) * (conversations / prompts - 1) / others
+    rated = RatedItems(items, partners, WITHIN_PROMPTS)
     return tuple(
-        gate_power(items, threshold, share, lower_bound=bound)
+        gate_power(rated, threshold, share, lower_bound=bound)
         for share in (PREVALENCES if of_kappa else PREVALENCES[:1])
     )
 
@@ -98,8 +109,9 @@ def gate_in_words(found: KappaPower) -> str:
         f"gate on {found.items} items, {100 * found.prevalence:.0f} % of them loops: kappa "
         f"{2 * found.good - 1:.2f} has an interval of {low:.2f} to {high:.2f}; raters with a true "
         f"kappa of {found.good:.2f} meet it with a chance of {100 * found.good_passes:.0f} %, "
-        f"those with {found.poor:.2f} with one of {100 * found.poor_passes:.0f} % (less sharply "
-        "where conversations share a prompt)"
+        f"those with {found.poor:.2f} with one of {100 * found.poor_passes:.0f} % (they count as "
+        f"{found.effective:.0f} independent ones: labels on one prompt are assumed to correlate by "
+        f"{WITHIN_PROMPTS:g})"
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
+from chimeralab.rating.gate_record import Retest
 from chimeralab.rating.rater_checks import AttackReport, measure_attacks
 from chimeralab.rating.ratings import Item, Rater, Rating
 from chimeralab.runner.room import Brake
@@ -26,7 +27,7 @@ from chimeralab.study.raters import (
 )
 from chimeralab.study.rating import count_cost, rating_brake
 from chimeralab.study.samples import sample_named
-from chimeralab.study.store import CHECKS, Store
+from chimeralab.study.store import CHECKS, RETESTS, Store
 
 # Each item is rated eleven times, so without a sample this many are drawn.
 ITEMS = 20
@@ -46,6 +47,26 @@ class RaterCheck(Record):
     cost: float
     report: AttackReport | None
     stopped: str | None = None
+
+
+def stored_retest(study: Study, who: PlannedRater) -> Retest | None:
+    """How often a rater gave an item the same label again; None when it was never asked twice.
+
+    A person is asked by the duplicates of packets, a program or a model by its last check.
+    """
+    with study.archive() as archive:
+        notes = list(archive.rows("SELECT key, value FROM study ORDER BY key"))
+    packets, checks = (
+        [json.loads(row["value"]) for row in notes if row["key"].startswith(f"{what}{who.name} ")]
+        for what in (RETESTS, CHECKS)
+    )
+    told = [same for each in packets for same in each.values() if same is not None]
+    if told:
+        return Retest(who.name, len(told), sum(told))
+    known = [each for each in checks if each["report"] and each["identity"] == who.identity.key]
+    twice = known[-1]["report"]["undisturbed"] if known else {}
+    items = twice.get("compared", 0)
+    return Retest(who.name, items, items - twice["flips"]) if items else None
 
 
 class Braked:

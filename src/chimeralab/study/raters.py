@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from chimeralab import version
@@ -185,8 +186,13 @@ class RatingStore:
         query = "SELECT trajectory FROM ratings WHERE rater = ?"
         return {row[0] for row in self._db.execute(query, [identity.key])}
 
-    def add(self, identity: Identity, rated: Iterable[tuple[Item, Rating]]) -> None:
-        """Keep ratings, all or none. What a rater has said before stays as it was."""
+    def add(
+        self,
+        identity: Identity,
+        rated: Iterable[tuple[Item, Rating]],
+        notes: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Keep ratings and notes on them, all or none. What was said before stays as it was."""
         who = (identity.key, identity.name, json.dumps(identity.as_dict(), sort_keys=True))
         rows = []
         for item, rating in rated:
@@ -199,6 +205,8 @@ class RatingStore:
             db.executemany(
                 "INSERT OR IGNORE INTO ratings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
             )
+            kept = ((key, json.dumps(dict(value))) for key, value in notes.items())
+            db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", kept)
 
 
 LISTS = ("turns", "kinds", "noted", "attempts")

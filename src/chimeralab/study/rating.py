@@ -42,7 +42,7 @@ from chimeralab.study.raters import (
     stored_ratings,
 )
 from chimeralab.study.samples import sample_named
-from chimeralab.study.store import Store
+from chimeralab.study.store import RETESTS, Store
 
 # Anything but these may go better another time, so the conversation stays unrated till then.
 LASTING_FAILURES = ("overflow:", "refused:")
@@ -226,5 +226,6 @@ def take_back(study: Study, sheet: Path, rater: str) -> PacketResult:
         again = store.rated(who.identity) & {rating.item for rating in result.ratings}
         if again:
             raise InputError(f"{rater} has rated '{min(again)}' before; a label is given once")
-        store.add(who.identity, [(items[rating.item], rating) for rating in result.ratings])
+        rated = [(items[rating.item], rating) for rating in result.ratings]
+        store.add(who.identity, rated, {f"{RETESTS}{rater} {name}": result.repeated})
     return result

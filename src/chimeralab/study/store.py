@@ -35,8 +35,9 @@ from chimeralab.study.tally import shortfall, tally_path, write_tally
 
 Row = dict[str, Any]
 
-# Checks of raters stand in the table of the study, under the rater and the time.
-CHECKS = "check of rater "
+# Checks of raters stand in the table of the study, under the rater and the time, and so do the
+# items that a packet has shown to a person twice, under the rater and the packet.
+CHECKS, RETESTS = "check of rater ", "retest of rater "
 
 
 @dataclass(frozen=True, slots=True)

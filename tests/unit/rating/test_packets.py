@@ -88,6 +88,18 @@ def test_a_packet_is_shuffled_and_some_items_come_twice_far_apart(
         assert second - first > 10
 
 
+def test_a_packet_keeps_which_items_got_the_same_label_again(
+    packet: tuple[Path, PacketKey],
+) -> None:
+    folder, key = packet
+    rows = fill(folder / SHEET, label="1")
+    twice = [entry for entry in key.entries if entry.duplicate]
+    changed = {twice[0].sheet: "0", twice[1].sheet: ""}
+    write(folder / SHEET, [row | {"label": changed.get(row["sheet"], "1")} for row in rows])
+    again = take_back(packet).repeated
+    assert again == {twice[0].item: False, twice[1].item: None, twice[2].item: True}
+
+
 def test_texts_are_escaped_and_only_our_script_may_run(packet: tuple[Path, PacketKey]) -> None:
     page = (packet[0] / PAGE).read_text(encoding="utf-8")
     assert "<script>alert" not in page

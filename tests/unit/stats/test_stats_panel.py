@@ -6,7 +6,7 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.stats.agreement import Table2x2, cell_rows
 from chimeralab.stats.design import SampleDesign
-from chimeralab.stats.panel import panel, table_panel
+from chimeralab.stats.panel import design_intervals, panel, table_panel
 
 
 def rng():
@@ -141,3 +141,16 @@ def test_weights_must_be_positive():
 def test_design_of_another_length_is_refused():
     with pytest.raises(InputError, match="differ in length"):
         panel([1, 0], [1, 0], rng=rng(), design=SampleDesign(clusters=["a"]))
+
+
+@pytest.mark.parametrize(("items", "prompts"), [(12, 4), (24, 16), (240, 36)])
+def test_to_agree_on_every_item_is_never_worse_evidence_than_on_all_but_one(items, prompts):
+    rng, design = np.random.default_rng(1), SampleDesign(clusters=np.arange(items) % prompts)
+    same = np.eye(4)[rng.permutation(np.arange(items) % 2 * 3)]
+    nearly = np.vstack([np.eye(4)[1], same[1:]])
+    perfect, one_less = (
+        design_intervals(rows, design, rng=rng, resamples=1).kappa_score for rows in (same, nearly)
+    )
+    assert perfect.low >= one_less.low
+    alone = design_intervals(same, SampleDesign(), rng=rng, resamples=1).kappa_score
+    assert perfect.low < alone.low

@@ -7,7 +7,10 @@ from statsmodels.stats.power import TTestPower
 from chimeralab.core.errors import InputError
 from chimeralab.stats.agreement import Table2x2, cohen_kappa, kappa_score
 from chimeralab.stats.clusters import cells_of
+from chimeralab.stats.design import SampleDesign
+from chimeralab.stats.panel import design_intervals
 from chimeralab.stats.planning import (
+    RatedItems,
     VarianceComponents,
     contrast_power,
     detectable_difference,
@@ -89,7 +92,7 @@ def test_a_plan_needs_two_clusters():
 @pytest.mark.parametrize("bound", [True, False])
 def test_the_power_of_a_gate_is_how_often_simulated_raters_meet_it(bound):
     rng, n, threshold, ones = np.random.default_rng(3), 150, 0.6, 0.5
-    found = gate_power(n, threshold, ones, lower_bound=bound)
+    found = gate_power(RatedItems(n), threshold, ones, lower_bound=bound)
     for kappa, told in ((found.good, found.good_passes), (found.poor, found.poor_passes)):
         differing = ones * (1 - ones) * (1 - kappa)
         cells = [ones - differing, differing, differing, 1 - ones - differing]
@@ -101,8 +104,29 @@ def test_the_power_of_a_gate_is_how_often_simulated_raters_meet_it(bound):
         assert np.mean(met) == pytest.approx(told, abs=0.06)
 
 
+def test_items_that_share_a_prompt_decide_as_sharply_as_the_gate_on_clusters_does():
+    """Raters simulated prompt by prompt; the gate reads the score bound of the clustered panel."""
+    rng, prompts, repeats, icc = np.random.default_rng(5), 50, 4, 0.25
+    items = RatedItems(prompts * repeats, repeats - 1, icc)
+    told = gate_power(items, 0.6, 0.5, lower_bound=True)
+    careless = gate_power(items._replace(icc=0.0), 0.6, 0.5, lower_bound=True)
+    design = SampleDesign(clusters=np.repeat(np.arange(prompts), repeats))
+    differing = 0.25 * (1 - told.good)
+    cells = [0.5 - differing, differing, differing, 0.5 - differing]
+    met = []
+    for _ in range(300):
+        # An item says what its prompt says with a chance whose square is the correlation.
+        own = rng.choice(4, size=(prompts, repeats), p=cells)
+        common = rng.choice(4, size=(prompts, 1), p=cells)
+        said = np.where(rng.random((prompts, repeats)) < icc**0.5, common, own).ravel()
+        rows = np.eye(4)[said]
+        met.append(design_intervals(rows, design, rng=rng, resamples=1).kappa_score.low >= 0.6)
+    assert np.mean(met) == pytest.approx(told.good_passes, abs=0.08)
+    assert careless.good_passes - np.mean(met) > 0.15
+
+
 def test_few_items_leave_kappa_nearly_anywhere_and_more_sharpen_it():
-    few, many = (gate_power(n, 0.8, 0.91, lower_bound=True) for n in (24, 800))
+    few, many = (gate_power(RatedItems(n), 0.8, 0.91, lower_bound=True) for n in (24, 800))
     assert few.interval.low < 0.25
     assert few.interval.high > 0.95
     assert few.best < 0.8 < many.best

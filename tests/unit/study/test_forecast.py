@@ -79,7 +79,7 @@ GATE = '[gate]\nraters = ["rules", "human:ann"]\n'
     ("more", "advice"),
     [
         ("", "the gate can't be met: on 8 items even raters who agree"),
-        ("threshold = 0.3", "the gate can hardly decide"),
+        ("threshold = 0.0", "the gate can hardly decide"),
         ('rule = "point"', "the gate passes on noise"),
     ],
 )

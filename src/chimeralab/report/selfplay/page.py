@@ -217,7 +217,7 @@ def _reliability(material: Material) -> Section:
         gate,
         Paragraph(f"Who rated: {'; '.join(map(str, found.raters))}."),
         tables.reliability_table(found.figures, found.by_stratum),
-        Bullets([validity_in_words(each) for each in found.against]),
+        Bullets([found.retest_in_words, *map(validity_in_words, found.against)]),
     ]
     return Section("reliability", "Reliability", blocks)
 

@@ -233,6 +233,7 @@ def _audited(found: Reliability, references: References) -> Iterator[str]:
     if kappa is not None:
         bounds = between(found.figures["kappa_ci_score"], 2)
         yield f"Kappa was {number(kappa, 2)} (95 % score interval {bounds})."
+    yield found.retest_in_words
     yield from map(validity_in_words, found.against)
 
 
