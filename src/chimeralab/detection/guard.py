@@ -151,11 +151,14 @@ class Guard:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state that a guard with the same settings has given."""
-        if state.get("guard") != 1 or (state.get("collapse") is None) != (self._collapse is None):
+        parts = {"guard", "loops", "waiting", "told", "collapse"}
+        known = isinstance(state, Mapping) and parts <= state.keys() and state["guard"] == 1
+        if not known or (state["collapse"] is None) != (self._collapse is None):
             raise InputError("this is not the state of a guard with these settings")
-        loops = from_plain(state["loops"])
+        loops, told = from_plain(state["loops"]), from_plain(state["told"])
         waiting = [Waiting(*from_plain(each)) for each in state["waiting"]]
-        told = from_plain(state["told"])
+        if not isinstance(loops, LoopStream):
+            raise InputError("this is not the state of a guard: it knows no loops")
         if self._collapse:
             self._collapse.restore(state["collapse"])
         self._loops, self._waiting, self._told = loops, waiting, told
@@ -184,7 +187,9 @@ class Guard:
         level: Literal["notice", "nudge", "stop"] = "stop" if spent else "nudge"
         # The excerpt is text of a model or a tool: it can't end its own quotation.
         quoted = loop.excerpt.translate(QUOTATION).rstrip(".")
-        what, times = f"“{quoted}”", more + len(loop.repeats) + 1
+        rules = (rule for name, rule in self._tools.items() if loop.excerpt.startswith(f"{name} "))
+        least = next((rule.repeats for rule in rules), 0) if loop.level == "verdict" else 0
+        what, times = f"“{quoted}”", more + max(least, len(loop.repeats) + 1)
         words = ADVICE[loop.kind].format(
             what=what, times=times, began=loop.began, period=loop.period
         )
@@ -226,9 +231,8 @@ class _Collapse:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._stream = from_plain(state["stream"])
-        self._texts = from_plain(state["texts"])
-        self.last = from_plain(state["last"])
+        stream, texts, last = (from_plain(state[key]) for key in ("stream", "texts", "last"))
+        self._stream, self._texts, self.last = stream, texts, last
 
     def update(self, turn: Turn) -> Signal:
         blank = is_blank(turn.text)

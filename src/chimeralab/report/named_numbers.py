@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from chimeralab import pipeline
 from chimeralab.analysis import Analysis, analyse, runs_of
 from chimeralab.analysis.contrasts import Effect, short
@@ -18,11 +20,13 @@ from chimeralab.analysis.trial.analysis import TrialAnalysis
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
 from chimeralab.core.numbers import number, p_value, percent
-from chimeralab.core.records import Record
+from chimeralab.core.records import Detection, Record
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.gate_record import Reliability, scope_of
 from chimeralab.report.table import UNITS
+from chimeralab.stats.clusters import share
+from chimeralab.stats.design import SampleDesign
 from chimeralab.study import Study
 from chimeralab.study.auditing import reliability
 from chimeralab.study.detecting import stored_detections
@@ -53,15 +57,17 @@ class Entry(NamedTuple):
 
 def study_numbers(study: Study) -> dict[str, NamedNumber]:
     """The numbers of a study as it is stored, by name."""
-    return named(entries_of(study, analysis_of(study), reliability(study)))
+    of_trial = study.plan.study.kind == "trial"
+    detections = [] if of_trial else [from_json(row) for row in stored_detections(study)]
+    analysis = analysis_of(study, detections)
+    return named(entries_of(study, analysis, reliability(study), detections))
 
 
-def analysis_of(study: Study) -> Analysis | TrialAnalysis | None:
+def analysis_of(study: Study, detections: Sequence[Detection]) -> Analysis | TrialAnalysis | None:
     """What the stored verdicts or trials show; None while there are none."""
     try:
         if study.plan.study.kind == "trial":
             return pipeline.analyse_trial(study)
-        detections = [from_json(row) for row in stored_detections(study)]
         return analyse(runs_of(detections, study.path.name), study.plan.extras["outcomes"])
     except InputError:
         return None
@@ -109,6 +115,7 @@ def entries_of(
     study: Study,
     analysis: Analysis | TrialAnalysis | None,
     decided: Reliability | None = None,
+    detections: Sequence[Detection] = (),
 ) -> Iterator[Entry]:
     """Every number of a study with its decided gate, in the order of its plan."""
     planned = len(study.talks)
@@ -121,6 +128,7 @@ def entries_of(
         first = (name for name in study.plan.conditions if name in analysis.conditions)
         order = list(dict.fromkeys([*first, *analysis.conditions]))
         yield from selfplay_entries(analysis, order, scope_of(decided).words)
+    yield from loop_entries(detections, list(study.plan.conditions))
 
 
 def _estimate(
@@ -168,6 +176,25 @@ def selfplay_entries(
         for comparison in answer.comparisons:
             prefix = (answer.estimand.role, comparison.measure)
             yield from _of_comparison(prefix, comparison, words)
+
+
+def loop_entries(detections: Sequence[Detection], order: Sequence[str]) -> Iterator[Entry]:
+    """How many conversations loop by the loop detector; those on one prompt are one cluster."""
+    for name in order:
+        judged = [
+            found
+            for found in detections
+            if found.metadata["condition"] == name and found.looping is not None
+        ]
+        if not judged:
+            continue
+        hits = np.array([found.looping for found in judged], dtype=np.float64)
+        design = SampleDesign(clusters=[str(found.metadata["prompt"]) for found in judged])
+        looping = share(hits, np.ones_like(hits), design)
+        what = f"conversations that loop by the loop detector, {name}"
+        yield Entry(("count", "looping", name), looping.hits, f"{looping.hits:,}", what)
+        estimate = (looping.value, looping.interval)
+        yield from _estimate(("looping", name), f"share of {what}", estimate, percent)
 
 
 def _of_comparison(prefix: Sequence[str], each: Effect, words: ResultWords) -> Iterator[Entry]:

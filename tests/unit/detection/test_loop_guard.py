@@ -95,6 +95,33 @@ def test_what_can_not_be_read_changes_nothing(message: Any) -> None:
     assert json.dumps(guard.state()) == before
 
 
+@pytest.mark.parametrize("repeats", [2, 6])
+def test_the_advice_counts_the_calls_of_a_tool_with_a_rule_of_its_own(repeats: int) -> None:
+    seen = guarded(*[CALL, DENIED] * (repeats + 1), tools={"bash": {"repeats": repeats}})
+    first = next(each for each in seen if each.loop and each.loop.level == "nudge")
+    assert f"{repeats} times with the same outcome" in first.loop.advice
+    assert f"{repeats + 1} times with the same outcome" in seen[-1].loop.advice
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        [],
+        {},
+        {"guard": 1},
+        {"guard": 1, "loops": 3, "told": {}, "waiting": [], "collapse": None},
+    ],
+)
+def test_what_is_no_state_of_a_guard_is_refused_and_changes_nothing(state: Any) -> None:
+    guard = Guard(vectors=False)
+    guard.update("Let me look.")
+    before = guard.state()
+    with pytest.raises(InputError, match="not the state of a guard"):
+        guard.restore(state)
+    assert guard.state() == before
+
+
 def test_reset_forgets() -> None:
     guard = Guard(vectors=False)
     for _ in range(6):

@@ -2,13 +2,17 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from chimeralab.core.numbers import percent
 from chimeralab.report.named_numbers import (
     NamedNumber,
+    control_word,
     entries_of,
+    loop_entries,
     named,
     study_numbers,
     write_numbers,
@@ -28,7 +32,7 @@ def test_numbers_are_those_of_the_report(
 ) -> None:
     assert material.results is not None
     analysis = material.results.analysis
-    assert numbers == named(entries_of(material.study, analysis))
+    assert numbers == named(entries_of(material.study, analysis, detections=material.detections))
     loops, low = analysis.conditions["loops"], numbers["rateLoopsLow"]
     assert numbers["rateLoops"].value == loops.mean
     assert numbers["rateLoops"].text == f"{100 * loops.mean:.1f}\N{NO-BREAK SPACE}%"
@@ -39,6 +43,25 @@ def test_numbers_are_those_of_the_report(
     assert numbers[f"diff{pair}"].value == first.estimate
     assert numbers[f"holmP{pair}"].value == first.p_holm
     assert numbers["countRuns"].text == "24"
+
+
+def test_loops_have_numbers_by_condition(
+    material: Material, numbers: dict[str, NamedNumber]
+) -> None:
+    for condition in material.study.plan.conditions:
+        found = [d for d in material.detections if d.metadata["condition"] == condition]
+        share = sum(bool(d.looping) for d in found) / len(found)
+        name = control_word("looping", condition)
+        assert numbers[name].value == pytest.approx(share)
+        assert numbers[name].text == percent(share)
+        assert numbers[control_word("count", "looping", condition)].value == share * len(found)
+        low, high = numbers[f"{name}Low"].value, numbers[f"{name}High"].value
+        assert low is not None
+        assert high is not None
+        assert low <= share <= high
+    assert numbers["loopingLoops"].value
+    before = [replace(d, looping=None) for d in material.detections]
+    assert not list(loop_entries(before, list(material.study.plan.conditions)))
 
 
 def test_a_study_without_an_audit_has_no_number_of_a_gate(numbers: dict[str, NamedNumber]) -> None:

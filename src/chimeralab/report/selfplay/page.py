@@ -125,7 +125,14 @@ def make_report(material: Material) -> Report:
             software=software(study, precisions),
             not_shown=list(not_shown(material, conversations)),
             sheets=list(tables.plain_sheets(results)) if results else [],
-            numbers=named(entries_of(study, results and results.analysis, material.reliability)),
+            numbers=named(
+                entries_of(
+                    study,
+                    results and results.analysis,
+                    material.reliability,
+                    material.detections,
+                )
+            ),
         )
     )
 
