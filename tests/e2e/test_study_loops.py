@@ -139,6 +139,46 @@ def test_a_countermeasure_listens_to_the_declared_loop_detector(
     assert len(noticed) == 2
 
 
+def test_loops_end_conversations_live_while_the_locked_rule_stays_the_outcome(
+    chimera: Chimera, tmp_path: Path
+) -> None:
+    step = 'countermeasure = { use = "nudge", turns = 4 }'
+    live = 'locked"\n[live]\nuse = "loops"\n# "'
+    study = write(tmp_path / "study", live, stop_early=True, countermeasure=step)
+    report = take_through(chimera, study)
+    assert "Collapse was judged by locked" in report
+    assert "another detector acted: loops, at its loops-1 operating point" in report
+    resolved = json.loads((study / "plan.lock").read_text("utf-8"))["resolved"]
+    assert (resolved["detector"]["use"], resolved["live"]["use"]) == ("locked", "loops")
+    ended = {row["id"]: row for row in chimera("detect", study, "--json").rows}
+    stuck = ended["stuck/p1/1"]
+    assert stuck["detector"]["name"] == "locked"
+    assert stuck["turns"] == stuck["loops"][0]["noticed"] < 12
+    assert ended["free/p1/1"]["turns"] == 12
+    with sqlite3.connect(study / "study.db") as store:
+        [(turn,)] = store.execute(
+            "SELECT min(turn) FROM events WHERE kind = 'intervention' AND trajectory = 'stuck/p1/1'"
+        )
+    assert turn == stuck["turns"]
+
+
+@pytest.mark.parametrize(
+    ("live", "stop_early", "message"),
+    [
+        ('use = "loops"', False, "neither stop_early nor a countermeasure"),
+        ('use = "loop"', True, "unknown use = 'loop' in [live] (did you mean 'loops'?)"),
+        ('use = "locked"\nmarking = "retroactive"', True, "[live] can't judge live"),
+    ],
+)
+def test_a_live_detector_that_can_not_act_is_refused(
+    chimera: Chimera, tmp_path: Path, live: str, stop_early: bool, message: str
+) -> None:
+    study = write(tmp_path / "study", f'loops"\n[live]\n{live}\n# "', stop_early=stop_early)
+    ran = chimera("check", study)
+    assert ran.code == 2
+    assert message in ran.err
+
+
 def test_changed_settings_of_the_loop_detector_are_named(chimera: Chimera, tmp_path: Path) -> None:
     study = write(tmp_path / "study", 'loops"\non = 3.0\ncap = 4.0\n# "')
     assert chimera("run", study, "--no-watch").code == 0

@@ -45,7 +45,7 @@ class Rule(NamedTuple):
 class Rules(Record):
     """How every conversation of a study is run.
 
-    With ``stop_early`` it ends when the [detector] of the plan fires: `locked`, `loops` or another.
+    With ``stop_early`` it ends when the detector of the plan fires, or the one of its [live].
     """
 
     turns: Annotated[int, Field(ge=1)] = 40

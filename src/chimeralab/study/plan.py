@@ -38,7 +38,7 @@ from chimeralab.study.trial import plan as trial_plan
 from chimeralab.study.trial.plan import AgentFacts, TrialPlan, read_trial
 
 REQUIRED = ("study", "models", "conditions", "prompts")
-TABLES = (*REQUIRED, "sampling", "conversation", "detector", "run")
+TABLES = (*REQUIRED, "sampling", "conversation", "detector", "live", "run")
 # More than this in one prompt or plan is a file picked by mistake.
 LARGEST_PLAN = 10_000_000
 
@@ -62,7 +62,10 @@ class Condition(Record):
 
 @dataclass(frozen=True, slots=True)
 class Plan(Record):
-    """A whole study as it was declared; `trial` is what a study of that kind has beside it."""
+    """A whole study as it was declared; `trial` is what a study of that kind has beside it.
+
+    `detector` judges what was said; `live` acts while it is said, where that is another one.
+    """
 
     study: About
     models: Mapping[str, Subject]
@@ -73,6 +76,12 @@ class Plan(Record):
     run: RunTable
     extras: Mapping[str, Any] = field(default_factory=dict)
     trial: TrialPlan | None = None
+    live: Part | None = None
+
+    @property
+    def acting(self) -> Part:
+        """The detector that `stop_early` and countermeasures listen to."""
+        return self.live or self.detector
 
     @property
     def needs_guard(self) -> bool:
@@ -83,7 +92,7 @@ class Plan(Record):
     @property
     def outside_code(self) -> dict[str, type | Path | None]:
         """What runs that is not of this package: the class of a part, or the file behind it."""
-        parts = [self.detector, *(subject.part for subject in self.models.values())]
+        parts = [self.detector, self.acting, *(subject.part for subject in self.models.values())]
         parts += [c.countermeasure for c in self.conditions.values() if c.countermeasure]
         parts += self.trial.parts if self.trial else []
         parts += self.extras["raters"].parts
@@ -128,7 +137,8 @@ def make_plan(
         **(
             _trial(tables, folder, models, locked, early) if of_trial else _selfplay(tables, folder)
         ),
-        detector=_detector(tables.get("detector", {}), folder),
+        detector=_detector(tables.get("detector", {}), "[detector]", folder),
+        live=_detector(tables["live"], "[live]", folder) if "live" in tables else None,
         run=read_record(RunTable, tables.get("run", {}), "[run]"),
         extras=extras,
     )
@@ -203,14 +213,15 @@ def _read_subject(known: Mapping[str, type], table: Any, place: str, folder: Pat
     return Subject(read_part(known, table, place, folder), declared.revision, declared.price)
 
 
-def _detector(table: Any, folder: Path) -> Part:
+def _detector(table: Any, place: str, folder: Path) -> Part:
     """[detector]: what decides which turns are collapsed: `locked`, `loops` or one of your own.
 
-    The same one ends conversations under `stop_early` and triggers countermeasures, live.
+    The same one ends conversations under `stop_early` and triggers countermeasures, unless there
+    is one for that in [live].
     """
     named = {"use": "locked", **table} if isinstance(table, Mapping) else table
-    part = read_part(DETECTORS, named, "[detector]", folder)
-    check_detector(part.settings, f"use = {part.use!r} in [detector]")
+    part = read_part(DETECTORS, named, place, folder)
+    check_detector(part.settings, f"use = {part.use!r} in {place}")
     return part
 
 
@@ -292,9 +303,14 @@ def _check_together(plan: Plan) -> None:
     check_raters(plan.extras["gate"], plan.extras["raters"], plan.models)
     if plan.run.max_cost is not None:
         refuse_unpriced(plan)
-    why_not = plan.detector.settings.needs.why_not_live
+    why_not = plan.acting.settings.needs.why_not_live
     if plan.needs_guard and why_not:
         raise InputError(
-            "[detector] can't judge live, and stop_early or a countermeasure depends on it: "
-            f"{why_not}"
+            f"[{'live' if plan.live else 'detector'}] can't judge live, and stop_early or a "
+            f"countermeasure depends on it: {why_not}"
+        )
+    if plan.live and not plan.needs_guard:
+        raise InputError(
+            "[live] names a detector, but neither stop_early nor a countermeasure does "
+            "anything when it fires; add one of them, or leave [live] out"
         )

@@ -178,14 +178,14 @@ class StudyRun:
 
 
 def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
-    """What starts a guard, which listens to the plan's detector.
+    """What starts a guard, which listens to the detector that acts while a conversation runs.
 
     Watching for its own sake must not make anyone download an encoder, and a detector that compares
     no vectors never needs one.
     """
     if plan.trial is not None:
         return None  # a subject that gives the same short answer twice has not collapsed
-    detector: Detector = plan.detector.settings
+    detector: Detector = plan.acting.settings
     needs = detector.needs
     at_hand = not needs.lags or weights.locate("minilm") is not None
     if not (plan.needs_guard or (wanted and at_hand and not needs.why_not_live)):

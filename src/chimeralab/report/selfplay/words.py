@@ -274,6 +274,9 @@ def _outcome(material: Material, references: References) -> Iterator[str]:
     if detector.changed:
         what = ", ".join(f"{name} = {value}" for name, value in detector.changed.items())
         yield f"This is not the detector's {detector.standard} operating point ({what})."
+    live = material.study.plan.live
+    if live:
+        yield f"While conversations ran, another detector acted: {in_brief(live.settings)}."
     if loops_beside(detector) is not detector and any(d.steps for d in material.detections):
         yield f"The loop detector ({LOOPS.standard}) was run beside it and is exploratory."
     primary = primary_of(material.outcomes)
