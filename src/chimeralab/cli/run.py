@@ -20,9 +20,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from chimeralab import pipeline
+from chimeralab.cli.events import STANDARD_OUTPUT, event_lines
 from chimeralab.cli.measure import groups_table
 from chimeralab.cli.options import JSON_OPTION, STUDY_ARGUMENT
 from chimeralab.cli.terminal import err, out, plain, say, where_it_stands
+from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.core.result_words import MARK
 from chimeralab.runner import (
@@ -56,19 +58,34 @@ RESAMPLES = 500
     "--max-hours", type=click.FloatRange(0, min_open=True), help="Stop this run after this time."
 )
 @click.option("--watch/--no-watch", default=True, help="Count collapsed conversations live.")
+@click.option(
+    "--events",
+    metavar="FILE|-",
+    help="Append what happens to this file, a JSON object per line; - is standard output.",
+)
 @JSON_OPTION
-def run(path: Path, as_json: bool, **options: Any) -> None:
+def run(path: Path, as_json: bool, events: str | None, **options: Any) -> None:
     """Run the planned conversations, or go on where an earlier run stopped.
 
     Ctrl-C stops when the requests in flight are answered; a second one cancels them. The exit code
     is 1 when conversations are left to run. The options apply to this run only.
     """
+    if as_json and events == STANDARD_OUTPUT:
+        raise InputError("--json and --events - both write to standard output; name a file")
     study = Study(path)
     trial = study.plan.trial
-    with showing(RunProgress(trials=TrialMonitor(trial.weights if trial else None))) as publish:
+    progress = RunProgress(trials=TrialMonitor(trial.weights if trial else None))
+    with event_lines(events) as tell, showing(progress) as show:
+
+        def publish(news: News) -> None:
+            tell(news)
+            show(news)
+
         done = pipeline.run(study, RunOptions(**options), publish)
     if as_json:
         click.echo(json.dumps({**done.as_dict(), "complete": done.complete}, indent=2))
+    elif events == STANDARD_OUTPUT:
+        say("stopped: " + plain(done.stopped) if done.stopped else "done")
     else:
         out.print(where_it_stands(done.arms, list(study.plan.conditions)))
         if not done.locked:

@@ -17,10 +17,10 @@ from chimeralab.runner.journal import (
 )
 from chimeralab.runner.room import Room
 from chimeralab.runner.talk import Said, Talk
-from chimeralab.sandbox.hooks import Observed, observations
-from chimeralab.sandbox.scored import SessionPlace
+from chimeralab.sandbox.hooks import Observation, Observed, at_answer, at_probe, at_question
+from chimeralab.sandbox.scored import Scored, SessionPlace
 from chimeralab.sandbox.scoring import Scorer
-from chimeralab.sandbox.script import Script, score
+from chimeralab.sandbox.script import Script, posed_at, pressed_at, score
 
 
 async def converse(talk: Talk, room: Room) -> Ended:
@@ -151,7 +151,13 @@ class Examination:
             if (event.turn, event.kind) not in self._recorded:
                 self._room.journal.add_event(self._talk.id, event)
                 self._room.publish(Intervened(self._talk.id, event))
-        return await ask_turn(self._talk, ask, said, self._room)
+        pressed = pressed_at(script, ask.turn, shown.scene)
+        self._tell(ask.turn, at_question(posed_at(script, ask.turn), pressed))
+        stored = await ask_turn(self._talk, ask, said, self._room)
+        if isinstance(stored, Stored):
+            row = self._row(script, ask.turn, [*said, stored.said])
+            self._tell(ask.turn, at_answer(row))
+        return stored
 
     async def look_back(self, ask: Ask, said: Sequence[Said]) -> Ended | None:
         """Ask in forks what follows the last answer, and score it; None when all of it is done."""
@@ -171,15 +177,27 @@ class Examination:
             return None
         fork = replace(ask, probe=probe, probed=probed)
         result = await ask_turn(self._talk, fork, said, self._room)
-        return result if isinstance(result, Ended) else None
+        if isinstance(result, Ended):
+            return result
+        script = self._talk.script
+        if script and script.probes[probe].observed and len(said) >= ask.turn:
+            row = self._row(script, ask.turn, said)
+            self._tell(ask.turn, at_probe(script.probes[probe], row))
+        return None
+
+    def _row(self, script: Script, turn: int, said: Sequence[Said]) -> Scored:
+        """The row of a turn, as far as it is known."""
+        probed = self._room.journal.probed(self._talk.id, turn)
+        return score(script, turn, [each.text for each in said], probed, self._scorer)
+
+    def _tell(self, turn: int, observed: Iterable[Observation]) -> None:
+        for point, detail in observed:
+            self._room.publish(Observed(point, self._talk.id, turn, detail))
 
     def _score(self, script: Script, turn: int, said: Sequence[Said]) -> None:
         talk, journal = self._talk, self._room.journal
-        answers = [each.text for each in said]
-        row = score(script, turn, answers, journal.probed(talk.id, turn), self._scorer)
+        row = self._row(script, turn, said)
         journal.add_trial(talk.id, row)
-        for point, detail in observations(row):
-            self._room.publish(Observed(point, talk.id, turn, detail))
         place = SessionPlace(talk.id, talk.condition, talk.prompt.id, talk.repeat, script.arm.dose)
         self._room.publish(TrialScored(place, row))
 

@@ -1,11 +1,12 @@
-"""Six points of a trial at which anyone can look on: metrics and displays are subscribers."""
+"""Six points of a trial at which anyone can look on, each told of when it happens."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from chimeralab.core.errors import InputError
-from chimeralab.sandbox.scored import Scored
+from chimeralab.sandbox.probes import Probe
+from chimeralab.sandbox.scored import Posed, Pressed, Scored
 
 Point = Literal[
     "memory_recall_validated",
@@ -63,24 +64,32 @@ class Observation(NamedTuple):
     detail: dict[str, Any]
 
 
-def observations(row: Scored) -> Iterator[Observation]:
-    """Everything that can be observed at one trial."""
+def at_question(posed: Posed, pressed: Pressed) -> Iterator[Observation]:
+    """What can be observed when a question is put."""
+    if posed.novel:
+        yield Observation("novel_task_flagged", {"item": posed.item, "kind": posed.kind})
+    if posed.pair is not None:
+        yield Observation("pair_generated", {"pair": posed.pair, "frame": posed.frame})
+    if pressed.bias:
+        where = {"consensus": posed.consensus, "phase": posed.phase}
+        yield Observation("bias_injected", {"signal": pressed.signal, **where})
+
+
+def at_answer(row: Scored) -> Iterator[Observation]:
+    """What can be observed when the answer is there; of the row, nothing else has to be."""
     cells = row.cells()
-
-    def seen(point: Point, *names: str) -> Observation:
-        return Observation(point, {name: cells[name] for name in names})
-
-    yield seen("memory_recall_validated", "item", "response", "truth", "correct")
-    if row.recalled:
-        names = ("recall_response", "recall_truth", "recall_correct", "recall_lag", "intrusion")
-        yield seen("memory_recall_validated", *names)
+    judged = {name: cells[name] for name in ("item", "response", "truth", "correct")}
+    yield Observation("memory_recall_validated", judged)
     if row.posed.kind in RELATIONAL:
-        yield seen("relation_checked", "item", "kind", "claim", "correct")
-    if row.posed.novel:
-        yield seen("novel_task_flagged", "item", "kind", "correct")
-    if row.confided.confidence is not None:
-        yield seen("confidence_captured", "confidence", "correct")
-    if row.posed.pair is not None:
-        yield seen("pair_generated", "pair", "frame", "alone", "response")
-    if row.pressed.bias:
-        yield seen("bias_injected", "signal", "response", "consensus", "phase", "noticed")
+        checked = {name: cells[name] for name in ("item", "kind", "claim", "correct")}
+        yield Observation("relation_checked", checked)
+
+
+def at_probe(probe: Probe, row: Scored) -> Iterator[Observation]:
+    """What can be observed when the reply to a probe is there and can be read."""
+    if probe.observed is None:
+        return
+    point, *columns = probe.observed
+    cells = row.cells()
+    if cells[columns[0]] is not None:
+        yield Observation(cast("Point", point), {name: cells[name] for name in columns})

@@ -17,12 +17,14 @@ class Probe(Record):
     beside the trials, under the name that the plan gives it.
 
     `words` say what it asks for in the methods of a report. A probe with `first` is put before the
-    answer of its turn, and leaves out the stressors that are not heard alone.
+    answer of its turn, and leaves out the stressors that are not heard alone. `observed` names the
+    hook at which its reply is told of, and the columns that are told.
     """
 
     name: ClassVar[str] = ""
     words: ClassVar[str] = ""
     first: ClassVar[bool] = False
+    observed: ClassVar[tuple[str, ...] | None] = None
 
     def text(self, step: Step, misleader: str | None) -> str:
         """The words that follow the answer; `misleader` says who gave a false signal, if anyone."""
@@ -58,6 +60,7 @@ class Confidence(Probe):
 
     name: ClassVar[str] = "confidence"
     words: ClassVar[str] = "confidence from 0 to 1"
+    observed: ClassVar[tuple[str, ...]] = ("confidence_captured", "confidence", "correct")
 
     def text(self, step: Step, misleader: str | None) -> str:
         return (
@@ -87,6 +90,10 @@ class EarlierFact(Probe):
 
     name: ClassVar[str] = "recall"
     words: ClassVar[str] = "earlier facts"
+    observed: ClassVar[tuple[str, ...]] = (
+        "memory_recall_validated",
+        "recall_response", "recall_truth", "recall_correct", "recall_lag", "intrusion",
+    )  # fmt: skip
 
     def text(self, step: Step, misleader: str | None) -> str:
         return question_text(self.question(step))

@@ -302,15 +302,23 @@ def solution(question: Question, course: Course, turn: int, shown: Testimony) ->
     }
 
 
+def lag_of(course: Course, turn: int, question: Question) -> int | None:
+    """How long before a turn the oldest fact was told that a question needs."""
+    told = (
+        turn - number
+        for number, step in enumerate(course.steps[:turn], start=1)
+        for fact in step.told
+        if fact.id in question.needs
+    )
+    return max(told, default=None)
+
+
 class _Reader:
     """Reads the replies of one turn, and counts those that it can't read."""
 
     def __init__(self, course: Course, turn: int, scorer: Scorer) -> None:
-        self._told = {
-            fact.id: (number, fact)
-            for number, step in enumerate(course.steps[:turn], start=1)
-            for fact in step.told
-        }
+        self._told = {fact.id: fact for fact in course.told_before(turn + 1)}
+        self._course = course
         self._turn = turn
         self._scorer = scorer
         self.asked = self.unread = 0
@@ -329,20 +337,15 @@ class _Reader:
             return None
         if question.options:
             return response == str(question.truth)
-        told = (fact for _, fact in self._told.values() if fact.id not in question.needs)
+        told = (fact for fact in self._told.values() if fact.id not in question.needs)
         rivals = {fact.value for fact in told} - {str(question.truth)}
         accepted = question.accepts or question.truth
         return self._scorer.score(response, accepted, question.prompt, sorted(rivals)).same
 
-    def lag(self, question: Question) -> int | None:
-        """How long ago the oldest fact was told that a question needs."""
-        told = (self._told[name][0] for name in question.needs if name in self._told)
-        return max((self._turn - number for number in told), default=None)
-
     def stated(self, response: str | None, question: Question) -> Statement | None:
         """What an answer says of the one fact that it is about; None where it is about none or
         several."""
-        facts = [self._told[name][1] for name in question.needs if name in self._told]
+        facts = [self._told[name] for name in question.needs if name in self._told]
         if response is None or len(facts) != 1 or question.truth != facts[0].value:
             return None
         return Statement(facts[0].subject, facts[0].relation, response)
@@ -353,10 +356,10 @@ class _Reader:
         response = self.choice(text, question)
         right = self.right(response, question)
         # What was told of another fact comes from memory; what was never told is a guess.
-        others = {fact.value for _, fact in self._told.values() if fact.id not in question.needs}
+        others = {fact.value for fact in self._told.values() if fact.id not in question.needs}
         of_another = response != str(question.truth) and response in others
         return Recalled(
-            lag=self.lag(question),
+            lag=lag_of(self._course, self._turn, question),
             options=len(question.options),
             response=response,
             truth=str(question.truth),
@@ -371,43 +374,55 @@ class _Reader:
         return found
 
 
+def posed_at(script: Script, turn: int) -> Posed:
+    """What is asked at a turn."""
+    step = script.course.step(turn)
+    question, together = step.question, step.consensus is not None
+    return Posed(
+        item=question.id,
+        kind=question.kind,
+        options=len(question.options),
+        truth=step.truth,
+        weight=question.weight,
+        novel=question.novel,
+        pair=f"with-others-{question.id}" if together else question.pair,
+        frame="biased" if together else question.frame,
+        phase=step.phase,
+        round=step.round,
+        consensus=step.consensus,
+        needs=question.needs,
+        lag=lag_of(script.course, turn, question),
+        claim=question.claim,
+    )
+
+
+def pressed_at(script: Script, turn: int, scene: Scene) -> Pressed:
+    """What is done to the subject at a turn, whose scene this is."""
+    step = script.course.step(turn)
+    stressors = () if script.arm.sham else script.arm.stressors.values()
+    pushed = any(each.pushes(script.course, turn) for each in stressors)
+    bias = bool(step.question.bias) or pushed
+    return Pressed(
+        signal=step.lure if bias or step.consensus or step.phase else None,
+        bias=bias,
+        disturbed=any(each.action != "said" for each in scene.injections),
+    )
+
+
 def score(
     script: Script, turn: int, answers: Sequence[str], probed: Probed, scorer: Scorer
 ) -> Scored:
-    """The row of a turn, from its answer and the replies to its probes."""
+    """The row of a turn, from its answer and the replies to its probes so far."""
     step, read = script.course.step(turn), _Reader(script.course, turn, scorer)
     question = step.question
-    scene = script.asked(turn, answers, probed).scene
+    pressed = pressed_at(script, turn, script.asked(turn, answers, probed).scene)
     response = read.choice(answers[turn - 1], question)
-    stressors = () if script.arm.sham else script.arm.stressors.values()
-    bias = bool(question.bias) or any(each.pushes(script.course, turn) for each in stressors)
-    together = step.consensus is not None
     named = read.choice(probed.get(Noticed.name), question)
-    disturbed = any(each.action != "said" for each in scene.injections)
     recalled = read.recalled(probed.get(EarlierFact.name), step.recall)
     return Scored(
         trial=turn,
-        posed=Posed(
-            item=question.id,
-            kind=question.kind,
-            options=len(question.options),
-            truth=step.truth,
-            weight=question.weight,
-            novel=question.novel,
-            pair=f"with-others-{question.id}" if together else question.pair,
-            frame="biased" if together else question.frame,
-            phase=step.phase,
-            round=step.round,
-            consensus=step.consensus,
-            needs=question.needs,
-            lag=read.lag(question),
-            claim=question.claim,
-        ),
-        pressed=Pressed(
-            signal=step.lure if bias or step.consensus or step.phase else None,
-            bias=bias,
-            disturbed=disturbed,
-        ),
+        posed=posed_at(script, turn),
+        pressed=pressed,
         answered=Answered(
             response=response,
             correct=read.right(response, question),
@@ -419,7 +434,7 @@ def score(
             belief=read.share(probed.get(StatedBelief.name)),
             noticed=None if named is None else named == step.lure,
         ),
-        recalled=recalled and replace(recalled, gone=disturbed and script.is_gone(turn)),
+        recalled=recalled and replace(recalled, gone=pressed.disturbed and script.is_gone(turn)),
         asked=read.asked,
         unread=read.unread,
     )

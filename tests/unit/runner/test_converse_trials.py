@@ -108,3 +108,18 @@ def test_a_session_taken_up_again_does_not_repeat_its_events(stage):
     assert asyncio.run(converse(talk, held.room)).outcome == "completed"
     places = held.counts("SELECT turn, kind FROM events")
     assert len(places) == len(set(places)) > TURNS
+
+
+def test_a_subject_sees_neither_the_solution_nor_any_telling_name(stage):
+    talk = examined({"amnesia": Amnesia(), "conformity": Conformity()})
+    asked = []
+
+    class Blind:
+        async def reply(self, request):
+            asked.append(request)
+            return Reply("0.5")
+
+    asyncio.run(converse(talk, stage(talk, None, models={"m": Blind()}).room))
+    assert {(each.key, each.probe) for each in asked} == {(None, "")}
+    assert {each.conversation for each in asked} == {talk.session}
+    assert "arm" not in talk.session

@@ -8,7 +8,7 @@ from benchmarks.sessions import play
 from chimeralab.core.errors import InputError
 from chimeralab.sandbox.countermeasures import Commit, Notebook, Review
 from chimeralab.sandbox.course import Layout
-from chimeralab.sandbox.hooks import Hooks, Observed, observations
+from chimeralab.sandbox.hooks import Hooks, Observed, at_question
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings, read_scene
 from chimeralab.sandbox.probes import PROBES
 from chimeralab.sandbox.replies import read_choice, read_share
@@ -142,7 +142,7 @@ def test_subscribers_hear_of_their_hook_point_alone():
     hooks, seen = Hooks(), []
     hooks.on("bias_injected", seen.append)
     for row in answered(SURE, script(conformity=Conformity())):
-        for point, detail in observations(row):
+        for point, detail in at_question(row.posed, row.pressed):
             hooks(Observed(point, "s", row.trial, detail))
     critical = [t for t in TURNS if COURSE.step(t).consensus == "critical"]
     assert [each.trial for each in seen] == critical

@@ -1,0 +1,84 @@
+"""What a subject gets over the wire, under every stressor: no key, no arm, no telling id."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from chimeralab.study import Study
+from tests.agent_trial import make_agent_trial, reading
+from tests.loopback import Serving, serving
+
+DESIGN = """
+factorial = ["amnesia", "infallibility", "conformity"]
+countermeasures = ["ledger", "review", "commit"]
+"""
+# What a scenario or a probe says in so many words is no leak: these are the words of the lab.
+OF_THE_LAB = """
+    amnesia infallibility conformity sham control ledger commit factorial stressor countermeasure
+    injection probe noticed truth lure key item needs solution signal arm scenario critical
+    consensus taught held tested deprive phantom
+""".split()
+HEAD = re.compile(r"^(host|accept|accept-encoding|connection|user-agent|content-length"
+                  r"|content-type|authorization|x-stainless-[a-z-]+|post .*)$")  # fmt: skip
+
+
+def chat(asked: dict[str, Any]) -> tuple[int, Any]:
+    """A server as OpenAI's, with the careful reader behind it."""
+    texts = [message["content"] for message in asked["messages"]]
+    said = {"role": "assistant", "content": reading(texts[-1], texts)}
+    choice = {"index": 0, "finish_reason": "stop", "message": said}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    about = {"id": "x", "object": "chat.completion", "created": 1, "model": "m"}
+    return 200, {**about, "choices": [choice], "usage": usage}
+
+
+def telling(study: Study) -> list[str]:
+    """Every name and id of the plan that would tell a subject where it is."""
+    trial = study.plan.trial
+    assert trial is not None
+    ids = [question.question.id for course in trial.courses for question in course.steps]
+    long_ones = [name for name in ids if len(name) > 3]
+    talks = [part for talk in study.talks for part in (talk.id, talk.prompt.id)]
+    return [*trial.arms, *long_ones, *talks, *trial.probes, study.plan.study.name]
+
+
+@pytest.mark.parametrize("wire", ["http", "openai"])
+def test_no_request_of_a_full_trial_tells_what_it_is_about(tmp_path, chimera, wire):
+    received: list[str] = []
+    with serving(Serving().answer if wire == "http" else chat, received) as url:
+        agent = f'use = "http"\nurl = "{url}"\ncan = ["fork", "forget"]'
+        study = make_agent_trial(tmp_path / "study", agent, DESIGN, number=1)
+        if wire == "openai":
+            plan = (study.path / "plan.toml").read_text()
+            model = f'[models.a]\nuse = "openai"\nmodel = "m"\nbase_url = "{url}"'
+            plan = plan.replace(f"[agents.a]\n{agent}", model)
+            (study.path / "plan.toml").write_text(plan)
+            study = Study(study.path)
+        assert chimera("run", study.path).code == 0
+    assert len(study.plan.trial.arms) == 12
+    assert len(received) > 400
+    names = {*OF_THE_LAB, *telling(study)} - {"recall", "alone", "confidence", "belief"}
+    forbidden = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in names), re.IGNORECASE)
+    for request in received:
+        head, _, body = request.partition("\n\n")
+        asked = json.loads(body)
+        assert not forbidden.search(without_scripted_words(asked)), request
+        assert not forbidden.search(head), head
+        for line in head.lower().splitlines():
+            assert HEAD.match(line.split(":")[0].strip()), line
+        if wire == "http":
+            allowed = {"session", "do", "episode", "message", "into", "episodes"}
+            assert re.fullmatch("[0-9a-f]{32}", asked["session"])
+        else:
+            allowed = {"messages", "model", "max_tokens", "seed", "temperature", "top_p"}
+        assert asked.keys() <= allowed
+
+
+def without_scripted_words(asked: dict[str, Any]) -> str:
+    """A request without the words that are meant to be read there."""
+    text = json.dumps(asked, ensure_ascii=False)
+    for said in ("you committed to this answer", "tested", "Review the evidence"):
+        text = text.replace(said, "")
+    return text

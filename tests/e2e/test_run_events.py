@@ -1,0 +1,108 @@
+"""Hooks fire when it happens, and a stream of lines can be read while the run goes on."""
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+
+from chimeralab.pipeline import run
+from chimeralab.runner import TrialScored, TurnStored
+from chimeralab.sandbox.hooks import POINTS, Observed
+from chimeralab.study import RunOptions
+from tests.small_trial import make_trial
+
+BEFORE = {"novel_task_flagged", "pair_generated", "bias_injected"}
+SCORED = "trial_scored"
+
+
+def order(names: list[str]) -> None:
+    """Within a turn: what is put, then the answer, then the probes, then the row."""
+    assert SCORED not in names[:-1]
+    assert names[-1] == SCORED
+    answer = names.index("memory_recall_validated")
+    assert set(names[:answer]) <= BEFORE
+    assert not BEFORE & set(names[answer:])
+    if "confidence_captured" in names:
+        assert names.index("confidence_captured") > answer
+
+
+def test_each_hook_fires_when_it_happens(tmp_path):
+    news = []
+    study = make_trial(tmp_path / "trial", number=1)
+    run(study, RunOptions(concurrency=1), news.append)
+    turns: dict[tuple[str, int], list[str]] = {}
+    for each in news:
+        if isinstance(each, Observed):
+            turns.setdefault((each.session, each.trial), []).append(each.point)
+        elif isinstance(each, TrialScored):
+            turns.setdefault((each.place.session, each.row.trial), []).append(SCORED)
+    for names in turns.values():
+        order(names)
+    assert {name for names in turns.values() for name in names} == {*POINTS, SCORED}
+    # What is put is told of before its answer is stored, and what is judged afterwards.
+    places = {
+        (each.talk, each.turn): place
+        for place, each in enumerate(news)
+        if isinstance(each, TurnStored)
+    }
+    for place, each in enumerate(news):
+        if isinstance(each, Observed) and each.point in BEFORE:
+            assert place < places[each.session, each.trial]
+
+
+def test_events_are_lines_of_json_that_add_up_to_the_run(tmp_path, chimera):
+    study, file = make_trial(tmp_path / "trial", number=1), tmp_path / "events.jsonl"
+    ran = chimera("run", study.path, "--events", file, "--concurrency", 1)
+    assert ran.code == 0
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert lines[0]["event"] == "run_started"
+    assert {line["event"] for line in lines} >= {*POINTS, SCORED, "turn_stored", "talk_ended"}
+    assert all(one["at"] <= two["at"] for one, two in pairwise(lines))
+    with study.archive() as archive:
+        assert archive.value("SELECT count(*) FROM trials") == sum(
+            line["event"] == SCORED for line in lines
+        )
+
+
+def test_standard_output_can_be_read_while_the_run_goes_on(tmp_path):
+    study = make_trial(tmp_path / "trial", 'use = "slow:Slow"\nwait = 0.02', number=1)
+    command = [sys.executable, "-m", "chimeralab", "run", str(study.path), "--events", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        first = json.loads(process.stdout.readline())
+        seen = next(line for line in process.stdout if json.loads(line)["event"] in POINTS)
+        running = process.poll() is None
+        rest = [json.loads(line) for line in process.stdout]
+    assert (process.returncode, first["event"], running) == (0, "run_started", True)
+    assert json.loads(seen)["talk"]
+    assert rest[-1]["event"] == "talk_ended"
+
+
+def test_a_reader_that_leaves_does_not_stop_the_run(tmp_path):
+    study = make_trial(tmp_path / "trial", number=1)
+    command = [sys.executable, "-m", "chimeralab", "run", str(study.path), "--events", "-"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == 0
+    assert "- takes no more events" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--events", "-", "--json"), "both write to standard output; name a file"),
+        (("--events", "/nowhere/at/all"), "/nowhere/at/all can't be written"),
+    ],
+)
+def test_a_stream_that_can_t_be_is_refused_before_anything_is_asked(
+    tmp_path, chimera, options, said
+):
+    study = make_trial(tmp_path / "trial", number=1)
+    ran = chimera("run", study.path, *options)
+    assert (ran.code, said in ran.err) == (2, True)
+    assert not (study.path / "study.db").exists()
