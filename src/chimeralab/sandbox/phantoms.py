@@ -24,6 +24,7 @@ Key = Mapping[str, Any]
 _VOICE = re.compile(r"^(?:Participant|Expert) \d+: (.+) \([\d.]+ % sure\)$", re.MULTILINE)
 _COMMITTED = "you committed to this answer"
 _REVIEW = "Review the evidence before you answer."
+NO_IDEA = "I don't know."
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +126,11 @@ class PhantomSubject:
         settings = self._settings
         known = 0.0 if found.lag is None else math.exp(-settings.forgetting * found.lag)
         known = settings.recall * (known if key["needs"] else 1.0)
-        guess = 1 / len(key["options"])
+        guess = 1 / len(key["options"]) if key["options"] else 0.0
         chance = known + (1 - known) * guess
         draw = (settings.seed, request.conversation, request.turn, probe, key["item"])
         if uniform(*draw, "recall") >= known:
-            return Mind(pick(key["options"], *draw, "guess"), chance)
+            return Mind(pick(key["options"] or [NO_IDEA], *draw, "guess"), chance)
         return Mind(found.swapped or key["truth"], chance)
 
     def _misled(self, found: SceneReading, place: tuple[Any, ...]) -> bool:

@@ -50,7 +50,7 @@ class BenchForm(Record):
         return replace(self, path=str(folder / self.path))
 
     def read(self, number: int | None = None) -> tuple[Scenario, ...]:
-        with _noticing_absence(self.path):
+        with noticing_absence(self.path):
             found = read_benchform(Path(self.path), self.seed)
             return _first(found, self.questions, number, self.path)
 
@@ -67,7 +67,7 @@ class MtConsistency(Record):
         return replace(self, path=str(folder / self.path))
 
     def read(self, number: int | None = None) -> tuple[Scenario, ...]:
-        with _noticing_absence(self.path):
+        with noticing_absence(self.path):
             found = read_mt_consistency(Path(self.path), self.seed)
             return _first(found, self.questions, number, self.path)
 
@@ -84,7 +84,7 @@ class Sycon(Record):
 
     def read(self, number: int | None = None) -> tuple[Scenario, ...]:
         rng = source("sycon", self.seed)
-        with _noticing_absence(self.path):
+        with noticing_absence(self.path):
             questions = read_sycon(Path(self.path)).questions
         if not questions:
             raise InputError(f"{self.path} has no question; expected those of SYCON-Bench")
@@ -252,7 +252,7 @@ def _as_many(found: Sequence[T], number: int | None, there: str) -> Sequence[T]:
 
 
 @contextmanager
-def _noticing_absence(path: str) -> Iterator[None]:
+def noticing_absence(path: str) -> Iterator[None]:
     """Says apart from all else when the files of a set are not there."""
     try:
         yield
