@@ -90,6 +90,38 @@ def test_one_detector_can_be_asked_alone(chimera: Chimera, tmp_path: Path, which
     assert (row["collapse_rate"] is None) == (which == "loops")
 
 
+def test_odd_tool_calls_are_judged_and_shown(chimera: Chimera, tmp_path: Path) -> None:
+    def called(name: str, arguments: Any) -> dict[str, Any]:
+        function = {"name": "bash", "arguments": arguments}
+        asked = [{"id": name, "function": function}]
+        return {"role": "assistant", "content": None, "tool_calls": asked}
+
+    def back(name: str, content: str) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": name, "content": content}
+
+    go, many = {"role": "user", "content": "Go."}, [str(n) for n in range(1_000)]
+    asked = [call for n in many for call in called(n, '{"n": ' + n + "}")["tool_calls"]]
+    at_once = {"role": "assistant", "content": None, "tool_calls": asked}
+    odd: dict[str, list[Any]] = {
+        "not-json": [go, *[called("a", "{not json"), back("a", "fine")] * 3],
+        "huge": [go, *[called("a", "{}"), back("a", "line\n" * 2_000_000)] * 3],
+        "thousand": [go, at_once, *[back(n, f"result {n}") for n in many]],
+        "results-first": [go, *[back("a", "fine"), called("a", "{}")] * 5],
+        "other-roles": [{"role": f"poet-{n % 3}", "content": NEWS[n % 3]} for n in range(12)],
+    }
+    log = write(tmp_path / "log.jsonl", *[{"id": name, "messages": odd[name]} for name in odd])
+    rows = {row["id"]: row for row in chimera("detect", "--json", "--no-vectors", log).rows}
+    assert {name: row["looping"] for name, row in rows.items()} == {
+        "not-json": True, "huge": True, "thousand": False, "results-first": True,
+        "other-roles": True,
+    }  # fmt: skip
+    assert rows["other-roles"]["judged"] == "all turns (self-play)"
+    for name in odd:
+        page = tmp_path / f"{name}.html"
+        assert chimera("show", log, "--id", name, "--no-vectors", "--out", page).code == 0
+        assert page.stat().st_size < 400_000
+
+
 def test_nothing_judged_can_fail_a_build(chimera: Chimera, tmp_path: Path) -> None:
     log = write(tmp_path / "log.jsonl", {"id": "a", "turns": ["Hi.", "Hello!"]})
     assert chimera("detect", log).code == 0
