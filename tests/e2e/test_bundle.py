@@ -255,9 +255,17 @@ def test_no_sealed_label_is_anywhere_in_a_bundle(chimera: Chimera, tmp_path: Pat
     assert found["findings"] == []
     assert any("before the gate was decided" in note for note in found["notes"])
     assert "not decided" in (tmp_path / "early" / "datasheet.md").read_text()
-    # The earlier bundle is the past of the later one, which takes its place.
+    # The earlier bundle is the past of the later one, which takes its place; the words of the
+    # author stay, and what stands around them is that of now.
+    sheet, cited = tmp_path / "early" / "datasheet.md", tmp_path / "early" / "CITATION.cff"
+    sheet.write_text(sheet.read_text().replace("**TO FILL IN**", "A friend."), encoding="utf-8")
+    cited.write_text(cited.read_text().replace('"TO FILL IN"', "Ada"), encoding="utf-8")
     pipeline.audit(study)
-    write_bundle(study, tmp_path / "early")
+    made = write_bundle(study, tmp_path / "early")
+    assert (made.kept, made.stale) == (("CITATION.cff", "datasheet.md"), ())
+    assert study.root in cited.read_text()
+    assert "not decided" not in sheet.read_text()
+    assert "Who paid for it? A friend." in sheet.read_text()
     assert SECRET in (tmp_path / "early" / "tables" / "ratings.csv").read_text()
     assert places(tmp_path / "early", expect=found["root"]) == set()
 
@@ -299,14 +307,17 @@ def test_a_bundle_made_again_is_the_same_and_keeps_the_words_of_its_author(
     sheet, cited = bundle / "datasheet.md", bundle / "CITATION.cff"
     sheet.write_text(sheet.read_text().replace("TO FILL IN", "Nobody"), encoding="utf-8")
     text = cited.read_text().replace('"TO FILL IN"', "Lovelace", 1).replace('"TO FILL IN"', "Ada")
-    cited.write_text(text.replace("# license:", "license:"), encoding="utf-8")
+    text = text.replace("# license:", "license:").replace("#   affiliation", "    affiliation")
+    cited.write_text(text, encoding="utf-8")
     assert places(bundle, quick=True) == {"datasheet.md", "CITATION.cff"}
     for _ in range(2):
         made = write_bundle(decided, bundle)
         assert (made.kept, made.blanks) == (("CITATION.cff", "datasheet.md"), {})
     assert "Nobody" in sheet.read_text()
     graph = {each["@id"]: each for each in crate_of(bundle)["@graph"]}
+    assert graph["./"]["author"] == {"@id": "#author-1"}
     assert graph["#author-1"]["name"] == "Ada Lovelace"
+    assert graph[graph["#author-1"]["affiliation"]["@id"]]["name"] == "The place where you work"
     assert graph["./"]["license"] == {"@id": "https://spdx.org/licenses/CC-BY-4.0"}
     assert places(bundle, quick=True) == set()
 

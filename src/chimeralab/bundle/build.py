@@ -8,6 +8,7 @@ from pathlib import Path
 from posixpath import normpath
 from typing import Any, NamedTuple
 
+from chimeralab.bundle.carrying import carried_over
 from chimeralab.bundle.citation import BLANK, CITATION, citation
 from chimeralab.bundle.codebook import CODEBOOK, PROMPTS, codebook
 from chimeralab.bundle.crate import CRATE, crate
@@ -23,7 +24,7 @@ from chimeralab.bundle.preregistration import PREREGISTRATION, preregistration
 from chimeralab.bundle.readme import README, readme
 from chimeralab.bundle.versions import VERSIONS, versions
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import replacing_folder, write_text
+from chimeralab.core.files import read_text, replacing_folder, write_text
 from chimeralab.core.secrets import secrets
 from chimeralab.core.tables import open_table
 from chimeralab.rating.gate_record import JSON, MARKDOWN
@@ -43,8 +44,8 @@ TABLES = "tables"
 class Bundle(NamedTuple):
     """A bundle that was written.
 
-    `withheld` labels and packets wait for the gate, the words of the author in `kept` files are as
-    they were there, and `blanks` are what the author has not filled in.
+    `withheld` labels and packets wait for the gate. In `kept` files are the words of the author;
+    those that are `stale` could not be brought up to date around them. `blanks` are not filled in.
     """
 
     path: Path
@@ -52,6 +53,7 @@ class Bundle(NamedTuple):
     sha256: str
     withheld: int
     kept: tuple[str, ...]
+    stale: tuple[str, ...]
     blanks: dict[str, int]
     files: int
 
@@ -66,7 +68,7 @@ def write_bundle(
     _refuse_unjudged(study)
     target = folder.resolve()
     with replacing_folder(target) as new:
-        kept = _words_of_the_author(target, study)
+        edits = _edits_of_the_author(target, study)
         tell("copying the records")
         _copy_plan(study, new)
         withheld = copy_records(study, new / "study.db")
@@ -75,17 +77,18 @@ def write_bundle(
         write_derived(copy, new)
         write_text(new / VERSIONS, versions(copy))
         write_report(copy, tell)
-        for name, write in OWN.items():
-            write_text(new / name, kept.get(name) or write(copy))
+        own = {name: _carried(edits.get(name), write(copy)) for name, write in OWN.items()}
+        for name, (text, _) in own.items():
+            write_text(new / name, text)
         write_text(new / README, readme(copy))
         write_text(new / CRATE, crate(copy))
         _refuse_keys(study, new)
         write_manifest(new)
-        counts = {name: (new / name).read_text(encoding="utf-8").count(BLANK) for name in OWN}
-        blanks = {name: count for name, count in counts.items() if count}
+        blanks = {name: text.count(BLANK) for name, (text, _) in own.items() if BLANK in text}
         files = 1 + len(read_manifest(new))
         root, sha256 = copy.root, bundle_hash(new)
-    return Bundle(folder, root, sha256, withheld, tuple(kept), blanks, files)
+    stale = tuple(name for name, (_, is_stale) in own.items() if is_stale)
+    return Bundle(folder, root, sha256, withheld, tuple(edits), stale, blanks, files)
 
 
 def write_derived(study: Study, folder: Path) -> None:
@@ -113,8 +116,29 @@ def _refuse_unjudged(study: Study) -> None:
         )
 
 
-def _words_of_the_author(target: Path, study: Study) -> dict[str, str]:
-    """What the author wrote into an earlier bundle; a folder that is anything else is refused."""
+class Edited(NamedTuple):
+    """A document as it was written, and as its author left it."""
+
+    base: str
+    text: str
+
+
+class CarriedText(NamedTuple):
+    """A document for the new bundle; stale if it is as the author left it, whatever is new."""
+
+    text: str
+    stale: bool
+
+
+def _carried(edited: Edited | None, new: str) -> CarriedText:
+    if edited is None:
+        return CarriedText(new, stale=False)
+    text = carried_over(edited.base, edited.text, new)
+    return CarriedText(edited.text if text is None else text, stale=text is None)
+
+
+def _edits_of_the_author(target: Path, study: Study) -> dict[str, Edited]:
+    """What the author changed in an earlier bundle; a folder that is anything else is refused."""
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return {}
     if not target.is_dir() or not is_bundle(target):
@@ -134,12 +158,12 @@ def _words_of_the_author(target: Path, study: Study) -> dict[str, str]:
             f"{target} is the bundle of another study, or of this one before its records were "
             "changed; name another folder"
         )
-    kept: dict[str, str] = {}
-    for name, write in OWN.items():
-        if (target / name).is_file():
-            text = (target / name).read_text(encoding="utf-8")
-            kept |= {name: text} if text != write(earlier) else {}
-    return kept
+    found = {
+        name: Edited(write(earlier), read_text(target / name))
+        for name, write in OWN.items()
+        if (target / name).is_file()
+    }
+    return {name: edited for name, edited in found.items() if edited.text != edited.base}
 
 
 def _copy_plan(study: Study, new: Path) -> None:

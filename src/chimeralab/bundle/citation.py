@@ -31,6 +31,7 @@ def citation(study: Study) -> str:
         "authors:",
         f'  - family-names: "{BLANK}"',
         f'    given-names: "{BLANK}"',
+        "#   affiliation: The place where you work",
         "#   orcid: https://orcid.org/0000-0000-0000-0000",
         f'version: "{(study.root or "unchained")[:12]}"',
         f"date-released: {last_day(study)}",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from chimeralab.analysis.trial.measures import MEASURES, METRICS, words_of
+from chimeralab.analysis.trial.measures import MEASURES, words_of
 from chimeralab.core.tables import Columns
 from chimeralab.core.text import markdown
 from chimeralab.study import Study
@@ -115,6 +115,18 @@ ANYWHERE = {
     "asked": "replies that were wanted at this question",
     "unread": "those that can't be read",
 }
+INDICES = {
+    "mci": "Memory Coherence Index",
+    "mci.rf": "recall fidelity, a part of the MCI",
+    "mci.ci": "continuity integrity, a part of the MCI",
+    "mci.cb": "context binding, a part of the MCI",
+    "gfq": "Generalization Fidelity Quotient",
+    "gfq.ta": "task accuracy, a part of the GFQ",
+    "gfq.cta": "confidence-task agreement, a part of the GFQ",
+    "dfs": "Decision Frame Stability",
+    "dfs.fi": "frame invariance, a part of the DFS",
+    "dfs.br": "bias resistance, a part of the DFS",
+}
 # Where a name stands for something else in one table.
 THERE: Mapping[tuple[str, str], str] = {
     ("ratings", "reason"): "the rater's reason",
@@ -150,5 +162,6 @@ def meaning(table: str, column: str) -> str:
 
 def _measures(study: Study) -> Iterator[str]:
     assert study.plan.trial is not None
-    for name in (*MEASURES, *METRICS, *study.plan.trial.own_measures):
+    for name in (*MEASURES, *study.plan.trial.own_measures):
         yield f"| {name} | {markdown(words_of(name).says)} |"
+    yield from (f"| {name} | {words} |" for name, words in INDICES.items())

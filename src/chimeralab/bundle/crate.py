@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from chimeralab.bundle.citation import CITATION, read_credits
 from chimeralab.bundle.facts import design, first_day, last_day
@@ -42,6 +42,8 @@ def crate(study: Study) -> str:
     # The manifest comes last, and can't be described by its size.
     files = [_file(folder, name) for name in hashes_of(folder) if name != CRATE]
     authors = [_author(each, place) for place, each in enumerate(credited.authors, start=1)]
+    employers = {each["affiliation"]["@id"] for each in authors if "affiliation" in each}
+    people = authors + [_organization(each) for each in sorted(employers)]
     licence = credited.licence and f"https://spdx.org/licenses/{credited.licence}"
     root: dict[str, Any] = {
         "@id": "./",
@@ -56,7 +58,8 @@ def crate(study: Study) -> str:
         "mentions": {"@id": "#run"},
     }
     if authors:
-        root["author"] = [{"@id": each["@id"]} for each in authors]
+        named = [{"@id": each["@id"]} for each in authors]
+        root["author"] = named if len(named) > 1 else named[0]
     made = {
         "@id": "#run",
         "@type": "CreateAction",
@@ -79,8 +82,8 @@ def crate(study: Study) -> str:
         "conformsTo": {"@id": PROFILE},
         "about": {"@id": "./"},
     }
-    named = [{"@id": licence, "@type": "CreativeWork", "name": credited.licence}] if licence else []
-    graph = [descriptor, root, *files, *authors, *named, made, software]
+    terms = [{"@id": licence, "@type": "CreativeWork", "name": credited.licence}] if licence else []
+    graph = [descriptor, root, *files, *people, *terms, made, software]
     return json.dumps({"@context": f"{PROFILE}/context", "@graph": graph}, indent=1) + "\n"
 
 
@@ -99,5 +102,10 @@ def _file(folder: Path, name: str) -> dict[str, Any]:
 def _author(credit: dict[str, str], place: int) -> dict[str, Any]:
     person = {"@id": credit.get("orcid", f"#author-{place}"), "@type": "Person"}
     both = " ".join(filter(None, (credit.get("given-names"), credit.get("family-names"))))
-    more = {"affiliation": credit["affiliation"]} if "affiliation" in credit else {}
+    employer = credit.get("affiliation")
+    more = {"affiliation": {"@id": f"#{quote(employer)}"}} if employer else {}
     return {**person, "name": credit.get("name") or both, **more}
+
+
+def _organization(name: str) -> dict[str, Any]:
+    return {"@id": name, "@type": "Organization", "name": unquote(name[1:])}

@@ -28,7 +28,7 @@ def datasheet(study: Study) -> str:
         "Composition": _composition(study),
         "Collection": _collection(study),
         "Judging and labelling": _labelling(study),
-        "Uses": _uses(),
+        "Uses": _uses(study),
         "Distribution and maintenance": _distribution(),
     }
     parts = [title, "", how, ""]
@@ -87,7 +87,8 @@ def _collection(study: Study) -> Iterator[str]:
     yield _blank(
         "Where do the prompts come from?" if study.plan.trial is None else "Why these scenarios?"
     )
-    yield _blank("If people rated: was there an ethics review, and how were they paid?")
+    if study.plan.extras["gate"].declared:
+        yield _blank("If people rated: was there an ethics review, and how were they paid?")
 
 
 def _labelling(study: Study) -> Iterator[str]:
@@ -115,10 +116,11 @@ def _labelling(study: Study) -> Iterator[str]:
         yield f"Reliability gate: {decided.verdict}. {markdown(decided.scope.sentence)}"
 
 
-def _uses() -> Iterator[str]:
+def _uses(study: Study) -> Iterator[str]:
     yield _blank("What have the data been used for?")
     yield _blank("What should they not be used for?")
-    yield "Verdicts depend on the detector and its thresholds; the report shows how far."
+    if study.plan.trial is None:
+        yield "Verdicts depend on the detector and its thresholds; the report shows how far."
 
 
 def _distribution() -> Iterator[str]:

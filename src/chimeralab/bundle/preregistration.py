@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chimeralab.analysis.selfplay.outcomes import Estimand, Outcomes, measure_name
-from chimeralab.analysis.trial.measures import MEASURES, METRICS, words_of
+from chimeralab.analysis.trial.measures import MEASURES, words_of
+from chimeralab.bundle.codebook import INDICES
 from chimeralab.bundle.facts import design
 from chimeralab.core.numbers import counted
 from chimeralab.core.result_words import MARK
@@ -97,23 +98,16 @@ def _design(study: Study) -> Iterator[Answer]:
     yield Answer(
         "Study type", ["Experiment: what is varied is assigned to language models by the plan."]
     )
-    yield Answer(
-        "Blinding",
-        [
-            "The models are not told which condition they are in. People rate from packets that "
-            "hide conditions and models, in shuffled order."
-        ],
-    )
+    blind = "The models are not told which condition they are in."
+    if plan.trial:
+        blind += " Answers are scored by the rules of the scenarios."
+    elif plan.extras["gate"].declared:
+        blind += " People rate from packets that hide conditions and models, in shuffled order."
+    yield Answer("Blinding", [blind])
     yield Answer("Is there any additional blinding in this study?", [])
-    rules = plan.conversation
-    yield Answer(
-        "Study design",
-        [
-            f"Within prompts: {design(study)}, {counted(rules.turns, 'turn')} each.",
-            "",
-            *_conditions(plan),
-        ],
-    )
+    units, turns = ("scenarios", "question") if plan.trial else ("prompts", "turn")
+    said = f"Within {units}: {design(study)}, {counted(plan.conversation.turns, turns)} each."
+    yield Answer("Study design", [f"{said} What differs is under *Manipulated variables*."])
     order = (
         "in random order, conditions interleaved" if run.interleave else "condition after condition"
     )
@@ -242,25 +236,33 @@ def _excluded(estimand: Estimand) -> str:
 def _trial_variables(plan: Plan) -> Iterator[Answer]:
     assert plan.trial is not None
     yield Answer("Manipulated variables", list(_conditions(plan)))
-    names = [*MEASURES, *METRICS, *plan.trial.own_measures]
+    names = [*MEASURES, *plan.trial.own_measures]
     yield Answer(
         "Measured variables", [f"- {name}: {markdown(words_of(name).says)}" for name in names]
     )
-    weights = (f"{key} {value}" for key, value in plan.trial.weights.as_dict().items())
-    yield Answer("Indices", [f"MCI, GFQ and DFS, weighted {markdown('; '.join(weights))}."])
+    weights = plan.trial.weights.as_dict()
+    indices = {name: words for name, words in INDICES.items() if "." not in name}
+    yield Answer(
+        "Indices",
+        [
+            f"- {words}, its parts weighted {', '.join(f'{part:g}' for part in weights[name])}"
+            for name, words in indices.items()
+        ],
+    )
 
 
 def _trial_analysis(plan: Plan) -> Iterator[Answer]:
     yield Answer(
         "Statistical models",
         [
-            "Arms are compared within scenarios; intervals resample scenarios, and p-values "
-            "exchange arms within them."
+            "Arms are compared within scenarios, each of which counts equally. Intervals resample "
+            "scenarios; p-values are those of a t test over scenarios."
         ],
     )
     yield Answer("Transformations", ["None."])
     yield Answer(
-        "Inference criteria", ["Two-sided p below 0.05 after Holm's correction within each family."]
+        "Inference criteria",
+        ["Two-sided p below 0.05 after Holm's correction over the effects on one measure."],
     )
     yield Answer(
         "Data exclusion",

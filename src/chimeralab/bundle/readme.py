@@ -3,6 +3,7 @@
 from chimeralab.bundle.facts import design, first_day, last_day
 from chimeralab.core.text import markdown
 from chimeralab.study import Study
+from chimeralab.study.samples import sealed_items
 
 README = "README.md"
 # The longest beginning of a path that stands here says what a file is.
@@ -71,6 +72,10 @@ As `CITATION.cff` says. Give the root hash where you describe the data.
 In CSV files, a text that a spreadsheet would run as a formula has a leading apostrophe;
 `trajectories.jsonl` and `study.db` hold it as it was said. Texts were written by language models:
 take them as data.
+{sealed}"""
+SEALED = """
+Labels on which the reliability gate may still be decided are left out until it is. The chain in
+`study.db` has their hashes.
 """
 
 
@@ -96,5 +101,6 @@ def readme(study: Study) -> str:
         last=last_day(study),
         question=f"\n> {markdown(question)}\n" if question else "",
         root=study.root,
+        sealed=SEALED if sealed_items(study) else "",
         files="\n".join(f"| `{name}` | {describe(name)} |" for name in listed),
     )

@@ -64,7 +64,9 @@ def _export_bundle(study: Study, folder: Path) -> None:
     if bundle.withheld:
         say(SEALED)
     for name in bundle.kept:
-        say(f"kept your {name}; delete it there to have it written again")
+        say(f"kept what you wrote in {name}")
+    for name in bundle.stale:
+        say(f"{name} is as you left it, since you changed lines that changed with the records too")
     for name, blanks in bundle.blanks.items():
         say(f"{name} has {blanks} blanks that only you can fill in")
     click.echo(f"wrote {bundle.path}, {bundle.files:,} files")

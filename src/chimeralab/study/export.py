@@ -227,7 +227,13 @@ def _session_outcomes(study: Study) -> Iterator[Mapping[str, Any]]:
     for place, _, tallies in sessions_of(trials, plan.weights, plan.own_measures):
         session = (place.session, place.arm, place.scenario, place.repeat, place.dose)
         for name, (hits, among) in tallies.items():
-            cells = (*session, str(name), hits, among, hits / among if among else None)
+            cells = (
+                *session,
+                str(name),
+                float(hits),
+                float(among),
+                hits / among if among else None,
+            )
             yield dict(zip(TRIAL_OUTCOMES, cells, strict=True))
 
 

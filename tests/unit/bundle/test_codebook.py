@@ -2,7 +2,8 @@
 
 import pytest
 
-from chimeralab.bundle.codebook import ANYWHERE, THERE, meaning
+from chimeralab.analysis.trial.measures import METRICS
+from chimeralab.bundle.codebook import ANYWHERE, INDICES, THERE, meaning
 from chimeralab.study.export import OUTCOMES, TABLES, TRIAL_OUTCOMES, TRIAL_TABLES
 
 EVERY = {**TABLES, **TRIAL_TABLES, "outcomes": {**OUTCOMES, **TRIAL_OUTCOMES}}
@@ -11,6 +12,10 @@ EVERY = {**TABLES, **TRIAL_TABLES, "outcomes": {**OUTCOMES, **TRIAL_OUTCOMES}}
 @pytest.mark.parametrize("table", EVERY)
 def test_every_column_of_a_table_has_a_meaning(table: str) -> None:
     assert all(meaning(table, column) for column in EVERY[table])
+
+
+def test_every_index_of_a_trial_has_a_meaning() -> None:
+    assert INDICES.keys() == METRICS.keys()
 
 
 def test_no_meaning_is_of_a_column_that_is_not_there() -> None:
