@@ -89,7 +89,7 @@ def write_study(folder: Path, *changes: tuple[str, str]) -> Study:
         plan = plan.replace(old, new)
     (folder / "plan.toml").write_text(plan, encoding="utf-8")
     (folder / "looper.py").write_text(LOOPER, encoding="utf-8")
-    return Study(folder)
+    return Study(folder, allow_code=True)
 
 
 def finished_study(folder: Path, *changes: tuple[str, str], lock: bool = True) -> Study:

@@ -65,7 +65,7 @@ def make_trial(
     plan = PLAN.format(model=model, design=design, number=number)
     (folder / "plan.toml").write_text(plan + more)
     (folder / "slow.py").write_text(SLOW)
-    return Study(folder)
+    return Study(folder, allow_code=True)
 
 
 def rows(study: Study) -> list:

@@ -66,7 +66,7 @@ def finished_trial(folder: Path) -> Study:
     folder.mkdir(parents=True)
     (folder / "plan.toml").write_text(PLAN)
     (folder / "mumbler.py").write_text(MUMBLER)
-    study = Study(folder)
+    study = Study(folder, allow_code=True)
     pipeline.lock(study)
     pipeline.run(study)
     return study

@@ -65,9 +65,9 @@ def make_study(folder: Path) -> Study:
     folder.mkdir()
     (folder / "plan.toml").write_text(PLAN)
     (folder / "slow_script.py").write_text(SCRIPT)
-    study = Study(folder)
+    study = Study(folder, allow_code=True)
     study.freeze()
-    return Study(folder)
+    return Study(folder, allow_code=True)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_a_run_killed_at_random_moments_has_every_turn_once(tmp_path, processes)
     killed, peaceful = make_study(tmp_path / "killed"), make_study(tmp_path / "peaceful")
     lives = [run_and_kill(killed, rng.uniform(0.0, 0.08), processes) for _ in range(KILLS)]
     assert all(lives), "the study was over before it was killed so often"
-    assert run_study(Study(killed.path), QUIETLY).complete
+    assert run_study(Study(killed.path, allow_code=True), QUIETLY).complete
     run_study(peaceful, QUIETLY)
 
     assert endings(killed) == endings(peaceful)

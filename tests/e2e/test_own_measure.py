@@ -48,7 +48,7 @@ def test_a_measure_of_ones_own_changes_no_other_number(tmp_path):
     run_study(study)
     with_it = analyse_trial(study).subjects[0]
     (study.path / "plan.toml").write_text((study.path / "plan.toml").read_text().replace(PLAN, ""))
-    without = analyse_trial(type(study)(study.path)).subjects[0]
+    without = analyse_trial(type(study)(study.path, allow_code=True)).subjects[0]
     others = [effect for effect in with_it.contrasts if effect.measure != "hasty"]
     assert others == list(without.contrasts)
 

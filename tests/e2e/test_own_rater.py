@@ -82,7 +82,7 @@ def test_changed_code_of_a_rater_is_not_the_locked_plan(
     assert chimera("run", study, "--no-watch").code == 0
     make_plan(("are one text", "are the same"))
     ran = chimera("rate", study, "--rater", "mine")
-    assert (ran.code, "outside_code.own_rater:Ending" in ran.err) == (2, True)
+    assert (ran.code, "own_rater.py is not the file that was locked" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize(

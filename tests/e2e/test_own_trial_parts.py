@@ -55,7 +55,7 @@ def make(folder: Path, *changes: tuple[str, str]) -> Study:
         plan, code = plan.replace(*change), code.replace(*change)
     (folder / "plan.toml").write_text(plan, encoding="utf-8")
     (folder / EXAMPLE.name).write_text(code, encoding="utf-8")
-    return Study(folder)
+    return Study(folder, allow_code=True)
 
 
 def test_parts_of_one_s_own_go_through_a_whole_trial_under_their_names(tmp_path, chimera):

@@ -154,8 +154,8 @@ def test_a_trial_killed_at_random_moments_has_every_trial_once(tmp_path):
     for study in (killed, peaceful):
         study.freeze()
     for _ in range(KILLS):
-        run_and_kill(Study(killed.path), rng.uniform(0.0, 0.25), processes)
-    assert run_study(Study(killed.path)).complete
+        run_and_kill(Study(killed.path, allow_code=True), rng.uniform(0.0, 0.25), processes)
+    assert run_study(Study(killed.path, allow_code=True)).complete
     run_study(peaceful)
 
     assert rows(killed) == rows(peaceful)
@@ -185,7 +185,7 @@ def test_nothing_but_the_subject_is_contacted(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", [name for name in templates() if name.startswith("trial-")])
 def test_every_template_is_a_valid_plan(tmp_path, name):
     new_study(tmp_path / "study", name)
-    plan = Study(tmp_path / "study").plan
+    plan = Study(tmp_path / "study", allow_code=True).plan
     assert plan.trial is not None
     assert {"phantom.control", "phantom.sham"} <= plan.conditions.keys()
 

@@ -295,5 +295,5 @@ def _gate(gate: GateTable) -> Iterator[str]:
 def _other(plan: Plan) -> Iterator[str]:
     rubric = plan.extras["rubric"]
     yield f"- Rubric: version {rubric.version}, SHA-256 {rubric.sha256}."
-    for use in plan.outside_code:
+    for use in plan.code:
         yield f"- Code from outside the package: {markdown(use)}; its hash is in the lock."

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from chimeralab.cli.options import JSON_OPTION, STUDY_ARGUMENT
-from chimeralab.cli.terminal import out, plain, say
+from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, asking
+from chimeralab.cli.terminal import out, plain
 from chimeralab.study import Study
 from chimeralab.study.forecast import Forecast, forecast, gate_in_words
 from chimeralab.study.subjects import FirstAnswer, ask_once, open_models
@@ -17,16 +17,15 @@ from chimeralab.study.subjects import FirstAnswer, ask_once, open_models
 @click.command()
 @STUDY_ARGUMENT
 @click.option("--offline", is_flag=True, help="Do not contact the models.")
+@CODE_OPTION
 @JSON_OPTION
-def check(path: Path, offline: bool, as_json: bool) -> None:
+def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> None:
     """Validate a plan, count its calls and tokens, estimate time and cost.
 
     It also checks that every model answers, by one short question.
     """
-    study = Study(path)
+    study = Study(path, asking(allow_code))
     study.checked_lock()
-    for use in study.plan.outside_code:
-        say(f"this plan loads code from outside chimera-lab: {use}")
     answers = () if offline else asyncio.run(_first_answers(study))
     expected = forecast(study.plan, answers)
     if as_json:

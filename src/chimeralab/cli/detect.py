@@ -11,11 +11,13 @@ import click
 import numpy as np
 
 from chimeralab.cli.options import (
+    CODE_OPTION,
     DETECTOR_OPTIONS,
     LOG_OPTIONS,
     WHICH_OPTIONS,
     Logs,
     asked_judges,
+    asking,
     group_name,
     is_study,
     take_detector,
@@ -60,6 +62,7 @@ from chimeralab.embedding.encoder import Encoder
     help="Exit with 1 if any conversation loops, if any collapsed, or if none could be judged.",
 )
 @click.option("--fail-on-collapse", is_flag=True, hidden=True)
+@CODE_OPTION
 @with_options(*DETECTOR_OPTIONS)
 def detect(**options: Any) -> None:
     """Say which conversations loop or collapsed, where, and why.
@@ -181,7 +184,7 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
             f"a study is judged as its plan says: leave out --{changed[0]}, or try other settings"
             " with `chimera sweep` on what `chimera export` writes"
         )
-    study = Study(options["paths"][0])
+    study = Study(options["paths"][0], asking(options["allow_code"]))
     judged = pipeline.detect(study)
 
     def verdicts() -> Iterator[Judged]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from chimeralab import pipeline
-from chimeralab.cli.options import JSON_OPTION, STUDY_ARGUMENT
+from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, asking
 from chimeralab.study import Study
 
 PUBLISH = (
@@ -18,10 +18,11 @@ PUBLISH = (
 
 @click.command()
 @STUDY_ARGUMENT
+@CODE_OPTION
 @JSON_OPTION
-def lock(path: Path, as_json: bool) -> None:
+def lock(path: Path, allow_code: bool | None, as_json: bool) -> None:
     """Freeze the plan: every default written out, under one hash. Do it before the first run."""
-    study = Study(path)
+    study = Study(path, asking(allow_code))
     locked = pipeline.lock(study)
     if as_json:
         row = {

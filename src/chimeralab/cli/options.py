@@ -1,5 +1,6 @@
 """Options that several commands share: which logs to read, how to judge and group them."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
@@ -9,7 +10,8 @@ from typing import Any
 import click
 
 from chimeralab import readers
-from chimeralab.cli.terminal import say
+from chimeralab.cli.terminal import plain, say
+from chimeralab.core.code import CodeFile, Consent, SentKey
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Trajectory
 from chimeralab.detection.detectors import LOCKED, LOOPS, READINGS, Judges, Locked
@@ -55,6 +57,12 @@ def _reader(
 STUDY_ARGUMENT: Decorator = click.argument("path", metavar="STUDY", type=click.Path(path_type=Path))
 JSON_OPTION: Decorator = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object."
+)
+CODE_OPTION: Decorator = click.option(
+    "--allow-code",
+    is_flag=True,
+    default=None,
+    help="In a study: run the code and send the keys that its plan names, without asking.",
 )
 LOG_OPTIONS: tuple[Decorator, ...] = (
     click.argument("paths", nargs=-1, required=True, metavar="PATH..."),
@@ -148,6 +156,26 @@ def asked_judges(detector: Locked, options: dict[str, Any]) -> Judges:
         asked = "--no-vectors" if options["no_vectors"] else "--detector loops"
         raise InputError(f"with {asked} there is no collapse verdict; leave out --{useless[0]}")
     return Judges(None, loops)
+
+
+def asking(allowed: bool | None) -> Consent:
+    """Have the user allow what a plan does with their rights: by a flag, or on a terminal."""
+
+    answered = set[CodeFile | SentKey]()
+
+    def consent(asked: CodeFile | SentKey) -> None:
+        if asked in answered:
+            return
+        does = f"the plan {asked.does}"
+        if allowed:
+            say(does)
+        elif not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise InputError(f"{does}; if you trust it, allow it with --allow-code")
+        elif not click.confirm(plain(f"{does}. Allow it?"), err=True):
+            raise InputError(f"you did not allow it: {does}")
+        answered.add(asked)
+
+    return consent
 
 
 def is_study(paths: Sequence[str]) -> bool:

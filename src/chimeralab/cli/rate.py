@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,14 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.options import LOG_OPTIONS, Logs, is_study, with_options
+from chimeralab.cli.options import (
+    CODE_OPTION,
+    LOG_OPTIONS,
+    Logs,
+    asking,
+    is_study,
+    with_options,
+)
 from chimeralab.cli.terminal import err, out, plain, say, shortened, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
@@ -66,9 +74,10 @@ STUDY_OPTIONS = (
         type=click.Path(dir_okay=False, path_type=Path),
         help="In a study: import the filled sheet of a packet, with --rater human:NAME.",
     ),
+    CODE_OPTION,
 )
 ACTIONS = ("sample", "export_packet", "import_packet", "attack")
-OF_STUDIES = ("rater", "only", "seed", "purpose", "by", *ACTIONS)
+OF_STUDIES = ("rater", "only", "seed", "purpose", "by", "allow_code", *ACTIONS)
 OF_LOGS = ("format", "speaker", "rubric", "out")
 
 
@@ -135,6 +144,7 @@ def _rate_study(options: dict[str, Any]) -> None:
     """Do the one thing that was asked for, and print it."""
     # Imported here: rating a log needs no study and should start at once.
     from chimeralab.study import Study  # noqa: PLC0415
+    from chimeralab.study.subjects import allow_keys  # noqa: PLC0415
 
     given = next((name for name in OF_LOGS if options[name] is not None), None)
     if given:
@@ -144,7 +154,11 @@ def _rate_study(options: dict[str, Any]) -> None:
         asked = ["sample"]  # its size stands in the plan
     if len(asked) > 1:
         raise InputError(f"{_flag(asked[0])} and {_flag(asked[1])} are two things: one at a time")
-    result = WORK[asked[0] if asked else "rater"](Study(options["paths"][0]), options)
+    study = Study(options["paths"][0], asking(options["allow_code"]))
+    plan, rater = study.plan, options["rater"]
+    if rater in plan.models:  # here, as it can't ask while it shows what is rated
+        allow_keys(replace(plan, models={rater: plan.models[rater]}))
+    result = WORK[asked[0] if asked else "rater"](study, options)
     if options["as_json"]:
         click.echo(json_text(result))
 

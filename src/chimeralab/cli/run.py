@@ -22,7 +22,7 @@ from rich.table import Table
 from chimeralab import pipeline
 from chimeralab.cli.events import STANDARD_OUTPUT, event_lines
 from chimeralab.cli.measure import groups_table
-from chimeralab.cli.options import JSON_OPTION, STUDY_ARGUMENT
+from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, asking
 from chimeralab.cli.terminal import err, out, plain, say, where_it_stands
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
@@ -42,6 +42,7 @@ from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
 from chimeralab.sandbox.scored import trials_of
 from chimeralab.sandbox.trials import Trial
 from chimeralab.study import RunOptions, Study
+from chimeralab.study.subjects import allow_keys
 
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_TABLES = 5.0
@@ -63,8 +64,11 @@ RESAMPLES = 500
     metavar="FILE|-",
     help="Append what happens to this file, a JSON object per line; - is standard output.",
 )
+@CODE_OPTION
 @JSON_OPTION
-def run(path: Path, as_json: bool, events: str | None, **options: Any) -> None:
+def run(
+    path: Path, allow_code: bool | None, as_json: bool, events: str | None, **options: Any
+) -> None:
     """Run the planned conversations, or go on where an earlier run stopped.
 
     Ctrl-C stops when the requests in flight are answered; a second one cancels them. The exit code
@@ -72,7 +76,8 @@ def run(path: Path, as_json: bool, events: str | None, **options: Any) -> None:
     """
     if as_json and events == STANDARD_OUTPUT:
         raise InputError("--json and --events - both write to standard output; name a file")
-    study = Study(path)
+    study = Study(path, asking(allow_code))
+    allow_keys(study.plan)  # here, as it can't ask while the run is shown
     trial = study.plan.trial
     progress = RunProgress(trials=TrialMonitor(trial.weights if trial else None))
     with event_lines(events) as tell, showing(progress) as show:

@@ -24,6 +24,7 @@ from chimeralab.cli.options import (
 from chimeralab.cli.terminal import out, plain, say, where_it_stands, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
+from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.detection.detectors import Detector, Judges
@@ -67,7 +68,7 @@ def show(**options: Any) -> None:
         if changed:
             raise InputError(f"a study is judged as its plan says: leave out --{changed[0]}")
         trajectories, detector, words = stored_talks(Path(options["paths"][0]))
-        no_vectors = options["no_vectors"] and detector.needs.lags
+        no_vectors = options["no_vectors"] and detector and detector.needs.lags
         judges = Judges(None if no_vectors else detector, loops_beside(detector))
         options["speaker"] = options["speaker"] or "all"
     trajectory = choose(trajectories, options["wanted"])
@@ -108,10 +109,13 @@ def print_standing(path: Path) -> None:
 
 
 class StoredTalks(NamedTuple):
-    """The conversations of a study, the detector of its plan, the words that its gate allows."""
+    """The conversations of a study, the detector of its plan, the words that its gate allows.
+
+    A detector whose code is not ours is left out: to show a conversation must not run it.
+    """
 
     trajectories: Iterator[Trajectory]
-    detector: Detector
+    detector: Detector | None
     words: ResultWords
 
 
@@ -123,7 +127,11 @@ def stored_talks(path: Path) -> StoredTalks:
 
     study = Study(path)
     words = scope_of(reliability(study)).words
-    return StoredTalks(study.trajectories(), study.plan.detector.settings, words)
+    settings: Any = study.plan.detector.settings
+    if isinstance(settings, StandIn):
+        say(f"loops alone are looked for: the study's detector is code of {settings.code}")
+    detector = None if isinstance(settings, StandIn) else settings
+    return StoredTalks(study.trajectories(), detector, words)
 
 
 def choose(trajectories: Iterable[Trajectory], wanted: str | None) -> Trajectory:

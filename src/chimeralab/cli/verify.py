@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from chimeralab import pipeline
-from chimeralab.cli.options import JSON_OPTION, STUDY_ARGUMENT
+from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, asking
 from chimeralab.cli.terminal import plain
 from chimeralab.study import Study
 
@@ -18,15 +18,19 @@ from chimeralab.study import Study
 @click.option(
     "--expect", metavar="HASH", help="A root hash from earlier, which the study must have had."
 )
+@CODE_OPTION
 @JSON_OPTION
-def verify(path: Path, quick: bool, expect: str | None, as_json: bool) -> None:
+def verify(
+    path: Path, quick: bool, expect: str | None, allow_code: bool | None, as_json: bool
+) -> None:
     """Compute verdicts, gate and hashes of a study again; exit code 1 when anything does not fit.
 
     STUDY may be a bundle too: then every file in it is checked, and its hash may be expected.
 
     Findings do not fit. Deviations fit, but a reader has to know of them. Notes say how it went.
+    Without --allow-code, what parts of your own have computed is listed and not computed again.
     """
-    study = Study(path)
+    study = Study(path, asking(allow_code) if allow_code else False)
     if (path / "manifest-sha256.txt").is_file():
         # Imported here: a study of one's own, the common case, needs none of it.
         from chimeralab.bundle import verify_bundle  # noqa: PLC0415

@@ -1,25 +1,36 @@
 """From a table of plain values to a frozen record; errors name the key and the choices."""
 
-import hashlib
-import importlib
-import importlib.util
 import json
-import sys
 import types
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    NoReturn,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
+from chimeralab.core.code import CodeFile, Consent, code_file, find_code, load_class
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Record
+from chimeralab.core.records import Record, plain_value
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 T = TypeVar("T")
+# The key under which a lock describes the parts whose code is not ours.
+PARTS = "outside_parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +88,155 @@ def read_value(hint: Any, value: Any, place: str) -> Any:
         raise InputError(f"{place} = {shown(value)}: {reason}") from None
 
 
-def read_part(known: Mapping[str, type], table: Any, place: str, folder: Path) -> Part:
+class Seam(NamedTuple):
+    """What others need to know of a part of a seam: the method that it must have, and what it
+    tells about itself, by the type of each. `base` is the class that parts inherit from, if any.
+    """
+
+    method: str
+    tells: Mapping[str, Any]
+    base: type = object
+
+
+class StandIn:
+    """In the place of a part whose code may not run: its settings and what it tells of itself."""
+
+    code: ClassVar[CodeFile]
+
+
+@dataclass(frozen=True, slots=True)
+class OutsidePart(Record):
+    """A part whose code is not ours, as a plan names it and as a lock describes it.
+
+    `given` are the keys that the plan sets; the others of its `settings` are at their defaults.
+    """
+
+    place: str
+    use: str
+    given: tuple[str, ...]
+    settings: Mapping[str, Any]
+    tells: Mapping[str, Any]
+
+
+class Beside:
+    """What lies beside a plan: its folder, and the code in it, which runs with consent only.
+
+    Without consent, a part of the user's own is what `described` says of it: the lock of a plan.
+    `early` is a plan that a version locked which kept no chain. `code` and `parts` are what was
+    found so far.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        consent: Consent | None = None,
+        described: Callable[[], Mapping[str, Any]] = dict,
+        early: bool = False,
+    ) -> None:
+        self.folder = folder
+        self.consent = consent
+        self.early = early
+        self.code: dict[str, CodeFile] = {}
+        self.parts: list[OutsidePart] = []
+        self.locked = described
+
+    def read(self, seam: Seam, use: str, table: Mapping[str, Any], place: str) -> Part:
+        """A part of the user's own: loaded, or what stands in for it."""
+        what = f"use = {use!r} in {place}"
+        file = find_code(use.partition(":")[0], self.folder)
+        if self.consent is None:
+            cls: Any = _stand_in(seam, use, place, file, self.locked())
+        else:
+            self._allow(use, file)
+            cls = load_class(use, what, self.folder, file)
+            if not (isinstance(cls, type) and is_dataclass(cls)):
+                raise InputError(f"{what} is not a dataclass; its fields are the settings")
+        self.code[use] = file
+        settings = read_record(cls, table, place)
+        plain = plain_value(settings)
+        tells = {
+            name: plain_value(getattr(settings, name))
+            for name in seam.tells
+            if hasattr(settings, name) and name not in plain
+        }
+        self.parts.append(OutsidePart(place, use, tuple(table), plain, tells))
+        return Part(use, settings)
+
+    def take(self, words: str, path: Path | None) -> None:
+        """Code that a part of ours runs for the plan, by the words with which the plan names it."""
+        file = code_file(words, path)
+        if self.consent is not None:
+            self._allow(words, file)
+        self.code[words] = file
+
+    def _allow(self, use: str, file: CodeFile) -> None:
+        """Before it is run: it must be what was locked, and the user must want it."""
+        locked = self.locked().get("outside_code", {}).get(use)
+        if locked is not None and file.sha256 not in (None, locked):
+            raise InputError(
+                f"{file.name} is not the file that was locked or first run "
+                f"(sha256 {locked} → {file.sha256}); undo the change, or start a new study"
+            )
+        if file not in self.code.values() and self.consent is not None:
+            self.consent(file)
+
+
+def _stand_in(
+    seam: Seam, use: str, place: str, file: CodeFile, locked: Mapping[str, Any]
+) -> type[StandIn]:
+    """A class with the locked settings for defaults, which tells what the part told of itself."""
+    known = next(
+        (each for each in locked.get(PARTS, ()) if (each["place"], each["use"]) == (place, use)),
+        None,
+    ) or next(({"settings": each["settings"]} for each in _parts_in(locked, use)), None)
+    if known is None:
+        raise InputError(
+            f"use = {use!r} in {place} is code ({file}), which this command does not run, and no "
+            "lock or run describes it; `chimera lock STUDY --allow-code` does"
+        )
+
+    def refuse(*_given: Any, **_named: Any) -> NoReturn:
+        raise InputError(f"{place} is code of {file}, which this command does not run")
+
+    tells = {
+        name: read_value(hint, known["tells"][name], f"plan.lock {place} {name}")
+        for name, hint in seam.tells.items()
+        if name in known.get("tells", {})
+    }
+    # A key that the plan gave has no default here: without it, the plan is not the locked one.
+    defaults = {
+        key: None if key in known.get("given", ()) else value
+        for key, value in known["settings"].items()
+    }
+    columns = [(key, Any, field(default_factory=partial(copy, v))) for key, v in defaults.items()]
+    namespace = {**tells, seam.method: refuse, "code": file}
+    bases = (StandIn, seam.base) if seam.base is not object else (StandIn,)
+    name = use.partition(":")[2]
+    return make_dataclass(name, columns, bases=bases, namespace=namespace, frozen=True)
+
+
+def _parts_in(value: Any, use: str) -> Iterable[Mapping[str, Any]]:
+    """The parts of this name in a lock; early versions kept no more than their settings."""
+    if isinstance(value, Mapping):
+        if value.get("use") == use and isinstance(value.get("settings"), Mapping):
+            yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _parts_in(each, use)
+
+
+def read_part(
+    known: Mapping[str, type], table: Any, place: str, beside: Beside, seam: Seam
+) -> Part:
     """Read a table with `use = NAME`, where the name decides which other keys there are."""
     if not isinstance(table, Mapping) or not isinstance(table.get("use"), str):
         raise InputError(f"{place} needs use = NAME; known: {_listed(known)}, or 'module:Class'")
-    use = table["use"]
+    use, settings = table["use"], {k: v for k, v in table.items() if k != "use"}
     if ":" in use:
-        cls = load_outside(use, place, folder)
-    else:
-        choose(use, known, f"use = {use!r} in {place}", or_else="or 'module:Class' for your own")
-        cls = known[use]
-    return Part(use, read_record(cls, {k: v for k, v in table.items() if k != "use"}, place))
+        return beside.read(seam, use, settings, place)
+    choose(use, known, f"use = {use!r} in {place}", or_else="or 'module:Class' for your own")
+    return Part(use, read_record(known[use], settings, place))
 
 
 def locked_table(folder: Path, name: str) -> Mapping[str, Any] | None:
@@ -101,25 +250,6 @@ def locked_table(folder: Path, name: str) -> Mapping[str, Any] | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, Mapping) else None
-
-
-def load_outside(use: str, place: str, folder: Path) -> type:
-    """Import a part of the user's own, whose fields are the settings."""
-    cls = load_class(use, f"use = {use!r} in {place}", folder)
-    if not (isinstance(cls, type) and is_dataclass(cls)):
-        raise InputError(
-            f"use = {use!r} in {place} is not a dataclass; its fields are the settings"
-        )
-    return cls
-
-
-def load_class(use: str, what: str, folder: Path) -> Any:
-    """What `module:Name` names, in a file of the folder or in what is installed."""
-    module_name, _, class_name = use.partition(":")
-    try:
-        return getattr(_module(module_name, folder), class_name)
-    except Exception as error:  # whatever the code of others does when it is imported
-        raise InputError(f"{what} can't be loaded: {error}") from error
 
 
 def choose(name: str, known: Iterable[str], what: str, or_else: str = "") -> None:
@@ -151,25 +281,6 @@ def _options(hint: Any) -> tuple[Any, ...]:
     if get_origin(hint) is Annotated:
         return _options(get_args(hint)[0])
     return get_args(hint) if get_origin(hint) is types.UnionType else (hint,)
-
-
-def _module(name: str, folder: Path) -> types.ModuleType:
-    """A file beside the plan goes by its path and content: names repeat, and files are edited."""
-    file = (folder / f"{name}.py").resolve()
-    if not file.is_file():
-        return importlib.import_module(name)
-    unique = f"{file} {hashlib.sha256(file.read_bytes()).hexdigest()}"
-    if unique not in sys.modules:
-        spec = importlib.util.spec_from_file_location(unique, file)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[unique] = module = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[unique]
-            raise
-    return sys.modules[unique]
 
 
 def _listed(names: Iterable[str]) -> str:

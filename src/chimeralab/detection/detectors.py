@@ -1,7 +1,8 @@
 """The registry of detectors. `seam` says what a detector is; one of a user's own needs no entry."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from chimeralab.core.parts import Seam
 from chimeralab.detection.locked import LOCKED, READINGS, Lags, Locked, LockedStream
 from chimeralab.detection.loops import LOOPS, Loops
 from chimeralab.detection.seam import (
@@ -20,6 +21,7 @@ __all__ = [
     "LOCKED",
     "LOOPS",
     "READINGS",
+    "SEAM",
     "Cutoff",
     "Detector",
     "Judges",
@@ -35,6 +37,14 @@ __all__ = [
     "in_brief",
 ]
 
+SEAM = Seam(
+    "start",
+    {
+        "name": str, "rule": str, "standard": str, "remark": str, "changed": dict[str, Any],
+        "needs": Needs, "thresholds": Locked | None,
+    },
+    Detector,
+)  # fmt: skip
 DETECTORS: dict[str, type[Detector]] = {"locked": Locked, "loops": Loops}
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from chimeralab.core.code import SentKey
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.core.secrets import redact
@@ -35,6 +36,12 @@ class InspectSettings(Record):
     timeout: Annotated[int, Field(ge=1)] = 120
     max_retries: Annotated[int, Field(ge=0)] = 4
     concurrency: Annotated[int, Field(ge=1)] = 8
+
+    @property
+    def sent_key(self) -> SentKey | None:
+        """The key of the provider, where the plan says to which address it goes."""
+        provider = self.model.partition("/")[0].upper().replace("-", "_")
+        return SentKey(f"{provider}_API_KEY", self.base_url) if self.base_url else None
 
     def open(self) -> "InspectModel":
         return InspectModel(self)

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from chimeralab.core.code import SentKey
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 
@@ -39,6 +40,10 @@ class OpenAISettings(Record):
                 f"base_url holds more than an address at {url.hostname}; take users, passwords and "
                 "queries out: the key is read from the environment variable that key_env names"
             )
+
+    @property
+    def sent_key(self) -> SentKey | None:
+        return SentKey(self.key_env, self.base_url) if self.key_env else None
 
     def open(self) -> "OpenAIModel":
         # The SDK takes half a second to import, and most commands ask no server.

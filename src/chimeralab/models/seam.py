@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 from chimeralab.core.errors import ChimeraError
+from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
 from chimeralab.core.secrets import redact
 
@@ -139,6 +140,10 @@ class Model(Protocol):
     """Anything that answers a request. It may be asked many things at once."""
 
     async def reply(self, request: Request) -> Reply: ...
+
+
+# A model of a plan is opened; what it needs is read where it says so.
+SEAM = Seam("open", {"needs_network": bool, "weights": str})
 
 
 class ModelFailure(ChimeraError):

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Part, load_outside, locked_table, read_record, read_value
+from chimeralab.core.parts import Beside, Part, locked_table, read_part, read_record, read_value
 from chimeralab.core.records import Record, plain_value
 from chimeralab.models.seam import Sampling
 from chimeralab.rating.gate import Gate, RuleName, StatisticName, ValidityBar
 from chimeralab.rating.model_rater import RaterSettings
-from chimeralab.rating.ratings import RaterPart
+from chimeralab.rating.ratings import SEAM, RaterPart
 from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric
 from chimeralab.rating.rules import NAME, RulesSettings
 
@@ -37,10 +37,10 @@ class RubricTable(Record):
     sha256: str | None = None
 
     @classmethod
-    def read(cls, table: Any, place: str, folder: Path) -> "RubricTable":
+    def read(cls, table: Any, place: str, beside: Beside) -> "RubricTable":
         """The table of a plan, with the version and the hash of the file written out."""
         read = read_record(cls, table, place)
-        rubric = read.load(folder)
+        rubric = read.load(beside.folder)
         for name in ("version", "sha256"):
             asked, present = getattr(read, name), getattr(rubric, name)
             if asked not in (None, present):
@@ -63,12 +63,12 @@ class RatersTable(Record):
     own: Mapping[str, Part] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, table: Any, place: str, folder: Path) -> "RatersTable":
-        """The table of a plan, with the code of its own raters loaded."""
+    def read(cls, table: Any, place: str, beside: Beside) -> "RatersTable":
+        """The table of a plan, with the raters of its own."""
         named = table if isinstance(table, Mapping) else {}
         own = {name: value for name, value in named.items() if isinstance(value, Mapping)}
         settings = table if not own else {k: v for k, v in named.items() if k not in own}
-        parts = {name: _own_rater(name, value, folder) for name, value in own.items()}
+        parts = {name: _own_rater(name, value, beside) for name, value in own.items()}
         return replace(read_record(cls, settings, place), own=parts)
 
     @property
@@ -90,16 +90,16 @@ class RatersTable(Record):
         return {**self.asking(), **({"own": own} if own else {})}
 
 
-def _own_rater(name: str, table: Mapping[str, Any], folder: Path) -> Part:
+def _own_rater(name: str, table: Mapping[str, Any], beside: Beside) -> Part:
     place = f"[raters.{name}]"
     read_value(OwnName, name, "[raters] the name")
     use = table.get("use")
     if not isinstance(use, str) or ":" not in use:
         raise InputError(f"{place} needs use = 'module:Class', a rater of your own")
-    cls = load_outside(use, place, folder)
-    if not callable(getattr(cls, "open", None)):
+    part = read_part({}, table, place, beside, SEAM)
+    if not callable(getattr(part.settings, "open", None)):
         raise InputError(f"use = {use!r} in {place} has no method open(rubric), as raters have")
-    return Part(use, read_record(cls, {k: v for k, v in table.items() if k != "use"}, place))
+    return part
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +126,10 @@ class GateTable(Record):
     validity: ValidityBar | None = None
 
     @classmethod
-    def read(cls, table: Any, place: str, folder: Path) -> "GateTable":
+    def read(cls, table: Any, place: str, beside: Beside) -> "GateTable":
         """The table of a plan, with the defaults of today or of its lock."""
         if isinstance(table, Mapping) and table.get("raters"):
-            locked = locked_table(folder, "gate")
+            locked = locked_table(beside.folder, "gate")
             if locked is None or "seed" in locked:
                 table = {"rule": "lower_ci", "seed": 0, **table}
         return read_record(cls, table, place)

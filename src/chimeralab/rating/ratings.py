@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record, Trajectory
 from chimeralab.detection.measure import judged
 from chimeralab.rating.rubric import KindName, Label, Rubric, StepName
@@ -102,6 +103,9 @@ class RaterPart(Protocol):
     """
 
     def open(self, rubric: Rubric) -> Rater: ...
+
+
+SEAM = Seam("open", {"about": RaterFacts})
 
 
 @dataclass(frozen=True, slots=True)

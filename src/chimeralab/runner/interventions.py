@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Protocol
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Sampling
 
@@ -61,6 +62,9 @@ class Countermeasure(Protocol):
     def turns(self) -> int: ...
 
     def change(self, ask: Ask, detected: int) -> Ask: ...
+
+
+SEAM = Seam("change", {"name": str, "models": tuple[str, ...], "turns": int})
 
 
 def check_countermeasure(settings: Any, what: str) -> None:

@@ -7,6 +7,7 @@ mistakes it for stress. It stands only in the message of its own turn.
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
 from chimeralab.sandbox.probes import Alone
 from chimeralab.sandbox.scene import Moment, Scene, Utterance, odds, testimony
@@ -22,6 +23,9 @@ class Aid(Protocol):
     """
 
     def apply(self, scene: Scene, moment: Moment) -> Scene: ...
+
+
+SEAM = Seam("apply", {"name": str, "against": str | None, "rests_on": tuple[str, ...]})
 
 
 @dataclass(frozen=True, slots=True)

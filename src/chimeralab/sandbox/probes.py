@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
 from chimeralab.sandbox.course import Step
 from chimeralab.sandbox.scenarios.items import Question
@@ -37,6 +38,9 @@ class Probe(Record):
     def question(self, step: Step) -> Question:
         """The question that it is about."""
         return step.question
+
+
+SEAM = Seam("text", {"name": str, "words": str, "first": bool}, Probe)
 
 
 @dataclass(frozen=True, slots=True)

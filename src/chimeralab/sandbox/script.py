@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Heard, Message
-from chimeralab.sandbox.course import Course, Step
+from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.probes import (
     Alone,
     Confidence,
@@ -244,7 +244,7 @@ class Script(Record):
             )
             for n in range(1, moment.turn)
         )
-        scene = Scene(self.course.opening, past, self._plain(moment.step, moment.turn))
+        scene = Scene(self.course.opening, past, self.bare(moment.turn))
         for name in names:
             scene = self.arm.acted(name, scene, moment)
         if self.arm.countermeasure is not None:
@@ -260,14 +260,16 @@ class Script(Record):
         """
         place = moment.turn, moment.chosen
         if place not in self._known:
-            scene = Scene("", (), self._plain(moment.step, moment.turn))
+            scene = Scene("", (), self.bare(moment.turn))
             for name in self.arm.stressors:
                 scene = self.arm.acted(name, scene, moment)
             self._known[place] = scene.present
         heard: Exchange = self._known[place]
         return heard
 
-    def _plain(self, step: Step, turn: int) -> Exchange:
+    def bare(self, turn: int) -> Exchange:
+        """A turn as it is without any stressor."""
+        step = self.course.step(turn)
         told = tuple(Utterance("fact", fact.text, fact) for fact in step.told)
         shown = evidence_line(step, self._strength)
         question = Utterance("question", question_text(step.question))

@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
+from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import counted
+from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Detection
 from chimeralab.detection.loops import loops_beside
 from chimeralab.detection.measure import measurer_for
@@ -35,6 +38,12 @@ def detect_study(
         ]
     if not missing:
         return 0
+    if isinstance(detector, StandIn):
+        raise InputError(
+            f"{counted(len(missing), 'conversation')} of {study.path} have no verdict yet, and the "
+            f"detector is code of {detector.code}, which this command does not run; "
+            f"judge them first with `chimera detect {study.path}`"
+        )
     measurer = measurer_for(detector, lambda: encoder or study_encoder(), speaker="all")
     with closing(open_to_write(study.store_path)) as db:
         for measured in measurer.measure(missing):

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -13,9 +13,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from chimeralab.core.code import Consent, allow_all
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import sweep, write_text
-from chimeralab.core.parts import choose, read_value
+from chimeralab.core.parts import Beside, choose, read_value
 from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
 from chimeralab.sandbox.course import Course
@@ -38,10 +39,15 @@ WRITTEN_TO = (".", "audit", "report", "report/figures", "report/tables")
 
 
 class Study:
-    """A study folder. What it holds is read when it is asked for."""
+    """A study folder. What it holds is read when it is asked for.
 
-    def __init__(self, path: str | Path) -> None:
+    Code that its plan names is run only where the caller allows it, for all of it or file by file;
+    without that, parts of the user's own are what the lock or the first run says of them.
+    """
+
+    def __init__(self, path: str | Path, allow_code: bool | Consent = False) -> None:
         self.path = Path(path)
+        self.consent = allow_code if callable(allow_code) else allow_all if allow_code else None
         if not self.plan_path.is_file():
             raise InputError(f"{self.path} is not a study: it has no plan.toml; see `chimera new`")
         for place in WRITTEN_TO:
@@ -62,9 +68,12 @@ class Study:
     @cached_property
     def plan(self) -> Plan:
         try:
-            return read_plan(self.plan_path, early=self._is_early)
+            return read_plan(self.plan_path, self._beside())
         except SetIsGone as gone:
             return self._plan_as_locked(gone)
+
+    def _beside(self) -> Beside:
+        return Beside(self.path, self.consent, lambda: self.resolved or {}, self._is_early)
 
     @property
     def _is_early(self) -> bool:
@@ -74,16 +83,29 @@ class Study:
         except LockError:
             return False  # whoever asks for the lock hears what is wrong with it
 
+    @property
+    def resolved(self) -> Mapping[str, Any] | None:
+        """The plan as it was locked or, in an exploratory study, as it was first run."""
+        if lock := self.lock:
+            return lock.resolved
+        if not self.store_path.exists():
+            return None
+        with self.archive() as archive:
+            kept = archive.value("SELECT max(value) FROM study WHERE key = 'resolved'")
+        found: Mapping[str, Any] | None = kept and json.loads(kept)
+        return found
+
     def _plan_as_locked(self, gone: SetIsGone) -> Plan:
         """The plan with every scenario out of its lock, which holds them word by word."""
-        lock = self.lock
-        if lock is None:
+        lock, resolved = self.lock, self.resolved
+        if resolved is None:
             raise gone
-        kept = (lock.resolved.get("trial") or {}).get("courses", [])
+        kept = (resolved.get("trial") or {}).get("courses", [])
         courses: tuple[Course, ...] = read_value(tuple[Course, ...], kept, "plan.lock courses")
-        plan = read_plan(self.plan_path, courses, self._is_early)
+        plan = read_plan(self.plan_path, self._beside(), courses)
         # Reading asks for no version; `checked_lock` still does before anything is run.
-        refuse_changes(replace(lock, resolved={**lock.resolved, "chimeralab": __version__}), plan)
+        if lock is not None and not plan.code:
+            refuse_changes(replace(lock, resolved={**resolved, "chimeralab": __version__}), plan)
         return plan
 
     @cached_property

@@ -6,7 +6,6 @@ conversation.
 """
 
 import hashlib
-import inspect
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ from typing import Any, NamedTuple
 from chimeralab import version
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
-from chimeralab.core.parts import shown
-from chimeralab.core.records import Record
+from chimeralab.core.parts import PARTS, shown
+from chimeralab.core.records import Record, plain_value
 from chimeralab.runner import Prompt, Said
 from chimeralab.study.plan import Plan
 from chimeralab.weights.catalogue import MODELS as FILES
@@ -69,17 +68,10 @@ def resolve(plan: Plan) -> dict[str, Any]:
             name: hashes.get(getattr(subject.part.settings, "weights", ""))
             for name, subject in plan.models.items()
         },
-        "outside_code": {use: _source_hash(cls) for use, cls in plan.outside_code.items()},
+        "outside_code": {use: file.sha256 for use, file in plan.code.items()},
+        **({PARTS: plain_value(plan.outside_parts)} if plan.outside_parts else {}),
         **plan.as_dict(),
     }
-
-
-def _source_hash(code: type | Path | None) -> str | None:
-    try:
-        file = code if isinstance(code, Path) else Path(inspect.getfile(code))  # type: ignore[arg-type]
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except (OSError, TypeError):
-        return None
 
 
 def make_lock(plan: Plan) -> Lock:
@@ -141,13 +133,16 @@ def summary(changes: list[ChangedKey]) -> str:
     return "\n".join([*lines, *([f"  and {more} more"] if more else [])])
 
 
-def differences(locked: Any, present: Any) -> list[ChangedKey]:
-    """What differs, key by key.
+def differences(locked: Mapping[str, Any], present: Mapping[str, Any]) -> list[ChangedKey]:
+    """What differs, key by key. What parts tell of themselves follows from their code.
 
     >>> [str(change) for change in differences({"run": {"seed": 1}}, {"run": {"seed": 2}})]
     ['run.seed: 1 → 2']
     """
-    old, new = dict(_leaves("", locked)), dict(_leaves("", present))
+    old, new = (
+        dict(_leaves("", {key: value for key, value in side.items() if key != PARTS}))
+        for side in (locked, present)
+    )
     if RECORDS not in old:
         new.pop(RECORDS, None)
     keys = [*old, *(key for key in new if key not in old)]

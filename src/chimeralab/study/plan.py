@@ -1,6 +1,5 @@
 """The plan of a study: read from TOML, checked completely, every default written out."""
 
-import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -8,17 +7,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chimeralab.core.code import CodeFile, Consent
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text
-from chimeralab.core.parts import Part, choose, read_part, read_record
+from chimeralab.core.parts import (
+    PARTS,
+    Beside,
+    OutsidePart,
+    Part,
+    Seam,
+    choose,
+    read_part,
+    read_record,
+)
 from chimeralab.core.records import Record
 from chimeralab.core.secrets import redact, secrets
+from chimeralab.detection import detectors
 from chimeralab.detection.detectors import DETECTORS, check_detector
+from chimeralab.models import seam as models
 from chimeralab.models.catalogue import MODELS
 from chimeralab.rating.plan import check_raters
-from chimeralab.runner import Price, Prompt, Rules, Speaker
+from chimeralab.runner import Price, Prompt, Rules, Speaker, interventions
 from chimeralab.runner.interventions import COUNTERMEASURES, check_countermeasure, models_of
 from chimeralab.sandbox.agents import AGENTS, abilities_of
+from chimeralab.sandbox.agents import seam as agents
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.phantoms import SUBJECTS
 from chimeralab.sandbox.scenarios.public_sets import SetIsGone
@@ -35,7 +47,7 @@ from chimeralab.study.sections import (
     read_prompts,
 )
 from chimeralab.study.trial import plan as trial_plan
-from chimeralab.study.trial.plan import AgentFacts, TrialPlan, read_trial
+from chimeralab.study.trial.plan import TrialPlan, read_trial
 
 REQUIRED = ("study", "models", "conditions", "prompts")
 TABLES = (*REQUIRED, "sampling", "conversation", "detector", "live", "run")
@@ -65,6 +77,9 @@ class Plan(Record):
     """A whole study as it was declared; `trial` is what a study of that kind has beside it.
 
     `detector` judges what was said; `live` acts while it is said, where that is another one.
+    `code` has the files of parts that are not ours, by the `use` that names them, and
+    `outside_parts` what there is to know of these parts without running them. Without `consent`
+    none of that code is run.
     """
 
     study: About
@@ -77,6 +92,14 @@ class Plan(Record):
     extras: Mapping[str, Any] = field(default_factory=dict)
     trial: TrialPlan | None = None
     live: Part | None = None
+    code: Mapping[str, CodeFile] = field(default_factory=dict)
+    outside_parts: tuple[OutsidePart, ...] = ()
+    consent: Consent | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as a lock holds it; what it says of outside code stands there by itself."""
+        values = Record.as_dict(self)
+        return {k: v for k, v in values.items() if k not in ("code", PARTS, "consent")}
 
     @property
     def acting(self) -> Part:
@@ -89,22 +112,12 @@ class Plan(Record):
         measures = any(condition.countermeasure for condition in self.conditions.values())
         return measures or self.conversation.stop_early
 
-    @property
-    def outside_code(self) -> dict[str, type | Path | None]:
-        """What runs that is not of this package: the class of a part, or the file behind it."""
-        parts = [self.detector, self.acting, *(subject.part for subject in self.models.values())]
-        parts += [c.countermeasure for c in self.conditions.values() if c.countermeasure]
-        parts += self.trial.parts if self.trial else []
-        parts += self.extras["raters"].parts
-        files = self.trial.code if self.trial else {}
-        return {**{part.use: type(part.settings) for part in parts if part.is_outside}, **files}
 
-
-def read_plan(path: Path, locked: tuple[Course, ...] = (), early: bool = False) -> Plan:
+def read_plan(path: Path, beside: Beside, locked: tuple[Course, ...] = ()) -> Plan:
     """Read a plan file. Whatever is wrong with it is said in one sentence, without any key."""
     try:
         text = read_text(path, "a plan", most_bytes=LARGEST_PLAN)
-        return make_plan(tomllib.loads(text), path.parent, locked, early)
+        return make_plan(tomllib.loads(text), beside, locked)
     except tomllib.TOMLDecodeError as error:
         raise InputError(redact(f"{path.name}: not valid TOML: {error}")) from error
     except InputError as error:
@@ -112,12 +125,10 @@ def read_plan(path: Path, locked: tuple[Course, ...] = (), early: bool = False) 
         raise kind(redact(f"{path.name}: {error}")) from None
 
 
-def make_plan(
-    tables: Mapping[str, Any], folder: Path, locked: tuple[Course, ...] = (), early: bool = False
-) -> Plan:
-    """Resolve the tables of a plan. Files and code that it names are looked for in `folder`.
+def make_plan(tables: Mapping[str, Any], beside: Beside, locked: tuple[Course, ...] = ()) -> Plan:
+    """Resolve the tables of a plan. Files and code that it names are looked for beside it.
 
-    The scenarios of a trial are taken from `locked` where there are any; what an `early` version
+    The scenarios of a trial are taken from `locked` where there are any; what an early version
     locked keeps the meaning that it had then.
     """
     study = tables.get("study")
@@ -129,18 +140,19 @@ def make_plan(
         # A table that names files or code reads itself, as it is told in which folder they lie.
         read: Any = getattr(cls, "read", None)
         given, place = tables.get(name, {}), f"[{name}]"
-        extras[name] = read(given, place, folder) if read else read_record(cls, given, place)
-    models = _subjects(tables, folder)
+        extras[name] = read(given, place, beside) if read else read_record(cls, given, place)
+    subjects = _subjects(tables, beside)
     plan = Plan(
         study=read_record(About, study, "[study]"),
-        models=models,
-        **(
-            _trial(tables, folder, models, locked, early) if of_trial else _selfplay(tables, folder)
-        ),
-        detector=_detector(tables.get("detector", {}), "[detector]", folder),
-        live=_detector(tables["live"], "[live]", folder) if "live" in tables else None,
+        models=subjects,
+        **(_trial(tables, beside, subjects, locked) if of_trial else _selfplay(tables, beside)),
+        detector=_detector(tables.get("detector", {}), "[detector]", beside),
+        live=_detector(tables["live"], "[live]", beside) if "live" in tables else None,
         run=read_record(RunTable, tables.get("run", {}), "[run]"),
         extras=extras,
+        code=dict(beside.code),
+        outside_parts=tuple(beside.parts),
+        consent=beside.consent,
     )
     _check_together(plan)
     return plan
@@ -176,18 +188,18 @@ def _refuse_secrets(tables: Mapping[str, Any]) -> None:
             )
 
 
-def _subjects(tables: Mapping[str, Any], folder: Path) -> dict[str, Subject]:
+def _subjects(tables: Mapping[str, Any], beside: Beside) -> dict[str, Subject]:
     """[models.NAME], and [agents.NAME] where there are any."""
-    agents = named_tables(tables, "agents")
+    named = named_tables(tables, "agents")
     found = {
-        name: _subject(name, table, folder)
-        for name, table in named_tables(tables, "models", needed=not agents).items()
+        name: _subject(name, table, beside)
+        for name, table in named_tables(tables, "models", needed=not named).items()
     }
-    for name, table in agents.items():
+    for name, table in named.items():
         place = f"[agents.{name}]"
         if name in found:
             raise InputError(f"{place} is a model already; give one of them another name")
-        subject = _read_subject(AGENTS, table, place, folder)
+        subject = _read_subject(AGENTS, table, place, beside, agents.SEAM)
         if not any(hasattr(subject.part.settings, each) for each in ("start", "open", "within")):
             raise InputError(
                 f"use = {subject.part.use!r} in {place} is not an agent; it needs a method "
@@ -197,53 +209,49 @@ def _subjects(tables: Mapping[str, Any], folder: Path) -> dict[str, Subject]:
     return found
 
 
-def _subject(name: str, table: Any, folder: Path) -> Subject:
+def _subject(name: str, table: Any, beside: Beside) -> Subject:
     place = f"[models.{name}]"
-    subject = _read_subject(MODELS | SUBJECTS, table, place, folder)
+    subject = _read_subject(MODELS | SUBJECTS, table, place, beside, models.SEAM)
     if not callable(getattr(subject.part.settings, "open", None)):
         use = subject.part.use
         raise InputError(f"use = {use!r} in {place} is not a model; it needs a method open()")
     return subject
 
 
-def _read_subject(known: Mapping[str, type], table: Any, place: str, folder: Path) -> Subject:
+def _read_subject(
+    known: Mapping[str, type], table: Any, place: str, beside: Beside, seam: Seam
+) -> Subject:
     table = dict(table) if isinstance(table, Mapping) else {}
     common = {key: table.pop(key) for key in ("revision", "price", "sampling") if key in table}
     declared = read_record(Declared, common, place)
-    return Subject(read_part(known, table, place, folder), declared.revision, declared.price)
+    part = read_part(known, table, place, beside, seam)
+    return Subject(part, declared.revision, declared.price)
 
 
-def _detector(table: Any, place: str, folder: Path) -> Part:
+def _detector(table: Any, place: str, beside: Beside) -> Part:
     """[detector]: what decides which turns are collapsed: `locked`, `loops` or one of your own.
 
     The same one ends conversations under `stop_early` and triggers countermeasures, unless there
     is one for that in [live].
     """
     named = {"use": "locked", **table} if isinstance(table, Mapping) else table
-    part = read_part(DETECTORS, named, place, folder)
+    part = read_part(DETECTORS, named, place, beside, detectors.SEAM)
     check_detector(part.settings, f"use = {part.use!r} in {place}")
     return part
 
 
 def _trial(
     tables: Mapping[str, Any],
-    folder: Path,
-    models: Mapping[str, Subject],
+    beside: Beside,
+    subjects: Mapping[str, Subject],
     locked: tuple[Course, ...],
-    early: bool,
 ) -> dict[str, Any]:
     """Who is tested with what: an arm is a condition, and a scenario a prompt."""
-    known = _locked_agents(folder)
-    agents = {
-        name: known.get(name)
-        or abilities_of(models[name].part.settings, folder, f"[agents.{name}]")
+    able = {
+        name: _abilities(name, subjects[name].part.settings, beside)
         for name in tables.get("agents", {})
     }
-    code: dict[str, Path | None] = {}
-    for name in agents:
-        settings = models[name].part.settings
-        code |= settings.code(folder) if hasattr(settings, "code") else {}
-    found = read_trial(tables, folder, AgentFacts(agents, code), locked, early)
+    found = read_trial(tables, beside, able, locked)
     return {
         "conditions": {name: Condition(speakers) for name, speakers in found.speakers.items()},
         "conversation": found.rules,
@@ -252,17 +260,28 @@ def _trial(
     }
 
 
-def _locked_agents(folder: Path) -> dict[str, tuple[str, ...]]:
-    """What agents could do when the plan was locked: a finished study needs none of their code."""
-    try:
-        lock = json.loads((folder / "plan.lock").read_text(encoding="utf-8"))
-        found = lock["resolved"]["trial"]["agents"]
-        return {name: tuple(can) for name, can in found.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
+def _abilities(name: str, settings: Any, beside: Beside) -> tuple[str, ...]:
+    """What an agent can do. One that was locked is not asked: a finished study needs no code."""
+    for words, file in settings.code(beside.folder).items() if _names_code(settings) else ():
+        beside.take(words, file)
+    known = (beside.locked().get("trial") or {}).get("agents", {})
+    place = f"[agents.{name}]"
+    if name in known:
+        return tuple(known[name])
+    if beside.consent is None and not hasattr(settings, "can"):
+        raise InputError(
+            f"{place} is code, which this command does not run, and no lock or run describes it; "
+            "`chimera lock STUDY --allow-code` does"
+        )
+    return abilities_of(settings, beside.folder, place)
 
 
-def _selfplay(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _names_code(settings: Any) -> bool:
+    """Whether a part of ours runs code that the plan names."""
+    return callable(getattr(settings, "code", None))
+
+
+def _selfplay(tables: Mapping[str, Any], beside: Beside) -> dict[str, Any]:
     """Who speaks about what in conversations between models."""
     sampling = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
     by_model = {
@@ -274,25 +293,25 @@ def _selfplay(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         place = f"[conditions.{name}]"
         read = read_record(ConditionTable, table, place)
         speakers = cast(read, sampling, by_model, place)
-        conditions[name] = Condition(speakers, _countermeasure(read, by_model, place, folder))
+        conditions[name] = Condition(speakers, _countermeasure(read, by_model, place, beside))
     prompts = read_record(PromptTable, tables["prompts"], "[prompts]")
     return {
         "conditions": conditions,
         "conversation": read_record(Rules, tables.get("conversation", {}), "[conversation]"),
-        "prompts": read_prompts(prompts, folder),
+        "prompts": read_prompts(prompts, beside.folder),
     }
 
 
 def _countermeasure(
-    table: ConditionTable, models: Mapping[str, Any], place: str, folder: Path
+    table: ConditionTable, known: Mapping[str, Any], place: str, beside: Beside
 ) -> Part | None:
     if table.countermeasure is None:
         return None
     place = f"{place} countermeasure"
-    part = read_part(COUNTERMEASURES, table.countermeasure, place, folder)
+    part = read_part(COUNTERMEASURES, table.countermeasure, place, beside, interventions.SEAM)
     check_countermeasure(part.settings, f"use = {part.use!r} in {place}")
     for model in models_of(part.settings):
-        choose(model, models, f"model {model!r} in {place}")
+        choose(model, known, f"model {model!r} in {place}")
     return part
 
 

@@ -104,7 +104,7 @@ def planned_rater(study: Study, name: str) -> PlannedRater:
         return _program(RATERS[name], by_us, rubric)
     if name in raters.own:
         part: Part = raters.own[name]
-        code = resolve(study.plan)["outside_code"][part.use]
+        code = study.plan.code[part.use].sha256
         known = {"use": part.use, **part.as_dict()["settings"]}
         return _program(part.settings, Identity(name, rubric.sha256, code, settings=known), rubric)
     if name in study.plan.models:

@@ -4,12 +4,13 @@ Nothing is written, and nothing that is stored as a result is believed.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from chimeralab import weights
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import shown
+from chimeralab.core.parts import StandIn, shown
 from chimeralab.core.records import Detection
 from chimeralab.detection.loops import loops_beside
 from chimeralab.detection.measure import measurer_for
@@ -23,6 +24,7 @@ from chimeralab.study.detecting import detector_key
 from chimeralab.study.folder import Study
 from chimeralab.study.samples import stored_samples
 from chimeralab.study.store import Archive
+from chimeralab.study.trial.own_counts import own_counts, stored_counts
 
 # Vectors of two machines may each be off by a margin.
 TOLERANCE = 2 * max(MARGINS.values())
@@ -66,6 +68,8 @@ def recompute_verdicts(study: Study, archive: Archive, *, quick: bool = False) -
     if not stored:
         return Recomputed()
     count = f"{len(stored):,} stored verdicts"
+    if isinstance(detector := study.plan.detector.settings, StandIn):
+        return Recomputed(unchecked=(f"not recomputed: {count} of {detector.code}",))
     needs_vectors = bool(study.plan.detector.settings.needs.lags)
     encoder = None
     if needs_vectors and quick:
@@ -151,6 +155,22 @@ def _alike(a: Any, b: Any, tolerance: float) -> bool:
     if isinstance(a, float) and isinstance(b, float | int):
         return abs(a - b) <= tolerance
     return type(a) is type(b) and bool(a == b)
+
+
+def recompute_counts(study: Study) -> Recomputed:
+    """Count again what measures and checks of the user's own make of each session of a trial."""
+    known = stored_counts(study) if study.plan.code else {}
+    made = [each for each in own_counts(study) if (each.session, each.key) in known]
+    findings = [
+        Finding(each.session, f"what {each.name} counted in it is not what its trials give")
+        for each in made
+        if not isinstance(each.part, StandIn) and each.value() != known[each.session, each.key]
+    ]
+    by_code = Counter(each.part.code for each in made if isinstance(each.part, StandIn))
+    return Recomputed(
+        tuple(findings),
+        unchecked=tuple(f"not recomputed: {n:,} counts of {code}" for code, n in by_code.items()),
+    )
 
 
 def recompute_gate(study: Study) -> Recomputed:

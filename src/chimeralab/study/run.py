@@ -34,6 +34,7 @@ from chimeralab.study.lock import LockError, differences, resolve, summary
 from chimeralab.study.plan import Plan, refuse_unpriced
 from chimeralab.study.store import Store
 from chimeralab.study.subjects import ask_once, open_models
+from chimeralab.study.trial.own_counts import count_sessions
 
 # What a stored turn takes on disk: its text at a generous five bytes a token, and its rows.
 BYTES_A_TOKEN = 5
@@ -83,6 +84,8 @@ def run_study(
     run = StudyRun(study, options or RunOptions(), publish)
     with study.occupied(), closing(Store(study.store_path)) as store:
         stopped = run.go_on(store)
+        if study.plan.trial is not None:
+            count_sessions(study)
     with study.archive() as archive:
         arms = flow(archive)
     return RunSummary(run.lock is not None, arms, stopped, time.monotonic() - started)

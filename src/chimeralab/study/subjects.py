@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chimeralab.core.code import SentKey
 from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.records import Record
 from chimeralab.core.secrets import redact
@@ -34,6 +35,7 @@ class FirstAnswer(Record):
 @asynccontextmanager
 async def open_models(plan: Plan, folder: Path) -> AsyncIterator[dict[str, Model]]:
     """The models by their names in the plan; two names for the same settings share one."""
+    allow_keys(plan)
     opened: dict[str, Model] = {}
     agents = plan.trial.agents if plan.trial else {}
     try:
@@ -42,6 +44,7 @@ async def open_models(plan: Plan, folder: Path) -> AsyncIterator[dict[str, Model
                 settings: Any = subject.part.settings
                 with saying(_place(name, agents)):
                     if name in agents:
+                        _refuse_unasked(plan, settings)
                         opened[repr(subject.part)] = open_agent(settings, agents[name], folder)
                         continue
                     # Settings that name files say how they are found from the study's folder.
@@ -52,6 +55,17 @@ async def open_models(plan: Plan, folder: Path) -> AsyncIterator[dict[str, Model
         for model in opened.values():
             if hasattr(model, "close"):
                 await model.close()
+
+
+def allow_keys(plan: Plan) -> None:
+    """Have the user allow every key that goes elsewhere than to the one whose it is."""
+    for subject in plan.models.values():
+        key: SentKey | None = getattr(subject.part.settings, "sent_key", None)
+        if key is None or key.is_usual:
+            continue
+        if plan.consent is None:
+            raise InputError(f"the plan {key.does}; allow it with Study(path, allow_code=True)")
+        plan.consent(key)
 
 
 async def ask_once(
@@ -68,6 +82,11 @@ async def ask_once(
                 FirstAnswer(name, reply.reported_model, reply.completion_tokens, seconds)
             )
     return tuple(answers)
+
+
+def _refuse_unasked(plan: Plan, settings: Any) -> None:
+    if plan.consent is None and hasattr(settings, "code"):
+        raise InputError("it is code, to be allowed with Study(path, allow_code=True)")
 
 
 def _place(name: str, agents: Collection[str]) -> str:

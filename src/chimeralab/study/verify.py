@@ -5,12 +5,14 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
+from chimeralab.core.parts import PARTS
 from chimeralab.core.records import Detection, Record
 from chimeralab.runner import Prompt, Said, Talk
 from chimeralab.study.chain import Chain
@@ -25,10 +27,10 @@ from chimeralab.study.lock import (
     opening,
     resolve,
 )
-from chimeralab.study.recompute import Finding, recompute_gate, recompute_verdicts
+from chimeralab.study.recompute import Finding, recompute_counts, recompute_gate, recompute_verdicts
 from chimeralab.study.samples import sealed_items
 from chimeralab.study.store import Archive, Row
-from chimeralab.study.trial.rows import misscored
+from chimeralab.study.trial.rows import misscored, outside_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,12 @@ def _check_lock(study: Study, found: _Found) -> Lock | None:
     then, now = lock.resolved.get("chimeralab"), present["chimeralab"]
     if then != now:
         found.notes.append(f"locked with chimera-lab {then}, verified with {now}")
+    for use, sha256 in lock.resolved.get("outside_code", {}).items():
+        if sha256 is not None and present["outside_code"].get(use, "") is None:
+            present["outside_code"][use] = sha256
+            found.unchecked.append(f"the code of {use}, which is not here (sha256 {sha256})")
+    if study.plan.code and PARTS not in lock.resolved:
+        found.notes.append("its version did not record what parts of its own tell of themselves")
     changes = differences({**lock.resolved, "chimeralab": now}, present)
     found.findings += [Finding("plan.toml", f"not as locked: {change}") for change in changes]
     found.checked.append("the plan against its lock")
@@ -167,7 +175,14 @@ def _check_store(
     if missing := archive.shortfall():
         found.findings.append(Finding(place, missing))
     if study.plan.trial is not None:
-        found.checked.append("every trial, scored again from its answers")
+        scripts = [talk.script for talk in study.talks if talk.script]
+        kept = Counter(filter(None, map(outside_code, scripts)))
+        some = "every trial" if not kept else "the trials of the other sessions"
+        found.checked.append(f"{some}, scored again from its answers")
+        found.unchecked += [
+            f"not recomputed: the trials of {counted(n, 'session')} under a part of {code}"
+            for code, n in kept.items()
+        ]
     chain = archive.chain(may_withhold=bool(sealed_items(study)))
     _check_chain(chain, place, lock, found)
     found.deviations += _deviations(archive)
@@ -175,6 +190,7 @@ def _check_store(
     for again in (
         recompute_verdicts(study, archive, quick=quick),
         recompute_gate(study),
+        *([recompute_counts(study)] if study.plan.trial else []),
     ):
         found.findings += again.findings
         found.checked += again.checked

@@ -6,15 +6,16 @@ from typing import Any
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import read_part
+from chimeralab.core.parts import Beside, read_part
 from chimeralab.models.catalogue import MODELS
 from chimeralab.models.openai import OpenAISettings
+from chimeralab.models.seam import SEAM
 
 SERVER = {"use": "openai", "model": "m", "base_url": "http://localhost:8000/v1"}
 
 
 def read(table: dict[str, Any]) -> Any:
-    return read_part(MODELS, table, "[models.m]", Path()).settings
+    return read_part(MODELS, table, "[models.m]", Beside(Path()), SEAM).settings
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,6 @@ def make_study(tmp_path: Path) -> MakeStudy:
             plan = plan.replace(old, new)
         (folder / "plan.toml").write_text(plan)
         (folder / "scripted.py").write_text(SCRIPT)
-        return Study(folder)
+        return Study(folder, allow_code=True)
 
     return make

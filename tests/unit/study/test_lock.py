@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 
 import chimeralab
+from chimeralab.core.errors import InputError
 from chimeralab.study import LockError, Study, run_study
 from chimeralab.study.lock import digest
 
 
 def reread(study):
-    return Study(study.path)
+    return Study(study.path, allow_code=True)
 
 
 def change(study, old, new, file="plan.toml"):
@@ -78,7 +79,7 @@ def test_changed_code_breaks_the_lock(make_study):
     study = make_study()
     study.freeze()
     changed = change(study, '"turn"', '"turns"', "scripted.py")
-    with pytest.raises(LockError, match=r"outside_code.scripted:Script"):
+    with pytest.raises(InputError, match=r"scripted\.py is not the file that was locked"):
         changed.checked_lock()
 
 

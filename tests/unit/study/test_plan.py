@@ -1,11 +1,14 @@
 """A plan is checked completely before anything runs; what is wrong is named."""
 
+import hashlib
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from chimeralab.core.code import allow_all
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import Beside
 from chimeralab.models.seam import Sampling
 from chimeralab.study import Study
 from chimeralab.study.plan import make_plan, read_plan
@@ -61,7 +64,7 @@ from chimeralab.study.sections import SamplingChange
 def test_what_is_wrong_with_a_plan_is_named(old, new, complaint, make_study):
     study = make_study((old, new))
     with pytest.raises(InputError, match=r"plan.toml: .*" + complaint):
-        read_plan(study.plan_path)
+        read_plan(study.plan_path, Beside(study.path, allow_all))
 
 
 @pytest.mark.parametrize(
@@ -145,8 +148,12 @@ def test_a_key_in_the_wrong_place_is_not_shown(make_study, monkeypatch):
     assert "sk-planted" not in str(caught.value)
 
 
-def test_code_from_outside_is_announced(make_study):
-    assert list(make_study().plan.outside_code) == ["scripted:Script"]
+def test_a_plan_knows_the_file_of_the_code_that_it_names(make_study):
+    study = make_study()
+    sha256 = hashlib.sha256((study.path / "scripted.py").read_bytes()).hexdigest()
+    assert {use: file.sha256 for use, file in study.plan.code.items()} == {
+        "scripted:Script": sha256
+    }
 
 
 def test_two_studies_may_have_files_of_one_name(make_study):
@@ -178,4 +185,4 @@ def test_outcomes_that_name_an_unknown_condition_are_refused(tmp_path: Path) -> 
         """
     )
     with pytest.raises(InputError, match="condition in contrast 'rotation'"):
-        make_plan(tables, tmp_path)
+        make_plan(tables, Beside(tmp_path))

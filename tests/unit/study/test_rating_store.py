@@ -110,7 +110,7 @@ def make_rated(tmp_path: Path) -> MakeRated:
             plan = plan.replace(old, new)
         (tmp_path / "plan.toml").write_text(plan, encoding="utf-8")
         (tmp_path / "judging.py").write_text(JUDGE, encoding="utf-8")
-        study = Study(tmp_path)
+        study = Study(tmp_path, allow_code=True)
         if run:
             run_study(study)
         return study
@@ -206,7 +206,7 @@ def test_a_plan_locked_before_there_were_seeds_draws_by_any(make_rated):
     gate = lock.resolved["extras"]["gate"]
     assert (gate["rule"], gate.pop("seed")) == ("point", 0)
     write_lock(study.lock_path, Lock(digest(lock.resolved), lock.resolved))
-    earlier = Study(study.path)
+    earlier = Study(study.path, allow_code=True)
     assert earlier.plan.extras["gate"].seed is None
     run_study(earlier)
     draw(earlier, Draw("gate", 6, seed=9))
@@ -292,7 +292,7 @@ def test_the_lock_holds_the_rubric(make_rated, draft, tmp_path):
     text = (tmp_path / "mine.toml").read_text(encoding="utf-8")
     (tmp_path / "mine.toml").write_text(text + "\n# one more line\n", encoding="utf-8")
     with pytest.raises(LockError, match=r"extras.rubric.sha256"):
-        rate_study(Study(study.path), "rules")
+        rate_study(Study(study.path, allow_code=True), "rules")
 
 
 @pytest.mark.parametrize(

@@ -58,4 +58,4 @@ def test_a_replay_needs_the_same_conversations(make_study):
     run_study(first)
     other = replay_of(first, make_study, ('id = "p2"', 'id = "p3"'))
     with pytest.raises(InputError, match=r"has no turn 1 of .*/p3/"):
-        run_study(Study(other.path))
+        run_study(Study(other.path, allow_code=True))

@@ -48,7 +48,7 @@ def test_a_second_runner_is_refused_with_the_first_ones_id(make_study):
     def run_again(news):
         if not refusals:
             with pytest.raises(InputError) as caught:
-                run_study(Study(study.path))
+                run_study(Study(study.path, allow_code=True))
             refusals.append(str(caught.value))
 
     run_study(study, publish=run_again)
@@ -58,7 +58,7 @@ def test_a_second_runner_is_refused_with_the_first_ones_id(make_study):
 def test_running_twice_does_nothing_the_second_time(make_study):
     study = make_study()
     first = run_study(study)
-    again = run_study(Study(study.path))
+    again = run_study(Study(study.path, allow_code=True))
     assert first.arms == again.arms
     with study.archive() as archive:
         assert archive.value("SELECT count(*) FROM runs") == 1
@@ -102,7 +102,7 @@ def test_damage_inside_the_database_is_found(make_study):
     data[4096 * 3 : 4096 * 9] = b"\xff" * (4096 * 6)
     study.store_path.write_bytes(data)
     with pytest.raises(StoreError, match="damaged"):
-        run_study(Study(study.path))
+        run_study(Study(study.path, allow_code=True))
 
 
 def test_a_database_of_something_else_is_left_alone(make_study):
@@ -121,7 +121,7 @@ def test_a_database_from_the_future_is_refused(make_study):
         later.execute("PRAGMA user_version = 99")
     later.close()
     with pytest.raises(StoreError, match="later version"):
-        run_study(Study(study.path))
+        run_study(Study(study.path, allow_code=True))
 
 
 def test_an_older_database_is_brought_up_to_date(make_study, monkeypatch):
@@ -153,7 +153,7 @@ def test_a_full_disk_is_told_and_loses_nothing(make_study):
     study = make_study(("turns = 6", "turns = 200"))
     with pytest.raises(StoreError, match="the disk is full; free some space"):
         run_study(study, publish=FullDisk(study))
-    assert run_study(Study(study.path)).complete
+    assert run_study(Study(study.path, allow_code=True)).complete
     with study.archive() as archive:
         assert archive.value("PRAGMA integrity_check") == "ok"
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from hashlib import blake2b
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -12,7 +11,7 @@ from pydantic import Field
 
 from chimeralab.analysis.selfplay.runs import Runs, at_risk_turns
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import locked_table, read_record
+from chimeralab.core.parts import Beside, locked_table, read_record
 from chimeralab.core.records import Record, plain_value
 from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.stats.arrays import Floats
@@ -139,9 +138,9 @@ class Outcomes(Record):
     family: FamilyName = "role"
 
     @classmethod
-    def read(cls, table: Any, place: str, folder: Path) -> "Outcomes":
+    def read(cls, table: Any, place: str, beside: Beside) -> "Outcomes":
         """The table of a plan, with the family of today or of its lock."""
-        locked = locked_table(folder, "outcomes")
+        locked = locked_table(beside.folder, "outcomes")
         if isinstance(table, Mapping) and locked is not None and "family" not in locked:
             table = {"family": "estimand", **table}
         return read_record(cls, table, place)

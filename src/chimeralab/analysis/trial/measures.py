@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import Seam
 from chimeralab.sandbox.metrics import PARTS
 from chimeralab.sandbox.scenarios.ledger import REPORTS_TO
 from chimeralab.sandbox.scored import Scored
@@ -415,6 +416,13 @@ class OwnMeasure(str):
         return str(self), self.measure
 
 
+SEAM = Seam(
+    "tally",
+    {
+        "says": str, "short": str, "unit": str, "harm": str | None, "missing": str,
+        "overall": bool, "brief": bool,
+    },
+)  # fmt: skip
 OPTIONAL = ("short", "unit", "harm", "missing", "overall", "brief")
 
 

@@ -36,6 +36,7 @@ from chimeralab.sandbox.script import Script
 from chimeralab.sandbox.stressors.sham import SHAM
 from chimeralab.study import Study
 from chimeralab.study.store import Archive, Row
+from chimeralab.study.trial.rows import outside_code
 
 # A subject that can't be read fails in every arm; a few of them make the point.
 MOST_REASONS = 5
@@ -316,7 +317,12 @@ def _trial(row: Row, script: Script, answers: Sequence[str], archive: Archive) -
     probed = {reply["probe"]: reply["text"] for reply in archive.rows(_PROBED, session, turn)}
     done = list(injections(archive, session, turn))
     said = {each.text: each.stressor for each in done if each.action == "said"}
-    lines = script.scene(turn, answers, probed).present.ordered
+    if outside_code(script):  # without it, what it said is on record, and its place is not
+        lines = [ShownLine(*each) for each in said.items()]
+        lines += [ShownLine(line.text) for line in script.bare(turn).ordered]
+    else:
+        present = script.scene(turn, answers, probed).present
+        lines = [ShownLine(line.text, said.get(line.text)) for line in present.ordered]
     return ShownTrial(
         number=turn,
         disturbances=[
@@ -324,7 +330,7 @@ def _trial(row: Row, script: Script, answers: Sequence[str], archive: Archive) -
             for each in done
             if each.action != "said"
         ],
-        lines=[ShownLine(line.text, said.get(line.text)) for line in lines],
+        lines=lines,
         answer=answers[turn - 1],
         verdict=VERDICTS[row["correct"]],
         truth=row["truth"],

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from chimeralab.core.code import load_class
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import load_class
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Reply, Request
-from chimeralab.sandbox.agents.python import CodePath, Seconds, code_file, plainly
+from chimeralab.sandbox.agents.python import CodePath, Seconds, code_path, plainly
 from chimeralab.sandbox.agents.seam import USUAL_TIMEOUT, Interrupted, called
 
 START = "__start__"
@@ -33,7 +33,7 @@ class AinvokeSettings(Record):
     timeout: Seconds = USUAL_TIMEOUT
 
     def code(self, folder: Path) -> dict[str, Path | None]:
-        return {self.path: code_file(self.path, folder)}
+        return {self.path: code_path(self.path, folder)}
 
     def within(self, folder: Path) -> "GraphAgent | Runnable":
         found = load_class(self.path, f"path = {self.path!r}", folder)

@@ -1,6 +1,5 @@
 """A Python function as a subject: it gets the whole conversation and gives the next answer."""
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +7,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from chimeralab.core.code import find_code, load_class
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import load_class
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Message, Reply, Request
 from chimeralab.sandbox.agents.seam import USUAL_TIMEOUT, called, text_of
@@ -32,7 +31,7 @@ class CallableSettings(Record):
     timeout: Seconds = USUAL_TIMEOUT
 
     def code(self, folder: Path) -> dict[str, Path | None]:
-        return {self.path: code_file(self.path, folder)}
+        return {self.path: code_path(self.path, folder)}
 
     def within(self, folder: Path) -> "FunctionSubject":
         function = load_class(self.path, f"path = {self.path!r}", folder)
@@ -59,17 +58,9 @@ class FunctionSubject:
         return Reply(text_of(answer, getattr(self._function, "__name__", "the function")))
 
 
-def code_file(path: str, folder: Path) -> Path | None:
+def code_path(path: str, folder: Path) -> Path | None:
     """The file behind "module:name", without running it; None where it is out of sight."""
-    module = path.partition(":")[0]
-    beside = folder / f"{module}.py"
-    if beside.is_file():
-        return beside
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
-        return None
-    return Path(spec.origin) if spec and spec.origin else None
+    return find_code(path.partition(":")[0], folder).path
 
 
 def plainly(message: Message) -> dict[str, str]:

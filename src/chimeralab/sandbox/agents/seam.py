@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from chimeralab.core.errors import ChimeraError, InputError
-from chimeralab.core.parts import choose
+from chimeralab.core.parts import Seam, choose
 from chimeralab.models.seam import Message, ModelFailure, failure
 
 Ability = Literal["history", "fork", "forget", "recall"]
@@ -57,6 +57,9 @@ class Agent(Protocol):
 
     def start(self, session: str) -> Session:
         """A new session; its id says nothing about what will be done in it."""
+
+
+SEAM = Seam("start", {"can": tuple[str, ...]})
 
 
 class SessionLost(ChimeraError):

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from chimeralab.core.code import SentKey
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Message, Reply, Request, failure, kind_of
@@ -53,6 +54,10 @@ class HttpSettings(Record):
                 f"url holds more than an address at {url.hostname}; take users, passwords and "
                 "queries out: the key is read from the environment variable that key_env names"
             )
+
+    @property
+    def sent_key(self) -> SentKey | None:
+        return SentKey(self.key_env, self.url) if self.key_env else None
 
     def open(self) -> "WireAgent | WireHistory":
         server = HttpServer(self)

@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import Protocol
 
+from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
 from chimeralab.sandbox.trials import Answer, Frame, Truth
 
@@ -108,3 +109,6 @@ class Generator(Protocol):
 
     def make(self, seed: int) -> Scenario:
         """One of any number of scenarios, decided by its seed alone."""
+
+
+SEAM = Seam("make", {})

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
 from chimeralab.sandbox.agents.seam import Ability
 from chimeralab.sandbox.course import Course, Step
@@ -92,3 +93,13 @@ class Stressor(Record):
     def evidence_strength(self) -> float | None:
         """How far the evidence can be trusted, where this stressor has a say in it."""
         return None
+
+
+SEAM = Seam(
+    "apply",
+    {
+        "name": str, "aims": tuple[str, ...], "words": str, "heard_alone": bool,
+        "rounds_needed": int, "evidence_strength": float | None,
+    },
+    Stressor,
+)  # fmt: skip

@@ -1,19 +1,19 @@
 """The arms of a trial: the control, and whatever the one-line designs and named arms ask for."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Part, choose, read_part, read_record, shown
+from chimeralab.core.parts import Beside, Part, choose, read_part, read_record, shown
 from chimeralab.core.records import Record
-from chimeralab.sandbox.countermeasures import COUNTERMEASURES
+from chimeralab.sandbox.countermeasures import COUNTERMEASURES, SEAM
 from chimeralab.sandbox.script import Arm
 from chimeralab.sandbox.stressors import STRESSORS, Amnesia, Conformity, Infallibility, Stressor
+from chimeralab.sandbox.stressors import seam as stressor_seam
 from chimeralab.sandbox.stressors.sham import SHAM
 from chimeralab.study.sections import named_tables
 
@@ -109,7 +109,7 @@ class Stress:
         return Arm(ordered, **more)
 
 
-def read_stress(tables: Tables, folder: Path, early: bool = False) -> Stress:
+def read_stress(tables: Tables, beside: Beside) -> Stress:
     """The tables [stressors.NAME]; one with `use` is a stressor under a name of the user's own."""
     known, own, settings = dict(STRESSORS), dict[str, str](), dict[str, Tables]()
     for name, table in named_tables(tables, "stressors").items():
@@ -117,7 +117,7 @@ def read_stress(tables: Tables, folder: Path, early: bool = False) -> Stress:
         if isinstance(table, Mapping) and "use" in table:
             if name in STRESSORS:
                 raise InputError(f"{place} has that name already; give your own another one")
-            part = read_part(STRESSORS, table, place, folder)
+            part = read_part(STRESSORS, table, place, beside, stressor_seam.SEAM)
             known[name] = type(part.settings)
             if not issubclass(known[name], Stressor):
                 raise InputError(
@@ -128,14 +128,14 @@ def read_stress(tables: Tables, folder: Path, early: bool = False) -> Stress:
         choose(name, known, f"stressor {name!r}", or_else="or your own, with use = 'module:Class'")
         settings[name] = {k: v for k, v in table.items() if k != "use"} if name in own else table
         read_record(known[name], settings[name], place)
-    return Stress(known, settings, own, early)
+    return Stress(known, settings, own, beside.early)
 
 
-def read_arms(tables: Tables, trial: TrialTable, stress: Stress, folder: Path) -> dict[str, Arm]:
+def read_arms(tables: Tables, trial: TrialTable, stress: Stress, beside: Beside) -> dict[str, Arm]:
     """Every arm by its name; the untouched control always comes first."""
     designed = dict(_designed(trial, stress))
-    helped = dict(_helped(trial, stress, folder))
-    named = dict(_named(named_tables(tables, "arms"), designed | helped, stress, folder))
+    helped = dict(_helped(trial, stress, beside))
+    named = dict(_named(named_tables(tables, "arms"), designed | helped, stress, beside))
     arms = {CONTROL: stress.arm({}, "[trial]"), **designed, **named, **helped}
     used = {name for arm in arms.values() for name in arm.stressors}
     places = (*FIRST_PLACES, *(name for name in stress.known if name in used - {*FIRST_PLACES}))
@@ -165,7 +165,7 @@ def _designed(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
     place = "[trial] dose"
     for name, doses in trial.dose.items():
         choose(name, stress.known, f"stressor {name!r} in {place}")
-        defaults = {f.name: f.default for f in fields(stress.known[name])}
+        defaults = stress.part(name, {}, place).as_dict()
         for key, values in doses.items():
             choose(key, defaults, f"key {key!r} in {place} {name}")
             for value in values:
@@ -176,7 +176,7 @@ def _designed(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
 
 
 def _named(
-    tables: Tables, designed: Mapping[str, Arm], stress: Stress, folder: Path
+    tables: Tables, designed: Mapping[str, Arm], stress: Stress, beside: Beside
 ) -> Iterator[tuple[str, Arm]]:
     for name, table in tables.items():
         place = f"[arms.{name}]"
@@ -193,7 +193,7 @@ def _named(
         arm = stress.arm(read.stressors, f"{place} stressors", dose=read.dose, sham=read.sham)
         if read.countermeasure is not None:
             where = f"{place} countermeasure"
-            part = read_part(COUNTERMEASURES, read.countermeasure, where, folder)
+            part = read_part(COUNTERMEASURES, read.countermeasure, where, beside, SEAM)
             # What helps against a stressor does nothing without it.
             aim = getattr(part.settings, "against", None)
             if aim is not None and aim not in arm.stressors:
@@ -205,13 +205,13 @@ def _named(
         yield name, arm
 
 
-def _helped(trial: TrialTable, stress: Stress, folder: Path) -> Iterator[tuple[str, Arm]]:
+def _helped(trial: TrialTable, stress: Stress, beside: Beside) -> Iterator[tuple[str, Arm]]:
     """Each countermeasure beside the bare arm that it is compared with."""
     place = "[trial] countermeasures"
     for use in trial.countermeasures:
         if ":" not in use:
             choose(use, COUNTERMEASURES, f"countermeasure {use!r} in {place}")
-        part: Part = read_part(COUNTERMEASURES, {"use": use}, place, folder)
+        part: Part = read_part(COUNTERMEASURES, {"use": use}, place, beside, SEAM)
         bare = getattr(part.settings, "against", None)
         if bare is None:
             raise InputError(f"{place}: {use!r} does not say what it is against; use [arms.NAME]")

@@ -2,22 +2,24 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
 from chimeralab.analysis.contrasts import ArmKey
+from chimeralab.analysis.trial import measures
 from chimeralab.analysis.trial.measures import OwnMeasure
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Part, choose, read_part, read_record
+from chimeralab.core.parts import Beside, Part, StandIn, choose, read_part, read_record
 from chimeralab.core.records import Record
 from chimeralab.runner import Prompt, Rules, Speaker
+from chimeralab.sandbox import probes as probe_seam
 from chimeralab.sandbox.course import Course, Layout
 from chimeralab.sandbox.metrics import MetricWeights
 from chimeralab.sandbox.probes import PROBES, Probe
-from chimeralab.sandbox.scenarios import SCENARIOS, Scenario
+from chimeralab.sandbox.scenarios import SCENARIOS, Scenario, items
 from chimeralab.sandbox.scenarios.items import USUAL_NUMBER
+from chimeralab.sandbox.scenarios.public_sets import SetIsGone
 from chimeralab.sandbox.scene import USUAL_STRENGTH
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.study.sections import SamplingChange, innermost, named_tables
@@ -46,7 +48,7 @@ class TrialPlan(Record):
     """What a trial does to whom. `arms` and `subjects` go by the names of the conditions.
 
     `own` has the stressors and probes whose code is the user's, as the plan names them. `agents`
-    has what each subject can do that is named in [agents], and `code` the files that they run.
+    has what each subject can do that is named in [agents].
     """
 
     arms: Mapping[str, Arm]
@@ -60,7 +62,6 @@ class TrialPlan(Record):
     own: Mapping[str, Part] = field(default_factory=dict)
     measures: Mapping[str, Part] = field(default_factory=dict)
     agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    code: Mapping[str, Path | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, part in self.measures.items():
@@ -69,7 +70,6 @@ class TrialPlan(Record):
     def as_dict(self) -> dict[str, Any]:
         """The plan as a lock holds it; what came later is left out where there is none."""
         values = {**Record.as_dict(self), "probes": list(self.probes)}
-        del values["code"]  # it is locked by its hash, with all other code from outside
         return {k: v for k, v in values.items() if v or k not in ("own", "measures", "agents")}
 
     @property
@@ -117,19 +117,11 @@ class DeclaredTrial(NamedTuple):
     plan: TrialPlan
 
 
-class AgentFacts(NamedTuple):
-    """What each agent of a plan can do, and the files that they run."""
-
-    can: Mapping[str, tuple[str, ...]]
-    code: Mapping[str, Path | None]
-
-
 def read_trial(
     tables: Mapping[str, Any],
-    folder: Path,
-    agents: AgentFacts,
+    beside: Beside,
+    agents: Mapping[str, tuple[str, ...]],
     locked: tuple[Course, ...] = (),
-    early: bool = False,
 ) -> DeclaredTrial:
     """Read and check everything that a trial adds to a plan, its scenarios written out.
 
@@ -140,12 +132,12 @@ def read_trial(
     tested = {**tables.get("models", {}), **tables.get("agents", {})}
     for name in table.subjects:
         choose(name, tested, f"model {name!r} in [trial] subjects")
-    stress = read_stress(tables, folder, early)
-    arms = read_arms(tables, table, stress, folder)
-    _refuse_undisturbed(agents.can, arms)
-    probes = _read_probes(tables, table, arms, folder)
+    stress = read_stress(tables, beside)
+    arms = read_arms(tables, table, stress, beside)
+    _refuse_undisturbed(agents, arms)
+    probes = _read_probes(tables, table, arms, beside)
     layout = read_record(Layout, tables.get("layout", {}), "[layout]")
-    source, courses = _read_scenarios(tables, layout, arms, folder, locked)
+    source, courses = _read_scenarios(tables, layout, arms, beside, locked)
     # A subject's name is only needed where there are several.
     several = len(table.subjects) > 1
     cast = [
@@ -170,11 +162,10 @@ def read_trial(
             **{f"probes.{name}": part for name, part in probes.own.items()},
         },
         measures={
-            name: read_part({}, measure, f"[measures.{name}]", folder)
+            name: read_part({}, measure, f"[measures.{name}]", beside, measures.SEAM)
             for name, measure in named_tables(tables, "measures").items()
         },
-        agents=agents.can,
-        code=agents.code,
+        agents=agents,
     )
     outer = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
     speakers: dict[str, tuple[Speaker, ...]] = {}
@@ -207,7 +198,7 @@ def _read_scenarios(
     tables: Mapping[str, Any],
     layout: Layout,
     arms: Mapping[str, Arm],
-    folder: Path,
+    beside: Beside,
     locked: tuple[Course, ...],
 ) -> _LaidOut:
     """[scenarios]: where they come from, and each of them laid out in time."""
@@ -217,7 +208,7 @@ def _read_scenarios(
     common = {key: table[key] for key in ("number", "first") if key in table}
     wanted = read_record(ScenarioCount, common, "[scenarios]")
     rest = {key: value for key, value in table.items() if key not in common}
-    source = read_part(SCENARIOS, rest, "[scenarios]", folder)
+    source = read_part(SCENARIOS, rest, "[scenarios]", beside, items.SEAM)
     if locked:
         # The number is seen in the scenarios alone, so nothing else would notice its change.
         if wanted.number not in (None, len(locked)):
@@ -226,13 +217,15 @@ def _read_scenarios(
                 "undo the change, or bring the files of the set back and start a new study"
             )
         return _LaidOut(source, locked)
+    parts = [part for arm in arms.values() for part in arm.stressors.values()]
+    if any(isinstance(part, StandIn) for part in (source.settings, *parts)):
+        raise SetIsGone("the scenarios are laid out by code that this command does not run")
     scenarios: Iterable[Scenario]
     if hasattr(source.settings, "within"):
-        scenarios = source.settings.within(folder).read(wanted.number)
+        scenarios = source.settings.within(beside.folder).read(wanted.number)
     else:
         seeds = range(wanted.first, wanted.first + (wanted.number or USUAL_NUMBER))
         scenarios = (source.settings.make(seed) for seed in seeds)
-    parts = (part for arm in arms.values() for part in arm.stressors.values())
     rounds = max((part.rounds_needed for part in parts), default=0)
     seed = tables.get("run", {}).get("seed", 0)
     courses = tuple(layout.lay_out(scenario, rounds, seed) for scenario in scenarios)
@@ -278,7 +271,7 @@ class _Probes(NamedTuple):
 
 
 def _read_probes(
-    tables: Mapping[str, Any], table: TrialTable, arms: Mapping[str, Arm], folder: Path
+    tables: Mapping[str, Any], table: TrialTable, arms: Mapping[str, Arm], beside: Beside
 ) -> _Probes:
     """What is asked in forks, the tables [probes.NAME] included."""
     own: dict[str, Part] = {}
@@ -286,7 +279,7 @@ def _read_probes(
         place = f"[probes.{name}]"
         if name in PROBES:
             raise InputError(f"{place} has that name already; give your own another one")
-        own[name] = read_part({}, settings, place, folder)
+        own[name] = read_part({}, settings, place, beside, probe_seam.SEAM)
         if not isinstance(own[name].settings, Probe):
             raise InputError(
                 f"{place} use = {own[name].use!r} is not a Probe; inherit from "

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chimeralab.analysis.trial.analysis import SessionsLeftOut
+from chimeralab.core.code import CodeFile
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import StandIn
 from chimeralab.runner.journal import events_of
 from chimeralab.sandbox.scored import PlacedTrial, Scored, SessionPlace, trials_of
 from chimeralab.sandbox.scoring import Scorer
@@ -95,11 +97,17 @@ class Misscored(NamedTuple):
 def misscored(study: Study, archive: Archive) -> Iterator[Misscored]:
     """The trials that are missing, or not as their answers and probes say.
 
-    Rows, events and hashes are made again from the stored answers.
+    Rows, events and hashes are made again from the stored answers; see `outside_code`.
     """
     for talk in study.talks:
-        if talk.script is not None:
+        if talk.script is not None and outside_code(talk.script) is None:
             yield from _in_session(talk.id, talk.script, archive)
+
+
+def outside_code(script: Script) -> CodeFile | None:
+    """The code that a session can't be scored again without, where that may not run."""
+    parts = (*script.arm.stressors.values(), script.arm.countermeasure)
+    return next((part.code for part in parts if isinstance(part, StandIn)), None)
 
 
 def _in_session(session: str, script: Script, archive: Archive) -> Iterator[Misscored]:

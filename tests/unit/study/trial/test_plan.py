@@ -36,7 +36,7 @@ def study(folder: Path, *changes: tuple[str, str]) -> Study:
         text = text.replace(old, new)
     folder.mkdir(exist_ok=True)
     (folder / "plan.toml").write_text(text)
-    return Study(folder)
+    return Study(folder, allow_code=True)
 
 
 def test_a_factorial_is_one_line_and_has_its_control_and_sham(tmp_path):

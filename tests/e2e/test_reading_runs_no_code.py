@@ -1,0 +1,320 @@
+"""To read a study runs none of its code; what runs it asks first, and names file and hash."""
+
+import hashlib
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chimeralab import pipeline
+from chimeralab.study import Study
+
+Chimera = Callable[..., Any]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## (.+?)\n(.+?)(?=^## |\Z)", PAGE, re.M | re.S))
+SELFPLAY = """
+[study]
+name = "evil"
+[models.loops]
+use = "phantom"
+course = "verbatim"
+onset = 2
+[models.free]
+use = "phantom"
+[conditions.plain]
+speakers = ["loops", "loops"]
+[conditions.fresh]
+speakers = ["free", "free"]
+[conversation]
+turns = 8
+[detector]
+use = "loops"
+[prompts]
+items = [{ id = "p1", text = "Plan a trip." }, { id = "p2", text = "Tell a tale." }]
+"""
+TRIAL = """
+[study]
+name = "evil"
+kind = "trial"
+[models.phantom]
+use = "subject"
+[trial]
+subjects = ["phantom"]
+each = ["conformity"]
+[scenarios]
+use = "consensus"
+items = 4
+number = 3
+[layout]
+beliefs = 0
+consensus = 1.0
+"""
+OF_TRIALS = (
+    "Scenario",
+    "Stressor",
+    "Probe",
+    "Countermeasure of a trial",
+    "Measure of a trial",
+)
+SEAMS = ("Model", "Detector", "Countermeasure of self-play", "Rater", *OF_TRIALS)
+READING = {
+    "verify": ("STUDY",),
+    "verify --quick": ("STUDY", "--quick"),
+    "show": ("STUDY",),
+    "show --id": ("STUDY", "--id", "ID", "--out", "page.html"),
+    "report": ("STUDY",),
+    "export": ("STUDY", "--format", "csv", "--out", "out"),
+    "analyse": ("STUDY",),
+    "compare": ("STUDY", "STUDY"),
+    "measure": ("STUDY",),
+    "audit": ("STUDY",),
+    "sweep": ("out/conversations.jsonl",),
+    "claims": ("text.md", "--study", "STUDY"),
+}
+WRITING = ("check", "lock", "run", "detect", "rate")
+MARK = """
+from pathlib import Path as _Path
+with (_Path(__file__).parent / "ran").open("a") as _file:
+    _file.write("x")
+"""
+
+
+def block(title: str, language: str) -> str:
+    (found,) = re.findall(rf"^```{language}\n(.+?)^```", SECTIONS[title], re.M | re.S)
+    return str(found)
+
+
+def evil_study(folder: Path, seam: str) -> Path:
+    """A study with a part of its own in this seam, whose import leaves a mark."""
+    folder.mkdir()
+    tables: dict[str, str] = {}
+    for text in (TRIAL if seam in OF_TRIALS else SELFPLAY, block(seam, "toml")):
+        tables |= dict(re.findall(r"^(\[.+?\])\n(.*?)(?=^\[|\Z)", text, re.M | re.S))
+    plan = "".join(f"{head}\n{body}" for head, body in tables.items())
+    (folder / "plan.toml").write_text(plan.replace("mine:", "evil:"), encoding="utf-8")
+    (folder / "evil.py").write_text(block(seam, "python") + MARK, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A study with evil code in a seam, locked, run, judged and rated by somebody who allowed it.
+
+    A stranger gets it: the mark that the code has left is wiped.
+    """
+    made: dict[str, Path] = {}
+
+    def make(seam: str) -> Path:
+        if seam not in made:
+            path = evil_study(tmp_path_factory.mktemp("evil") / "study", seam)
+            study = Study(path, allow_code=True)
+            pipeline.lock(study)
+            pipeline.run(study)
+            if seam not in OF_TRIALS:
+                pipeline.detect(study)
+                pipeline.rate(study, "mine" if seam == "Rater" else "rules")
+            (path / "ran").unlink()
+            for name in [name for name in sys.modules if name.startswith(str(path))]:
+                del sys.modules[name]  # else nobody would notice that it is loaded again
+            (path.parent / "out").mkdir()
+            talks = '{"turns": ["a b", "c d", "e f", "g h"]}\n'
+            (path.parent / "out" / "conversations.jsonl").write_text(talks, encoding="utf-8")
+            (path.parent / "text.md").write_text("Nothing.\n", encoding="utf-8")
+            made[seam] = path
+        return made[seam]
+
+    return make
+
+
+def read_it(stranger: Chimera, command: str, study: Path) -> Any:
+    words = {"STUDY": study, "ID": "plain/p1/1"}
+    given = (words.get(each, each) for each in READING[command])
+    return stranger(command.partition(" ")[0], *given)
+
+
+@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize("seam", SEAMS)
+def test_no_reading_command_runs_code_of_a_study(
+    seam: str,
+    command: str,
+    finished: Callable[[str], Path],
+    stranger: Chimera,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    study = finished(seam)
+    monkeypatch.chdir(study.parent)
+    ran = read_it(stranger, command, study)
+    assert not (study / "ran").exists()
+    if seam in OF_TRIALS:
+        kind = {"show --id", "audit", "compare"}
+    else:
+        kind = {"measure"} if seam == "Rater" else {"measure", "audit"}
+    assert ran.code in ((0, 1, 2) if command in kind else (0,)), ran.err
+
+
+@pytest.mark.parametrize("command", WRITING)
+@pytest.mark.parametrize("seam", SEAMS)
+def test_what_runs_code_refuses_without_consent_and_names_file_hash_and_flag(
+    seam: str, command: str, tmp_path: Path, stranger: Chimera
+) -> None:
+    study = evil_study(tmp_path / "study", seam)
+    ran = stranger(command, study)
+    sha256 = hashlib.sha256((study / "evil.py").read_bytes()).hexdigest()
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+    for named in (str(study / "evil.py"), sha256, "--allow-code"):
+        assert named in ran.err
+    left = {path.name for path in study.iterdir()}
+    assert left == {"plan.toml", "evil.py"}
+
+
+@pytest.mark.parametrize("command", [name for name in READING if name != "sweep"])
+def test_to_read_a_study_that_nobody_locked_or_ran_runs_nothing(
+    command: str, tmp_path: Path, stranger: Chimera, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = evil_study(tmp_path / "study", "Detector")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.md").write_text("Nothing.\n", encoding="utf-8")
+    ran = read_it(stranger, command, study)
+    ways = ("`chimera lock STUDY --allow-code`", "`chimera run`", "nothing has been run yet")
+    assert any(way in ran.err + ran.out for way in ways)
+    assert not (study / "ran").exists()
+
+
+def copy_of(study: Path, folder: Path) -> Path:
+    shutil.copytree(study, folder)
+    return folder
+
+
+def test_verdicts_of_an_own_detector_are_listed_and_computed_again_when_allowed(
+    finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+) -> None:
+    study = copy_of(finished("Detector"), tmp_path / "study")
+    sha256 = hashlib.sha256((study / "evil.py").read_bytes()).hexdigest()
+    read = stranger("verify", study, "--json").json
+    assert f"not recomputed: 4 stored verdicts of evil.py, sha256 {sha256}" in read["unchecked"]
+    again = stranger("verify", study, "--json", "--allow-code").json
+    assert (study / "ran").exists()
+    assert not any("not recomputed" in each for each in again["unchecked"])
+    assert "4 verdicts computed again from their texts" in again["checked"]
+
+
+@pytest.mark.parametrize("seam", ["Stressor", "Measure of a trial"])
+def test_what_own_parts_counted_in_a_trial_is_computed_again_when_allowed(
+    seam: str, finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+) -> None:
+    study = copy_of(finished(seam), tmp_path / "study")
+    read = stranger("verify", study, "--json").json
+    assert any("not recomputed" in each for each in read["unchecked"])
+    again = stranger("verify", study, "--json", "--allow-code").json
+    assert (again["findings"], again["unchecked"]) == ([], [])
+
+
+def test_changed_code_is_named_before_it_runs(
+    finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+) -> None:
+    study = copy_of(finished("Detector"), tmp_path / "study")
+    with (study / "evil.py").open("a", encoding="utf-8") as file:
+        file.write("# changed\n")
+    for command in WRITING:
+        ran = stranger(command, study, "--allow-code")
+        assert (ran.code, "evil.py is not the file that was locked" in ran.err) == (2, True)
+    assert not (study / "ran").exists()
+    found = stranger("verify", study, "--json").json["findings"]
+    assert any("outside_code.evil:Echo" in each["problem"] for each in found)
+
+
+def test_a_compiled_copy_beside_the_plan_is_not_run_in_its_place(
+    tmp_path: Path, stranger: Chimera
+) -> None:
+    study = evil_study(tmp_path / "study", "Detector")
+    cached = study / "__pycache__" / f"evil.{sys.implementation.cache_tag}.pyc"
+    subprocess.run([sys.executable, "-m", "py_compile", "evil.py"], cwd=study, check=True)
+    stat = (study / "evil.py").stat()
+    text = (study / "evil.py").read_text(encoding="utf-8").replace('"ran"', '"own"')
+    (study / "evil.py").write_text(text, encoding="utf-8")
+    os.utime(study / "evil.py", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert cached.exists()
+    assert stranger("lock", study, "--allow-code").code == 0
+    assert ((study / "ran").exists(), (study / "own").exists()) == (False, True)
+
+
+def test_a_plan_that_drops_a_key_of_an_own_part_is_not_the_locked_one(
+    finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+) -> None:
+    study = copy_of(finished("Detector"), tmp_path / "study")
+    plan = (study / "plan.toml").read_text(encoding="utf-8")
+    (study / "plan.toml").write_text(plan.replace("least = 3\n", ""), encoding="utf-8")
+    found = stranger("verify", study, "--json").json["findings"]
+    assert [each["problem"] for each in found] == [
+        "not as locked: detector.settings.least: 3 → nothing"
+    ]
+
+
+def test_an_unjudged_study_with_an_own_detector_says_to_judge_it_first(
+    tmp_path: Path, stranger: Chimera, chimera: Chimera
+) -> None:
+    study = evil_study(tmp_path / "study", "Detector")
+    for step in ("lock", "run"):
+        assert chimera(step, study).code == 0
+    (study / "ran").unlink()
+    for command in ("report", "analyse"):
+        ran = stranger(command, study)
+        assert ran.code == 2
+        assert f"judge them first with `chimera detect {study}`" in ran.err
+    assert not (study / "ran").exists()
+
+
+def test_code_that_is_not_there_is_listed_as_unchecked(
+    finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+) -> None:
+    study = copy_of(finished("Detector"), tmp_path / "study")
+    (study / "evil.py").unlink()
+    ran = stranger("verify", study, "--json")
+    assert (ran.code, ran.json["findings"]) == (0, [])
+    assert any("the code of evil:Echo, which is not here" in each for each in ran.json["unchecked"])
+
+
+def test_a_study_of_a_version_without_descriptions_is_read_from_its_settings(
+    finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+) -> None:
+    study = copy_of(finished("Detector"), tmp_path / "study")
+    lock = json.loads((study / "plan.lock").read_text(encoding="utf-8"))
+    assert lock["resolved"].pop("outside_parts")
+    text = json.dumps(lock["resolved"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    lock["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    (study / "plan.lock").write_text(json.dumps(lock), encoding="utf-8")
+    ran = stranger("verify", study, "--json")
+    said = "its version did not record what parts of its own tell of themselves"
+    assert said in ran.json["notes"]
+    assert not any(each["place"] == "plan.toml" for each in ran.json["findings"])
+    assert not (study / "ran").exists()
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2)])
+def test_on_a_terminal_it_asks(answer: str, code: int, tmp_path: Path) -> None:
+    study = evil_study(tmp_path / "study", "Model")
+    ours, theirs = pty.openpty()
+    lock = [sys.executable, "-m", "chimeralab", "lock", str(study)]
+    process = subprocess.Popen(lock, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    os.write(ours, answer.encode())
+    said = b""
+    while True:
+        try:
+            said += os.read(ours, 4096)
+        except OSError:
+            break
+    os.close(ours)
+    assert process.wait() == code
+    assert b"evil.py, sha256 " in said.replace(b"\r\n", b" ")
+    assert (study / "ran").exists() == (code == 0)
