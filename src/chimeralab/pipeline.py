@@ -15,8 +15,8 @@ from chimeralab.study.export import Format, export_study
 from chimeralab.study.lock import Lock
 from chimeralab.study.rater_checks import RaterCheck, check_rater
 from chimeralab.study.rating import RatingSummary, rate_study
-from chimeralab.study.trial.own_counts import recall_counts
-from chimeralab.study.trial.rows import left_out, stored_trials, trial_plan
+from chimeralab.study.trial.own_counts import recalled_plan
+from chimeralab.study.trial.rows import left_out, stored_trials
 from chimeralab.study.verify import Verification, verify_study
 
 
@@ -61,8 +61,7 @@ def audit(study: Study, only: str | None = None) -> StudyAudit:
 
 def analyse_trial(study: Study, resampling: Draws | None = None) -> TrialAnalysis:
     """Say what the whole sessions of a trial show: can it be judged, and what does each arm do?"""
-    recall_counts(study)
-    plan = trial_plan(study)
+    plan = recalled_plan(study)
     cut = left_out(study)
     design = TrialDesign(
         plan.arms, plan.subjects, plan.weights, len(study.talks), cut, plan.own_measures

@@ -16,7 +16,8 @@ from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
 from chimeralab.study.samples import sealed_items
 from chimeralab.study.store import Archive
-from chimeralab.study.trial.rows import stored_trials, trial_plan
+from chimeralab.study.trial.own_counts import recalled_plan
+from chimeralab.study.trial.rows import stored_trials
 
 Format = Literal["parquet", "csv", "jsonl"]
 
@@ -222,7 +223,7 @@ def _run_outcomes(study: Study) -> Iterator[Mapping[str, Any]]:
 
 
 def _session_outcomes(study: Study) -> Iterator[Mapping[str, Any]]:
-    plan = trial_plan(study)
+    plan = recalled_plan(study)
     trials = stored_trials(study, whole=True)
     for place, _, tallies in sessions_of(trials, plan.weights, plan.own_measures):
         session = (place.session, place.arm, place.scenario, place.repeat, place.dose)

@@ -85,9 +85,10 @@ class Study:
 
     @property
     def resolved(self) -> Mapping[str, Any] | None:
-        """The plan as it was locked or, in an exploratory study, as it was first run."""
-        if lock := self.lock:
-            return lock.resolved
+        """The plan as it was locked or, without a lock that is whole, as it was first run."""
+        with suppress(LockError):
+            if lock := self.lock:
+                return lock.resolved
         if not self.store_path.exists():
             return None
         with self.archive() as archive:

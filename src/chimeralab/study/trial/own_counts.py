@@ -18,6 +18,7 @@ from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
 from chimeralab.study.store import now
+from chimeralab.study.trial.plan import TrialPlan
 from chimeralab.study.trial.rows import stored_trials, trial_plan
 
 Rows = tuple[Scored, ...]
@@ -82,8 +83,8 @@ def stored_counts(study: Study) -> dict[tuple[str, str], Any]:
         return {(r["trajectory"], r["detector"]): json.loads(r["detection"]) for r in rows}
 
 
-def recall_counts(study: Study) -> None:
-    """Let what stands in for parts of the user's own answer as those did when it was run."""
+def recalled_plan(study: Study) -> TrialPlan:
+    """The plan of a trial for whoever counts: what stands in for parts answers as those did."""
     recalled: dict[str, dict[Any, Any]] = {}
     known = stored_counts(study)
     for each in own_counts(study):
@@ -102,6 +103,7 @@ def recall_counts(study: Study) -> None:
         else:
             answers[each.rows] = HitRate(*found)
             type(part).tally = staticmethod(answers.__getitem__)  # type: ignore[attr-defined]
+    return trial_plan(study)
 
 
 def _take_checks(
