@@ -95,7 +95,7 @@ def make_agent_trial(
     (folder / "plan.toml").write_text(plan, encoding="utf-8")
     for name, code in files.items():
         (folder / f"{name}.py").write_text(code, encoding="utf-8")
-    return Study(folder)
+    return Study(folder, allow_code=True)
 
 
 def recalled(study: Study, arm: str) -> list[bool]:

@@ -100,7 +100,7 @@ def make(folder: Path, more: str = "", *, lock: bool = True) -> Study:
     (folder / "flaky.py").write_text(FLAKY, encoding="utf-8")
     lines = (json.dumps({"id": f"p{n}", "text": f"=Tale {n}.", "bucket": "x"}) for n in (1, 2, 3))
     (folder / "prompts.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    study = Study(folder)
+    study = Study(folder, allow_code=True)
     if lock:
         study.freeze()
     run_study(study, QUIETLY)
