@@ -68,7 +68,7 @@ def test_a_cycle_of_three_loops_where_the_locked_rule_sees_nothing(
     log = write(tmp_path / "log.jsonl", {"id": "a", "turns": list(NEWS[:3]) * 4})
     ran = chimera("detect", log)
     assert "cycle from 1" in ran.out
-    assert "1 of 1 conversation loop" in ran.out
+    assert "1 of 1 conversation loops." in ran.out
 
 
 def test_without_vectors_there_is_no_collapse_verdict(chimera: Chimera, tmp_path: Path) -> None:
@@ -109,16 +109,16 @@ def test_odd_tool_calls_are_judged_and_shown(chimera: Chimera, tmp_path: Path) -
         "results-first": [go, *[back("a", "fine"), called("a", "{}")] * 5],
         "other-roles": [{"role": f"poet-{n % 3}", "content": NEWS[n % 3]} for n in range(12)],
     }
-    log = write(tmp_path / "log.jsonl", *[{"id": name, "messages": odd[name]} for name in odd])
-    rows = {row["id"]: row for row in chimera("detect", "--json", "--no-vectors", log).rows}
+    logs = [write(tmp_path / name, {"id": name, "messages": odd[name]}) for name in odd]
+    rows = {row["id"]: row for row in chimera("detect", "--json", "--no-vectors", *logs).rows}
     assert {name: row["looping"] for name, row in rows.items()} == {
         "not-json": True, "huge": True, "thousand": False, "results-first": True,
         "other-roles": True,
     }  # fmt: skip
     assert rows["other-roles"]["judged"] == "all turns (self-play)"
-    for name in odd:
-        page = tmp_path / f"{name}.html"
-        assert chimera("show", log, "--id", name, "--no-vectors", "--out", page).code == 0
+    page = tmp_path / "page.html"
+    for log in logs:
+        assert chimera("show", log, "--no-vectors", "--out", page).code == 0
         assert page.stat().st_size < 400_000
 
 

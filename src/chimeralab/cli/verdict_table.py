@@ -225,7 +225,8 @@ class VerdictCounts:
         said, collapses = [], self.collapses
         if self._watched or self.loops.hits:
             total = counted(self.conversations, "conversation")
-            said.append(f"{self.loops.hits:,} of {total} loop.")
+            verb = "loops" if 1 in (self.loops.hits, self.conversations) else "loop"
+            said.append(f"{self.loops.hits:,} of {total} {verb}.")
         if collapses.judged:
             found = collapses.share
             between = f"; 95 % interval {_between(found.interval)}" if found.interval else ""
