@@ -10,13 +10,15 @@ from benchmarks.table import Result, keep
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.clusters import cells_of, cluster_mean, mean_bootstrap, mean_bootstrap_t
 from chimeralab.stats.contrasts import contrast
-from chimeralab.stats.intervals import Interval
+from chimeralab.stats.intervals import Interval, share_interval
 
 COMMAND = "python -m benchmarks.validity.interval_coverage"
 RUNS = Path(__file__).parents[2] / "../shared/data/escape-velocity/analysis_bundle.csv"
 CLUSTERS, REPEATS = 36, 5
 SIMULATIONS, RESAMPLES = 4_000, 1_000
 SIZE = f"{SIMULATIONS:,} simulations"
+# Prompts, repeats, and a true mean share of turns.
+SHARES = ((36, 5, 0.14), (36, 5, 0.5), (12, 3, 0.14), (12, 3, 0.05))
 
 Draw = Callable[[np.random.Generator], Floats]
 
@@ -33,6 +35,11 @@ def main() -> None:
         )
     else:
         print("HOMO_C-shaped clusters: left out, the public runs are not on this machine")
+    for prompts, repeats, truth in SHARES:
+        name = f"coverage of a mean share of {truth}, {prompts} prompts of {repeats}"
+        covered = share_coverage(prompts, repeats, truth)
+        value = ", ".join(f"{method} {part:.3f}" for method, part in covered.items())
+        _keep(name, value, "printed as it is", True, SIZE)
     share = null_contrasts()
     met = 0.04 <= share <= 0.06
     _keep("null contrast, significant", f"{share:.3f}", "0.04 - 0.06", met, SIZE)
@@ -66,6 +73,28 @@ def mean_coverage(draw: Draw, truth: float) -> dict[str, float]:
         for name, interval in zip(hits, found, strict=True):
             hits[name] += holds(interval, truth)
     return {name: count / SIMULATIONS for name, count in hits.items()}
+
+
+def beta_shares(prompts: int, repeats: int, truth: float, rng: np.random.Generator) -> Floats:
+    """Shares of runs whose prompts differ around a true mean; skewed where it is near 0 or 1."""
+    means = np.repeat(rng.beta(4 * truth, 4 * (1 - truth), prompts), repeats)
+    return rng.beta(3 * means + 1e-6, 3 * (1 - means) + 1e-6)
+
+
+def share_coverage(prompts: int, repeats: int, truth: float) -> dict[str, float]:
+    """How often t intervals of a mean share hold the truth, and how often the plain one is odd."""
+    rng, cluster = np.random.default_rng(3), np.repeat(np.arange(prompts), repeats)
+    counts = {"plain": 0, "log odds": 0, "plain, out of range": 0}
+    for _ in range(SIMULATIONS):
+        found = cluster_mean(beta_shares(prompts, repeats, truth, rng), cluster)
+        assert found.standard_error is not None
+        plain = found.interval
+        assert plain is not None
+        odds = share_interval(found.mean, found.standard_error, prompts - 1)
+        counts["plain"] += holds(plain, truth)
+        counts["log odds"] += holds(odds, truth)
+        counts["plain, out of range"] += plain.low < 0 or plain.high > 1
+    return {name: count / SIMULATIONS for name, count in counts.items()}
 
 
 def null_contrasts() -> float:

@@ -21,7 +21,7 @@ from chimeralab.stats.arrays import ratios
 from chimeralab.stats.calibration import LevelCounts, calibration_rows
 from chimeralab.stats.clusters import cells_of, cluster_mean, mean_bootstrap, mean_bootstrap_t
 from chimeralab.stats.contrasts import contrast, holm
-from chimeralab.stats.intervals import clopper_pearson, wilson
+from chimeralab.stats.intervals import clopper_pearson, share_interval, wilson
 from chimeralab.stats.panel import panel
 from chimeralab.stats.survival import durations, kaplan_meier, logrank, restricted_mean
 
@@ -184,6 +184,25 @@ def test_intervals_of_a_clustered_mean_cover_as_often_as_they_say():
         )
         hits += [low <= 0 <= high for low, high in intervals]
     assert ((hits / 2_000 >= 0.92) & (hits / 2_000 <= 0.98)).all()
+
+
+@given(st.floats(1e-6, 1 - 1e-6), st.floats(1e-6, 2), st.integers(1, 60))
+def test_the_interval_of_a_share_holds_it_and_stays_between_0_and_1(share, error, df):
+    low, high = share_interval(share, error, df)
+    assert 0 <= low <= share <= high <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("truth", [0.14, 0.5, 0.86])
+def test_the_interval_of_a_mean_share_covers_as_often_as_it_says(truth):
+    rng, clusters = np.random.default_rng(13), np.repeat(np.arange(CLUSTERS), REPEATS)
+    hits = 0
+    for _ in range(1_000):
+        prompts = np.repeat(rng.beta(4 * truth, 4 * (1 - truth), CLUSTERS), REPEATS)
+        found = cluster_mean(rng.beta(3 * prompts + 1e-6, 3 * (1 - prompts) + 1e-6), clusters)
+        low, high = share_interval(found.mean, found.standard_error, CLUSTERS - 1)
+        hits += low <= truth <= high
+    assert 0.93 <= hits / 1_000 <= 0.975
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from chimeralab.core.records import Record, plain_value
 from chimeralab.stats.clusters import Cells
@@ -37,6 +37,7 @@ class ArmKey(str):
 
 
 Weights = Mapping[str, float]
+Role = Literal["primary", "exploratory"]
 
 
 class Vocabulary(NamedTuple):
@@ -86,6 +87,7 @@ TRIAL = Vocabulary(
         "interval": "interval",
         "p": "p",
         "p_holm": "p_holm",
+        "role": "role",
         "scenarios": "units",
         "reason": "reason",
     },
@@ -120,7 +122,7 @@ class AskedContrast:
 
 @dataclass(frozen=True, slots=True)
 class Effect(Record):
-    """A contrast as it was found; `p_holm` is Holm-corrected within its family.
+    """A contrast as it was found; `p_holm` is Holm-corrected over all contrasts of its `role`.
 
     ``p`` comes from a t test over units, ``permutation_p`` from exchanging the sides within units,
     ``naive_p`` from taking every observation for independent. ``se_ratio`` is the naive standard
@@ -136,6 +138,7 @@ class Effect(Record):
     bootstrap: Interval | None = None
     p: float | None = None
     p_holm: float | None = None
+    role: Role | None = None
     naive_p: float | None = None
     permutation_p: float | None = None
     se_ratio: float | None = None

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from chimeralab.analysis.contrasts import Effect, short
+from chimeralab.analysis.families import ComparisonRow
 from chimeralab.analysis.selfplay.analysis import Analysis, analyse, as_json, sentences
-from chimeralab.analysis.selfplay.families import ComparisonRow
 from chimeralab.analysis.selfplay.outcomes import Measure, Outcomes, measure_name
 from chimeralab.analysis.selfplay.robustness import (
     DetectorRobustness,
@@ -52,7 +52,7 @@ LEGEND = (
     "mean turns to the first {event}, up to the horizon."
 )
 FAMILIES = {
-    "contrasts": "against {reference}, within scenarios (p Holm-corrected)",
+    "contrasts": "against {reference}, within scenarios",
     "factorial": "main effects and interactions",
     "doses": "slope over the dose",
     "countermeasures": "with a countermeasure minus without",
@@ -150,11 +150,11 @@ def print_analysis(analysis: Analysis, words: ResultWords) -> None:
 def _shares(analysis: Analysis, words: ResultWords) -> Table:
     """How much collapses, by condition, with three intervals."""
     level = f"{100 * analysis.settings.level:g} %"
-    headings = ("runs", "mean", "median", "SD", f"{level} t", "bootstrap", "bootstrap-t")
+    headings = ("runs", "mean", "median", "SD", level, "bootstrap", "bootstrap-t")
     table = new_table(f"Share of {words.turns}, %", "condition", headings)
     for name in analysis.rank_stability.order:
         part = analysis.conditions[name]
-        intervals = (part.cluster_ci, part.bootstrap_ci, part.bootstrap_t_ci)
+        intervals = (part.share_ci, part.bootstrap_ci, part.bootstrap_t_ci)
         numbers = (number(each, 1, 100) for each in (part.mean, part.median, part.sd))
         shown = (between(interval, 1, 100) for interval in intervals)
         table.add_row(Text(plain(name)), str(part.n), *numbers, *shown)

@@ -7,7 +7,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.analysis.selfplay.families import ComparisonRow
+from chimeralab.analysis.families import ComparisonRow
 from chimeralab.analysis.selfplay.outcomes import EXPLORATORY
 from chimeralab.analysis.selfplay.replication import Replication, compare
 from chimeralab.cli.analyse import (

@@ -167,7 +167,7 @@ def selfplay_entries(
         of = analysis.conditions[name]
         yield Entry(("count", "runs", name), of.n, f"{of.n:,}", f"runs of {name}")
         what = f"{measure_name('share', words)}, {name}"
-        yield from _estimate(("rate", name), what, (of.mean, of.cluster_ci), percent)
+        yield from _estimate(("rate", name), what, (of.mean, of.share_ci), percent)
         what = f"{measure_name('incidence', words)}, {name}"
         yield from _estimate(("incidence", name), what, (of.incidence, of.incidence_ci), percent)
     for comparison in analysis.contrasts:
@@ -220,10 +220,7 @@ def trial_entries(analysis: TrialAnalysis) -> Iterator[Entry]:
                 what, estimate = f"{measure} of {who} under {cell}", (found.value, found.interval)
                 show = partial(number, digits=3)
                 yield from _estimate((measure, who, cell), what, estimate, show)
-        effects: tuple[Effect, ...] = (
-            *subject.contrasts, *subject.factorial, *subject.doses, *subject.countermeasures
-        )  # fmt: skip
-        for effect in effects:
+        for effect in subject.effects:
             name = effect.short_name
             what = f"effect on {effect.measure} of {who}, {name}"
             words = (effect.measure, who, name)

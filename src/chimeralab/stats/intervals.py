@@ -54,6 +54,25 @@ def t_interval(estimate: float, standard_error: float, df: float, level: float =
     return Interval(float(estimate - reach), float(estimate + reach))
 
 
+def share_interval(
+    share: float, standard_error: float, df: float, level: float = 0.95
+) -> Interval | None:
+    """Student's t interval of a mean share, taken on the scale of its log odds: it stays in range.
+
+    The standard error is carried over by the delta method. A share of 0 or 1 has no log odds.
+
+    >>> found = share_interval(0.05, 0.03, df=11)
+    >>> round(found.low, 3), round(found.high, 3)
+    (0.013, 0.173)
+    """
+    if not 0 < share < 1:
+        return None
+    odds = t_interval(
+        float(special.logit(share)), standard_error / (share * (1 - share)), df, level
+    )
+    return Interval(*(float(special.expit(bound)) for bound in odds))
+
+
 def t_p_value(estimate: float, standard_error: float, df: float) -> float:
     """Two-sided p of an estimate against zero.
 

@@ -36,8 +36,8 @@ def test_numbers_are_those_of_the_report(
     loops, low = analysis.conditions["loops"], numbers["rateLoopsLow"]
     assert numbers["rateLoops"].value == loops.mean
     assert numbers["rateLoops"].text == f"{100 * loops.mean:.1f}\N{NO-BREAK SPACE}%"
-    assert loops.cluster_ci is not None
-    assert low.value == loops.cluster_ci.low
+    assert loops.share_ci is not None
+    assert low.value == loops.share_ci.low
     first = analysis.contrasts[0]
     pair = f"{first.a.capitalize()}Minus{first.b.capitalize()}"
     assert numbers[f"diff{pair}"].value == first.estimate

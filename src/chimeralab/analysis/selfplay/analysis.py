@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from chimeralab.analysis.contrasts import AskedContrast, Effect, pairs_of
+from chimeralab.analysis.contrasts import AskedContrast, Effect, Role, pairs_of
+from chimeralab.analysis.families import ComparisonRow, Family, each_once, key_of
 from chimeralab.analysis.selfplay.comparisons import (
     Comparisons,
     LogRankTest,
@@ -29,14 +30,12 @@ from chimeralab.analysis.selfplay.conditions import (
     curve,
     summarise,
 )
-from chimeralab.analysis.selfplay.families import ComparisonRow, Family, each_once, key_of
 from chimeralab.analysis.selfplay.outcomes import (
     EXPLORATORY,
     MEASURES,
     PAIRS,
     Estimand,
     Outcomes,
-    Role,
     Settings,
     per_run,
     settings_for,
@@ -182,7 +181,12 @@ def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
         others = [*_of_role(answers, "exploratory")]
         others += [e for each in measures.values() for e in (*each.weighted, *each.pairs)]
         role = Family(list(each_once(_of_role(answers, "primary"), others)))
-        measures = role.correct_all(measures)
+        measures = {
+            name: replace(
+                each, pairs=role.correct(each.pairs), weighted=role.correct(each.weighted)
+            )
+            for name, each in measures.items()
+        }
         answers = tuple(
             replace(each, comparisons=role.correct(each.comparisons)) for each in answers
         )
@@ -313,7 +317,7 @@ def _extremes(analysis: Analysis, words: ResultWords) -> Iterator[str]:
 
     def share(name: str) -> str:
         found = conditions[name]
-        bounds = f", {between(found.cluster_ci, 1, 100)}" if found.cluster_ci else ""
+        bounds = f", {between(found.share_ci, 1, 100)}" if found.share_ci else ""
         return f"{name} ({number(found.mean, 1, 100)} %{bounds})"
 
     most, least = order[0], order[-1]

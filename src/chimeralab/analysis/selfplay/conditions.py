@@ -12,13 +12,14 @@ from chimeralab.analysis.selfplay.runs import Run, Runs
 from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.clusters import (
+    ClusterMean,
     cluster_mean,
     mean_bootstrap,
     mean_bootstrap_t,
     share,
 )
 from chimeralab.stats.design import SampleDesign
-from chimeralab.stats.intervals import Interval
+from chimeralab.stats.intervals import Interval, share_interval
 from chimeralab.stats.survival import (
     durations,
     kaplan_meier,
@@ -35,9 +36,10 @@ NO_SPREAD = "the prompts do not differ at all"
 class ConditionSummary(Record):
     """The runs of one condition. ``mean``, ``median`` and ``sd`` are of the share of all turns.
 
-    ``cluster_ci`` is a t interval over seed prompts, ``bootstrap_ci`` a percentile interval and
-    ``bootstrap_t_ci`` a studentised one over resampled prompts. ``se_ratio`` is the standard error
-    of an analysis that treats runs as independent, over the clustered one.
+    ``share_ci`` is a t interval over seed prompts on the scale of log odds, which stays between 0
+    and 1; ``cluster_ci`` is the plain one, which may not. ``bootstrap_ci`` is a percentile interval
+    and ``bootstrap_t_ci`` a studentised one over resampled prompts. ``se_ratio`` is the standard
+    error of an analysis that treats runs as independent, over the clustered one.
     """
 
     n: int
@@ -46,6 +48,7 @@ class ConditionSummary(Record):
     median: float
     sd: float | None
     se: float | None
+    share_ci: Interval | None
     cluster_ci: Interval | None
     bootstrap_ci: Interval | None
     bootstrap_t_ci: Interval | None
@@ -72,7 +75,7 @@ def summarise(runs: Runs, settings: Settings) -> ConditionSummary:
     wait = restricted_mean(runs.durations, settings.tau, runs.seed, level)
     numbers |= {
         "at_risk_mean": risk.mean if risk else None,
-        "at_risk_ci": risk.interval if risk else None,
+        "at_risk_ci": _in_range(risk, level) if risk else None,
         "incidence": ever.value,
         "incidence_ci": ever.interval,
         "km_median": median_time(kaplan_meier(runs.durations)),
@@ -89,6 +92,12 @@ def summarise(runs: Runs, settings: Settings) -> ConditionSummary:
     }
     missing = {name: reasons[name] for name, value in numbers.items() if value is None}
     return ConditionSummary(**numbers, reasons=missing)
+
+
+def _in_range(found: ClusterMean, level: float) -> Interval | None:
+    """The interval of a mean share, between 0 and 1; there is none without a spread."""
+    error = found.standard_error
+    return share_interval(found.mean, error, found.clusters - 1, level) if error else None
 
 
 def _shares(runs: Runs, settings: Settings) -> tuple[dict[str, Any], dict[str, str]]:
@@ -113,6 +122,7 @@ def _shares(runs: Runs, settings: Settings) -> tuple[dict[str, Any], dict[str, s
         "median": float(np.median(rates)),
         "sd": float(rates.std(ddof=1)) if mean.n > 1 else None,
         "se": mean.standard_error or None,
+        "share_ci": _in_range(mean, level),
         "cluster_ci": mean.interval,
         "bootstrap_ci": percentile,
         "bootstrap_t_ci": studentised,
@@ -121,7 +131,7 @@ def _shares(runs: Runs, settings: Settings) -> tuple[dict[str, Any], dict[str, s
         "se_ratio": mean.se_ratio,
     }
     alike = "" if mean.interval else (NO_SPREAD if mean.clusters > 1 else ONE_PROMPT)
-    reasons = dict.fromkeys(("se", "cluster_ci", "bootstrap_ci", "se_ratio"), alike)
+    reasons = dict.fromkeys(("se", "share_ci", "cluster_ci", "bootstrap_ci", "se_ratio"), alike)
     few = "needs two prompts, repeats of one, and values that differ"
     reasons |= dict.fromkeys(("icc", "design_effect"), few)
     reasons |= {

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 import numpy as np
 from pydantic import Field
 
+from chimeralab.analysis.contrasts import Role
 from chimeralab.analysis.selfplay.runs import Runs, at_risk_turns
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Beside, locked_table, read_record
@@ -18,7 +19,6 @@ from chimeralab.stats.arrays import Floats
 from chimeralab.stats.survival import pseudo_values, restricted_mean
 
 Measure = Literal["share", "at_risk_share", "incidence", "restricted_mean"]
-Role = Literal["primary", "exploratory"]
 FamilyName = Literal["role", "estimand"]
 FailedTurns = Literal["leave_out", "keep"]
 EmptyTurns = Literal["as_judged", "leave_out"]

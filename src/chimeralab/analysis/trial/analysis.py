@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from chimeralab.analysis.contrasts import AskedContrast, Effect, short
+from chimeralab.analysis.families import Family, each_once
 from chimeralab.analysis.trial.effects import (
     Estimated,
     LagPoint,
@@ -19,6 +20,7 @@ from chimeralab.analysis.trial.effects import (
     effects,
     estimated,
     factorial,
+    is_aimed,
     measured,
     measures_against,
     sessions_of,
@@ -250,6 +252,11 @@ class SubjectResult(Record):
     countermeasures: tuple[Effect, ...] = ()
 
     @property
+    def effects(self) -> tuple[Effect, ...]:
+        """The effects of all kinds."""
+        return (*self.contrasts, *self.factorial, *self.doses, *self.countermeasures)
+
+    @property
     def short_reasons(self) -> tuple[str, ...]:
         """The reasons where it is clear which subject is meant."""
         failed = first_failures(self.checks)
@@ -318,10 +325,27 @@ def analyse_trial(
     sessions = sessions_of(trials, design.weights, design.own_measures)
     how = resampling or Draws()
     names = dict.fromkeys(design.subjects.values())
-    results = tuple(_subject(name, sessions, design, how) for name in names)
+    results = _corrected(tuple(_subject(name, sessions, design, how) for name in names))
     scenarios = len({session.place.scenario for session in sessions})
     left_out = design.left_out
     return TrialAnalysis(source, scenarios, len(sessions), design.planned, left_out, results)
+
+
+def _corrected(subjects: tuple[SubjectResult, ...]) -> tuple[SubjectResult, ...]:
+    """All effects on what stressors are aimed at corrected together, and all others likewise."""
+    found = [effect for subject in subjects for effect in subject.effects]
+    primary = [effect for effect in found if is_aimed(effect)]
+    role = Family(list(each_once(primary, found)))
+    return tuple(
+        replace(
+            subject,
+            contrasts=role.correct(subject.contrasts),
+            factorial=role.correct(subject.factorial),
+            doses=role.correct(subject.doses),
+            countermeasures=role.correct(subject.countermeasures),
+        )
+        for subject in subjects
+    )
 
 
 def _subject(
@@ -353,9 +377,11 @@ def _subject(
         )
         return tuple(effect for family in families for effect in family)
 
+    # An arm without stress that only has a countermeasure is compared once.
+    helped = [each.weights for each in measures_against(arms)]
     return SubjectResult(
         name, True, reasons, found, sham, results,
-        contrasts=asked(against(arms, sham), failed),
+        contrasts=asked([q for q in against(arms, sham) if q.weights not in helped], failed),
         factorial=asked(factorial(arms), failed),
         doses=asked(dose_trend(arms), failed),
         countermeasures=asked(measures_against(arms), full(found) | failed),

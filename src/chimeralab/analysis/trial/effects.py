@@ -13,7 +13,6 @@ from chimeralab.analysis.contrasts import (
     AskedContrast,
     Effect,
     estimated_contrast,
-    holm_corrected,
     undefined,
 )
 from chimeralab.analysis.trial.measures import MEASURES, METRICS, HitRate, OwnMeasure, words_of
@@ -300,7 +299,7 @@ def effects(
     rng: np.random.Generator,
     resamples: int,
 ) -> tuple[Effect, ...]:
-    """One measure under several questions, asked together and corrected together."""
+    """One measure under several questions; what is asked together is corrected later."""
     known = [s for s in sessions if s.tallies[measure].among]
     if not known:
         reason = f"there is no {TRIAL.observation}"
@@ -310,7 +309,7 @@ def effects(
         [s.place.arm for s in known],
         [s.place.scenario for s in known],
     )
-    return holm_corrected([_effect(cells, asked, measure, rng, resamples) for asked in questions])
+    return tuple(_effect(cells, asked, measure, rng, resamples) for asked in questions)
 
 
 def unasked(asked: AskedContrast, measure: str, failed: Mapping[str, str]) -> Effect:

@@ -50,7 +50,7 @@ def distribution_figure(results: Results, words: ResultWords) -> Figure:
     analysis, runs = results.analysis, results.runs
     rates = runs.collapsed / runs.turns
     means = {
-        name: estimate(each.mean, each.cluster_ci, SHARE)
+        name: estimate(each.mean, each.share_ci, SHARE)
         for name, each in analysis.conditions.items()
     }
     rows = [
@@ -58,7 +58,7 @@ def distribution_figure(results: Results, words: ResultWords) -> Figure:
             Label(name, f"{means[name]}, {counted(each.n, 'run')}"),
             rates[runs.condition == name].tolist(),
             each.mean,
-            each.cluster_ci,
+            each.share_ci,
         )
         for name, each in analysis.conditions.items()
     ]

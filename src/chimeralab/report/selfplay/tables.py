@@ -74,7 +74,7 @@ def shares(analysis: Analysis) -> Table:
                 name,
                 f"{each.n:,}",
                 f"{each.seeds:,}",
-                _with_interval(each.mean, each.cluster_ci, why.get("cluster_ci")),
+                _with_interval(each.mean, each.share_ci, why.get("share_ci")),
                 number(each.median, 1, 100) + SHARE.value,
                 known(number(each.sd, 1, 100), each.sd, why.get("sd")),
                 known(at_risk, each.at_risk_mean, why.get("at_risk_mean")),

@@ -61,9 +61,9 @@ def _most_and_least(analysis: Analysis, words: ResultWords) -> str:
 
     def share(name: str) -> str:
         each = analysis.conditions[name]
-        if each.cluster_ci is None:
+        if each.share_ci is None:
             return number(each.mean, 1, 100) + SHARE.value
-        return estimate(each.mean, each.cluster_ci, SHARE)
+        return estimate(each.mean, each.share_ci, SHARE)
 
     most, least = like(order[0]), like(order[-1])
     if len(order) == 1:
@@ -292,7 +292,8 @@ def _statistics(results: Results, words: ResultWords, references: References) ->
     settings = analysis.settings
     yield (
         "Repeats of a prompt were treated as one cluster. Means have "
-        f"{100 * settings.level:g} % t intervals over prompts, and percentile and studentised "
+        f"{100 * settings.level:g} % t intervals over prompts, those of shares on the scale of "
+        "log odds, so that they stay between 0 and 1; beside them, percentile and studentised "
         f"intervals from {settings.resamples:,} resamples of whole prompts {cite('bootstrap')}."
     )
     if len(analysis.conditions) > 1:

@@ -58,7 +58,8 @@ FAMILIES = (
         "contrasts",
         "Each arm against the reference",
         "Each arm minus {reference} on the same scenarios: left of 0 there is less of it, right of "
-        "0 more. Lines are 95 % intervals over scenarios; p is Holm-corrected.",
+        "0 more. Lines are 95 % intervals over scenarios; p is Holm-corrected over all primary "
+        "effects.",
     ),
     EffectFamily(
         "factorial",
@@ -232,7 +233,6 @@ def _not_shown(material: TrialMaterial, sections: Sequence[Section]) -> Iterator
         if not subject.informative:
             yield f"any effect on {subject.subject}, which failed its checks"
     yield "effects on measures that an arm is not aimed at; the tables beside this page hold them"
-    yield "corrections for looking at several measures: Holm's correction is within one measure"
 
 
 class ShownLine(NamedTuple):

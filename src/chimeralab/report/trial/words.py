@@ -164,8 +164,9 @@ def _statistics(material: TrialMaterial, references: References) -> Iterator[str
     yield (
         "Differences are taken within scenarios; intervals resample whole scenarios "
         f"{cite('bootstrap')}, their percentiles widened for few of them {cite('expanded')}; "
-        "p-values are from paired t tests over scenarios with Holm's correction within each family "
-        f"and measure {cite('holm')}."
+        "p-values are from paired t tests over scenarios. Effects on what a stressor is aimed at "
+        "are primary and Holm-corrected together, over all subjects; so are all others, which are "
+        f"exploratory {cite('holm')}."
     )
     if any(arm.dose is not None for arm in material.plan.arms.values()):
         yield "A dose is tested by its least-squares slope within scenarios."

@@ -48,7 +48,7 @@ def test_a_table_without_turns_says_only_what_it_can() -> None:
     found = after_onset(table_of([Run("A", "s1", 0, 10, 2, 5), Run("A", "s2", 0, 10, 6, 5)], "t"))
     assert (found.recovered_runs, found.collapsed_runs) == (1, 2)
     assert found.episodes is None
-    assert "does not say which turns" in found.reasons["episodes"]
+    assert "has no episodes" in found.reasons["episodes"]
 
 
 def test_without_a_collapse_there_is_nothing_to_recover_from() -> None:

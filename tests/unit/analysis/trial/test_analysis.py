@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from chimeralab.analysis.contrasts import ArmKey
 from chimeralab.analysis.trial import measures
-from chimeralab.analysis.trial.analysis import Draws, TrialDesign, analyse_trial
+from chimeralab.analysis.trial.analysis import Draws, TrialAnalysis, TrialDesign, analyse_trial
 from chimeralab.analysis.trial.effects import (
     MeasuredSession,
     against,
@@ -21,6 +22,7 @@ from chimeralab.sandbox.metrics import MetricWeights
 from chimeralab.sandbox.scored import COLUMNS, PlacedTrial, Scored, SessionPlace
 from chimeralab.sandbox.script import Arm
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
+from chimeralab.stats.contrasts import holm
 
 ROW = Scored.from_cells(
     dict.fromkeys(COLUMNS)
@@ -250,7 +252,7 @@ def test_factorial_effects_are_those_that_went_in():
     by_name = {effect.name: effect for effect in found}
     for name, value in worth.items():
         assert by_name[name].estimate == pytest.approx(value, abs=0.01)
-    assert by_name["amnesia"].p_holm < 0.01 < by_name["conformity"].p_holm
+    assert by_name["amnesia"].p < 0.01 < by_name["conformity"].p
     assert by_name["amnesia × infallibility"].estimate == pytest.approx(0, abs=0.01)
 
 
@@ -411,3 +413,52 @@ def test_the_sham_of_the_whole_trial_is_the_reference_before_any_other():
         chosen = [trial for trial in trials if trial.place.arm in some]
         [found] = analyse_trial(chosen, design, "here", Draws(resamples=100)).subjects
         assert found.reference == reference
+
+
+def two_subjects() -> TrialAnalysis:
+    """Two subjects in four arms each, whose answers are wrong at random."""
+    rng = np.random.default_rng(8)
+    cells = {
+        "control": Arm({}),
+        "amnesia": Arm({"amnesia": Amnesia()}),
+        "noted": Arm({}, Notebook()),
+        "helped": Arm({"amnesia": Amnesia()}, Notebook()),
+    }
+    arms = {
+        ArmKey(f"{who}.{name}", who, name): arm for who in ("y", "z") for name, arm in cells.items()
+    }
+    trials = [
+        PlacedTrial(
+            SessionPlace(f"{arm}/{scenario}", arm, scenario, 1),
+            changed(ROW, trial=trial, correct=right, response="a" if right else "b",
+                    disturbed="amnesia" in arms[arm].stressors),
+        )
+        for arm in arms
+        for scenario in ("u", "v", "w", "x")
+        for trial in range(1, 9)
+        for right in [bool(rng.random() < 0.7)]
+    ]  # fmt: skip
+    design = TrialDesign(arms, {arm: arm.subject for arm in arms}, MetricWeights(), len(trials))
+    return analyse_trial(trials, design, "here", Draws(resamples=100))
+
+
+def test_the_effects_of_a_trial_are_one_holm_family_per_role_over_all_subjects():
+    found = [effect for subject in two_subjects().subjects for effect in subject.effects]
+    assert {effect.role for effect in found} == {"primary", "exploratory"}
+    for role in ("primary", "exploratory"):
+        own = [effect for effect in found if effect.role == role]
+        assert all(is_aimed(effect) == (role == "primary") for effect in own)
+        assert tuple(effect.p_holm for effect in own) == holm([effect.p for effect in own])
+        assert len({weight for e in own for weight in e.weights if weight.startswith("y.")}) > 1
+    assert {effect.as_dict()["role"] for effect in found} == {"primary", "exploratory"}
+
+
+def test_every_comparison_of_a_trial_is_made_once_with_one_sign():
+    for subject in two_subjects().subjects:
+        asked = [
+            (effect.measure, frozenset(effect.weights), abs(next(iter(effect.weights.values()))))
+            for effect in subject.effects
+        ]
+        assert len(asked) == len(set(asked))
+        names = {effect.short_name for effect in subject.countermeasures}
+        assert names == {"noted − control", "helped − amnesia"}

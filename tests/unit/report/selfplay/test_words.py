@@ -22,7 +22,7 @@ def results(material: Material) -> Results:
 def with_means(analysis: Analysis, **means: float) -> Analysis:
     """The analysis as if its conditions had these means."""
     conditions = {
-        name: replace(each, mean=means[name], cluster_ci=None)
+        name: replace(each, mean=means[name], share_ci=None)
         for name, each in analysis.conditions.items()
     }
     order = tuple(sorted(means, key=lambda name: -means[name]))

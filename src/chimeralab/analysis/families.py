@@ -1,12 +1,13 @@
-"""One family of tests per role: every comparison once, all primary ones corrected together."""
+"""One family of tests per role: every comparison once, all primary ones corrected together.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+Self-play declares roles in its plan. In a trial, what a stressor is aimed at is primary.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from chimeralab.analysis.contrasts import Effect
-from chimeralab.analysis.selfplay.comparisons import Comparisons
-from chimeralab.analysis.selfplay.outcomes import Role
+from chimeralab.analysis.contrasts import Effect, Role
 from chimeralab.stats.contrasts import holm
 
 # The measure, the weights with the first condition on the plus side, and p, which tells apart
@@ -51,23 +52,23 @@ def each_once(primary: Iterable[Effect], others: Iterable[Effect]) -> Iterator[C
                 yield ComparisonRow(effect, role)
 
 
+class Corrected(NamedTuple):
+    """The Holm-corrected p of a comparison, and the role that it was corrected in."""
+
+    p_holm: float | None
+    role: Role
+
+
 class Family:
-    """Holm-corrected p-values of a role, found by what is compared."""
+    """Holm-corrected p-values of both roles, found by what is compared."""
 
     def __init__(self, rows: Sequence[ComparisonRow]) -> None:
-        self.corrected: dict[Key, float | None] = {}
-        for role in ("primary", "exploratory"):
+        self.corrected: dict[Key, Corrected] = {}
+        roles: tuple[Role, ...] = ("primary", "exploratory")
+        for role in roles:
             effects = [row.effect for row in rows if row.role == role]
-            corrected = holm([each.p for each in effects])
-            self.corrected |= dict(zip(map(key_of, effects), corrected, strict=True))
+            for effect, p in zip(effects, holm([each.p for each in effects]), strict=True):
+                self.corrected[key_of(effect)] = Corrected(p, role)
 
     def correct(self, effects: Iterable[Effect]) -> tuple[Effect, ...]:
-        return tuple(replace(each, p_holm=self.corrected[key_of(each)]) for each in effects)
-
-    def correct_all(self, measures: Mapping[str, Comparisons]) -> dict[str, Comparisons]:
-        return {
-            name: replace(
-                each, pairs=self.correct(each.pairs), weighted=self.correct(each.weighted)
-            )
-            for name, each in measures.items()
-        }
+        return tuple(replace(each, **self.corrected[key_of(each)]._asdict()) for each in effects)
