@@ -36,7 +36,10 @@ def test_every_label_comes_with_its_turns(
     assert ratings["loop"]["turns"] == [2, 3, 4]
     assert ratings["turns"]["noted"] == [{"pattern": "alternation", "turns": [1, 2, 3, 4, 5, 6]}]
     assert "1 labelled 1, 2 labelled 0" in told
-    assert "Turns 2 to 4" in " ".join(chimera("rate", log)[1].split())
+    table = chimera("rate", log)[1]
+    assert "Turns 2 to 4" in " ".join(table.split())
+    assert table.splitlines()[0].split() == ["conversation", "judged", "label", "step", "reason"]
+    assert table.splitlines()[1].split()[:3] == ["loop", "all", "1"]
 
 
 def test_written_ratings_can_be_audited(

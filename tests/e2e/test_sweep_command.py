@@ -38,6 +38,7 @@ def test_people_get_the_range_and_the_order(chimera: Chimera, log: Path) -> None
     ran = chimera("sweep", log, "--within", "seed")
     assert ran.code == 0
     assert "36 cells, 25 distinct detectors" in ran.out
+    assert "Judged: all turns (self-play) in 3 conversations." in ran.out
     assert "Order at the locked point: " in ran.out
     assert "By seed: the order of the means holds in" in ran.out
 

@@ -19,11 +19,12 @@ from chimeralab.cli.options import (
     is_study,
     with_options,
 )
-from chimeralab.cli.terminal import err, out, plain, say, shortened, with_progress
+from chimeralab.cli.terminal import err, out, plain, say, shortened, whose, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import percent
 from chimeralab.core.tables import Columns, open_table
+from chimeralab.detection.measure import judged
 from chimeralab.rating.ratings import item_of
 from chimeralab.rating.rubric import BUILT_IN, load_rubric
 from chimeralab.rating.rules import NAME as RULES
@@ -113,7 +114,7 @@ def rate(**options: Any) -> None:
     rubric = load_rubric(options["rubric"] or BUILT_IN)
     logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("conversation", "label", "step", "reason"):
+    for heading in ("conversation", "judged", "label", "step", "reason"):
         table.add_column(heading)
     labels: list[int | None] = []
     with ExitStack() as files:
@@ -127,7 +128,8 @@ def rate(**options: Any) -> None:
                 click.echo(json_text({"id": rating.item, **rating.as_dict()}))
                 continue
             label = "–" if rating.label is None else str(rating.label)
-            cells = (shortened(rating.item, 40), label, rating.step or "–", rating.reason)
+            who = whose(judged(trajectory, options["speaker"]).who)
+            cells = (shortened(rating.item, 40), who, label, rating.step or "–", rating.reason)
             style = "bold" if rating.label else ""
             table.add_row(*(Text(plain(cell), style=style) for cell in cells))
     if not labels:

@@ -1,5 +1,7 @@
 """`chimera sweep`: a grid of thresholds on the same similarities."""
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -17,6 +19,7 @@ from chimeralab.cli.options import (
 from chimeralab.cli.terminal import out, percent, plain, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
+from chimeralab.core.numbers import counted
 from chimeralab.core.result_words import MARK
 from chimeralab.detection.detectors import LOCKED, READINGS, Locked
 from chimeralab.detection.measure import Measurer
@@ -75,24 +78,28 @@ def sweep(**options: Any) -> None:
         skip_blank=base.empty == "skip",
     )
     sweeper = Sweeper(grid, options["within"])
+    judged: Counter[str] = Counter()
     for measured in with_progress(measurer.measure(logs.read()), "conversations"):
         sweeper.add(measured, group_name(measured, options["group_by"]))
+        judged[measured.series.who] += 1
     result = sweeper.result(reference=LOCKED)
     if not result.conversations:
         raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
     if options["json"]:
         click.echo(json_text(result.as_dict()))
     else:
-        _print(result)
+        _print(result, judged)
 
 
-def _print(result: Sweep) -> None:
+def _print(result: Sweep, whose: Mapping[str, int]) -> None:
     judged = result.conversations - result.without_verdict
     out.print(
         f"{result.cells} cells, {result.distinct_detectors} distinct detectors,"
         f" {result.distinct_outcomes} different outcomes on {judged:,} conversations"
         f" ({result.without_verdict:,} too short for a verdict)."
     )
+    told = (f"{who} in {counted(talks, 'conversation')}" for who, talks in whose.items())
+    out.print(Text(plain(f"Judged: {'; '.join(told)}.")))
     if not judged:
         return
     low, high = percent(result.lowest_rate), percent(result.highest_rate)

@@ -64,6 +64,16 @@ def shortened(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - tail] + "…" + text[len(text) - tail + 1 :]
 
 
+def whose(judged: str) -> str:
+    """Whose turns were judged, for a narrow column.
+
+    >>> whose("assistant turns (chat)"), whose("turns of Ann (asked for)")
+    ('assistant', 'Ann')
+    """
+    name = judged.split(" (", maxsplit=1)[0].removeprefix("turns of ").removesuffix(" turns")
+    return shortened(plain(name), 9)
+
+
 def sparkline(values: Sequence[float], marked: Sequence[bool], width: int = 40) -> Text:
     """Similarities from 0 to 1 as bars; marked ones in red. Long series are squeezed.
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.terminal import percent, plain, shortened, spans, sparkline
+from chimeralab.cli.terminal import percent, plain, shortened, spans, sparkline, whose
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Loop
@@ -252,8 +252,7 @@ class VerdictCounts:
 
 def _collapse_cells(detection: Detection) -> Iterator[str | Text]:
     """Whose turns were judged for collapse, how many they are, and which of them collapsed."""
-    who = detection.judged.split(" (")[0].removeprefix("turns of ").removesuffix(" turns")
-    yield Text(shortened(plain(who), 9))
+    yield Text(whose(detection.judged))
     yield str(detection.turns)
     yield Text(percent(detection.collapse_rate), style="red" if detection.collapsed else "")
     where = Text(spans(detection.episodes, most=2), style="bold red")
