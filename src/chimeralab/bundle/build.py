@@ -170,11 +170,10 @@ def _copy_plan(study: Study, new: Path) -> None:
     """Copy the plan, its lock, the files that it names, and the records of its gate."""
     present = {p.relative_to(study.path).as_posix() for p in study.path.rglob("*") if p.is_file()}
     tables = tomllib.loads(study.plan_path.read_text(encoding="utf-8-sig"))
-    records = {f"{FOLDER}/{name}" for name in (JSON, MARKDOWN, VALIDITY)}
     named = {study.plan_path.name, study.lock_path.name, *_files_in(tables)}
-    earlier = rf"{FOLDER}/(attempt-\d+/)?({re.escape(JSON)}|{re.escape(MARKDOWN)}|{VALIDITY})"
+    records = "|".join(map(re.escape, (JSON, MARKDOWN, VALIDITY)))
     for name in present:
-        if name in named | records or re.fullmatch(earlier, name):
+        if name in named or re.fullmatch(rf"{FOLDER}/(attempt-\d+/)?({records})", name):
             (new / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(study.path / name, new / name)
 

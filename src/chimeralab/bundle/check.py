@@ -35,12 +35,17 @@ def verify_bundle(study: Study, *, quick: bool = False, expect: str | None = Non
     is_whole = expect is not None and expect.strip().lower() == sha256
     try:
         found = pipeline.verify(study, quick=quick, expect=None if is_whole else expect)
-        again = _made_again(study, quick=quick)
     except InputError as error:
         if not changed:
             raise
         problem = Finding("the study", f"it can't be verified: {error}")
         return Verification(False, 0, 0, (*changed, problem))
+    try:
+        # Made without running code of the study, as the bundle was.
+        again = _made_again(Study(study.path), quick=quick)
+    except InputError as error:
+        problem = Finding("the report", f"it can't be made again: {error}")
+        again = Recomputed((problem,))
     named = {each.place for each in changed}
     derived = (each for each in again.findings if each.place not in named)
     return replace(
