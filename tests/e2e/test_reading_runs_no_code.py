@@ -191,6 +191,49 @@ def test_to_read_a_study_that_nobody_locked_or_ran_runs_nothing(
     assert not (study / "ran").exists()
 
 
+AGENT = """
+def answer(messages):
+    return "Yes."
+"""
+PROGRAM = """
+import json, sys
+for line in sys.stdin:
+    print(json.dumps({"answer": "Yes."}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "code"),
+    [
+        ('use = "callable"\npath = "evil:answer"', AGENT),
+        (f'use = "command"\ncommand = ["{sys.executable}", "evil.py"]\ncan = ["history"]', PROGRAM),
+    ],
+)
+def test_agents_are_code_of_the_study_too(
+    table: str, code: str, tmp_path: Path, stranger: Chimera, chimera: Chimera
+) -> None:
+    study = tmp_path / "study"
+    study.mkdir()
+    plan = TRIAL.replace('[models.phantom]\nuse = "subject"', f"[agents.phantom]\n{table}")
+    plan = plan.replace('each = ["conformity"]', "sham = false").replace("items = 4", "items = 2")
+    (study / "plan.toml").write_text(plan, encoding="utf-8")
+    (study / "evil.py").write_text(MARK + code, encoding="utf-8")
+    for command in ("check", "lock", "run"):
+        ran = stranger(command, study)
+        assert ran.code == 2
+        assert str(study / "evil.py") in ran.err
+        assert "--allow-code" in ran.err
+    assert not (study / "ran").exists()
+    for command in ("lock", "run"):
+        assert chimera(command, study).code == 0
+    (study / "ran").unlink()
+    for name in [name for name in sys.modules if name.startswith(str(study))]:
+        del sys.modules[name]
+    for command in ("verify", "show", "analyse", "measure"):
+        assert stranger(command, study).code in (0, 1), command
+    assert not (study / "ran").exists()
+
+
 def copy_of(study: Path, folder: Path) -> Path:
     shutil.copytree(study, folder)
     return folder

@@ -32,7 +32,8 @@ class CodeFile:
     def does(self) -> str:
         if self.path is None:
             return f"runs {self.name}, of which no file is in sight"
-        return f"runs the code of {self.path}, sha256 {self.sha256}"
+        command = "" if self.name == self.path.name else f"{self.name}, with "
+        return f"runs {command}the code of {self.path}, sha256 {self.sha256}"
 
 
 # Whose key a variable holds, by common usage: there it may go without a question.
@@ -87,14 +88,15 @@ def allow_all(_asked: CodeFile | SentKey) -> None:
 def find_code(module: str, folder: Path) -> CodeFile:
     """The file of a module: beside the plan, or among what is installed. Nothing is imported."""
     beside = folder / f"{module}.py"
-    return code_file(beside.name, beside if beside.is_file() else _installed(module))
+    path = beside if beside.is_file() else _installed(module)
+    return code_file(path.name if path else beside.name, path)
 
 
-def code_file(words: str, path: Path | None) -> CodeFile:
-    """A file with its hash, under its own name; where there is none, under the words given."""
+def code_file(name: str, path: Path | None) -> CodeFile:
+    """A file with its hash, under a name that people know."""
     if path is None:
-        return CodeFile(words)
-    return CodeFile(path.name, path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest())
+        return CodeFile(name)
+    return CodeFile(name, path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 def _installed(module: str) -> Path | None:

@@ -164,7 +164,7 @@ class Beside:
 
     def take(self, words: str, path: Path | None) -> None:
         """Code that a part of ours runs for the plan, by the words with which the plan names it."""
-        file = code_file(words, path)
+        file = code_file(words if path is None or " " in words else path.name, path)
         if self.consent is not None:
             self._allow(words, file)
         self.code[words] = file

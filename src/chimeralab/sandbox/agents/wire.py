@@ -81,7 +81,8 @@ class CommandSettings(Record):
     def code(self, folder: Path) -> dict[str, Path | None]:
         """What is run, and the file of it that lies beside the plan."""
         place = folder / self.folder
-        files = [place / word for word in self.command if (place / word).is_file()]
+        words = [word for word in self.command if not Path(word).is_absolute()]
+        files = [place / word for word in words if (place / word).is_file()]
         return {" ".join(self.command): files[0] if files else None}
 
     def within(self, folder: Path) -> "CommandSettings":
