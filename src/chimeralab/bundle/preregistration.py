@@ -262,7 +262,10 @@ def _trial_analysis(plan: Plan) -> Iterator[Answer]:
     yield Answer("Transformations", ["None."])
     yield Answer(
         "Inference criteria",
-        ["Two-sided p below 0.05 after Holm's correction over the effects on one measure."],
+        [
+            "Two-sided p below 0.05 after Holm's correction over all primary effects of all "
+            "subjects: those on what the stressors of an arm are aimed at."
+        ],
     )
     yield Answer(
         "Data exclusion",
@@ -272,7 +275,10 @@ def _trial_analysis(plan: Plan) -> Iterator[Answer]:
         ],
     )
     yield Answer("Missing data", ["Nothing is imputed. Replies that can't be read are counted."])
-    yield Answer("Exploratory analysis", [])
+    yield Answer(
+        "Exploratory analysis",
+        ["Effects on anything else, corrected together in a family of their own."],
+    )
 
 
 def _gate(gate: GateTable) -> Iterator[str]:

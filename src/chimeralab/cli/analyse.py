@@ -79,7 +79,7 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
 
     RUNS is a .csv, .tsv, .jsonl or .parquet file with the columns condition, seed_id, repeat_index,
     total_turns, collapsed_turns and first_collapse_turn (blank: never), and optionally seed_bucket;
-    others are ignored. STUDY is a study folder. Repeats of a seed prompt are one cluster.
+    others are ignored. STUDY is a study or a bundle. Repeats of a seed prompt are one cluster.
     """
     if is_trial(path):
         _analyse_trial(path, {**options, "robustness": robust})
