@@ -53,6 +53,9 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
     for answer in answers:
         name = answer.reported_model or "(gives no name)"
         click.echo(plain(f"{answer.model} answers as {name}, after {answer.seconds:.1f} s"))
+    if trial := study.plan.trial:
+        for name in trial.agents:
+            click.echo(f"{name} {trial.memory_in_words(name)}")
     for name, subject in study.plan.models.items():
         if subject.revision:
             click.echo(f"{name} is declared as revision {plain(subject.revision)}: not verified")

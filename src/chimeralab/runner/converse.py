@@ -15,7 +15,7 @@ from chimeralab.runner.journal import (
     TurnStored,
     events_of,
 )
-from chimeralab.runner.room import Room
+from chimeralab.runner.room import Room, nobody
 from chimeralab.runner.talk import Said, Talk
 from chimeralab.sandbox.hooks import Observation, Observed, at_answer, at_probe, at_question
 from chimeralab.sandbox.scored import Scored, SessionPlace
@@ -132,6 +132,7 @@ class Examination:
         self._talk = talk
         self._room = room
         self._scorer = Scorer()
+        self._watched = room.publish is not nobody
         # An earlier run may have broken off between an event and its question.
         earlier = room.journal.events(talk.id) if talk.script else ()
         self._recorded = {(event.turn, event.kind) for event in earlier}
@@ -151,10 +152,11 @@ class Examination:
             if (event.turn, event.kind) not in self._recorded:
                 self._room.journal.add_event(self._talk.id, event)
                 self._room.publish(Intervened(self._talk.id, event))
-        pressed = pressed_at(script, ask.turn, shown.scene)
-        self._tell(ask.turn, at_question(posed_at(script, ask.turn), pressed))
+        if self._watched:
+            pressed = pressed_at(script, ask.turn, shown.scene)
+            self._tell(ask.turn, at_question(posed_at(script, ask.turn), pressed))
         stored = await ask_turn(self._talk, ask, said, self._room)
-        if isinstance(stored, Stored):
+        if self._watched and isinstance(stored, Stored):
             row = self._row(script, ask.turn, [*said, stored.said])
             self._tell(ask.turn, at_answer(row))
         return stored
@@ -180,7 +182,7 @@ class Examination:
         if isinstance(result, Ended):
             return result
         script = self._talk.script
-        if script and script.probes[probe].observed and len(said) >= ask.turn:
+        if self._watched and script and len(said) >= ask.turn and script.probes[probe].observed:
             row = self._row(script, ask.turn, said)
             self._tell(ask.turn, at_probe(script.probes[probe], row))
         return None

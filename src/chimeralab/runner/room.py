@@ -11,7 +11,7 @@ from pydantic import Field
 
 from chimeralab.core.records import Record, Turn
 from chimeralab.models.seam import Model, Reply
-from chimeralab.runner.journal import Journal, Subscriber
+from chimeralab.runner.journal import Journal, News, Subscriber
 
 Amount = Annotated[float, Field(ge=0)]
 
@@ -120,6 +120,10 @@ class TurnJudge(Protocol):
     def update(self, turn: Turn) -> Judgement: ...
 
 
+def nobody(news: News) -> None:
+    """The subscriber of a room that nobody watches."""
+
+
 @dataclass(frozen=True, slots=True)
 class Room:
     """All that a conversation needs from outside. `watch` starts a judge of one conversation."""
@@ -131,7 +135,7 @@ class Room:
     watch: Callable[[], TurnJudge] | None = None
     judges: Executor | None = None
     retry_wait: float = 1.0
-    publish: Subscriber = lambda news: None
+    publish: Subscriber = nobody
 
     def cost(self, model: str, reply: Reply) -> float | None:
         """What a reply cost: as reported, else from the price in the plan, else unknown."""

@@ -193,7 +193,10 @@ def _trial_counts(plan: Plan, model: str) -> tuple[int, int, int]:
     system = max((_at_most(talk.speakers[0].system or "") for talk in own), default=0)
     messages = 2 * asked.answers_shown + 2 * asked.calls
     prompt = asked.prompt_bytes + longest * asked.answers_shown + TOKENS_A_MESSAGE * messages
-    return asked.calls, prompt + system * asked.calls, asked.calls * longest
+    calls = asked.calls
+    if plan.trial and plan.trial.asks_siblings(model):
+        calls += sum(len(talk.script.course.steps) for talk in own if talk.script)
+    return calls, prompt + system * calls, calls * longest
 
 
 def _selfplay_counts(plan: Plan, model: str) -> tuple[int, int, int]:

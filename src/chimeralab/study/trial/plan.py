@@ -101,6 +101,20 @@ class TrialPlan(Record):
         can = self.agents.get(subject, ("history",))
         return not {"history", "recall"} & set(can)
 
+    def memory_in_words(self, agent: str) -> str:
+        """Who keeps the memory of an agent, and what follows from what it can do."""
+        can = self.agents[agent]
+        if "history" in can:
+            return "is given the whole conversation with every question"
+        if "recall" in can:
+            memory = "reads its memory through the lab"
+        else:
+            forgets = "can forget" if "forget" in can else "can't be made to forget"
+            memory = f"keeps its own memory, and {forgets}"
+        if "fork" in can:
+            return f"{memory}; probes are asked in forks"
+        return f"{memory}; probes are asked in a sibling session, as it can't be forked"
+
     def asks_siblings(self, subject: str) -> bool:
         """Whether a subject's probes are asked in a second session, as it can't be forked."""
         return (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chimeralab.core.errors import InputError
-from tests.agent_trial import make_agent_trial, recalled
+from tests.agent_trial import make_agent_trial, reading, recalled
 from tests.loopback import Serving, release, serving
 
 FUNCTION = """
@@ -138,6 +138,34 @@ def test_a_server_on_loopback_is_disturbed_and_gets_opaque_ids(tmp_path, chimera
     assert not all(recalled(study, "amnesia"))
     assert not held.sessions  # each of them was ended
     assert all(len(each["session"]) == 32 for each in held.requests)
+
+
+@pytest.mark.parametrize("ability", ["history", "recall"])
+def test_a_server_may_leave_its_memory_to_the_lab(tmp_path, chimera, ability):
+    memories: dict[str, list[str]] = {}
+
+    def answer(asked):
+        if asked["do"] == "recall":
+            memories[asked["session"]] = [each["content"] for each in asked["memory"]]
+            return 200, {}
+        if asked["do"] == "end":
+            return 200, {}
+        if "messages" in asked:
+            texts = [each["content"] for each in asked["messages"]]
+        else:
+            texts = [*memories[asked["session"]], asked["message"]]
+        return 200, {"answer": reading(texts[-1], texts)}
+
+    with serving(answer) as url:
+        agent = f'use = "http"\nurl = "{url}"\ncan = ["{ability}"]'
+        study = make_agent_trial(tmp_path / "study", agent, number=1)
+        plan = (study.path / "plan.toml").read_text()
+        corrupt = plan.replace("scope = 0.9", 'scope = 0.9\nmode = "corrupt"')
+        (study.path / "plan.toml").write_text(corrupt)
+        for step in ("check", "run", "verify"):
+            assert chimera(step, study.path).code == 0
+    assert all(recalled(study, "control"))
+    assert not all(recalled(study, "amnesia"))
 
 
 def test_a_program_that_reads_lines_is_a_subject(tmp_path, chimera, monkeypatch):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimeralab.core.errors import InputError
-from chimeralab.models.seam import Reply, Sampling
+from chimeralab.models.seam import ModelFailure, Reply, Sampling
 from chimeralab.runner import Brake, MemoryJournal, Prompt, Room, Rules, Speaker, Talk, converse
 from chimeralab.sandbox.agents import SessionLost
 from chimeralab.sandbox.agents.subject import AgentSubject
@@ -54,13 +54,13 @@ class WholeHistory:
         return Reply(reading(last, [*before, last]))
 
 
-def examine(model, course=COURSES[0], *stressors, own_memory=True, **rules):
+def examine(model, course=COURSES[0], *stressors, own_memory=True, journal=None, **rules):
     arm = Arm({name: STRESSORS[name] for name in STRESSORS if name in stressors})
     script = Script(course, arm, 11, PROBES, own_memory=own_memory)
     speaker = Speaker("s", "m", Sampling(), "Reply with the answer alone.")
     rule = Rules(turns=len(course.steps), **({"on_failure": RULES} | rules))
     talk = Talk("arm", Prompt(course.id, ""), 1, (speaker,), rule, 7, script=script)
-    journal = MemoryJournal()
+    journal = journal or MemoryJournal()
     room = Room({"m": model}, journal, Brake(), retry_wait=0.0)
     ended = asyncio.run(converse(talk, room))
     return ended, journal.rows[talk.id], [turn.text for turn in journal.said(talk.id)]
@@ -134,6 +134,23 @@ def test_a_session_that_was_lost_is_gone_through_again_and_goes_on():
     assert len(agent.sessions) == 2
     assert ended.outcome == "completed"
     assert rows == examine(AgentSubject(Agent(), ("fork", "forget")))[1]
+
+
+@pytest.mark.parametrize("can", [("fork", "forget"), ("forget",)])
+def test_a_session_that_a_run_broke_off_goes_on_in_the_next(can):
+    whole = examine(AgentSubject(Agent(), can), COURSES[2], "amnesia", "conformity")
+    journal, left = MemoryJournal(), iter(range(17))
+
+    class Cut(AgentSubject):
+        async def reply(self, request):
+            if next(left, None) is None:
+                raise ModelFailure("connection", "cut")
+            return await super().reply(request)
+
+    for model in (Cut(Agent(), can), AgentSubject(Agent(), can)):
+        stressors = ("amnesia", "conformity")
+        found = examine(model, COURSES[2], *stressors, journal=journal, on_failure="pause")
+    assert found == whole
 
 
 class Fickle(Forgetful):

@@ -1,0 +1,117 @@
+"""A perfect subject is right in everything, also behind a server; one that guesses is at chance."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chimeralab.study import Study
+from chimeralab.study.trial.rows import stored_trials
+from tests.loopback import serving
+
+FREE = [
+    {
+        "facts": [
+            {"subject": "Ada", "relation": "lives in", "value": "Rome"},
+            {"subject": "The bridge", "relation": "was built in", "value": "1932"},
+            {"subject": "Bo", "relation": "repairs", "value": "the old clock"},
+        ],
+        "questions": [
+            {"prompt": "Where does Ada live?", "truth": "Rome", "needs": ["f1"]},
+            {"prompt": "When was the bridge built?", "truth": 1932, "needs": ["f2"]},
+            {"prompt": "What does Bo repair?", "truth": "the old clock", "needs": ["f3"]},
+            {"prompt": "Is Rome where Ada lives?", "truth": "yes", "needs": ["f1"]},
+            {"prompt": "How tall is it?", "truth": {"number": 3.5, "tolerance": 0.5}},
+            {"prompt": "Who wrote it?", "truth": ["Mark Twain", "Samuel Clemens"]},
+        ],
+    }
+]
+SETS = ["ledger", "beliefs", "consensus", "framing", "free"]
+ASKED = re.compile(r"Question: (.+?)\n(?:Options: (.+)\n)?Reply", re.DOTALL)
+PLAN = """
+[study]
+name = "perfect"
+kind = "trial"
+[agents.a]
+use = "http"
+url = "{url}"
+can = ["fork", "forget"]
+[trial]
+subjects = ["a"]
+[scenarios]
+use = "{use}"
+number = {number}
+{more}
+[layout]
+lag = 1
+"""
+
+
+def make(folder: Path, url: str, name: str, number: int) -> Study:
+    folder.mkdir()
+    free = name == "free"
+    lines = "".join(json.dumps({**FREE[0], "id": f"free-{n}"}) + "\n" for n in range(number))
+    (folder / "free.jsonl").write_text(lines)
+    use, more = ("jsonl", 'path = "free.jsonl"') if free else (name, "")
+    (folder / "plan.toml").write_text(PLAN.format(url=url, use=use, number=number, more=more))
+    return Study(folder)
+
+
+class Knowing:
+    """Answers every question with its truth, as a sentence where it is free."""
+
+    def __init__(self) -> None:
+        self.truths: dict[str, str] = {}
+
+    def learn(self, study: Study) -> None:
+        assert study.plan.trial is not None
+        for course in study.plan.trial.courses:
+            for step in course.steps:
+                for question in filter(None, (step.question, step.recall)):
+                    self.truths[question.prompt] = str(question.truth)
+
+    def __call__(self, asked: dict[str, Any]) -> tuple[int, Any]:
+        found = ASKED.findall(asked.get("message", ""))
+        if not found:
+            return 200, {"answer": "1.0"}
+        truth = self.truths[found[-1][0]]
+        closed = found[-1][1] or truth in ("yes", "no")
+        return 200, {"answer": truth if closed else f"The answer is {truth}."}
+
+
+def guess(asked: dict[str, Any]) -> tuple[int, Any]:
+    message = asked.get("message", "")
+    found = ASKED.findall(message)
+    place = int(hashlib.sha256((asked["session"] + message).encode()).hexdigest()[:8], 16)
+    options = found[-1][1].split(", ") if found and found[-1][1] else ["blue", "Oslo", "42"]
+    return 200, {"answer": options[place % len(options)] if found else "0.5"}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_perfect_subject_behind_a_server_is_right_in_everything(tmp_path, chimera, name):
+    knowing = Knowing()
+    with serving(knowing) as url:
+        study = make(tmp_path / "study", url, name, 1)
+        knowing.learn(study)
+        assert chimera("run", study.path).code == 0
+    rows = [row for _, row in stored_trials(study)]
+    assert [row.posed.item for row in rows if not row.answered.correct] == []
+    assert [row.posed.item for row in rows if row.recalled and not row.recalled.correct] == []
+
+
+@pytest.mark.parametrize("name", ["consensus", "free"])
+def test_a_guessing_subject_is_at_chance(tmp_path, chimera, name):
+    with serving(guess) as url:
+        study = make(tmp_path / "study", url, name, 4)
+        assert chimera("run", study.path).code == 0
+    rows = [row for _, row in stored_trials(study)]
+    right = sum(bool(row.answered.correct) for row in rows)
+    chances = [1 / row.posed.options if row.posed.options else 0.0 for row in rows]
+    if name == "free":
+        assert right / len(rows) <= 0.05
+    else:
+        spread = sum(each * (1 - each) for each in chances) ** 0.5
+        assert abs(right - sum(chances)) < 4 * spread
