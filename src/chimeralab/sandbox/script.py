@@ -5,7 +5,7 @@ session that was broken off goes on exactly as it would have gone.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -28,6 +28,7 @@ from chimeralab.sandbox.scenarios.items import Question
 from chimeralab.sandbox.scene import (
     USUAL_STRENGTH,
     Exchange,
+    Injection,
     Moment,
     Scene,
     Testimony,
@@ -185,17 +186,6 @@ class Script(Record):
     def probes_before(self, turn: int) -> tuple[str, ...]:
         """What of it is asked before the answer."""
         return tuple(name for name in self.probes_at(turn) if self.probes[name].first)
-
-    def is_gone(self, turn: int) -> bool:
-        """Whether the fact that is asked for in a fork can't be read there any more: neither where
-        it was told nor in anything that rests on it, such as an answer."""
-        step, scene = self.course.step(turn), self.scene(turn, [""] * (turn - 1))
-        asked = step.recall.needs if step.recall else ()
-        exchanges = (*scene.past, scene.present)
-        rests = {need for each in exchanges for need in self.course.step(each.turn).question.needs}
-        shown = "\n".join(line.text for each in exchanges for line in each.lines)
-        told = [fact for fact in self.course.told_before(turn + 1) if fact.id in asked]
-        return bool(told) and not any(fact.id in rests or fact.text in shown for fact in told)
 
     def misleader(self, turn: int) -> str | None:
         """Who said something false about a turn's question that still stands."""
@@ -376,6 +366,27 @@ class _Reader:
         return found
 
 
+def is_gone(course: Course, turn: int, done: Iterable[Injection]) -> bool:
+    """Whether the fact that is asked for in a fork can't be read there any more, by what was done:
+    neither where it was told nor in anything that rests on it, such as an answer."""
+    recall, done = course.step(turn).recall, tuple(done)
+    removed = {each.turn for each in done if each.action == "removed"}
+    altered = {each.text for each in done if each.action == "altered"}
+    said = [each.text for each in done if each.action == "said"]
+    for number, step in enumerate(course.steps[:turn], start=1):
+        asked = [fact for fact in step.told if recall and fact.id in recall.needs]
+        for fact in asked:
+            if number not in removed and fact.text not in altered:
+                return False
+            if any(fact.text in text for text in said):
+                return False
+        # Of an episode that is gone, evidence and the voices of others may be left.
+        left = number not in removed or step.phase == "tested" or step.consensus is not None
+        if left and recall and {*step.question.needs} & {*recall.needs}:
+            return False
+    return recall is not None
+
+
 def posed_at(script: Script, turn: int) -> Posed:
     """What is asked at a turn."""
     step = script.course.step(turn)
@@ -417,7 +428,8 @@ def score(
     """The row of a turn, from its answer and the replies to its probes so far."""
     step, read = script.course.step(turn), _Reader(script.course, turn, scorer)
     question = step.question
-    pressed = pressed_at(script, turn, script.asked(turn, answers, probed).scene)
+    scene = script.asked(turn, answers, probed).scene
+    pressed = pressed_at(script, turn, scene)
     response = read.choice(answers[turn - 1], question)
     named = read.choice(probed.get(Noticed.name), question)
     recalled = read.recalled(probed.get(EarlierFact.name), step.recall)
@@ -436,7 +448,8 @@ def score(
             belief=read.share(probed.get(StatedBelief.name)),
             noticed=None if named is None else named == step.lure,
         ),
-        recalled=recalled and replace(recalled, gone=pressed.disturbed and script.is_gone(turn)),
+        recalled=recalled
+        and replace(recalled, gone=is_gone(script.course, turn, scene.injections)),
         asked=read.asked,
         unread=read.unread,
     )

@@ -1,5 +1,6 @@
 """The trials that a study has stored: as scored, as the metrics read them, and whether they fit."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
@@ -11,9 +12,10 @@ from chimeralab.core.code import CodeFile
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import StandIn
 from chimeralab.runner.journal import events_of
+from chimeralab.sandbox.scene import Injection
 from chimeralab.sandbox.scored import PlacedTrial, Scored, SessionPlace, trials_of
 from chimeralab.sandbox.scoring import Scorer
-from chimeralab.sandbox.script import Script, score
+from chimeralab.sandbox.script import Script, is_gone, score
 from chimeralab.sandbox.trials import Numbered
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import branch
@@ -39,18 +41,28 @@ def trial_plan(study: Study) -> TrialPlan:
 def stored_trials(study: Study, *, whole: bool = False) -> Iterator[PlacedTrial]:
     """Every scored trial in the order of the plan; of `whole` sessions only, if asked for."""
     arms = trial_plan(study).arms
-    scripts = {talk.id: talk.script for talk in study.talks}
+    courses = {course.id: course for course in trial_plan(study).courses}
     with study.archive() as archive:
         for row in archive.rows(_ROWS):
             if whole and row["outcome"] != "completed":
                 continue
             dose = arms[row["condition"]].dose
             where = (row["trajectory"], row["condition"], row["prompt"], row["repeat"], dose)
-            scored, script = Scored.from_cells(row), scripts.get(row["trajectory"])
-            if script and scored.recalled and scored.pressed.disturbed:
-                gone = script.is_gone(scored.trial)
+            scored = Scored.from_cells(row)
+            if scored.recalled and scored.pressed.disturbed:
+                done = _injections(archive, row["trajectory"], scored.trial)
+                gone = is_gone(courses[row["prompt"]], scored.trial, done)
                 scored = replace(scored, recalled=replace(scored.recalled, gone=gone))
             yield PlacedTrial(SessionPlace(*where), scored)
+
+
+def _injections(archive: Archive, session: str, trial: int) -> list[Injection]:
+    """What was done to the subject at a trial, as it is on record."""
+    return [
+        Injection(event["kind"], **injection)
+        for event in archive.rows(_DONE, session, trial)
+        for injection in json.loads(event["detail"]).get("injections", ())
+    ]
 
 
 def left_out(study: Study) -> tuple[SessionsLeftOut, ...]:

@@ -167,3 +167,33 @@ def test_a_difference_that_varies_has_an_interval_and_no_reason():
     found = effect(analysed(phantom(weak), ARMS).contrasts, "company − control", "accuracy")
     assert found.interval.low < found.estimate < found.interval.high
     assert found.reason is None
+
+
+FORGETTING = {"amnesia": Amnesia(frequency=0.6, scope=0.9)}
+
+
+@pytest.mark.parametrize("mode", ["deprive", "corrupt"])
+def test_a_subject_that_still_knows_what_was_taken_away_was_not_disturbed(mode):
+    """The truth comes from a memory that nobody took away, whatever the record says."""
+    amnesia = {"amnesia": replace(FORGETTING["amnesia"], mode=mode)}
+    arms = {"control": Arm({}), "amnesia": Arm(amnesia)}
+
+    def remembers(request) -> str:
+        return "0.9" if request.probe == "confidence" else request.key["truth"]
+
+    found = analysed(remembers, arms)
+    assert check(found, "memory disturbed", "amnesia").passed is True
+    gone = check(found, "memory gone", "amnesia")
+    assert (gone.value, gone.passed) == (1.0, False)
+    assert any("facts that were taken away are still known" in why for why in found.reasons)
+    assert effect(found.contrasts, "amnesia − control", "recall").estimate is None
+
+    forgets = analysed(phantom(PERFECT), arms)
+    assert check(forgets, "memory gone", "amnesia").passed is True
+    assert effect(forgets.contrasts, "amnesia − control", "recall").estimate < 0
+
+
+def test_what_a_notebook_tells_again_is_not_gone():
+    arms = {"control": Arm({}), "noted": Arm(FORGETTING, Notebook())}
+    gone = check(analysed(phantom(PERFECT), arms), "memory gone", "noted")
+    assert (gone.value, gone.passed) == (None, None)
