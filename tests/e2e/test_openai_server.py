@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from servers.choosy_server import ChoosyServer
 
 from chimeralab.models.embedded import EmbeddedSettings
 from chimeralab.models.inspect import InspectSettings
@@ -277,3 +278,55 @@ def test_concurrency_limit_holds(fault_proxy: Callable[..., Any]) -> None:
         return seen
 
     assert asyncio.run(many()) == 2
+
+
+CITIES = ("Rome", "New York (US)", 'the "Old" Town')
+
+
+def choice(seed: int = 1, tokens: int = 24) -> Request:
+    said = Message("user", "Tell me about the sea.")
+    return Request((said,), Sampling(1.0, 1.0, tokens), seed, "talk", 1, options=CITIES)
+
+
+@pytest.mark.parametrize("how", [None, "json_schema", "grammar"])
+def test_a_real_server_is_held_to_the_options(smollm_url: str, smollm_key: str, how: Any) -> None:
+    found = [ask(smollm_url, smollm_key, choice(seed), constrain=how).reply for seed in (1, 2)]
+    assert {reply.text for reply in found if reply} <= set(CITIES)
+    assert [reply.note for reply in found if reply] == [None, None]
+
+
+def test_a_server_that_is_not_held_to_the_options_answers_in_its_own_words(
+    smollm_url: str, smollm_key: str
+) -> None:
+    free = ask(smollm_url, smollm_key, choice(), constrain="off").reply
+    # llama.cpp knows no key of vLLM's, and ignores it: the reply is kept as it is, and noted.
+    ignored = ask(smollm_url, smollm_key, choice(), constrain="choice").reply
+    assert free is not None
+    assert ignored is not None
+    assert free.text not in CITIES
+    assert free.note is None
+    assert ignored.note == "the server did not keep to the options"
+
+
+def test_a_server_without_schemas_is_asked_in_words_once_it_has_refused_one() -> None:
+    with ChoosyServer() as server:
+
+        async def twice() -> list[Reply]:
+            model = OpenAIModel(OpenAISettings("m", server.url, max_retries=0))
+            try:
+                return [await model.reply(choice()), await model.reply(choice())]
+            finally:
+                await model.close()
+
+        replies = asyncio.run(twice())
+    assert ["response_format" in each for each in server.asked] == [True, False, False]
+    assert [reply.text for reply in replies] == ["Rome", "Rome"]
+    assert all("takes no JSON schema" in str(reply.note) for reply in replies)
+
+
+def test_vllm_gets_its_choice_under_both_of_its_names() -> None:
+    with ChoosyServer() as server:
+        assert ask(server.url, request=choice(), constrain="choice").reply is not None
+    assert server.asked[0]["guided_choice"] == list(CITIES)
+    assert server.asked[0]["structured_outputs"] == {"choice": list(CITIES)}
+    assert server.asked[0]["max_tokens"] == 24

@@ -62,6 +62,7 @@ class EmbeddedModel:
             seed = 0 if settings.deterministic else secrets.randbits(63)
         messages = [message.as_dict() for message in request.messages]
         question = {"messages": messages, "seed": seed % 2**63, **request.sampling.as_dict()}
+        question |= {"options": request.options} if request.options else {}
         answer = await asyncio.wrap_future(self._process.ask(question))
         if "failure" in answer:
             raise ModelFailure(answer["failure"], answer["message"])

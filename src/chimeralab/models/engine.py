@@ -81,6 +81,8 @@ class Engine:
         if config.do_sample:
             config.temperature, config.top_p = ask["temperature"], ask["top_p"]
             config.rng_seed = ask["seed"]
+        if options := ask.get("options"):
+            config.structured_output_config = genai.StructuredOutputConfig(regex=one_of(options))
         handle = self._pipeline.add_request(ask["id"], tokens, config)
         self._live.append(_Live(ask["id"], handle, tokens.size))
         return None
@@ -107,6 +109,18 @@ class Engine:
             "completion_tokens": len(output.generated_ids),
             "reported_model": self._model,
         }
+
+
+def one_of(options: Sequence[str]) -> str:
+    """A regular expression for one of some texts, in the dialect of the engine.
+
+    >>> one_of(["Rome", "0.5"])
+    '(Rome|0\\\\.5)'
+    """
+    return f"({'|'.join(_SPECIAL.sub(lambda sign: chr(92) + sign[0], each) for each in options)})"
+
+
+_SPECIAL = re.compile(r"[\\^$.|?*+(){}\[\]/]")
 
 
 def serve(engine: Engine, lines: Iterable[str], out: TextIO) -> None:

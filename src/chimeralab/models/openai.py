@@ -14,12 +14,19 @@ if TYPE_CHECKING:
     from chimeralab.models.openai_model import OpenAIModel
 
 
+# How a server is told that only some replies will do: by OpenAI's response_format, vLLM's choice,
+# or llama.cpp's grammar.
+Constraint = Literal["json_schema", "choice", "grammar", "off"]
+
+
 @dataclass(frozen=True, slots=True)
 class OpenAISettings(Record):
     """`use = "openai"`. The key is read from the environment variable that `key_env` names.
 
     `timeout` is in seconds and applies to every try; `max_retries` and the waiting between tries
-    are the SDK's. `concurrency` is how many questions are on their way at once.
+    are the SDK's. `concurrency` is how many questions are on their way at once. `constrain` says
+    how the server is held to the options of a question; without it, a JSON schema is tried, and a
+    server that refuses one is asked in words alone.
     """
 
     needs_network: ClassVar[bool] = True
@@ -32,6 +39,7 @@ class OpenAISettings(Record):
     timeout: Annotated[float, Field(gt=0)] = 120.0
     max_retries: Annotated[int, Field(ge=0)] = 4
     concurrency: Annotated[int, Field(ge=1)] = 8
+    constrain: Constraint | None = None
 
     def __post_init__(self) -> None:
         url = urlsplit(self.base_url)

@@ -6,13 +6,16 @@ redirect is followed, and a chat completion is read strictly: what does not fit 
 """
 
 import asyncio
+import json
 import os
 import sys
 import time
 import zlib
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple
 
 import openai
 from pydantic import Field, TypeAdapter, ValidationError
@@ -44,6 +47,7 @@ class OpenAIModel:
         self.on_attempt = on_attempt
         self._settings = settings
         self._keys = read_key(settings)
+        self._in_words = ""  # why the server is no longer told the options but in words
         self._places = asyncio.Semaphore(settings.concurrency)
         self._client = openai.AsyncOpenAI(
             api_key=next(iter(self._keys.values()), "none"),
@@ -57,11 +61,23 @@ class OpenAIModel:
         async with self._places:
             tries = Tries(request, self.on_attempt)
             current.set(tries)
-            body = await self._ask(request)
+            held = self._constraint(request)
+            try:
+                body = await self._ask(request, held)
+            except ModelFailure as refused:
+                if (
+                    not held.fields
+                    or self._settings.constrain is not None
+                    or not self._declined(refused)
+                ):
+                    raise
+                held, self._in_words = Held(), f"the server takes no JSON schema ({refused})"
+                body = await self._ask(request, held)
         try:
             if tries.unread:
                 raise failure("bad_answer", tries.unread)
-            reply = read_completion(body, request.sampling.max_tokens)
+            reply = read_completion(body, request.sampling.max_tokens + held.more_tokens)
+            reply = held.read(reply, request.options, self._in_words)
         except ModelFailure as failed:
             tries.end(failed.kind)
             raise
@@ -75,14 +91,26 @@ class OpenAIModel:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _ask(self, request: Request) -> str:
+    def _constraint(self, request: Request) -> "Held":
+        """What is sent along so that the reply is one of the options."""
+        if not request.options or self._in_words or self._settings.constrain == "off":
+            return Held()
+        return HELD_BY[self._settings.constrain or "json_schema"](request.options)
+
+    @staticmethod
+    def _declined(refused: ModelFailure) -> bool:
+        """Whether the server refused the question as it was put: without the schema it may do."""
+        return refused.status in (400, 404, 415, 422, 501)
+
+    async def _ask(self, request: Request, held: "Held") -> str:
         sampling = request.sampling
         question: dict[str, Any] = {
             "model": self._settings.model,
             "messages": [message.as_dict() for message in request.messages],
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
-            self._settings.length_key: sampling.max_tokens,
+            self._settings.length_key: sampling.max_tokens + held.more_tokens,
+            **held.fields,
         }
         if self._settings.send_seed and request.seed is not None:
             question["seed"] = request.seed % 2**31  # llama.cpp takes no more
@@ -104,7 +132,72 @@ class OpenAIModel:
         elif isinstance(error, openai.APIStatusError):
             kind = kind_of(error.status_code, error.response.text)
             words = f"{where} answered {error.status_code}: {error.message}"
-        return failure(kind, words, self._keys)
+        failed = failure(kind, words, self._keys)
+        failed.status = getattr(error, "status_code", None)
+        return failed
+
+
+class Held(NamedTuple):
+    """What a question carries so that its reply is one of the options; nothing, unless it does.
+
+    A reply in JSON takes `more_tokens` than the option that it holds.
+    """
+
+    fields: Mapping[str, Any] = MappingProxyType({})
+    more_tokens: int = 0
+    in_json: bool = False
+
+    def read(self, reply: Reply, options: Sequence[str], in_words: str) -> Reply:
+        """The option that a reply chooses, and a note where the server was not held to them."""
+        if not options:
+            return reply
+        if not self.fields:
+            return replace(reply, note=in_words) if in_words else reply
+        text = _answer_in(reply.text) if self.in_json else reply.text.strip()
+        if text is not None and text in options:
+            return replace(reply, text=text)
+        return replace(reply, note="the server did not keep to the options")
+
+
+def _answer_in(text: str) -> str | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    answer = found.get("answer") if isinstance(found, dict) else None
+    return answer if isinstance(answer, str) else None
+
+
+def _schema(options: Sequence[str]) -> Held:
+    answer = {"type": "string", "enum": list(options)}
+    schema = {
+        "type": "object",
+        "properties": {"answer": answer},
+        "required": ["answer"],
+        "additionalProperties": False,
+    }
+    described = {"name": "answer", "strict": True, "schema": schema}
+    wanted = {"type": "json_schema", "json_schema": described}
+    return Held({"response_format": wanted}, more_tokens=16, in_json=True)
+
+
+def _choice(options: Sequence[str]) -> Held:
+    # vLLM has renamed the key, and ignores those that it does not know.
+    listed = list(options)
+    body = {"guided_choice": listed, "structured_outputs": {"choice": listed}}
+    return Held({"extra_body": body})
+
+
+def _grammar(options: Sequence[str]) -> Held:
+    rules = " | ".join(json.dumps(option, ensure_ascii=False) for option in options)
+    return Held({"extra_body": {"grammar": f"root ::= {rules}"}})
+
+
+HELD_BY: dict[str, Callable[[Sequence[str]], Held]] = {
+    "json_schema": _schema,
+    "choice": _choice,
+    "grammar": _grammar,
+}
 
 
 def read_key(settings: OpenAISettings) -> dict[str, str]:

@@ -68,7 +68,8 @@ class Request(Record):
 
     A `probe` is asked in a fork of the conversation. `key` is the solution, for subjects
     whose behaviour is set in advance; no other model gets it. `heard` has every turn up to this
-    one, for a subject that keeps its own memory.
+    one, for a subject that keeps its own memory. Where there are `options`, one of them is wanted
+    as the whole reply: a model that can be held to that is, and any other answers as it likes.
     """
 
     messages: tuple[Message, ...]
@@ -79,6 +80,7 @@ class Request(Record):
     probe: str = ""
     key: Mapping[str, Any] | None = None
     heard: tuple[Heard, ...] = ()
+    options: tuple[str, ...] = ()
 
     def blind(self, session: str) -> "Request":
         """The same question without anything that tells what it is asked for."""
@@ -147,11 +149,13 @@ SEAM = Seam("open", {"needs_network": bool, "weights": str})
 
 
 class ModelFailure(ChimeraError):
-    """A model gave no usable reply. `kind` is what gets recorded as the reason of the attempt."""
+    """A model gave no usable reply. `kind` is what gets recorded as the reason of the attempt, and
+    `status` what a server answered instead of one."""
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+        self.status: int | None = None
 
 
 class Try(NamedTuple):

@@ -53,7 +53,7 @@ async def ask_turn(talk: Talk, ask: Ask, said: Sequence[Said], room: Room) -> St
             return result
         lapses[result.lapse] += 1
         room.publish(AttemptFailed(talk.id, ask.turn, ask.model, result.kind, result.reason))
-        rule = talk.rules.rule(result.lapse)
+        rule = talk.rule(result.lapse)
         if result.kind in HOPELESS:
             room.brake.pull(result.reason)
         elif result.kind == "lost":
@@ -75,7 +75,7 @@ async def ask_turn(talk: Talk, ask: Ask, said: Sequence[Said], room: Room) -> St
 async def _attempt(
     talk: Talk, ask: Ask, said: Sequence[Said], room: Room, lapses: Counter[str]
 ) -> Stored | _Lapsed:
-    draw = lapses["empty"] + lapses["refusal"]
+    draw = lapses["empty"] + lapses["refusal"] + lapses["unreadable"]
     asked = put(talk, ask, said, lambda turn: room.journal.probed(talk.id, turn))
     probe = ask.probe or ""
     seed = talk.seed_for(ask.turn, draw, probe)
@@ -87,7 +87,7 @@ async def _attempt(
     answer = await _answer(ask.model, request, room, attempt)
     if answer.reply is not None:
         room.brake.spend(answer.cost)
-    lapsed = _lapsed(answer)
+    lapsed = _lapsed(answer) or _unread(talk, ask, answer)
     if lapsed and not _is_recorded(talk, ask, lapsed.lapse, lapses):
         closed = answer._replace(outcome=lapsed.kind, reason=lapsed.reason)
         room.journal.close_attempt(attempt, closed)
@@ -160,12 +160,21 @@ def _lapsed(answer: Answer) -> _Lapsed | None:
     return _Lapsed(lapse, lapse, answer.reason or _REASONS[lapse])
 
 
+def _unread(talk: Talk, ask: Ask, answer: Answer) -> _Lapsed | None:
+    """A reply in a session that names none of its options."""
+    if talk.script is None or ask.probe or answer.reply is None:
+        return None
+    if talk.script.is_readable(ask.turn, answer.reply.text):
+        return None
+    return _Lapsed("unreadable", "unreadable", "the reply names none of the options, or several")
+
+
 def _is_recorded(talk: Talk, ask: Ask, lapse: Lapse, lapses: Counter[str]) -> bool:
     """Measuring must change nothing: a probe without a reply is kept as unread, and ends nothing.
 
     A model that fails is another matter, since it would not answer the next question either.
     """
-    rule = talk.rules.rule(lapse)
+    rule = talk.rule(lapse)
     kept = rule.then == "record" or (ask.probe is not None and lapse != "failure")
     return kept and lapses[lapse] >= rule.retries
 

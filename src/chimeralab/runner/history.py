@@ -19,12 +19,14 @@ class _Line(NamedTuple):
 class Put(NamedTuple):
     """A question as it is put: its messages, and its solution where there is one.
 
-    `heard` has every turn so far, for a subject that keeps its own memory.
+    `heard` has every turn so far, for a subject that keeps its own memory; `options` are those that
+    the reply is held to.
     """
 
     messages: tuple[Message, ...]
     key: Mapping[str, Any] | None = None
     heard: tuple[Heard, ...] = ()
+    options: tuple[str, ...] = ()
 
 
 Probed = Callable[[int], Mapping[str, str]]
@@ -47,7 +49,7 @@ def put(talk: Talk, ask: Ask, said: Sequence[Said], probed: Probed = lambda turn
     if heard and system:
         first = replace(heard[0], text=f"{system[0].content}\n\n{heard[0].text}")
         heard = (first, *heard[1:])
-    return Put((*system, *shown.messages), shown.key, heard)
+    return Put((*system, *shown.messages), shown.key, heard, shown.options)
 
 
 def _heard(

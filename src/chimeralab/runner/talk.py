@@ -18,7 +18,7 @@ from chimeralab.runner.interventions import Countermeasure
 from chimeralab.sandbox.script import Script
 
 SeedVisible = Literal["all", "first"]
-Lapse = Literal["empty", "refusal", "overflow", "failure"]
+Lapse = Literal["empty", "refusal", "overflow", "failure", "unreadable"]
 
 # What may stand at the end of each rule; the first is what a bare `retry N` falls back on.
 # A turn can be recorded only where there is a reply, and a conversation that is paused is taken up
@@ -116,6 +116,14 @@ class Talk(Record):
     seed: int
     countermeasure: Countermeasure | None = None
     script: Script | None = None
+
+    def rule(self, lapse: Lapse) -> Rule:
+        """What happens when a reply lapses; a session says itself what it does with one that can't
+        be read."""
+        if lapse == "unreadable":
+            again = self.script is not None and self.script.answering.unreadable == "ask again"
+            return Rule(int(again), "record")
+        return self.rules.rule(lapse)
 
     @property
     def id(self) -> str:

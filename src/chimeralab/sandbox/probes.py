@@ -8,6 +8,9 @@ from chimeralab.core.records import Record
 from chimeralab.sandbox.course import Step
 from chimeralab.sandbox.scenarios.items import Question
 
+# How sure a subject can say that it is, where its replies are held to options.
+LEVELS = tuple(f"{tenth / 10:g}" for tenth in range(11))
+
 
 @dataclass(frozen=True, slots=True)
 class Probe(Record):
@@ -39,6 +42,10 @@ class Probe(Record):
         """The question that it is about."""
         return step.question
 
+    def options(self, step: Step) -> tuple[str, ...]:
+        """The replies that can be read, where only some can."""
+        return ()
+
 
 SEAM = Seam("text", {"name": str, "words": str, "first": bool}, Probe)
 
@@ -57,6 +64,9 @@ class Alone(Probe):
     def fits(self, step: Step, misleader: str | None) -> bool:
         return step.consensus is not None
 
+    def options(self, step: Step) -> tuple[str, ...]:
+        return step.question.options
+
 
 @dataclass(frozen=True, slots=True)
 class Confidence(Probe):
@@ -72,6 +82,9 @@ class Confidence(Probe):
             "(certainly wrong) to 1 (certainly right)."
         )
 
+    def options(self, step: Step) -> tuple[str, ...]:
+        return LEVELS
+
 
 @dataclass(frozen=True, slots=True)
 class StatedBelief(Probe):
@@ -86,6 +99,9 @@ class StatedBelief(Probe):
 
     def fits(self, step: Step, misleader: str | None) -> bool:
         return step.phase is not None and step.lure is not None
+
+    def options(self, step: Step) -> tuple[str, ...]:
+        return LEVELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +124,9 @@ class EarlierFact(Probe):
     def question(self, step: Step) -> Question:
         return step.recall or step.question
 
+    def options(self, step: Step) -> tuple[str, ...]:
+        return self.question(step).options
+
 
 @dataclass(frozen=True, slots=True)
 class Noticed(Probe):
@@ -123,6 +142,9 @@ class Noticed(Probe):
 
     def fits(self, step: Step, misleader: str | None) -> bool:
         return misleader is not None
+
+    def options(self, step: Step) -> tuple[str, ...]:
+        return step.question.options
 
 
 PROBES: dict[str, Probe] = {

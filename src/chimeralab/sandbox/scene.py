@@ -126,6 +126,8 @@ def messages(scene: Scene) -> tuple[Message, ...]:
     head = [scene.opening] if scene.opening else []
     for exchange in (*scene.past, scene.present):
         if exchange is not scene.present and exchange.answer is None:
+            if not exchange.lines:
+                continue
             head.append("\n".join((EARLIER, *(f"> {line}" for line in exchange.text.split("\n")))))
             continue
         chat.append(Message("user", "\n\n".join((*head, exchange.text))))

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
@@ -95,12 +95,32 @@ class Arm(Record):
         return replace(after, present=present, injections=(*before, *done))
 
 
+@dataclass(frozen=True, slots=True)
+class Answering(Record):
+    """[answers]: how answers are got. Where a question has options, a model that can be is held to
+    them, if they are `constrained`.
+
+    A reply that can't be read counts as such; `record` leaves it in the conversation, `drop` takes
+    question and reply out of it, and `ask again` does so only if a second reply can't be read
+    either. What was told stays.
+    """
+
+    constrained: bool = True
+    unreadable: Literal["record", "ask again", "drop"] = "drop"
+
+
+# What early versions did.
+EARLY_ANSWERING = Answering(constrained=False, unreadable="record")
+
+
 class Presented(NamedTuple):
-    """What a subject is shown, the solution of what it is asked, and what was done to the scene."""
+    """What a subject is shown, the solution of what it is asked, what was done to the scene, and
+    the options that its reply is held to."""
 
     messages: tuple[Message, ...]
     key: dict[str, Any]
     scene: Scene
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +137,7 @@ class Script(Record):
     probes: Mapping[str, Probe]
     strength: float = USUAL_STRENGTH
     own_memory: bool = False
+    answering: Answering = EARLY_ANSWERING
     # What was said at a turn, and what solves it, never changes: both are worked out once.
     _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -128,8 +149,9 @@ class Script(Record):
         place = turn, tuple(answers[: turn - 1]), probed.get(Alone.name)
         if self._known.get("asked") != place:
             scene = self.scene(turn, answers, probed)
-            key = self._key(self.course.step(turn).question, turn)
-            self._known["shown"] = Presented(messages(scene), key, scene)
+            question = self.course.step(turn).question
+            key, options = self._key(question, turn), self._held_to(question.options)
+            self._known["shown"] = Presented(messages(scene), key, scene, options)
             self._known["asked"] = place
         shown: Presented = self._known["shown"]
         return shown
@@ -142,15 +164,23 @@ class Script(Record):
         """What is asked in a fork at a turn: before its answer and without what is not heard alone,
         or after it."""
         step, part = self.course.step(turn), self.probes[probe]
-        key = self._key(part.question(step), turn)
+        key, options = self._key(part.question(step), turn), self._held_to(part.options(step))
         if part.first:
             heard = tuple(name for name, each in self.arm.stressors.items() if each.heard_alone)
             scene = self._staged(self._moment(turn, answers), answers, heard)
-            return Presented(messages(scene), key, scene)
+            return Presented(messages(scene), key, scene, options)
         shown = self.asked(turn, answers, probed)
         text = part.text(step, self.misleader(turn))
         more = (Message("assistant", answers[turn - 1]), Message("user", text))
-        return Presented((*shown.messages, *more), key, shown.scene)
+        return Presented((*shown.messages, *more), key, shown.scene, options)
+
+    def is_readable(self, turn: int, answer: str) -> bool:
+        """Whether an answer can be read; a free one can, unless it is empty."""
+        options = self.course.step(turn).question.options
+        return bool(read_choice(answer, options) if options else answer.strip())
+
+    def _held_to(self, options: tuple[str, ...]) -> tuple[str, ...]:
+        return options if self.answering.constrained else ()
 
     def heard_at(self, turn: int, answers: Sequence[str], probed: Probed) -> Heard:
         """An earlier turn as a subject with its own memory heard it then."""
@@ -228,9 +258,9 @@ class Script(Record):
     def _staged(self, moment: Moment, answers: Sequence[str], names: Sequence[str]) -> Scene:
         """A turn under some of the stressors; in the past, all of them have spoken."""
         past = tuple(
-            replace(
+            self._answered(
                 self._heard(_earlier(moment, n)),
-                answer=answers[n - 1],
+                answers[n - 1],
             )
             for n in range(1, moment.turn)
         )
@@ -240,6 +270,16 @@ class Script(Record):
         if self.arm.countermeasure is not None:
             scene = self.arm.countermeasure.apply(scene, moment)
         return scene
+
+    def _answered(self, asked: Exchange, answer: str) -> Exchange:
+        """An earlier turn with its answer; where that can't be read, without it and its question.
+
+        What a subject keeps in its own memory stays as it was said.
+        """
+        kept = self.own_memory or self.answering.unreadable == "record"
+        if kept or self.is_readable(asked.turn, answer):
+            return replace(asked, answer=answer)
+        return replace(asked, lines=tuple(line for line in asked.lines if line.kind != "question"))
 
     def _heard(self, moment: Moment) -> Exchange:
         """An earlier turn with what the stressors said then, whatever is forgotten since.

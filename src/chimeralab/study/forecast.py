@@ -19,6 +19,7 @@ from chimeralab.study.folder import planned_talks
 from chimeralab.study.plan import Condition, Plan
 from chimeralab.study.subjects import FirstAnswer
 from chimeralab.study.trial.forecast import asked_at_most
+from chimeralab.study.trial.plan import tokens_needed
 
 # Chat templates wrap every message in a few tokens of their own.
 TOKENS_A_MESSAGE = 8
@@ -76,7 +77,12 @@ def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
         loads=tuple(loads),
         cost=None if None in costs else sum(cost for cost in costs if cost is not None),
         hours=_hours(loads, answers, plan.run.concurrency),
-        advice=(*_advice(plan, loads), *_on_gate(gate, sharpness), *_confounded(plan)),
+        advice=(
+            *_advice(plan, loads),
+            *_on_gate(gate, sharpness),
+            *_confounded(plan),
+            *_on_answers(plan),
+        ),
         gate=sharpness,
     )
 
@@ -138,6 +144,22 @@ def _on_gate(gate: GateTable, sharpness: Sequence[KappaPower]) -> Iterator[str]:
             f"with a chance of {100 * best_case.good_passes:.0f} % at best; `chimera plan-ratings` "
             "says how many items it takes"
         )
+
+
+def _on_answers(plan: Plan) -> Iterator[str]:
+    """Limits under which a subject can't finish naming an option."""
+    if plan.trial is None:
+        return
+    needed = tokens_needed(plan.trial.courses)
+    speakers = {c.speakers[0].model: c.speakers[0] for c in plan.conditions.values()}
+    for name, speaker in speakers.items():
+        if speaker.sampling.max_tokens < needed:
+            yield (
+                f"max_tokens = {speaker.sampling.max_tokens} may cut answers of {name} short; "
+                f"leave it out of [sampling], or allow {needed}"
+            )
+    if not plan.trial.answering.constrained:
+        yield "constrained = false in [answers]: replies that name no option will be lost"
 
 
 def _confounded(plan: Plan) -> Iterator[str]:

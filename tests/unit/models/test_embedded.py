@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,16 @@ def test_file_that_is_no_model_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"GGUF and then nothing")
     with pytest.raises(WeightsError, match=r"no-model\.gguf"):
         ask(EmbeddedModel(EmbeddedSettings(), path), question("Hello."))
+
+
+ODD = ("Rome", "Plan A (the first)", "0.5 + [x]", "Zürich", "a|b")
+
+
+def test_a_reply_is_held_to_the_options_whatever_signs_they_have(model: EmbeddedModel) -> None:
+    asked = [
+        replace(question(f"Say something about city {n}.", seed=n, tokens=24), options=ODD)
+        for n in range(8)
+    ]
+    replies = ask(model, *asked)
+    assert {reply.text for reply in replies} <= set(ODD)
+    assert {reply.finish for reply in replies} == {"stop"}

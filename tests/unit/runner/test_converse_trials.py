@@ -8,9 +8,9 @@ from chimeralab.models.seam import ModelFailure, Reply, Sampling
 from chimeralab.runner import Prompt, Rules, Speaker, Talk
 from chimeralab.runner.converse import converse
 from chimeralab.sandbox.course import Layout
-from chimeralab.sandbox.probes import PROBES
+from chimeralab.sandbox.probes import LEVELS, PROBES
 from chimeralab.sandbox.scenarios import Ledger
-from chimeralab.sandbox.script import Arm, Script
+from chimeralab.sandbox.script import Answering, Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity
 
 COURSE = Layout(beliefs=0).lay_out(Ledger(recall=4, inference=0, novel=0).make(3), 0, seed=2)
@@ -24,8 +24,9 @@ NO_REPLY = {
 RULES = ("stop", "retry 2 then stop")
 
 
-def examined(stressors=None, **rules) -> Talk:
-    script = Script(COURSE, Arm(stressors or {"conformity": Conformity()}), 11, PROBES)
+def examined(stressors=None, answering=None, **rules) -> Talk:
+    arm = Arm(stressors or {"conformity": Conformity()})
+    script = Script(COURSE, arm, 11, PROBES, answering=answering or Answering())
     speaker = Speaker("s", "m", Sampling(max_tokens=20))
     rule = Rules(turns=TURNS, **rules)
     return Talk("arm", Prompt(COURSE.id, ""), 1, (speaker,), rule, 7, script=script)
@@ -123,3 +124,58 @@ def test_a_subject_sees_neither_the_solution_nor_any_telling_name(stage):
     assert {(each.key, each.probe) for each in asked} == {(None, "")}
     assert {each.conversation for each in asked} == {talk.session}
     assert "arm" not in talk.session
+
+
+MUMBLE = "I would rather talk about the weather, which is fine."
+
+
+def mumbling(at, times=1):
+    """Says the truth, but mumbles so often at a turn."""
+    left = {at: times}
+    seen = []
+
+    def reply(request):
+        seen.append(request)
+        if request.probe == "" and left.get(request.turn, 0):
+            left[request.turn] -= 1
+            return MUMBLE
+        return "0.5" if request.probe == "confidence" else request.key["truth"]
+
+    return reply, seen
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "times", "stays", "unread"),
+    [
+        ("record", 1, True, 1),
+        ("drop", 1, False, 1),
+        ("ask again", 1, False, 0),
+        ("ask again", 2, False, 1),
+    ],
+)
+def test_a_reply_that_cannot_be_read_is_dealt_with_as_the_plan_says(
+    stage, unreadable, times, stays, unread
+):
+    talk = examined(answering=Answering(unreadable=unreadable))
+    reply, seen = mumbling(2, times)
+    held = stage(talk, reply)
+    assert asyncio.run(converse(talk, held.room)).outcome == "completed"
+    last = [request for request in seen if request.probe == ""][-1]
+    said = [message.content for message in last.messages]
+    assert (MUMBLE in said) is stays
+    facts = [fact.text for step in COURSE.steps for fact in step.told]
+    assert all(any(fact in message for message in said) for fact in facts)
+    roles = [message.role for message in last.messages]
+    assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
+    missing = held.counts("SELECT trial FROM trials WHERE response IS NULL")
+    assert missing == [(2,)] * unread
+
+
+@pytest.mark.parametrize("constrained", [True, False])
+def test_every_question_with_options_is_put_with_them_unless_the_plan_says_no(stage, constrained):
+    talk = examined(answering=Answering(constrained=constrained))
+    reply, seen = mumbling(0)
+    asyncio.run(converse(talk, stage(talk, reply).room))
+    assert {bool(request.options) for request in seen} == {constrained}
+    levels = [request.options for request in seen if request.probe == "confidence"]
+    assert set(levels) == {LEVELS if constrained else ()}

@@ -26,14 +26,14 @@ def asked_at_most(scripts: Iterable[Script]) -> Asked:
 def _turns(script: Script) -> Iterator[Asked]:
     # What is said depends on the answers in one way only: feedback praises the lure and corrects
     # all else. One of the two is the longer, whoever gives it.
-    silent = [""] * len(script.course.steps)
-    misled = [step.lure or "" for step in script.course.steps]
+    right = [step.truth for step in script.course.steps]
+    misled = [step.lure or step.truth for step in script.course.steps]
     for turn, step in enumerate(script.course.steps, start=1):
         first = {
             name: max(step.question.options, key=_size, default="")
             for name in script.probes_before(turn)
         }
-        shown = [script.asked(turn, answers, first) for answers in (silent, misled)]
+        shown = [script.asked(turn, answers, first) for answers in (right, misled)]
         probes, misleader = script.probes_at(turn), script.misleader(turn)
         after = [script.probes[name] for name in probes if name not in first]
         in_forks = sum(_size(probe.text(step, misleader)) for probe in after)

@@ -21,15 +21,16 @@ from chimeralab.sandbox.scenarios import SCENARIOS, Scenario, items
 from chimeralab.sandbox.scenarios.items import USUAL_NUMBER
 from chimeralab.sandbox.scenarios.public_sets import SetIsGone
 from chimeralab.sandbox.scene import USUAL_STRENGTH
-from chimeralab.sandbox.script import Arm, Script
+from chimeralab.sandbox.script import EARLY_ANSWERING, Answering, Arm, Script
 from chimeralab.study.sections import SamplingChange, innermost, named_tables
 from chimeralab.study.trial.arms import TrialTable, read_arms, read_stress
 
 REQUIRED = ("study", "trial", "scenarios")
 TABLES = (
     *REQUIRED, "models", "agents", "stressors", "probes", "arms", "layout", "metrics", "measures",
-    "sampling", "conversation", "run"
+    "sampling", "conversation", "run", "answers"
 )  # fmt: skip
+FEWEST_TOKENS, FREE_TOKENS = 24, 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class TrialPlan(Record):
     own: Mapping[str, Part] = field(default_factory=dict)
     measures: Mapping[str, Part] = field(default_factory=dict)
     agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    answering: Answering = EARLY_ANSWERING
 
     def __post_init__(self) -> None:
         for name, part in self.measures.items():
@@ -70,7 +72,8 @@ class TrialPlan(Record):
     def as_dict(self) -> dict[str, Any]:
         """The plan as a lock holds it; what came later is left out where there is none."""
         values = {**Record.as_dict(self), "probes": list(self.probes)}
-        return {k: v for k, v in values.items() if v or k not in ("own", "measures", "agents")}
+        later = {"own": {}, "measures": {}, "agents": {}, "answering": EARLY_ANSWERING.as_dict()}
+        return {k: v for k, v in values.items() if k not in later or v != later[k]}
 
     @property
     def own_measures(self) -> tuple[OwnMeasure, ...]:
@@ -94,7 +97,8 @@ class TrialPlan(Record):
         ordered = [*PROBES, *(name for name in self.probes if name not in PROBES)]
         probes = {name: self.probes[name] for name in ordered if name in self.probes}
         alone = self.keeps_memory(self.subjects[condition])
-        return Script(course, self.arms[condition], seed, probes, self.strength, alone)
+        arm, how = self.arms[condition], self.answering
+        return Script(course, arm, seed, probes, self.strength, alone, how)
 
     def keeps_memory(self, subject: str) -> bool:
         """Whether a subject remembers by itself, so that the lab can't write its past."""
@@ -180,8 +184,13 @@ def read_trial(
             for name, measure in named_tables(tables, "measures").items()
         },
         agents=agents,
+        answering=EARLY_ANSWERING
+        if beside.early
+        else read_record(Answering, tables.get("answers", {}), "[answers]"),
     )
     outer = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
+    if outer.max_tokens is None and not beside.early:
+        outer = replace(outer, max_tokens=tokens_needed(courses))
     speakers: dict[str, tuple[Speaker, ...]] = {}
     for key in cast:
         changes = tested[key.subject].get("sampling", {})
@@ -190,6 +199,22 @@ def read_trial(
         speakers[key] = (Speaker(key.subject, key.subject, sampling, table.system),)
     prompts = tuple(Prompt(course.id, course.opening, course.kind) for course in courses)
     return DeclaredTrial(speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan)
+
+
+def tokens_needed(courses: Iterable[Course]) -> int:
+    """What the longest option takes, with some room; a free answer gets a sentence or two."""
+    questions = [
+        question
+        for course in courses
+        for step in course.steps
+        for question in (step.question, step.recall)
+        if question is not None
+    ]
+    if not all(question.options for question in questions):
+        return FREE_TOKENS
+    longest = max(len(option.encode()) for each in questions for option in each.options)
+    # Few tokenizers take more than a token for two bytes of a text.
+    return max(FEWEST_TOKENS, longest // 2 + 4)
 
 
 def _current(table: Any) -> Any:

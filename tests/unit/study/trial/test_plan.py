@@ -7,7 +7,9 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.sandbox.stressors import STRESSORS, Conformity
 from chimeralab.study import Study
+from chimeralab.study.forecast import forecast
 from chimeralab.study.lock import LockError, make_lock
+from chimeralab.study.trial.plan import tokens_needed
 
 PLAN = """
 [study]
@@ -274,3 +276,21 @@ def test_amnesia_can_take_only_what_a_stressor_says(tmp_path):
     misspelt = study(tmp_path, ("frequency = 0.5", 'also = ["infalibility"]'))
     with pytest.raises(InputError, match="unknown stressor 'infalibility'"):
         _ = misspelt.plan
+
+
+def test_answers_fit_their_options_and_check_warns_where_they_may_not(tmp_path):
+    roomy = study(tmp_path).plan
+    limits = {c.speakers[0].sampling.max_tokens for c in roomy.conditions.values()}
+    assert limits == {tokens_needed(roomy.trial.courses)}
+    assert min(limits) >= 24
+    assert not any("short" in advice for advice in forecast(roomy).advice)
+    tight = study(tmp_path, ("[scenarios]", "[sampling]\nmax_tokens = 6\n[scenarios]")).plan
+    assert any("max_tokens = 6 may cut" in advice for advice in forecast(tight).advice)
+
+
+def test_a_plan_says_what_becomes_of_a_reply_that_cannot_be_read(tmp_path):
+    table = '[answers]\nunreadable = "ask again"\n[scenarios]'
+    assert study(tmp_path, ("[scenarios]", table)).plan.trial.answering.unreadable == "ask again"
+    odd = '[answers]\nunreadable = "retry"\n[scenarios]'
+    with pytest.raises(InputError, match="unreadable"):
+        _ = study(tmp_path, ("[scenarios]", odd)).plan
