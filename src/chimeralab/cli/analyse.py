@@ -301,6 +301,12 @@ def print_trial(result: "TrialAnalysis") -> None:
         for family, title in FAMILIES.items():
             heading = title.format(reference=plain(short(subject.reference)))
             _print_effects(heading, getattr(subject, family))
+    if any(subject.effects for subject in result.subjects):
+        out.print(
+            "effects listed here are primary, on what stressors are aimed at; Holm p is corrected "
+            "over all of these. --json has the exploratory ones",
+            style="dim",
+        )
     out.print(f"{result.sessions} whole sessions of {result.scenarios} scenarios", style="dim")
     for each in result.left_out:
         say(f"left out, since cut short: {each.arm}, {each.sessions:,} ({each.reason})")

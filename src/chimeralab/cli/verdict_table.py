@@ -247,7 +247,8 @@ class VerdictCounts:
         # Equal rates say nothing about how far the next one may lie: no interval, not a point.
         if len(set(self.rates)) < 2:
             return None
-        return cluster_mean(self.rates, self.collapses.prompts or range(len(self.rates))).interval
+        clusters = self.collapses.prompts or range(len(self.rates))
+        return cluster_mean(self.rates, clusters).share_interval()
 
 
 def _collapse_cells(detection: Detection) -> Iterator[str | Text]:
@@ -280,4 +281,4 @@ def _heading(words: ResultWords) -> str:
 def _between(interval: Interval | None) -> str:
     if interval is None:
         return "–"
-    return f"{100 * max(0.0, interval.low):.0f}–{100 * min(1.0, interval.high):.0f} %"
+    return f"{100 * interval.low:.0f}–{100 * interval.high:.0f} %"

@@ -29,7 +29,14 @@ from chimeralab.stats.design import (
     effective_units,
     units,
 )
-from chimeralab.stats.intervals import Interval, normal_quantile, t_interval, t_quantile, wilson
+from chimeralab.stats.intervals import (
+    Interval,
+    normal_quantile,
+    share_interval,
+    t_interval,
+    t_quantile,
+    wilson,
+)
 from chimeralab.stats.resample import Bootstrap, bootstrap, jackknife
 
 
@@ -111,6 +118,12 @@ class ClusterMean:
     design_effect: float | None
     interval: Interval | None
     reasons: Mapping[str, str] = field(default_factory=dict)
+
+    def share_interval(self, level: float = 0.95) -> Interval | None:
+        """The interval of a mean of shares, between 0 and 1; there is none without a spread."""
+        if not self.standard_error:
+            return None
+        return share_interval(self.mean, self.standard_error, self.clusters - 1, level)
 
 
 class _Columns(NamedTuple):

@@ -1,6 +1,7 @@
 """Repeats of a prompt tell less than they count, also in the table of `chimera detect`."""
 
 from dataclasses import replace
+from math import log
 
 import pytest
 
@@ -31,8 +32,10 @@ def test_twenty_repeats_of_three_prompts_are_three_clusters() -> None:
     rates, clustered = apart.rate_interval, together.rate_interval
     assert rates is not None
     assert clustered is not None
-    # Three cluster means 0, 0.1 and 0.2: their error is 0.1 / sqrt(3), on two degrees of freedom.
-    assert clustered.high - 0.1 == pytest.approx(4.3027 * 0.1 / 3**0.5, rel=1e-4)
+    # Three cluster means 0, 0.1 and 0.2: their error is 0.1 / sqrt(3), on two degrees of freedom;
+    # on the scale of log odds it is that over 0.1 x 0.9.
+    reach = log(clustered.high / (1 - clustered.high)) - log(0.1 / 0.9)
+    assert reach == pytest.approx(4.3027 * 0.1 / 3**0.5 / 0.09, rel=1e-4)
     assert clustered.high > rates.high
 
 

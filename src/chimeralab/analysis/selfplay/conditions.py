@@ -12,14 +12,13 @@ from chimeralab.analysis.selfplay.runs import Run, Runs
 from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.clusters import (
-    ClusterMean,
     cluster_mean,
     mean_bootstrap,
     mean_bootstrap_t,
     share,
 )
 from chimeralab.stats.design import SampleDesign
-from chimeralab.stats.intervals import Interval, share_interval
+from chimeralab.stats.intervals import Interval
 from chimeralab.stats.survival import (
     durations,
     kaplan_meier,
@@ -75,7 +74,7 @@ def summarise(runs: Runs, settings: Settings) -> ConditionSummary:
     wait = restricted_mean(runs.durations, settings.tau, runs.seed, level)
     numbers |= {
         "at_risk_mean": risk.mean if risk else None,
-        "at_risk_ci": _in_range(risk, level) if risk else None,
+        "at_risk_ci": risk.share_interval(level) if risk else None,
         "incidence": ever.value,
         "incidence_ci": ever.interval,
         "km_median": median_time(kaplan_meier(runs.durations)),
@@ -92,12 +91,6 @@ def summarise(runs: Runs, settings: Settings) -> ConditionSummary:
     }
     missing = {name: reasons[name] for name, value in numbers.items() if value is None}
     return ConditionSummary(**numbers, reasons=missing)
-
-
-def _in_range(found: ClusterMean, level: float) -> Interval | None:
-    """The interval of a mean share, between 0 and 1; there is none without a spread."""
-    error = found.standard_error
-    return share_interval(found.mean, error, found.clusters - 1, level) if error else None
 
 
 def _shares(runs: Runs, settings: Settings) -> tuple[dict[str, Any], dict[str, str]]:
@@ -122,7 +115,7 @@ def _shares(runs: Runs, settings: Settings) -> tuple[dict[str, Any], dict[str, s
         "median": float(np.median(rates)),
         "sd": float(rates.std(ddof=1)) if mean.n > 1 else None,
         "se": mean.standard_error or None,
-        "share_ci": _in_range(mean, level),
+        "share_ci": mean.share_interval(level),
         "cluster_ci": mean.interval,
         "bootstrap_ci": percentile,
         "bootstrap_t_ci": studentised,
