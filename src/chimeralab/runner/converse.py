@@ -18,9 +18,10 @@ from chimeralab.runner.journal import (
 from chimeralab.runner.room import Room, nobody
 from chimeralab.runner.talk import Said, Talk
 from chimeralab.sandbox.hooks import Observation, Observed, at_answer, at_probe, at_question
+from chimeralab.sandbox.marking import posed_at, pressed_at, score
 from chimeralab.sandbox.scored import Scored, SessionPlace
 from chimeralab.sandbox.scoring import Scorer
-from chimeralab.sandbox.script import Script, posed_at, pressed_at, score
+from chimeralab.sandbox.script import Script
 
 
 async def converse(talk: Talk, room: Room) -> Ended:

@@ -5,10 +5,11 @@ import json
 import pytest
 
 from chimeralab.sandbox.course import Layout
+from chimeralab.sandbox.marking import score
 from chimeralab.sandbox.scenarios import GENERATORS
 from chimeralab.sandbox.scored import COLUMNS, Scored, Statement
 from chimeralab.sandbox.scoring import Scorer
-from chimeralab.sandbox.script import Arm, Script, score
+from chimeralab.sandbox.script import Arm, Script
 
 COURSE = Layout().lay_out(GENERATORS["ledger"]().make(3), 3, seed=2)
 SCRIPT = Script(COURSE, Arm({}), 11, {})

@@ -10,10 +10,11 @@ from chimeralab.core.errors import InputError
 from chimeralab.embedding.minilm import default_token_encoder
 from chimeralab.sandbox.contradiction import numbers_differ
 from chimeralab.sandbox.course import Layout
+from chimeralab.sandbox.marking import score
 from chimeralab.sandbox.replies import chosen_option
 from chimeralab.sandbox.scenarios import GENERATORS
 from chimeralab.sandbox.scoring import Scorer, statement_similarity
-from chimeralab.sandbox.script import Arm, Script, score
+from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.trials import Answer, read_truth
 from chimeralab.sandbox.wording import Quantity, quantities
 

@@ -38,6 +38,9 @@ def opened(settings: Any, can: tuple[str, ...], folder: Path) -> Model:
             "restore it, or start a new study"
         )
     agent: Any = placed.open() if hasattr(placed, "open") else placed
+    needed = "reply" if "history" in can else "start"
+    if not callable(getattr(agent, needed, None)):
+        raise InputError(f"it has no {needed}(), which an agent that can {_listed(can)} needs")
     return agent if "history" in can else AgentSubject(agent, can)
 
 

@@ -12,20 +12,14 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.parts import Seam, choose
 from chimeralab.models.seam import Message, ModelFailure, failure
 
 Ability = Literal["history", "fork", "forget", "recall"]
-# What each ability is, in the words of an error.
-ABILITIES: dict[str, str] = {
-    "history": "is given the whole conversation with every question",
-    "fork": "copies a session, so that probes leave no trace in it",
-    "forget": "acts as if some of the earlier messages had never come",
-    "recall": "reads its memory through the lab",
-}
+ABILITIES: tuple[Ability, ...] = get_args(Ability)
 USUAL_TIMEOUT = 120.0
 
 
@@ -92,17 +86,18 @@ async def called(
     hangs must keep nobody from leaving.
     """
     name = getattr(method, "__name__", type(method).__name__)
+    clock = asyncio.timeout(timeout)
     try:
-        async with asyncio.timeout(timeout):
+        async with clock:
             if inspect.iscoroutinefunction(method):
                 return await method(*arguments)
             given = await _in_thread(method, *arguments)
             return await given if inspect.isawaitable(given) else given
-    except TimeoutError:
-        raise Interrupted("timeout", f"{name}() gave no answer within {timeout:g} s") from None
     except ChimeraError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if clock.expired():
+            raise Interrupted("timeout", f"{name}() gave no answer within {timeout:g} s") from None
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(last.filename).name}, line {last.lineno}"
         said = failure("server", f"{name}() raised {error!r} ({place})")
@@ -129,10 +124,9 @@ async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             value = function(*arguments)
         except BaseException as error:
-            # A future takes no StopIteration, which is as much a failure here as any other.
-            stopped = isinstance(error, StopIteration)
-            kept = RuntimeError(repr(error)) if stopped else error
-            tell(done.set_exception, kept)
+            # What would end a loop or a program is as much a failure here as any other.
+            plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+            tell(done.set_exception, error if plain else RuntimeError(repr(error)))
         else:
             tell(done.set_result, value)
 

@@ -5,6 +5,7 @@ is put through the same messages, so that the first never hears of them.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 from uuid import uuid4
 
@@ -48,7 +49,8 @@ class AgentSubject:
 
     async def close(self) -> None:
         if hasattr(self._agent, "close"):
-            await called(self._agent.close, timeout=self.timeout)
+            with suppress(ModelFailure):  # all that it had to say is said
+                await called(self._agent.close, timeout=self.timeout)
 
     def can(self, ability: str) -> bool:
         return ability in self._can
@@ -120,6 +122,11 @@ class Line:
 
     async def forgetting(self, turns: Sequence[int]) -> None:
         gone = sorted(number for turn in turns for number in self.turns[turn - 1])
+        if gone and not self._subject.can("forget"):
+            raise InputError(
+                "a stressor takes episodes away, and the agent can't forget; let the stressor say "
+                'acts_on_memory = "forget", so that the plan is refused, or see docs/agents.md'
+            )
         if gone != self._gone:
             await self.call("forget", gone)
             self._gone = gone
@@ -136,10 +143,8 @@ class Line:
     async def end(self) -> None:
         """Let go of the session; one that can't even do that is left alone."""
         if hasattr(self._session, "end"):
-            try:
+            with suppress(ModelFailure, SessionLost):
                 await self.call("end")
-            except (ModelFailure, SessionLost):
-                return
 
 
 class Dialogue:

@@ -121,9 +121,8 @@ class TrialPlan(Record):
 
     def asks_siblings(self, subject: str) -> bool:
         """Whether a subject's probes are asked in a second session, as it can't be forked."""
-        return (
-            "history" not in (can := self.agents.get(subject, ("history",))) and "fork" not in can
-        )
+        can = self.agents.get(subject, ("history",))
+        return not {"history", "fork"} & set(can)
 
 
 class DeclaredTrial(NamedTuple):

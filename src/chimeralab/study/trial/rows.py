@@ -12,10 +12,11 @@ from chimeralab.core.code import CodeFile
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import StandIn
 from chimeralab.runner.journal import events_of
+from chimeralab.sandbox.marking import is_gone, score
 from chimeralab.sandbox.scene import Injection
 from chimeralab.sandbox.scored import PlacedTrial, Scored, SessionPlace, trials_of
 from chimeralab.sandbox.scoring import Scorer
-from chimeralab.sandbox.script import Script, is_gone, score
+from chimeralab.sandbox.script import Script
 from chimeralab.sandbox.trials import Numbered
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import branch

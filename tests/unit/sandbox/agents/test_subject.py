@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import sys
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -187,6 +188,10 @@ def raises():
     raise KeyError("boom")
 
 
+def late():
+    raise TimeoutError("upstream")
+
+
 async def hangs():
     await asyncio.sleep(60)
 
@@ -197,6 +202,8 @@ async def hangs():
         (raises, r"server: observe\(\) raised KeyError\('boom'\) \(test_subject.py, line \d+\)"),
         (hangs, r"timeout: observe\(\) gave no answer within 0.2 s"),
         (lambda: {"answer": "Rome"}, r"bad_answer: observe\(\) gave a value of type dict, not"),
+        (sys.exit, r"server: observe\(\) raised RuntimeError\('SystemExit\(\)'\)"),
+        (late, r"server: observe\(\) raised TimeoutError\('upstream'\)"),
         (lambda: None, r"bad_answer: observe\(\) gave a value of type NoneType, not a text"),
     ],
 )
@@ -253,3 +260,8 @@ def test_a_sibling_that_answers_otherwise_is_noted():
         note and note.startswith("in a sibling session, it answered turn 1 with 'other'")
         for note in notes
     )
+
+
+def test_a_stressor_that_hides_what_it_takes_is_named():
+    with pytest.raises(InputError, match="a stressor takes episodes away, and the agent can't"):
+        examine(AgentSubject(Agent(), ("fork",)), COURSES[0], "amnesia")
