@@ -63,7 +63,7 @@ def share_interval(
 
     >>> found = share_interval(0.05, 0.03, df=11)
     >>> round(found.low, 3), round(found.high, 3)
-    (0.013, 0.173)
+    (0.013, 0.174)
     """
     if not 0 < share < 1:
         return None
