@@ -198,7 +198,7 @@ def answer(messages):
 PROGRAM = """
 import json, sys
 for line in sys.stdin:
-    print(json.dumps({"answer": "Yes."}), flush=True)
+    print(json.dumps({"id": json.loads(line)["id"], "answer": "Yes."}), flush=True)
 """
 
 

@@ -22,6 +22,7 @@ from chimeralab.study.auditing import audit_study
 from chimeralab.study.chain import next_head
 from chimeralab.study.detecting import detect_study
 from chimeralab.study.lock import make_lock, write_lock
+from chimeralab.study.rater_checks import check_rater
 from chimeralab.study.raters import RatingStore, candidates, planned_rater
 from chimeralab.study.rating import rate_study
 from chimeralab.study.verify import verify_study
@@ -452,3 +453,24 @@ def test_a_vector_of_another_text_is_not_used(
     verified = verify_study(Study(study.path))
     assert verified.findings == ()
     assert "had not been made by this machine" in "".join(verified.notes)
+
+
+def test_a_check_of_a_rater_is_in_the_chain(study: Study) -> None:
+    check_rater(study, "rules")
+    assert findings(study) == []
+    tamper(study, "UPDATE study SET value = '{}' WHERE key LIKE 'check of rater %'")
+    assert_found(study, "not as recorded: changed from outside")
+    tamper(study, "DELETE FROM study WHERE key LIKE 'check of rater %'")
+    assert_found(study, "recorded, but no longer in the store: deleted")
+
+
+def test_loops_of_another_loop_detector_are_listed_as_not_recomputed(study: Study) -> None:
+    tamper(
+        study,
+        "UPDATE detections SET detection = "
+        "json_set(detection, '$.loop_detector.operating_point', 'loops-0')",
+    )
+    verified = verify_study(Study(study.path))
+    assert verified.findings == ()
+    said = "not recomputed: the loops of 24 verdicts, judged by loops-0"
+    assert verified.unchecked == (said,)

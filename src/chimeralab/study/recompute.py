@@ -99,7 +99,7 @@ def _judge_again(
     detector = study.plan.detector.settings
     measurer = measurer_for(detector, lambda: encoder or study_encoder(), speaker="all")
     talks = [talk for talk in archive.trajectories() if talk.id in stored]
-    findings, corrected, without_loops = [], {}, 0
+    findings, corrected, other_loops = [], {}, Counter[str]()
     for name in stored.keys() - {talk.id for talk in talks}:
         findings.append(Finding(name, "it has a verdict, but no turn"))
     for measured in measurer.measure(talks):
@@ -110,7 +110,8 @@ def _judge_again(
         try:
             kept = json.loads(stored[name])
             differing = list(_differences(kept, json.loads(json.dumps(again.as_dict()))))
-            without_loops += kept.get("loop_detector") != again.loop_detector
+            if kept.get("loop_detector") != again.loop_detector:
+                other_loops[_loops_by(kept.get("loop_detector"))] += 1
         except (ValueError, AttributeError):
             differing = ["it can't be read"]
         if measured.trajectory.metadata["outcome"] is None:
@@ -123,9 +124,10 @@ def _judge_again(
     return Recomputed(
         findings=tuple(findings),
         checked=(f"{len(talks):,} verdicts computed again from their texts",),
-        unchecked=(f"the loops of {without_loops:,} verdicts, which another version looked for",)
-        if without_loops
-        else (),
+        unchecked=tuple(
+            f"not recomputed: the loops of {n:,} verdicts, judged by {name}"
+            for name, n in other_loops.items()
+        ),
         notes=(
             f"{encoder.forged:,} cached vectors had not been made by this machine; "
             "they were computed again",
@@ -134,6 +136,12 @@ def _judge_again(
         else (),
         corrected=corrected,
     )
+
+
+def _loops_by(described: Any) -> str:
+    """The loop detector that a stored verdict is of, in a word."""
+    found = described.get("operating_point") if isinstance(described, Mapping) else None
+    return str(found or "a version without a loop detector")
 
 
 def _differences(stored: Mapping[str, Any], again: Mapping[str, Any]) -> Iterator[str]:

