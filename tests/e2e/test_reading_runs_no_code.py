@@ -344,6 +344,30 @@ def test_a_study_of_a_version_without_descriptions_is_read_from_its_settings(
     assert not (study / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"settings": {"x=__import__('os')": 1}},
+        {"settings": {"class": 1}},
+        {"settings": 7},
+        {"tells": {"needs": {"lags": "many"}}},
+        {"tells": 3},
+    ],
+)
+def test_a_lock_that_describes_nonsense_is_refused_in_a_sentence(
+    said: dict[str, Any], finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+) -> None:
+    study = copy_of(finished("Detector"), tmp_path / "study")
+    lock = json.loads((study / "plan.lock").read_text(encoding="utf-8"))
+    lock["resolved"]["outside_parts"][0] |= said
+    text = json.dumps(lock["resolved"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    lock["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    (study / "plan.lock").write_text(json.dumps(lock), encoding="utf-8")
+    ran = stranger("show", study)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "plan.lock" in ran.err
+
+
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2)])
 def test_on_a_terminal_it_asks(answer: str, code: int, tmp_path: Path) -> None:
     study = evil_study(tmp_path / "study", "Model")

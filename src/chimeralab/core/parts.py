@@ -145,7 +145,10 @@ class Beside:
         what = f"use = {use!r} in {place}"
         file = find_code(use.partition(":")[0], self.folder)
         if self.consent is None:
-            cls: Any = _stand_in(seam, use, place, file, self.locked())
+            try:
+                cls: Any = _stand_in(seam, use, place, file, self.locked())
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise InputError(f"plan.lock: what it says of {what} can't be read") from error
         else:
             self._allow(use, file)
             cls = load_class(use, what, self.folder, file)
