@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from chimeralab.core.code import load_class
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
+from chimeralab.core.secrets import redact
 from chimeralab.models.seam import Reply, Request
 from chimeralab.sandbox.agents.python import CodePath, Seconds, code_path
 from chimeralab.sandbox.agents.seam import USUAL_TIMEOUT, called, text_of
@@ -73,7 +74,7 @@ class InspectSubject:
         output = state.output
         usage = output.usage
         return Reply(
-            text_of(output.completion, "completion"),
+            redact(text_of(output.completion, "completion")),
             prompt_tokens=usage.input_tokens if usage else None,
             completion_tokens=usage.output_tokens if usage else None,
             reported_model=output.model or None,

@@ -21,6 +21,7 @@ from pydantic import Field
 from chimeralab.core.code import SentKey
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
+from chimeralab.core.secrets import redact
 from chimeralab.models.seam import Message, Reply, Request, failure, kind_of
 from chimeralab.sandbox.agents.python import Seconds, plainly
 from chimeralab.sandbox.agents.seam import USUAL_TIMEOUT, Ability, Interrupted, SessionLost
@@ -158,7 +159,7 @@ def _answer(given: Any) -> str:
         raise Interrupted(
             "bad_answer", f'it gave {found} where {{"answer": "a text"}} was expected'
         )
-    return answer
+    return redact(answer)
 
 
 class HttpServer:

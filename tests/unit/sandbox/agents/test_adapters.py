@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from chimeralab.core.errors import InputError
 from tests.agent_trial import make_agent_trial, reading, recalled
 from tests.loopback import Serving, release, serving
 
@@ -27,6 +26,7 @@ def answer(messages):
 async def later(messages):
     return answer(messages)
 """
+KEY = "sk-planted-0123456789-do-not-print"
 PROGRAM = """
 import json
 import sys
@@ -324,9 +324,16 @@ def test_a_program_that_dies_is_started_again_and_its_sessions_are_gone_through(
 
 
 def test_the_key_of_a_server_goes_along_and_nowhere_else(tmp_path, chimera, monkeypatch):
-    study = make_agent_trial(
-        tmp_path / "study",
-        'use = "http"\nurl = "http://127.0.0.1:9/a"\nkey_env = "AGENT_KEY"\ncan = ["forget"]',
-    )
-    with pytest.raises(InputError, match="AGENT_KEY is not set"):
-        raise InputError(chimera("check", study.path).err)
+    monkeypatch.delenv("AGENT_KEY", raising=False)
+    received: list[str] = []
+    with serving(lambda asked: (200, {"answer": f"Your key is {KEY}."}), received) as url:
+        agent = f'use = "http"\nurl = "{url}"\nkey_env = "AGENT_KEY"\ncan = ["fork", "forget"]'
+        study = make_agent_trial(tmp_path / "study", agent, number=1)
+        ran = chimera("check", study.path)
+        assert (ran.code, "AGENT_KEY is not set" in ran.err) == (2, True)
+        monkeypatch.setenv("AGENT_KEY", KEY)
+        assert chimera("run", study.path).code == 0
+    assert all(f"Bearer {KEY}" in request for request in received)
+    written = b"".join(file.read_bytes() for file in study.path.iterdir() if file.is_file())
+    assert KEY.encode() not in written
+    assert b"Your key is <AGENT_KEY>." in written
