@@ -80,16 +80,21 @@ def design_intervals(
 def _score(rows: Floats, design: SampleDesign) -> Interval | None:
     """The score interval of as many independent items as tell as much.
 
-    How far labels that never differ correlate is unknown, so each cluster counts as one item; but
-    to agree on one item more can't be worse evidence.
+    How far labels that never differ correlate is unknown, so each cluster counts as one item. But
+    to agree on every item can't be worse evidence than to differ on one, whichever it is.
     """
     sample = units(rows, design)
     table = Table2x2(*sample.totals.sum(axis=0).tolist())
     found = kappa_score(_shrunk(table, sample, jackknife(sample, kappas)))
     if found is None or not is_perfect(table):
         return found
-    one_less = _score(np.vstack([np.eye(4)[1], rows[1:]]), design)
-    return Interval(max(found.low, one_less.low), found.high) if one_less else found
+    lows = [found.low]
+    for item in range(len(rows)):
+        differing = rows.copy()
+        differing[item] = np.eye(4)[1]
+        if (one_less := _score(differing, design)) is not None:
+            lows.append(one_less.low)
+    return Interval(max(lows), found.high)
 
 
 def _shrunk(table: Table2x2, sample: Units, spread: Jackknife) -> Table2x2:
