@@ -1,6 +1,6 @@
 """How well the loop detector finds loops, beside the rules of others and the length of a talk.
 
-The zoo is reported on odd seeds; even ones were used to choose among about 60 configurations.
+The zoo is reported on odd seeds; even ones were used to choose among about 100 configurations.
 """
 
 from collections import defaultdict

@@ -87,7 +87,21 @@ def test_made_up_function_words_keep_verbatim_and_tool_verdicts(turns: list[Turn
 
     changed = [replace(turn, text=made_up(turn.text)) for turn in turns]
     late = {stream for stream, _ in verdicts(loops_of(changed))}
-    assert {stream for stream, _ in verdicts(loops_of(turns)) if stream == "calls"} <= late
+    assert {stream for stream, _ in verdicts(loops_of(turns))} <= late
+
+
+@given(talks())
+def test_what_a_verdict_repeats_shares_its_words(turns: list[Turn]) -> None:
+    for loop in loops_of(turns):
+        if loop.level == "verdict" and loop.kind in (
+            "verbatim",
+            "alternating",
+            "cycle",
+            "template",
+        ):
+            words = set(turns[loop.noticed - 1].text.split())
+            assert loop.repeats
+            assert all(words & set(turns[place - 1].text.split()) for place in loop.repeats)
 
 
 @given(st.lists(st.sampled_from(WORDS), unique=True, min_size=12, max_size=45))

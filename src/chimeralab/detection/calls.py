@@ -15,7 +15,8 @@ _FAILED = re.compile(
     r"invalid|unexpected|denied|forbidden|refused|rejected|unauthori[sz]ed|not allowed|"
     r"not permitted"
     r"|expired|unavailable|unreachable|too many requests|rate limit(?:ed)?|quota|"
-    r"not respond(?:ing)?|timed out|timeout)\b"
+    r"not respond(?:ing)?|timed out|timeout|"
+    r"fatal|abort(?:ed)?|panic(?:ked)?|crash(?:ed)?|do(?:es)?(?: not|n't) exist|bad request)\b"
     r"|^\W*[45]\d\d\b|\b(?:http|status|code)\W{1,4}[45]\d\d\b",
     re.IGNORECASE,
 )

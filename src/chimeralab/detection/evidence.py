@@ -1,20 +1,20 @@
 """What one message is evidence of: said before, said in other words, or nothing but courtesy."""
 
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from chimeralab.core.records import Record
+from chimeralab.detection.courtesy import COURTEOUS, SOON, courtesy_of, is_idle
 from chimeralab.detection.words import (
-    COURTEOUS,
     Index,
     MessageWords,
-    common_words,
+    common_places,
+    exchanged,
     is_content,
-    numbers_in,
+    names_something,
+    ramp,
     repeated_within,
-    share_of_courtesy,
     stem,
     without_blocks,
     words_of,
@@ -31,21 +31,20 @@ class LoopSettings(Record):
     window: int = 32  # messages looked back
     twin_low: float = 0.15  # three-word runs shared with one earlier message
     twin_high: float = 0.45
-    frame_low: float = 0.50  # words in the same order as in one earlier message
-    frame_high: float = 0.75
-    patch_low: float = 0.25  # three-word runs that stood in two earlier messages at least
-    patch_high: float = 0.50
-    patch_words: int = 20  # in fewer words, known words in another order may be news
+    order_low: float = 0.60  # words in the same order, the mean of the three nearest messages
+    order_high: float = 0.80
+    frame_low: float = 0.22  # words that stand in the last two messages too, around a slot
+    frame_high: float = 0.35
+    frame: float = 0.70  # evidence of one frame with ever new fillings
     words_low: float = 0.38  # words shared, the mean of the three nearest messages
     words_high: float = 0.60
     fresh_low: float = 0.30  # new content words that weaken a paraphrase, and that refute it
     fresh_high: float = 0.60
     short: int = 4  # a message of fewer words weighs less
     short_weight: float = 0.75
-    relay: float = 0.80  # a copy of what somebody else has just said for the first time
     progress: float = 0.30  # weight of a repeat after a tool has brought something new
     courtesy: float = 0.65  # evidence of an empty courteous message after another one
-    moving: float = 0.50  # weight of a template that still says something new
+    reply: float = 0.60  # weight of a short answer to something new
     own_words: int = 6  # a speaker's own loop is made of messages of so many words
     drift: float = 0.30  # evidence that a healthy message may have
     on: float = 1.6  # the sum at which a loop is noticed; it ends at half of it
@@ -53,18 +52,19 @@ class LoopSettings(Record):
     calls: int = 16  # tool calls looked back
 
 
-def ramp(value: float, low: float, high: float) -> float:
-    """0 up to `low`, 1 from `high` on, a straight line between.
-
-    >>> ramp(0.25, 0.0, 0.5)
-    0.5
-    """
-    return 0.0 if value <= low else 1.0 if value >= high else (value - low) / (high - low)
-
-
 STILL_NEAR = 0.33  # words that a message has in common with the next ones of a rewording
 NEARLY_SAME = 0.8  # overlap from which a message is a copy, whatever else was said
-RECOMBINED = 0.6  # overlap below which known words in another order may say something new
+COMPARED = 6  # earlier messages that are compared word by word: those with most words in common
+COMPARED_WORDS = 200  # of each
+COMPARED_FROM = 0.5  # share of words in common
+SLOT = 3  # words; a longer exchange is another sentence
+TOLD_APART = 0.06  # share of words exchanged for opposed ones that makes a message another step
+LONGEST_STEP = 30  # words
+NUMERIC = 0.2  # share of numbers in a message that reckons with them
+BRIEF = 9  # words; in fewer than these a new word is news
+ANSWER = 20  # words; fewer may be a short answer
+FRAMED_WORDS = 80  # a longer message is no template
+POLITE_WORDS = 10  # fewer courteous words of one speaker are an acknowledgement
 QUOTES = ("```", ">", '"', "“")
 
 
@@ -88,18 +88,14 @@ class KeptMessage(NamedTuple):
     evidence: float
     grams: int = 0
     stems: int = 0
-    relayed: bool = False
 
 
-class Resemblance(NamedTuple):
-    """How alike a message is to each of the earlier ones, by their numbers."""
+class Likeness(NamedTuple):
+    """How alike a message is to an earlier one: runs of words, and words in the same order."""
 
-    grams: dict[int, float]
-    stems: dict[int, float]
-
-    def among(self, numbers: set[int]) -> "Resemblance":
-        """The same, to some of them alone."""
-        return Resemblance(*({n: x for n, x in each.items() if n in numbers} for each in self))
+    number: int
+    runs: float
+    order: float
 
 
 class TextEvidence(NamedTuple):
@@ -117,9 +113,6 @@ class TextEvidence(NamedTuple):
         return max(self.repeated, self.reworded, key=lambda seen: seen.evidence)
 
 
-RELAYED = TextEvidence(NOTHING, NOTHING, NOTHING, NOTHING, 0.0)
-
-
 class TextMemory:
     """The last spoken messages of a conversation, numbered from 1, to compare the next one with."""
 
@@ -130,8 +123,8 @@ class TextMemory:
         self._said: dict[int, KeptMessage] = {}
         self._grams, self._stems = Index(settings.window), Index(settings.window)
         self._content = Index(settings.window)
-        self._courteous = 0.0
-        self._withheld = 0.0
+        self._words = Index(settings.window)
+        self._courteous: int | None = None  # the last courteous message
 
     def weigh(self, text: str, speaker: str | None) -> TextEvidence:
         """Take in the next message and say what it is evidence of."""
@@ -142,32 +135,38 @@ class TextMemory:
         telling = self._without_boilerplate(whole)
         said = MessageWords.of(whole)
         wording = said if telling is whole else MessageWords.of(telling)
-        alike = self._resemblance(wording)
+        shared = self._stems.shared(wording.stems)
+        near = {n: c / max(len(wording.stems), self._said[n].stems) for n, c in shared.items()}
+        mine = {n: share for n, share in near.items() if self._said[n].speaker == speaker}
+        alike = self._alike(wording, near, mine)
         weight = s.short_weight if len(words) < s.short else 1.0
         progress, self.something_new = self.something_new, False
         # After news from a tool, a report that resembles the last one is work, not rewording.
         again, stale = (weight * s.progress, 0.0) if progress else (weight, weight)
         new = sum(not self._content.count(each) for each in wording.content)
         stale *= 1 - ramp(new / max(1, len(wording.content)), s.fresh_low, s.fresh_high)
-        repeated = self._repeated(alike, again, speaker, wording)
-        if self._is_relayed(alike.grams, speaker, len(telling)):
-            self._withheld += max(0.0, repeated.evidence - s.drift)
-            self._keep(said, KeptMessage(said.words, speaker, 0.0, relayed=True))
-            return RELAYED
-        if any(self._said[n].relayed for n in repeated.near):
-            # It was not a relay after all: what was not counted then counts now.
-            repeated = repeated._replace(evidence=repeated.evidence + self._withheld)
-        self._withheld = 0.0
-        reworded = self._reworded(alike, len(telling), stale)
-        courtesy = self._courtesy(text, words)
-        polite = self._after_courtesy(courtesy, words, repeated.evidence)
-        mine = alike.among({n for n, each in self._said.items() if each.speaker == speaker})
-        own = self._repeated(mine, again, speaker, wording) if speaker is not None else NOTHING
+        if len(words) < BRIEF:
+            again *= 1 - ramp(self._news(words), 0.0, 0.5)
+        reply = s.reply if self._is_answer(speaker, len(telling)) else 1.0
+        seen = self._repeated(alike, again, len(telling))
+        repeated = max(
+            self._repeated(alike, again, len(telling), reply),
+            self._framed(said.words, again),
+            key=lambda each: each.evidence,
+        )
+        reworded = self._reworded(near, len(telling), stale)
+        courtesy = courtesy_of(text, words)
+        polite = self._polite(courtesy, words, repeated.evidence)
+        own = NOTHING
+        if speaker is not None:
+            of_mine = [each for each in alike if each.number in mine]
+            own = self._repeated(of_mine, again, len(telling), reply)
         own_heat = max(own.evidence, self._reworded(mine, len(telling), stale).evidence)
-        if len(words) < s.own_words or courtesy >= COURTEOUS:
+        polite_only = courtesy >= COURTEOUS and len(words) < POLITE_WORDS
+        if polite_only or len(words) < s.own_words:
             # Acknowledgements of one side are no loop: they neither raise nor end one.
             own = own._replace(evidence=min(own.evidence, s.drift))
-        self._keep(said, KeptMessage(said.words, speaker, repeated.evidence))
+        self._keep(said, KeptMessage(said.words, speaker, seen.evidence))
         if len(telling) >= 25 and repeated_within(telling) >= 0.5:
             repeated = Weighed(s.on, "within-turn", (), 1)
         return TextEvidence(repeated, reworded, polite, own, own_heat if speaker else 0.0)
@@ -193,128 +192,153 @@ class TextMemory:
         enough = len(rest) >= max(8, len(words) / 3) and len(content) >= 3
         return rest if enough and 2 * new >= len(content) else words
 
-    def _resemblance(self, wording: MessageWords) -> Resemblance:
-        grams, stems = self._grams.shared(wording.grams), self._stems.shared(wording.stems)
-        return Resemblance(
-            {n: c / max(len(wording.grams), self._said[n].grams) for n, c in grams.items()},
-            {n: c / max(len(wording.stems), self._said[n].stems) for n, c in stems.items()},
+    def _alike(
+        self, wording: MessageWords, near: Mapping[int, float], mine: Mapping[int, float]
+    ) -> list[Likeness]:
+        """How alike a message is to the nearest ones, everybody's and the speaker's own.
+
+        Those that it only resembles, while it says something else, are left out.
+        """
+        overlaps = {
+            n: count / max(len(wording.grams), self._said[n].grams)
+            for n, count in self._grams.shared(wording.grams).items()
+        }
+        chosen = set[int]()
+        for each in (near, mine):
+            nearest = sorted(each, key=lambda n: (-each[n], -overlaps.get(n, 0.0), -n))[:COMPARED]
+            chosen.update(nearest)
+        words, alike = wording.words[:COMPARED_WORDS], []
+        for number in chosen:
+            runs, order = overlaps.get(number, 0.0), 0.0
+            other = self._said[number].words[:COMPARED_WORDS]
+            least = self.settings.twin_low
+            if words == other:
+                order = 1.0
+            elif runs > least or (near[number] >= COMPARED_FROM and len(words) <= LONGEST_STEP):
+                pairs = common_places(words, other)
+                if self._tells_apart(words, exchanged(words, other, pairs)):
+                    continue
+                if any(is_content(words[place]) for place, _ in pairs):
+                    order = len(pairs) / max(len(words), len(other))
+            alike.append(Likeness(number, runs, order))
+        return alike
+
+    def _tells_apart(
+        self, words: Sequence[str], exchanges: Iterable[tuple[Sequence[str], Sequence[str]]]
+    ) -> bool:
+        """Whether a message says something else of the same things, as the steps of a puzzle do.
+
+        A word stands in the place of another, and both stand together in some message: they are
+        two things, left and right or five and eight, and it matters which. Synonyms do not stand
+        together, and neither do the fillings of a template.
+        """
+        if len(words) > LONGEST_STEP:
+            return False
+        reckons = sum(map(str.isdigit, words)) >= NUMERIC * len(words)
+        apart = 0
+        for here, there in exchanges:
+            if len(here) <= SLOT >= len(there):
+                mine = [w for w in here if names_something(w) and (reckons or not w.isdigit())]
+                theirs = [w for w in there if names_something(w)]
+                apart += sum(any(self._opposed(w, o, words) for o in theirs) for w in mine)
+        return apart > TOLD_APART * sum(map(names_something, words))
+
+    def _opposed(self, word: str, other: str, words: Sequence[str]) -> bool:
+        """Whether two words stand together in this message or in an earlier one."""
+        places = self._words.places(other)
+        return word != other and (
+            other in words or any(n in places for n in self._words.places(word))
         )
 
-    def _is_relayed(self, overlaps: dict[int, float], speaker: str | None, words: int) -> bool:
-        """Whether this is the copy of what another speaker has just said for the first time."""
-        copied = {n for n, overlap in overlaps.items() if overlap >= self.settings.relay}
-        if speaker is None or words < 8 or not copied:
-            return False
-        if any(self._said[n].speaker in (speaker, None) for n in copied):
-            return False
-        return min(copied) >= self.number - 3
+    def _news(self, words: Sequence[str]) -> float:
+        """The share of words that no earlier message has, among those that say something."""
+        telling = [word for word in words if names_something(word)]
+        return sum(not self._words.count(word) for word in telling) / max(1, len(telling))
 
     def _repeated(
-        self, alike: Resemblance, weight: float, speaker: str | None, wording: MessageWords
+        self, alike: Sequence[Likeness], weight: float, words: int, reply: float = 1.0
     ) -> Weighed:
-        """Word for word: like two earlier messages, or patched together from several."""
+        """Word for word like two earlier messages, or with the words in order like three."""
         s = self.settings
-        near = sorted(alike.grams, key=lambda n: (-alike.grams[n], -n))[:2]
-        evidence = sum(ramp(alike.grams[n], s.twin_low, s.twin_high) for n in near) / 2
-        if near and len(wording.words) >= s.short:
-            frame = sum(self._framed(wording, n) for n in near) / 2
-            evidence = max(evidence, frame, self._patched(wording))
-        if not evidence:
+        by_runs = sorted(alike, key=lambda each: (-each.runs, -each.number))[:2]
+        by_order = sorted(alike, key=lambda each: (-each.order, -each.number))[:3]
+        twin = sum(ramp(each.runs, s.twin_low, s.twin_high) for each in by_runs) / 2
+        if twin and by_runs[0].runs < NEARLY_SAME:
+            twin *= reply
+        order = ramp(sum(each.order for each in by_order) / 3, s.order_low, s.order_high)
+        order = order if words >= s.short else 0.0
+        if not twin and not order:
             return NOTHING
-        lag, same = self.number - near[0], alike.grams[near[0]] >= 0.9
-        if self._moves_on(near[0], alike.grams[near[0]], speaker, wording):
-            weight *= s.moving
+        if twin >= order:
+            nearest = [each for each in by_runs if each.runs > s.twin_low]
+        else:
+            nearest = [each for each in by_order if each.order > s.order_low]
+        lag, same = self.number - nearest[0].number, nearest[0].runs >= 0.9
         kind = {1: "verbatim", 2: "alternating"}.get(lag, "cycle") if same else "template"
-        return Weighed(evidence * weight, kind, tuple(near), lag)
+        numbers = tuple(each.number for each in nearest)
+        return Weighed(max(twin, order) * weight, kind, numbers, lag)
 
-    def _moves_on(
-        self, number: int, overlap: float, speaker: str | None, wording: MessageWords
-    ) -> bool:
-        """Whether a message that is like an earlier one still says something new.
-
-        It does when it reckons with three numbers or more, and with others than the earlier one. A
-        short one does as an answer to something new that somebody else has just said, or when it
-        puts known words together in another way, as the steps of a puzzle do.
-        """
-        if overlap >= NEARLY_SAME:
-            return False
-        numbers = numbers_in(wording.words)
-        if len(numbers) >= 3 and numbers != numbers_in(self._said[number].words):
-            return True
-        if len(wording.words) >= self.settings.patch_words:
-            return False
+    def _is_answer(self, speaker: str | None, words: int) -> bool:
+        """Whether a message is a short answer to something new that somebody else has just said."""
         last = self._said.get(self.number - 1)
-        is_reply = speaker is not None and last is not None and last.speaker != speaker
-        if last is not None and is_reply and last.evidence < self.settings.drift:
-            return True
-        fillings = wording.content - {stem(word) for word in self._said[number].words}
-        known = all(self._content.count(each) for each in fillings)
-        return overlap < RECOMBINED and bool(fillings) and known
+        if speaker is None or last is None or last.speaker == speaker or words >= ANSWER:
+            return False
+        return last.evidence < self.settings.drift
 
-    def _patched(self, wording: MessageWords) -> float:
-        """Put together from what earlier messages said, and not from their words in a new order."""
-        s = self.settings
-        if len(wording.words) < 12:
-            return 0.0
-        known = {gram for gram in wording.grams if self._grams.count(gram) >= 2}
-        patch = ramp(len(known) / len(wording.grams), s.patch_low, s.patch_high)
-        if not patch:
-            return 0.0
-        if len(wording.words) >= s.patch_words:
-            return patch
-        other = wording.content - {stem(word) for gram in known for word in gram}
-        seen = sum(self._content.count(each) > 0 for each in other)
-        return patch * (1 - seen / len(other)) if other else patch
+    def _framed(self, words: Sequence[str], weight: float) -> Weighed:
+        """One frame around ever new fillings: runs of words that the last two messages have too.
 
-    def _framed(self, wording: MessageWords, number: int) -> float:
-        """One template with other fillings: the same words in the same order, but for new ones."""
-        s, earlier = self.settings, self._said[number].words
-        longest = max(len(wording.words), len(earlier))
-        if longest > 80:
-            return 0.0
-        frame = ramp(common_words(wording.words, earlier) / longest, s.frame_low, s.frame_high)
-        if not frame:
-            return 0.0
-        fillings = wording.content - set(map(stem, earlier))
-        known = sum(self._content.count(each) > 0 for each in fillings)
-        return frame * (1 - known / len(fillings)) if fillings else frame
+        A head or a tail that comes back is no frame: one run has to have a slot on both sides.
+        """
+        s, last = self.settings, self._said.get(self.number - 1)
+        before = self._said.get(self.number - 2)
+        if last is None or before is None or len(words) > FRAMED_WORDS:
+            return NOTHING
+        places = common_places(last.words[:FRAMED_WORDS], before.words[:FRAMED_WORDS])
+        frame = common_places(words, [last.words[place] for place, _ in places])
+        runs: list[list[int]] = [[]]
+        for place, _ in frame:
+            if runs[-1] and place != runs[-1][-1] + 1:
+                runs.append([])
+            runs[-1].append(place)
+        runs = [run for run in runs if len(run) >= 2]
+        framing = {place for run in runs for place in run}
+        fillings = [word for place, word in enumerate(words) if place not in framing]
+        has_slots = any(run[0] > 0 and run[-1] < len(words) - 1 for run in runs)
+        content = sum(is_content(words[place]) for place in framing)
+        if not has_slots or len(runs) < 2 or content < 2 or self._news(fillings) < 0.5:
+            return NOTHING
+        evidence = s.frame * ramp(len(framing) / len(words), s.frame_low, s.frame_high) * weight
+        return Weighed(evidence, "template", (self.number - 1, self.number - 2), 1)
 
-    def _reworded(self, alike: Resemblance, words: int, stale: float) -> Weighed:
+    def _reworded(self, near: Mapping[int, float], words: int, stale: float) -> Weighed:
         """The same in other words: near to three earlier messages, with hardly a new word."""
         s = self.settings
         if not stale or words < s.short:
             return NOTHING
-        nearest = sorted(alike.stems, key=lambda n: (-alike.stems[n], -n))[:3]
-        near = sum(alike.stems[n] for n in nearest) / 3
-        evidence = ramp(near, s.words_low, s.words_high) * stale
+        nearest = sorted(near, key=lambda n: (-near[n], -n))[:3]
+        mean = sum(near[n] for n in nearest) / 3
+        evidence = ramp(mean, s.words_low, s.words_high) * stale
         return Weighed(evidence, "paraphrase", tuple(nearest), 0) if evidence else NOTHING
 
-    def _courtesy(self, text: str, words: Sequence[str]) -> float:
-        """How far a short message is nothing but courtesy, from 0 to 1."""
-        if len(words) >= 45:
-            return 0.0
-        if not any(char.isalnum() for char in text):
-            return float(any(unicodedata.category(char) == "So" for char in text))
-        courtesy = ramp(share_of_courtesy(words) or 0.0, 0.2, 0.5)
-        return courtesy * (1 - ramp(len(words), 25, 45))
-
-    def _after_courtesy(self, courtesy: float, words: Sequence[str], repeated: float) -> Weighed:
-        """Courtesy counts after courtesy; an idle word in between neither counts nor ends it."""
-        s, before = self.settings, self._courteous
-        last = (self.number - 1,)
-        self._courteous = courtesy
+    def _polite(self, courtesy: float, words: Sequence[str], repeated: float) -> Weighed:
+        """Courtesy counts soon after courtesy; an idle word between neither counts nor ends it."""
+        s, last = self.settings, self._courteous
+        soon = last is not None and last >= self.number - SOON
         if courtesy >= COURTEOUS:
-            evidence = max(s.courtesy * courtesy, repeated) if before >= COURTEOUS else s.drift
-            return Weighed(evidence, "farewell", last, 1)
-        if before >= COURTEOUS and len(words) < 8 and share_of_courtesy(words) is None:
-            self._courteous = before
-            return Weighed(s.drift, "farewell", last, 1)
+            self._courteous = self.number
+            evidence = max(s.courtesy * courtesy, repeated) if soon else s.drift
+            return Weighed(evidence, "farewell", (last,) if last and soon else (), 1)
+        if last is not None and soon and is_idle(words):
+            self._courteous = last + 1
+            return Weighed(s.drift, "farewell", (), 1)
         return NOTHING
 
     def _keep(self, wording: MessageWords, said: KeptMessage) -> None:
         self._grams.add(self.number, wording.runs | wording.grams)
         self._stems.add(self.number, wording.stems)
         self._content.add(self.number, wording.content)
+        self._words.add(self.number, set(wording.words))
         self._said[self.number] = said._replace(grams=len(wording.grams), stems=len(wording.stems))
         self._said.pop(self.number - self.settings.window, None)
 

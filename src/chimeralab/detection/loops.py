@@ -227,15 +227,16 @@ class LoopStream:
                 speaker, Sum(self.settings, "verdict", f"speaker:{speaker}")
             )
             own.add(number, seen.own)
-        moment = Occasion(self._text_positions, seen.best.near or seen.polite.near, text)
         telling = max(seen.best, seen.own, seen.polite, key=lambda each: each.evidence)
         if telling.evidence > self.settings.drift + ROUNDING:
             self._repeated.update(self._text_positions[n] for n in telling.near)
         loudest = max(self._repeating, self._polite, key=lambda each: (each.on, each.value))
+        common = seen.polite if loudest is self._polite else seen.repeated
+        moment = Occasion(self._text_positions, common.near, text)
         self._follow(loudest, moment)
         for own in self._speakers.values():
-            self._follow(own, moment, hidden=loudest.on)
-        self._follow(self._rewording, moment, hidden=loudest.on)
+            self._follow(own, moment._replace(near=seen.own.near), hidden=loudest.on)
+        self._follow(self._rewording, moment._replace(near=seen.best.near), hidden=loudest.on)
 
     def judge_call(self, call: Call, position: int) -> None:
         """Take a tool call of the message at a position, once its result is known."""

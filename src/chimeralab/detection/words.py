@@ -4,7 +4,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -41,53 +41,24 @@ _FUNCTION_WORDS = """
     pour quand qui sa sans ses sont sur ta toi très une vos votre vous
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
-_NUMBERS = """
-    two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
-    twenty thirty forty fifty sixty hundred thousand
-"""
-NUMBERS = frozenset(_NUMBERS.split())
-
-
-COURTEOUS = 0.5
-
-# Heads of words: "appreci" stands for appreciate, appreciated and appreciation.
-_HEADS = """
-    thank thx welcom bye goodby farewell cheers regards appreci gratitud grateful pleas enjoy
-    delight glad happy honor honour privileg bless touched wonderful great lovely love nice
-    amazing awesome fantastic beautiful brilliant perfect excellent splendid marvel charming
-    kind generous thoughtful inspir admir remarkabl special sweet warm heart joy wish luck
-    congrat proud compliment cherish treasur friend likewise anytime smile hug dank bitte gern
-    tsch wiedersehen wiederhören servus lieb herzlich freu schön grüß gruß ebenso ebenfalls
-    gleichfalls ursache gracias adios adiós luego encantad abraz cuíd igualmente salud placer
-    beso amable feliz suerte merci revoir bientôt salut plaisir gentil bonne souhait cordial
-    amiti obrigad grazie prego ciao arrivederci piacere abbracc tchau prazer 谢 祝 拜
-"""
-# Words that courtesy uses and that make nothing more or less courteous.
-_FILLERS = """
-    again ahead always afternoon back best better bit bright care catch chat chatting come day
-    days else evening ever everyone everything far feel forward free fully future going good
-    hear heard help helped hope indeed journey keep know later look looking lot made make mean
-    means meet meeting moment morning need never next night ok okay part rest reach ready
-    really safe say see seeing share shared sharing soon speak spend stay still sure take
-    taking talk talking tell time today together tomorrow tonight true truly week weekend well
-    whenever word words work world year abend alles gut heute immer mal morgen nacht schon tag
-    wieder woche buena buenas bueno bien día días hasta noche noches siempre todo bien journée
-    nuit soirée toujours tout
-"""
-# Set phrases, whose words say nothing courteous by themselves.
-_PHRASES = """
-    all the best | any time | be well | best of luck | catch you later | do come again |
-    farewell for now | for now | get home safe | give my regards | good evening | good luck |
-    good morning | good night | great day | have a good one | have fun | my door is open | my
-    pleasure | next time | no problem | no worries | off i go | off you go | rest well | safe
-    travels | same to you | say hello | see you | sleep tight | sleep well | so long | speak
-    soon | stay safe | stay well | sweet dreams | take care | talk soon | talk to you | the
-    pleasure | till then | until next | until then | you too | and you | and to you | back at
-    you | don't mention it | not at all
-"""
-HEADS = tuple(_HEADS.split())
-PHRASES = frozenset(tuple(phrase.split()) for phrase in _PHRASES.split("|"))
-FILLERS = frozenset(_FILLERS.split())
+OPPOSED = frozenset(
+    [
+        "after",
+        "all",
+        "before",
+        "down",
+        "in",
+        "no",
+        "not",
+        "off",
+        "on",
+        "out",
+        "over",
+        "under",
+        "up",
+        "yes",
+    ]
+)
 
 
 def words_of(text: str) -> list[str]:
@@ -114,43 +85,32 @@ def without_blocks(text: str) -> str:
     return _SPEECH.sub(mark, text)
 
 
-def numbers_in(words: Iterable[str]) -> list[str]:
-    """The numbers of a message in order, in digits or in words.
-
-    >>> numbers_in("pour two of the 12 litres".split())
-    ['two', '12']
-    """
-    return [word for word in words if word in NUMBERS or any(map(str.isdigit, word))]
-
-
 def is_content(word: str) -> bool:
     """Whether a word says something by itself."""
     return (len(word) > 2 and word not in FUNCTION_WORDS) or not word.isascii() or word.isdigit()
 
 
+def ramp(value: float, low: float, high: float) -> float:
+    """0 up to `low`, 1 from `high` on, a straight line between.
+
+    >>> ramp(0.25, 0.0, 0.5)
+    0.5
+    """
+    return 0.0 if value <= low else 1.0 if value >= high else (value - low) / (high - low)
+
+
+def names_something(word: str) -> bool:
+    """Whether a word may be one of several things that a talk tells apart.
+
+    >>> [word for word in "is the left lamp on".split() if names_something(word)]
+    ['left', 'lamp', 'on']
+    """
+    return word not in FUNCTION_WORDS or word in OPPOSED
+
+
 def stem(word: str) -> str:
     """The head of a word, which its forms share; a number stands for any number."""
     return "0" if word.isdigit() else word[:STEM]
-
-
-def share_of_courtesy(words: Sequence[str]) -> float | None:
-    """The share of courteous words among those that say something; None where none does.
-
-    >>> share_of_courtesy("thank you so much have a great evening".split())
-    1.0
-    >>> share_of_courtesy("the parser drops the last token".split())
-    0.0
-    """
-    in_phrase = set[int]()
-    for length in (2, 3, 4):
-        for start in range(len(words) - length + 1):
-            if tuple(words[start : start + length]) in PHRASES:
-                in_phrase.update(range(start, start + length))
-    others = [word for n, word in enumerate(words) if n not in in_phrase]
-    telling = [word for word in others if word not in FUNCTION_WORDS and word not in FILLERS]
-    courteous = len(in_phrase) + sum(word.startswith(HEADS) for word in telling)
-    total = len(in_phrase) + len(telling)
-    return courteous / total if total else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +153,10 @@ class Index:
         """By message, how many of these keys it holds."""
         return Counter(chain.from_iterable(self._places.get(key, ()) for key in keys))
 
+    def places(self, key: object) -> Sequence[int]:
+        """Which of the last messages hold a key."""
+        return self._places.get(key, ())
+
     def count(self, key: object) -> int:
         """How many of the last messages hold a key."""
         return len(self._places.get(key, ()))
@@ -222,21 +186,48 @@ def repeated_within(words: Sequence[str]) -> float:
     return sum(n for n in counts.values() if n >= 3) / len(runs) if runs else 0.0
 
 
-def common_words(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many words stand in both messages in the same order (bit-parallel, Hyyrö 2004).
+def common_places(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
+    """Where words stand in both messages in the same order: pairs of places in each.
 
-    >>> common_words("I fire at G1 now".split(), "so I fire at D4".split())
-    3
+    The longest common subsequence, by bits (Hyyrö 2004).
+
+    >>> common_places("I fire at G1".split(), "so I fire at D4".split())
+    [(0, 1), (1, 2), (2, 3)]
     """
     masks: defaultdict[str, int] = defaultdict(int)
     for place, word in enumerate(one):
         masks[word] |= 1 << place
     everything = (1 << len(one)) - 1
-    open_places = everything
+    rows = [everything]  # in row m, bit n is 0 where word n makes one[: n + 1] share one more
     for word in other:
-        hits = open_places & masks.get(word, 0)
-        open_places = ((open_places + hits) | (open_places - hits)) & everything
-    return len(one) - open_places.bit_count()
+        hits = rows[-1] & masks.get(word, 0)
+        rows.append(((rows[-1] + hits) | (rows[-1] - hits)) & everything)
+    pairs = []
+    n, m = len(one), len(other)
+    for _ in range(len(one) - rows[-1].bit_count()):
+        while rows[m] >> (n - 1) & 1:
+            n -= 1
+        while not rows[m - 1] >> (n - 1) & 1:
+            m -= 1
+        n, m = n - 1, m - 1
+        pairs.append((n, m))
+    return pairs[::-1]
+
+
+def exchanged(
+    one: Sequence[str], other: Sequence[str], pairs: Sequence[tuple[int, int]]
+) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    """What stands in one message where something else stands in the other.
+
+    >>> one, other = "I fire at G1 now".split(), "so I fire at D4 now".split()
+    >>> list(exchanged(one, other, common_places(one, other)))
+    [(['G1'], ['D4'])]
+    """
+    n = m = 0
+    for next_n, next_m in (*pairs, (len(one), len(other))):
+        if next_n > n and next_m > m:
+            yield one[n:next_n], other[m:next_m]
+        n, m = next_n + 1, next_m + 1
 
 
 def is_blank(text: str) -> bool:

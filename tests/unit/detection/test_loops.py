@@ -67,6 +67,60 @@ def test_a_template_with_other_values_is_a_loop() -> None:
     assert first_verdict(judged(*said)).kind == "template"
 
 
+def test_the_same_words_but_for_some_are_a_loop() -> None:
+    said = (
+        "They taste rather good, and I often get them at the market on the square.",
+        "Well, they taste pretty good, and I often get them at the market on the square.",
+        "They taste rather decent, and I often buy them at the market on the square.",
+        "Honestly, they taste pretty good, and I often get them at market on the square.",
+        "They taste fairly good, and I regularly get them at the market on the square.",
+        "They taste rather decent, I often buy them at the market on the square.",
+        "They taste pretty good, and I often fetch them at the market on the square!",
+    )
+    assert first_verdict(judged(*NEWS[:4], *said)).began == 5
+
+
+def test_one_frame_around_ever_new_fillings_is_a_loop() -> None:
+    said = [
+        f"That reminds me a little of how {one} It also tells us in a way: {other}"
+        for one, other in zip(NEWS, (*NEWS[5:], *NEWS[:5]), strict=True)
+    ][:6]
+    loop = first_verdict(judged("We talked for an hour.", *said))
+    assert (loop.kind, loop.began, loop.period) == ("template", 2, 1)
+
+
+def test_a_head_and_a_tail_around_something_new_are_no_frame() -> None:
+    said = [f"Good morning from the night shift. {news} Yours, the ward." for news in NEWS]
+    assert judged(*said).loops == []
+
+
+def test_the_steps_of_a_puzzle_are_no_loop() -> None:
+    steps = (
+        "The wolf can't stay with the goat, and the goat can't stay with the cabbage.",
+        "The farmer takes the goat to the right bank. The wolf and the cabbage stay on the left.",
+        "The farmer goes back to the left bank alone. The goat stays on the right bank.",
+        "The farmer takes the wolf to the right bank. The cabbage stays on the left bank.",
+        "The wolf can't stay with the goat, so the farmer takes the goat back to the left bank.",
+        "The farmer leaves the goat on the left bank and takes the cabbage to the right bank.",
+        "The wolf and the cabbage stay on the right bank. The farmer goes back alone.",
+        "The farmer takes the goat to the right bank. Now all of them are on the right bank.",
+        "What if the farmer takes the cabbage second and not the wolf?",
+        "The farmer takes the cabbage to the right bank. The wolf stays on the left bank.",
+        "The goat can't stay with the cabbage, so the farmer takes the goat back to the left bank.",
+        "The farmer leaves the goat on the left bank and takes the wolf to the right bank.",
+        "The wolf and the cabbage stay on the right bank. The farmer goes back and takes the goat.",
+    )
+    assert [loop for loop in judged(*steps).loops if loop.level == "verdict"] == []
+
+
+def test_a_loop_names_the_messages_that_it_repeats() -> None:
+    asked = "Please send me the invoice for the garden chairs."
+    mentioned = "My neighbour has garden chairs made of steel, they rust."
+    turns = [asked, mentioned, *NEWS[:3], asked, asked, asked]
+    loop = first_verdict(judged(*turns))
+    assert (loop.noticed, loop.repeats) == (8, (6, 7))
+
+
 def test_a_loop_that_is_left_has_an_end() -> None:
     loop = first_verdict(judged(*[NEWS[0]] * 5, *NEWS[1:]))
     assert loop.ended == 5
@@ -87,6 +141,21 @@ def test_endless_goodbyes_in_new_words_are_a_loop() -> None:
         "Thanks again, that was kind!",
     )
     assert first_verdict(judged(*NEWS[:4], *said)).kind == "farewell"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("Tschüss!", "Mach's gut!", "Danke, alles Gute!", "Gern geschehen, gute Nacht!",
+         "Bis bald, schlaf gut!", "Liebe Grüße und bis morgen!", "Servus, gute Reise!"),
+        ("¡Hasta luego!", "Nos vemos, cuídate.", "Gracias, igualmente.", "De nada, un placer.",
+         "Buenas noches, un abrazo.", "¡Adiós, que te vaya bien!", "Chao, hasta pronto."),
+        ("Well done!", "Hats off to you.", "Good job, bravo!", "You're the best, kudos.",
+         "Nailed it, well said!", "Much obliged, you rock.", "A round of applause!"),
+    ],
+)  # fmt: skip
+def test_courtesy_is_known_in_idioms_and_other_languages(lines: tuple[str, ...]) -> None:
+    assert first_verdict(judged(*NEWS[:4], *lines)).kind == "farewell"
 
 
 def test_a_polite_ending_is_no_loop() -> None:
@@ -154,7 +223,7 @@ def test_a_report_after_news_from_a_tool_is_work() -> None:
     assert [loop for loop in judged(*turns).loops if loop.level == "verdict"] == []
 
 
-def test_the_copy_of_what_another_has_just_said_is_a_relay() -> None:
+def test_what_somebody_else_hands_on_is_no_loop() -> None:
     said = [Turn(news, who) for news in NEWS for who in ("worker", "boss")]
     assert judged(*said).loops == []
 

@@ -1,9 +1,18 @@
 """Words as the loop detector compares them."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.detection.words import Index, MessageWords, common_words, without_blocks, words_of
+from chimeralab.detection.words import (
+    Index,
+    MessageWords,
+    common_places,
+    exchanged,
+    without_blocks,
+    words_of,
+)
 
 FEW = st.lists(st.sampled_from("abcd"), max_size=14)
 
@@ -15,7 +24,19 @@ def test_words_in_common_order_are_those_of_the_textbook(one: list[str], other: 
         for j, y in enumerate(other, start=1):
             best = max(table[i - 1][j], table[i][j - 1])
             table[i][j] = table[i - 1][j - 1] + 1 if x == y else best
-    assert common_words(one, other) == table[-1][-1]
+    pairs = common_places(one, other)
+    assert len(pairs) == table[-1][-1]
+    assert all(one[i] == other[j] for i, j in pairs)
+    assert all(i < k and j < m for (i, j), (k, m) in pairwise(pairs))
+
+
+@given(FEW, FEW)
+def test_what_is_exchanged_shares_no_place(one: list[str], other: list[str]) -> None:
+    pairs = common_places(one, other)
+    swaps = list(exchanged(one, other, pairs))
+    assert all(here and there for here, there in swaps)
+    assert len(pairs) + sum(len(here) for here, _ in swaps) <= len(one)
+    assert len(pairs) + sum(len(there) for _, there in swaps) <= len(other)
 
 
 @given(st.lists(st.frozensets(st.sampled_from("abcde")), max_size=20), st.integers(1, 5))
