@@ -8,6 +8,7 @@ BENCH_READY := .venv/.bench-ready
 CHIMERA := $(BIN)/chimera
 
 INTEGRATIONS := .venv-integrations
+EXTRAS := lab,parquet,inspect
 
 .PHONY: help demo test test-all test-integrations lint types layers pytest bench weights browser clean
 
@@ -83,14 +84,14 @@ $(READY): pyproject.toml
 	@echo "setting up .venv (once; a few minutes on a slow line)"
 	@test -d .venv || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -qq --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install -qq --editable . --group test --group lint
+	@$(BIN)/python -m pip install -qq --editable ".[$(EXTRAS)]" --group test --group lint
 	@touch $@
 
 $(INTEGRATIONS)/.ready: pyproject.toml
 	@echo "setting up $(INTEGRATIONS) with the packages of others (once)"
 	@test -d $(INTEGRATIONS) || $(PYTHON) -m venv $(INTEGRATIONS)
 	@$(INTEGRATIONS)/bin/python -m pip install -qq --upgrade "pip>=25.1"
-	@$(INTEGRATIONS)/bin/python -m pip install -qq --editable . --group integrations
+	@$(INTEGRATIONS)/bin/python -m pip install -qq --editable ".[$(EXTRAS)]" --group integrations
 	@touch $@
 
 $(BENCH_READY): $(READY)

@@ -68,6 +68,11 @@ def __getattr__(name: str) -> Any:
     """Public names load what they need, and no more: a guard by words alone needs no numpy."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"chimeralab.{_PLACES[name]}"), name)
+    try:
+        value = getattr(import_module(f"chimeralab.{_PLACES[name]}"), name)
+    except ModuleNotFoundError as error:
+        from chimeralab.core.extras import missing_extra  # noqa: PLC0415 - hardly ever needed
+
+        raise missing_extra(error) or error from None
     globals()[name] = value
     return value

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from chimeralab import readers
 from chimeralab.core.errors import LogError
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers import plain
+from chimeralab.readers.opening import zstd
 
 quiet = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -67,7 +67,7 @@ LOGS = [
     json.dumps(TALKS, indent=1).encode(),
     json.dumps(TALKS[0]).encode("utf-16"),
     gzip.compress(json.dumps(TALKS[0]).encode()),
-    zstandard.compress(json.dumps(TALKS[0]).encode()),
+    zstd.compress(json.dumps(TALKS[0]).encode()),
     archive_of(json.dumps({"id": 1, "epoch": 1, "messages": [{"role": "user"}]}).encode()),
 ]
 
@@ -155,7 +155,7 @@ def test_a_conversation_written_plainly_reads_back_the_same(tmp_path: Path, traj
 
 @quiet
 @given(some=st.lists(trajectories, min_size=1, max_size=4))
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
 def test_packing_a_log_changes_nothing(tmp_path: Path, some: list[Trajectory], pack: Any):
     raw = "".join(plain.dumps(trajectory) + "\n" for trajectory in some).encode()
     bare, packed = tmp_path / "bare", tmp_path / "packed"

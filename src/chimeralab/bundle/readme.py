@@ -55,9 +55,9 @@ chimera verify . --expect {root}
 chimera analyse .                          # the numbers, computed again
 ```
 
-`pip install chimera-lab` brings the command. `verify` computes hashes, verdicts, gate, tables and
-numbers again from the records in `study.db`. That these are the first ones, only a root hash from
-elsewhere shows: out of a paper, a commit or a registration.
+`pip install "chimera-lab[lab]"` brings the command. `verify` computes hashes, verdicts, gate,
+tables and numbers again from the records in `study.db`. That these are the first ones, only a root
+hash from elsewhere shows: out of a paper, a commit or a registration.
 
 ## Cite it
 

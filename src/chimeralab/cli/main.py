@@ -9,42 +9,52 @@ from typing import NamedTuple
 import click
 
 from chimeralab.core.errors import ChimeraError
+from chimeralab.core.extras import missing_extra, need
 from chimeralab.version import __version__
 
 
 class Subcommand(NamedTuple):
-    """Where a subcommand lives and what it is for; its module is imported only when needed."""
+    """Where a subcommand lives, what it is for, and the extra without which it can do nothing.
+
+    Its module is imported only when needed.
+    """
 
     place: str
     help: str
+    extra: str | None = None
 
 
+LAB = "lab"
 COMMANDS = {
     "detect": Subcommand("detect:detect", "Say which conversations collapsed, where, and why."),
     "sweep": Subcommand("sweep:sweep", "Try a grid of thresholds on the same similarities."),
-    "show": Subcommand("show:show", "Draw one conversation as a page."),
-    "new": Subcommand("new:new", "Start a study: write a plan and its prompts."),
+    "show": Subcommand("show:show", "Draw one conversation as a page.", LAB),
+    "new": Subcommand("new:new", "Start a study: write a plan and its prompts.", LAB),
     "check": Subcommand(
-        "check:check", "Validate a plan, count its calls, check that its models answer."
+        "check:check", "Validate a plan, count its calls, check that its models answer.", LAB
     ),
-    "lock": Subcommand("lock:lock", "Freeze a plan under a hash before the first run."),
-    "run": Subcommand("run:run", "Run the planned conversations, or go on with them."),
-    "verify": Subcommand("verify:verify", "Recompute every hash of a study."),
-    "export": Subcommand("export:export", "Write a study's records as Parquet, CSV or JSON lines."),
+    "lock": Subcommand("lock:lock", "Freeze a plan under a hash before the first run.", LAB),
+    "run": Subcommand("run:run", "Run the planned conversations, or go on with them.", LAB),
+    "verify": Subcommand("verify:verify", "Recompute every hash of a study.", LAB),
+    "export": Subcommand(
+        "export:export", "Write a study's records as Parquet, CSV or JSON lines.", LAB
+    ),
     "rubric": Subcommand("rubric:rubric", "Show the locked rubric that raters follow."),
     "rate": Subcommand("rate:rate", "Label conversations: by rules, by a model, or by people."),
     "plan-ratings": Subcommand(
         "plan_ratings:plan_ratings", "Say how many items raters must label."
     ),
     "audit": Subcommand("audit:audit", "Say how well raters agree, and whether the gate passes."),
-    "claims": Subcommand("claims:claims", "Check a text's numbers and words against a study."),
+    "claims": Subcommand("claims:claims", "Check a text's numbers and words against a study.", LAB),
     "analyse": Subcommand(
-        "analyse:analyse_command", "Estimate collapse by condition, with honest intervals."
+        "analyse:analyse_command", "Estimate collapse by condition, with honest intervals.", LAB
     ),
-    "compare": Subcommand("compare:compare_command", "Compare two studies or tables of runs."),
-    "report": Subcommand("report:report", "Write a study's report: one page, figures, tables."),
+    "compare": Subcommand("compare:compare_command", "Compare two studies or tables of runs.", LAB),
+    "report": Subcommand(
+        "report:report", "Write a study's report: one page, figures, tables.", LAB
+    ),
     "measure": Subcommand(
-        "measure:measure_command", "Score trial logs: memory, generalisation, stability."
+        "measure:measure_command", "Score trial logs: memory, generalisation, stability.", LAB
     ),
     "models": Subcommand("models:models", "List, pull and verify model files."),
 }
@@ -59,7 +69,10 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, attribute = COMMANDS[cmd_name].place.split(":")
+        place, _, extra = COMMANDS[cmd_name]
+        if extra:
+            need(extra)
+        module, attribute = place.split(":")
         command = getattr(importlib.import_module(f"chimeralab.cli.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command
@@ -95,13 +108,24 @@ def main() -> None:
         # The reader of our output went away (`| head`): nothing more to say, nor to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except ChimeraError as error:
-        _give_up(str(error), 2)
-    except OSError as error:
-        place = f"{error.filename} can't be used" if error.filename else "the system refused"
-        _give_up(f"{place} ({error.strerror or error})", 2)
-    except MemoryError:
-        _give_up("there is not enough memory for this", 2)
+    except (ChimeraError, ModuleNotFoundError, OSError, MemoryError) as error:
+        _give_up(in_a_sentence(error), 2)
+
+
+def in_a_sentence(error: Exception) -> str:
+    """What the user is told about a problem of theirs; what is ours is raised again."""
+    match error:
+        case ModuleNotFoundError():
+            missing = missing_extra(error)
+            if missing is None:
+                raise error
+            return str(missing)
+        case OSError():
+            place = f"{error.filename} can't be used" if error.filename else "the system refused"
+            return f"{place} ({error.strerror or error})"
+        case MemoryError():
+            return "there is not enough memory for this"
+    return str(error)
 
 
 def one_thread_for_blas() -> None:

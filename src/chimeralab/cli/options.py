@@ -13,6 +13,7 @@ from chimeralab import readers
 from chimeralab.cli.terminal import plain, say
 from chimeralab.core.code import CodeFile, Consent, SentKey
 from chimeralab.core.errors import InputError, LogError
+from chimeralab.core.extras import need
 from chimeralab.core.records import Trajectory
 from chimeralab.detection.detectors import LOCKED, LOOPS, READINGS, Judges, Locked
 from chimeralab.detection.measure import Measured
@@ -179,8 +180,11 @@ def asking(allowed: bool | None) -> Consent:
 
 
 def is_study(paths: Sequence[str]) -> bool:
-    """Whether the paths are one study folder."""
-    return len(paths) == 1 and (Path(paths[0]) / "plan.toml").is_file()
+    """Whether the paths are one study folder; only the lab can open one."""
+    found = len(paths) == 1 and (Path(paths[0]) / "plan.toml").is_file()
+    if found:
+        need("lab")
+    return found
 
 
 def group_name(measured: Measured, field: str) -> str:

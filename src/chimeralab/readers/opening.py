@@ -17,10 +17,13 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-import zstandard
-
 from chimeralab.readers.fields import Unreadable
 from chimeralab.readers.seam import STANDARD_INPUT, place_of
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 HEAD = 4096
 MAX_WHOLE = 1 << 30
@@ -65,16 +68,16 @@ def from_gzip(packed: BinaryIO) -> Iterator[bytes]:
 
 
 def from_zstd(packed: BinaryIO) -> Iterator[bytes]:
-    frame = zstandard.ZstdDecompressor().decompressobj()
+    frame = zstd.ZstdDecompressor()
     try:
         for chunk in _chunks(packed, ZSTD_CHUNK):
             data = chunk
             while data:
                 if frame.eof:
-                    frame = zstandard.ZstdDecompressor().decompressobj()
+                    frame = zstd.ZstdDecompressor()
                 yield frame.decompress(data)
                 data = frame.unused_data if frame.eof else b""
-    except zstandard.ZstdError as error:
+    except zstd.ZstdError as error:
         raise Unreadable(f"the zstd data is damaged ({error})") from None
     if not frame.eof:
         raise Unreadable("the zstd data breaks off; the file is not complete")

@@ -1,12 +1,13 @@
 """Confidence intervals and tests with a closed form."""
 
+from math import log, tanh
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats
+from chimeralab.stats.distributions import NORMAL, beta_below, student_above, student_quantile
 
 
 class Interval(NamedTuple):
@@ -22,7 +23,7 @@ def normal_quantile(level: float = 0.95) -> float:
     >>> round(normal_quantile(0.95), 4)
     1.96
     """
-    return float(special.ndtri(_upper_tail(level)))
+    return NORMAL.inv_cdf(_upper_tail(level))
 
 
 def t_quantile(df: float, level: float = 0.95) -> float:
@@ -31,7 +32,7 @@ def t_quantile(df: float, level: float = 0.95) -> float:
     >>> round(t_quantile(35), 4)
     2.0301
     """
-    return float(special.stdtrit(df, _upper_tail(level)))
+    return student_quantile(1 - _upper_tail(level), df)
 
 
 def normal_interval(estimate: float, standard_error: float, level: float = 0.95) -> Interval:
@@ -67,10 +68,8 @@ def share_interval(
     """
     if not 0 < share < 1:
         return None
-    odds = t_interval(
-        float(special.logit(share)), standard_error / (share * (1 - share)), df, level
-    )
-    return Interval(*(float(special.expit(bound)) for bound in odds))
+    odds = t_interval(log(share / (1 - share)), standard_error / (share * (1 - share)), df, level)
+    return Interval(*((1 + tanh(bound / 2)) / 2 for bound in odds))
 
 
 def t_p_value(estimate: float, standard_error: float, df: float) -> float:
@@ -79,7 +78,7 @@ def t_p_value(estimate: float, standard_error: float, df: float) -> float:
     >>> round(t_p_value(0.25, 0.1, df=35), 4)
     0.0173
     """
-    return float(2 * special.stdtr(df, -abs(estimate) / standard_error))
+    return 2 * student_above(abs(estimate) / standard_error, df)
 
 
 def percentile_interval(draws: Floats, level: float = 0.95) -> Interval:
@@ -109,7 +108,7 @@ def widened_level(clusters: int, level: float = 0.95) -> float:
     """
     reach = (clusters / (clusters - 1)) ** 0.5 * t_quantile(clusters - 1, level)
     # Two clusters would ask for all draws and more: then it is the range of the draws.
-    return min(float(2 * special.ndtr(reach) - 1), 1 - 1e-9)
+    return min(2 * NORMAL.cdf(reach) - 1, 1 - 1e-9)
 
 
 def wilson(successes: float, n: float, level: float = 0.95) -> Interval:
@@ -128,20 +127,6 @@ def wilson(successes: float, n: float, level: float = 0.95) -> Interval:
     return Interval(low, high)
 
 
-def clopper_pearson(successes: int, n: int, level: float = 0.95) -> Interval:
-    """Exact interval of a proportion: never covers less than it says (Clopper, Pearson 1934).
-
-    >>> tuple(round(bound, 4) for bound in clopper_pearson(45, 45))
-    (0.9213, 1.0)
-    """
-    _check_proportion(successes, n)
-    tail = 1 - _upper_tail(level)
-    misses = n - successes
-    low = 0.0 if successes == 0 else float(special.betaincinv(successes, misses + 1, tail))
-    high = 1.0 if misses == 0 else float(special.betaincinv(successes + 1, misses, 1 - tail))
-    return Interval(low, high)
-
-
 def mcnemar_exact(first_only: int, second_only: int) -> float | None:
     """Two-sided exact p that two paired yes/no answers differ; None without a differing pair.
 
@@ -153,7 +138,8 @@ def mcnemar_exact(first_only: int, second_only: int) -> float | None:
     changed = first_only + second_only
     if changed == 0:
         return None
-    return float(min(1.0, 2 * special.bdtr(min(first_only, second_only), changed, 0.5)))
+    fewer = min(first_only, second_only)
+    return min(1.0, 2 * beta_below(0.5, changed - fewer, fewer + 1))
 
 
 def _upper_tail(level: float) -> float:

@@ -5,13 +5,13 @@ from math import ceil
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.agreement import Table2x2, kappa_score, kappa_variance
 from chimeralab.stats.arrays import finite
 from chimeralab.stats.clusters import Cells, design_effect
 from chimeralab.stats.contrasts import Weights, differences
+from chimeralab.stats.distributions import NORMAL
 from chimeralab.stats.intervals import Interval, t_quantile
 
 
@@ -33,7 +33,7 @@ def items_for_kappa(
     [118, 363]
     """
     _check_kappas(kappa, threshold, prevalence)
-    distance = special.ndtri(1 - alpha) + special.ndtri(power)
+    distance = NORMAL.inv_cdf(1 - alpha) + NORMAL.inv_cdf(power)
     items = distance**2 * kappa_variance(kappa, prevalence) / (kappa - threshold) ** 2
     return ceil(float(items))
 
@@ -55,8 +55,8 @@ def items_for_kappa_score(
     [184, 573]
     """
     _check_kappas(kappa, threshold, prevalence)
-    reach = special.ndtri(1 - alpha) * kappa_variance(threshold, prevalence) ** 0.5
-    spare = special.ndtri(power) * kappa_variance(kappa, prevalence) ** 0.5
+    reach = NORMAL.inv_cdf(1 - alpha) * kappa_variance(threshold, prevalence) ** 0.5
+    spare = NORMAL.inv_cdf(power) * kappa_variance(kappa, prevalence) ** 0.5
     return ceil(float(((reach + spare) / (kappa - threshold)) ** 2))
 
 
@@ -70,7 +70,7 @@ def kappa_power(
     """
     _check_kappas(kappa, threshold, prevalence)
     error = (kappa_variance(kappa, prevalence) / items) ** 0.5
-    return float(special.ndtr((kappa - threshold) / error - special.ndtri(1 - alpha)))
+    return NORMAL.cdf((kappa - threshold) / error - NORMAL.inv_cdf(1 - alpha))
 
 
 class RatedItems(NamedTuple):
@@ -130,11 +130,11 @@ def gate_power(
     _check_kappas(good, threshold, prevalence)
     reach = 0.0
     if lower_bound:
-        reach = special.ndtri(1 - alpha / 2) * kappa_variance(threshold, prevalence) ** 0.5
+        reach = NORMAL.inv_cdf(1 - alpha / 2) * kappa_variance(threshold, prevalence) ** 0.5
 
     def passes(kappa: float) -> float:
         spread = kappa_variance(kappa, prevalence) ** 0.5
-        return float(special.ndtr((rated.effective**0.5 * (kappa - threshold) - reach) / spread))
+        return NORMAL.cdf((rated.effective**0.5 * (kappa - threshold) - reach) / spread)
 
     def scored(kappa: float, n: float) -> Interval:
         differing = n * prevalence * (1 - prevalence) * (1 - kappa)
@@ -213,6 +213,8 @@ def detectable_difference(
     >>> [round(detectable_difference(parts, *plan), 3) for plan in ((180, 1), (36, 5))]
     [0.078, 0.125]
     """
+    from scipy import special  # noqa: PLC0415 - slow to import, and few ask for power
+
     _check_plan(clusters, repeats)
     df = clusters - 1
     noncentrality = special.nctdtrinc(df, 1 - power, t_quantile(df, 1 - alpha))
@@ -232,6 +234,8 @@ def contrast_power(
     >>> round(contrast_power(VarianceComponents(0.0505, 0.0871), 0.125, 36, 5), 2)
     0.8
     """
+    from scipy import special  # noqa: PLC0415 - slow to import, and few ask for power
+
     _check_plan(clusters, repeats)
     df, critical = clusters - 1, t_quantile(clusters - 1, 1 - alpha)
     shift = abs(difference) / components.standard_error(clusters, repeats)

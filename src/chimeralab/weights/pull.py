@@ -25,7 +25,6 @@ from urllib.request import Request, urlopen
 from zipfile import BadZipFile, ZipFile
 
 from filelock import FileLock, Timeout
-from huggingface_hub import hf_hub_url
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
@@ -71,6 +70,7 @@ ANSWER_WITHIN = 4.0  # seconds for name look-up, connection and first answer of 
 STALLED_AFTER = 10.0  # seconds without a single byte in the middle of a file
 TRICKLE = 4096  # bytes a second, below which a download would take most of a day
 CHUNK = 1 << 18
+HUB = "https://huggingface.co"
 
 Chunks = Generator[bytes, None, None]
 ReadFile = Callable[[ModelFile], Chunks]
@@ -89,8 +89,8 @@ def hub(spec: ModelSpec, workspace: Path) -> Iterator[ReadFile]:
 
     def chunks(file: ModelFile) -> Chunks:
         repo, revision = spec.hub
-        endpoint = os.environ.get("HF_ENDPOINT") or None
-        url = hf_hub_url(repo, file.name, revision=revision, endpoint=endpoint)
+        endpoint = os.environ.get("HF_ENDPOINT") or HUB
+        url = f"{endpoint.rstrip('/')}/{repo}/resolve/{revision}/{file.name}"
         with _network_faults(url), _answer(url) as response, progress(file.name, file.size) as show:
             received = 0
             for chunk in _steady_chunks(response):

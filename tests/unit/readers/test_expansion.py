@@ -7,11 +7,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from chimeralab import readers
 from chimeralab.core.errors import LogError
 from chimeralab.readers import json_values, opening
+from chimeralab.readers.opening import zstd
 
 SMALL = 1 << 20
 TALK = json.dumps({"turns": ["Hi", "Ho"]}).encode()
@@ -29,7 +29,7 @@ def problem_of(path: Path) -> str:
     return str(caught.value)
 
 
-PACKERS = {"gz": lambda data: gzip.compress(data, 9), "zst": zstandard.compress}
+PACKERS = {"gz": lambda data: gzip.compress(data, 9), "zst": zstd.compress}
 
 
 @pytest.mark.usefixtures("low_limits")

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import zstandard
 
 from chimeralab import readers
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Trajectory
 from chimeralab.readers import json_values, opening
+from chimeralab.readers.opening import zstd
 
 TALKS = [{"id": f"t{n}", "turns": ["Hi.", "Hello."]} for n in range(3)]
 LINES = "".join(json.dumps(talk) + "\n" for talk in TALKS).encode()
@@ -45,12 +45,12 @@ def ids(log: Path | str, **options: Any) -> list[str]:
         b"[\n" + b",\n".join(json.dumps(talk).encode() for talk in TALKS) + b"\n]\n",
     ],
 )
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress])
 def test_one_log_in_any_dress(write, content, pack):
     assert ids(write(pack(content), name="log")) == IDS
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
 def test_files_packed_in_several_parts_are_read_to_the_end(write, pack):
     assert ids(write(pack(LINES[:40]) + pack(LINES[40:]))) == IDS
 
@@ -89,7 +89,7 @@ def piped(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
     return piped
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress])
 def test_standard_input_is_read_through_a_pipe(piped, pack):
     piped(pack(LINES * 50))
     assert ids("-") == IDS * 50
@@ -157,9 +157,9 @@ def test_a_forced_format_overrides_what_the_line_looks_like(write):
         (b'{"turns": ["a"], "n": ' + b"[" * 90 + b"]" * 90 + b"}", "n is nested too deeply"),
         (b"\xff\xfea", "not UTF-16 text"),
         (gzip.compress(LINES)[:-9], "the gzip data breaks off"),
-        (zstandard.compress(LINES)[:-9], "the zstd data breaks off"),
+        (zstd.compress(LINES)[:-9], "the zstd data breaks off"),
         (gzip.compress(LINES)[:20] + b"\0" * 40, "the gzip data is damaged"),
-        (zstandard.compress(LINES)[:6] + b"\xff" * 40, "the zstd data is damaged"),
+        (zstd.compress(LINES)[:6] + b"\xff" * 40, "the zstd data is damaged"),
         (b"PK\x03\x04 and no archive", "the zip archive is damaged or not complete"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -208,7 +208,7 @@ def test_a_broken_first_line_leaves_the_others_readable(write):
     assert [error.line for error in heard] == [1]
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
 def test_what_came_before_a_break_is_kept(write, pack):
     heard: list[LogError] = []
     many = [json.dumps({"id": f"{n}", "turns": [f"{n * n}"]}) for n in range(10_000)]

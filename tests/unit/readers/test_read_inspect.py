@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import zstandard
 
 from chimeralab import readers
 from chimeralab.core.errors import LogError
 from chimeralab.readers import opening
+from chimeralab.readers.opening import zstd
 
 RUN = {"version": 2, "eval": {"task": "sums", "model": "mock/one", "created": "now"}, "plan": {}}
 
@@ -70,7 +70,7 @@ def _with_zstd(members: dict[str, bytes]) -> bytes:
     for name, data in members.items():
         # Two frames in one member, as Inspect splits long ones.
         half = len(data) // 2
-        inner = zstandard.compress(data[:half]) + zstandard.compress(data[half:])
+        inner = zstd.compress(data[:half]) + zstd.compress(data[half:])
         sizes = (zlib.crc32(data), len(inner), len(data), len(name))
         here = len(body)
         body += struct.pack("<4s5H3I2H", b"PK\3\4", 63, 0, 93, 0, 33, *sizes, 4) + name.encode()

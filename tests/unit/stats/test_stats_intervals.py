@@ -8,7 +8,6 @@ from statsmodels.stats.proportion import proportion_confint
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.intervals import (
-    clopper_pearson,
     mcnemar_exact,
     normal_interval,
     percentile_interval,
@@ -26,12 +25,6 @@ COUNTS = [(0, 7), (3, 7), (7, 7), (1, 1), (167, 180), (0, 1000)]
 def test_wilson_agrees_with_statsmodels(hits, n, level):
     oracle = proportion_confint(hits, n, alpha=1 - level, method="wilson")
     assert wilson(hits, n, level) == pytest.approx(oracle)
-
-
-@pytest.mark.parametrize(("hits", "n"), COUNTS)
-def test_clopper_pearson_agrees_with_statsmodels(hits, n):
-    oracle = proportion_confint(hits, n, method="beta")
-    assert clopper_pearson(hits, n) == pytest.approx(np.nan_to_num(oracle, nan=float(hits > 0)))
 
 
 @pytest.mark.parametrize(("first", "second"), [(7, 1), (3, 3), (0, 5), (12, 30)])

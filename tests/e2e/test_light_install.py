@@ -1,0 +1,165 @@
+"""The light install: its commands need no extra, and the others say which one they need.
+
+Here everything is installed that tests need, so what does not belong to the light install is hidden
+from a process of its own. The slow test makes a fresh environment with nothing else in it.
+"""
+
+import json
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from chimeralab.core.extras import EXTRAS
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+LOG = str(ROOT / "examples" / "conversations.jsonl")
+RATINGS = "item,rater,label\na,x,1\na,y,1\nb,x,0\nb,y,0\nc,x,1\nc,y,0\nd,x,0\nd,y,0\n"
+LARGEST_MB = 180
+# Runs commands one after another, and prints what became of each as a JSON line.
+RUN = """
+import contextlib, io, json, sys
+
+class Hiding:
+    def __init__(self, finders):
+        self.finders = finders
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            return None
+        found = (finder.find_spec(name, path, target) for finder in self.finders)
+        return next((spec for spec in found if spec), None)
+
+hidden, commands = set(json.loads(sys.argv[1])), json.loads(sys.argv[2])
+sys.meta_path[:] = [Hiding(sys.meta_path[:])]
+from chimeralab.cli.main import main
+for command in commands:
+    sys.argv = ["chimera", *command]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+GUARD = """
+from chimeralab import Guard
+guard = Guard(vectors=False)
+heard = [guard.update("The same words again and again, as ever before.") for _ in range(12)]
+assert heard[-1].stop
+"""
+
+
+def light_modules() -> set[str]:
+    """The top-level modules of what `pip install chimera-lab` brings, as far as installed here."""
+    wanted, brought = [Requirement(each) for each in PROJECT["dependencies"]], set[str]()
+    while wanted:
+        each = wanted.pop()
+        name = canonicalize_name(each.name)
+        if name in brought or (each.marker and not each.marker.evaluate({"extra": ""})):
+            continue
+        brought.add(name)
+        try:
+            wanted += map(Requirement, requires(name) or ())
+        except PackageNotFoundError:  # an optional part that is not here
+            continue
+    return {
+        module
+        for module, owners in packages_distributions().items()
+        if brought & set(map(canonicalize_name, owners))
+    }
+
+
+def not_light() -> list[str]:
+    """Every other module that is installed here."""
+    return sorted(set(packages_distributions()) - light_modules() - {"chimeralab"})
+
+
+def run(hidden: list[str], commands: list[list[str]], python: str = sys.executable) -> list[list]:
+    done = subprocess.run(
+        [python, "-c", RUN, json.dumps(hidden), json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def light_commands(folder: Path) -> list[list[str]]:
+    ratings, own = folder / "ratings.csv", folder / "labels.csv"
+    ratings.write_text(RATINGS, encoding="utf-8")
+    return [
+        ["--help"],
+        ["detect", LOG, "--group-by", "condition"],
+        ["detect", LOG, "--json", "--trace", "--out", str(folder / "turns.csv")],
+        ["detect", LOG, "--no-vectors"],
+        ["sweep", LOG],
+        ["rate", LOG, "--out", str(own)],
+        ["rubric", "show"],
+        ["audit", str(ratings)],
+        ["audit", "--table", "157", "7", "6", "10", "--record", str(folder / "record")],
+        ["plan-ratings", "--kappa", "0.9", "--prevalence", "0.3"],
+        ["models"],
+        ["models", "verify", "minilm"],
+    ]
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> str:
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (folder / "plan.toml").write_text("", encoding="utf-8")
+    return str(folder)
+
+
+@pytest.mark.weights
+def test_commands_of_the_light_install_need_no_extra(tmp_path: Path) -> None:
+    commands = light_commands(tmp_path)
+    for command, (code, _, err) in zip(commands, run(not_light(), commands), strict=True):
+        assert code == (1 if "--record" in command else 0), f"{command}: {err}"
+
+
+def test_commands_that_need_more_name_the_extra(tmp_path: Path, study: str) -> None:
+    new, table = str(tmp_path / "new"), str(tmp_path / "verdicts.parquet")
+    commands = [
+        ["new", new], ["check", study], ["lock", study], ["run", study], ["verify", study],
+        ["report", study], ["export", study, "--to", new], ["analyse", study],
+        ["compare", study, study], ["claims", study], ["measure", LOG], ["show", LOG],
+        ["detect", study], ["rate", study], ["audit", study],
+        ["detect", LOG, "--no-vectors", "--out", table],
+    ]  # fmt: skip
+    for command, (code, out, err) in zip(commands, run(not_light(), commands), strict=True):
+        assert (code, out) == (2, ""), f"{command}: {err}"
+        assert err.count("\n") == 1, command
+        extra = "parquet" if table in command else "lab"
+        assert f'pip install "chimera-lab[{extra}]"' in err, f"{command}: {err}"
+    assert not Path(new).exists()
+    assert not Path(table).exists()
+
+
+def test_every_extra_says_what_it_brings() -> None:
+    modules = packages_distributions()
+    for extra, named in EXTRAS.items():
+        brought = {
+            canonicalize_name(Requirement(each).name)
+            for each in PROJECT["optional-dependencies"][extra]
+        }
+        owners = {canonicalize_name(owner) for name in named for owner in modules[name]}
+        assert brought <= owners, extra
+    assert set(EXTRAS) == set(PROJECT["optional-dependencies"])
+
+
+def test_the_package_and_a_guard_by_words_load_no_numpy() -> None:
+    code = "import chimeralab, sys; from chimeralab import Guard; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    hidden = json.dumps(["numpy", *not_light()])
+    subprocess.run([sys.executable, "-c", RUN + GUARD, hidden, "[]"], check=True, timeout=60)
