@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import random
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from chimeralab.core.errors import LogError
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers import plain
 from chimeralab.readers.opening import zstd
+from tests.unit.readers.logs_of import HEALTHY, LOGS_OF
 
 quiet = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -133,6 +135,59 @@ def test_any_file_gives_conversations_or_a_log_error(tmp_path: Path, content: by
     log = tmp_path / "any.log"
     log.write_bytes(content)
     reads_or_refuses(log, form)
+
+
+def mutated(log: bytes, chance: random.Random) -> bytes:
+    """A log with a few values replaced, dropped or moved; at times its bytes are hit as well."""
+    try:
+        rows = [json.loads(log)]
+    except ValueError:
+        rows = [json.loads(line) for line in log.splitlines()]
+    places = list(_places(rows))
+    for _ in range(chance.randint(1, 3)):
+        holder, key = chance.choice(places)
+        other, there = chance.choice(places)
+        if isinstance(holder, dict) and chance.random() < 0.2:
+            holder.pop(key, None)
+        elif isinstance(holder, dict) or key < len(holder):
+            try:
+                holder[key] = json.loads(json.dumps(chance.choice([*ODD, other[there]])))
+            except (KeyError, IndexError):
+                holder[key] = None
+    raw = bytearray(b"\n".join(json.dumps(row).encode() for row in rows))
+    if chance.random() < 0.2:
+        at = chance.randrange(len(raw))
+        raw[at : at + chance.choice([1, 9, len(raw)])] = chance.randbytes(2)
+    return bytes(raw)
+
+
+ODD: list[Any] = [None, True, 0, -1.5, "", "text", [], {}, [[]], [None], {"": {}}, [1], "[1]", "{}"]
+
+
+def _places(value: Any) -> Any:
+    for key in list(value) if isinstance(value, dict) else range(len(value)):
+        yield value, key
+        if isinstance(value[key], dict | list):
+            yield from _places(value[key])
+
+
+def mutations_are_read_or_refused(folder: Path, each: int) -> None:
+    log = folder / "mutated.log"
+    for form, (name, write) in LOGS_OF.items():
+        whole, chance = write(HEALTHY), random.Random(form)
+        for number in range(each):
+            log.write_bytes(mutated(whole, chance))
+            reads_or_refuses(log, name if number % 4 == 0 else None)
+
+
+def test_mutated_logs_of_every_format_are_read_or_refused(tmp_path: Path):
+    mutations_are_read_or_refused(tmp_path, 40)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_hundred_thousand_mutated_logs_are_read_or_refused(tmp_path: Path):
+    mutations_are_read_or_refused(tmp_path, 100_000 // len(LOGS_OF) + 1)
 
 
 names = st.none() | any_text | st.sampled_from(["user", "assistant", "system", "seed", "Tool"])

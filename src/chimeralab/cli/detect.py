@@ -68,7 +68,7 @@ def detect(**options: Any) -> None:
     """Say which conversations loop or collapsed, where, and why.
 
     PATH is a log, a folder of logs, a pattern, - for standard input, or a study. Formats are
-    recognised by their content, packed with gzip or zstd or not; --format lists them.
+    recognised by their content, packed with gzip or zstd or not; `chimera formats` lists them.
 
     The loop detector finds what people call stuck: the same words, one template, cycles of any
     length, endless goodbyes, repeated tool calls. The locked detector answers a preregistered

@@ -56,6 +56,7 @@ COMMANDS = {
     "measure": Subcommand(
         "measure:measure_command", "Score trial logs: memory, generalisation, stability.", LAB
     ),
+    "formats": Subcommand("formats:formats", "List the log formats, and how each is recognised."),
     "models": Subcommand("models:models", "List, pull and verify model files."),
 }
 

@@ -69,9 +69,9 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
     click.argument("paths", nargs=-1, required=True, metavar="PATH..."),
     click.option(
         "--format",
-        metavar=f"[{'|'.join(sorted(readers.READERS))}|module:Class]",
+        metavar="NAME|module:Class",
         callback=_reader,
-        help="Take the logs for this format instead of looking at their content.",
+        help="Take the logs for this format (`chimera formats` lists them), whatever they hold.",
     ),
     click.option(
         "--speaker",

@@ -80,6 +80,17 @@ def spoken(
     return ChatMessage(Turn(content.text, name or role, role, model, says, calls), content)
 
 
+def called(name: str, arguments: Any, call: str | None = None) -> ChatMessage:
+    """A message of the assistant that only calls a tool."""
+    return spoken(Content("", tools=True, calls=((call, Call(name, arguments)),)), "assistant")
+
+
+def brought(content: Any, call: str | None = None, error: bool | None = None) -> ChatMessage:
+    """A message that only brings what a tool gave back."""
+    said = result_text(content)
+    return spoken(Content(said, tools=True, results=(Result(call, said, error),)), "tool")
+
+
 def turns_of(messages: Iterable[ChatMessage]) -> tuple[Turn, ...]:
     """The turns, every call with its result: by its id, or else the first that waits for one."""
     turns: list[Turn] = []
@@ -131,7 +142,7 @@ def call_of(fields: Mapping[str, Any]) -> tuple[str | None, Call]:
     function = fields.get("function")
     inner = function if isinstance(function, dict) else fields
     name = function if isinstance(function, str) else inner.get("name")
-    arguments = next((inner[key] for key in ("arguments", "input") if key in inner), None)
+    arguments = next((inner[key] for key in ("arguments", "input", "args") if key in inner), None)
     names = (fields.get(key) for key in ("id", "call_id"))
     identity = next((name for name in names if isinstance(name, str)), None)
     return identity, Call(str(name or ""), arguments)
@@ -167,7 +178,7 @@ def _text_of_part(part: Any, place: str) -> str | None:
     fields = mapping(part, place)
     match fields.get("type", "text"):
         case "text" | "input_text" | "output_text":
-            return text(fields, "text", place)
+            return text(fields, "text" if "text" in fields else "content", place)
         case "refusal":
             return text(fields, "refusal", place)
         case _:
@@ -182,6 +193,8 @@ class OpenAI(Reader):
         "an object with messages, or with request, response, body or choices; or a list "
         "of messages with a role"
     )
+    turns = "a message with its text parts; its tool calls, with the results that come later"
+    left_out = "images, audio, thoughts, other choices than the first"
 
     KEYS = ("messages", "traj")
     ENVELOPES = ("request", "response", "body", "choices")
@@ -193,7 +206,7 @@ class OpenAI(Reader):
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = {"messages": value} if isinstance(value, list) else mapping(value, "the line")
-        request, response = _opened(fields, "request"), _opened(fields, "response")
+        request, response = unwrapped(fields, "request"), unwrapped(fields, "response")
         messages: list[ChatMessage] = []
         key = next((key for key in self.KEYS if key in request), None)
         if key is not None or not response.get("choices"):
@@ -209,7 +222,7 @@ class OpenAI(Reader):
         yield Trajectory(name, turns_of(messages), metadata, str(place))
 
 
-def _opened(fields: Mapping[str, Any], envelope: str) -> Mapping[str, Any]:
+def unwrapped(fields: Mapping[str, Any], envelope: str) -> Mapping[str, Any]:
     """What a request or response holds, wherever it starts: in an envelope, its body, or bare."""
     for key in (envelope, "body"):
         inner = fields.get(key)
@@ -222,6 +235,8 @@ class ShareGPT(Reader):
 
     name = "sharegpt"
     recognised = "an object with conversations or conversation, or a list of objects with from"
+    turns = "an entry with from and value, or each side of a pair of user and assistant"
+    left_out = "nested fields beside the entries"
 
     KEYS = ("conversations", "conversation")
     PAIR_SIDES = ("system", "human", "user", "gpt", "bot", "assistant")

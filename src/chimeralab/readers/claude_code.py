@@ -52,6 +52,8 @@ class ClaudeCode(Reader):
 
     name = "claude-code"
     recognised = "lines with a type, and a uuid or sessionId"
+    turns = "the lines of one message.id, in the order of their parents; side chains apart"
+    left_out = "summaries, snapshots, system lines, thoughts, branches that were rewound"
     whole = False
 
     def __init__(self) -> None:

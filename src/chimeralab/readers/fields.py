@@ -59,6 +59,10 @@ def listing(holder: Mapping[str, Any], key: str, place: str = "") -> list[Any]:
     raise _misfit(holder, key, place, "a list")
 
 
+def listing_if_any(holder: Mapping[str, Any], key: str, place: str = "") -> list[Any]:
+    return [] if holder.get(key) is None else listing(holder, key, place)
+
+
 def mapping(value: Any, place: str) -> Mapping[str, Any]:
     if isinstance(value, dict):
         return value

@@ -7,16 +7,40 @@ from typing import Any, NamedTuple
 from chimeralab.core.code import load_class
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import choose
+from chimeralab.readers.agents import ATIF, AutoGen, LangChain, OpenHands, SWEAgent
 from chimeralab.readers.chat import OpenAI, ShareGPT
 from chimeralab.readers.claude_code import ClaudeCode
+from chimeralab.readers.evaluations import Preferences, Promptfoo, Tau2
 from chimeralab.readers.fields import Unreadable, kind
 from chimeralab.readers.inspect import Inspect
 from chimeralab.readers.json_values import JsonValue
 from chimeralab.readers.plain import Plain
+from chimeralab.readers.providers import Gemini, Responses
 from chimeralab.readers.seam import Place, Reader
+from chimeralab.readers.sessions import ChatGPT, Codex, GeminiCLI
 
 READERS: dict[str, type[Reader]] = {
-    reader.name: reader for reader in (Plain, Inspect, OpenAI, ShareGPT, ClaudeCode)
+    reader.name: reader
+    for reader in (
+        Plain,
+        Inspect,
+        Tau2,
+        Promptfoo,
+        ChatGPT,
+        GeminiCLI,
+        Codex,
+        LangChain,
+        AutoGen,
+        OpenHands,
+        SWEAgent,
+        ATIF,
+        Gemini,
+        Responses,
+        Preferences,
+        OpenAI,
+        ShareGPT,
+        ClaudeCode,
+    )
 }
 """Every format by name, in the order in which they are tried."""
 

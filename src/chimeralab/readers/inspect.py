@@ -33,6 +33,8 @@ class Inspect(Reader):
 
     name = "inspect"
     recognised = "a zip archive with header.json, or an object with eval and samples"
+    turns = "a message of a sample; each sample and epoch is a conversation"
+    left_out = "events, scores, attachments that no message names, the chunked layout"
     zipped = True
 
     def __init__(self) -> None:

@@ -29,6 +29,8 @@ class Plain(Reader):
 
     name = "plain"
     recognised = "an object with turns"
+    turns = "a text, or an object with a speaker, a text and calls"
+    left_out = "nothing"
 
     def matches(self, value: Any) -> bool:
         return isinstance(value, dict) and "turns" in value

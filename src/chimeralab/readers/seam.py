@@ -73,6 +73,10 @@ class Reader:
     name: ClassVar[str]
     recognised: ClassVar[str]
     """How the format is recognised, in a sentence."""
+    turns: ClassVar[str] = ""
+    """What becomes a turn, for the table of formats."""
+    left_out: ClassVar[str] = ""
+    """What is in such a log and not in its conversations."""
     whole: ClassVar[bool] = True
     """Whether a value is a whole conversation; False where it is a line of one."""
     zipped: ClassVar[bool] = False

@@ -57,6 +57,16 @@ def test_every_shape_on_the_formats_page_is_read_as_its_heading_says(request, wr
         assert list(readers.read(log)) == list(readers.read(log, format=form))
 
 
+def test_the_table_of_formats_is_what_the_readers_say_of_themselves(request):
+    page = (request.config.rootpath / "docs" / "formats.md").read_text()
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    said = [
+        [f"| `{reader.name}`", reader.recognised, reader.turns, f"{reader.left_out} |"]
+        for reader in readers.READERS.values()
+    ]
+    assert [row for row in rows if len(row) == 4] == said
+
+
 @pytest.mark.weights
 def test_the_rule_sees_five_of_the_ten(examples):
     collapsed = {found.id for found in chimeralab.detect_file(examples) if found.collapsed}

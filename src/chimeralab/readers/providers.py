@@ -1,0 +1,211 @@
+"""Logs of providers' own interfaces that are no plain messages: OpenAI Responses and Gemini."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from chimeralab.core.records import Call, Trajectory
+from chimeralab.core.roles import role_of
+from chimeralab.readers.chat import (
+    ChatMessage,
+    Content,
+    Result,
+    brought,
+    message_of,
+    result_text,
+    spoken,
+    turns_of,
+    unwrapped,
+)
+from chimeralab.readers.fields import (
+    identity,
+    listing,
+    mapping,
+    scalars,
+    text_or_none,
+)
+from chimeralab.readers.seam import Place, Reader
+
+CALL = "_call"
+OUTPUT = "_call_output"
+ARGUMENTS = ("arguments", "input", "action", "code", "queries", "operation")
+GIVEN = ("output", "outputs", "results", "result")
+THOUGHT = "reasoning"
+UNFINISHED = ("in_progress", "queued", "incomplete", "cancelled")
+
+
+class Responses(Reader):
+    """Items of OpenAI's Responses: a bare list, or an object with input, output or both."""
+
+    name = "responses"
+    recognised = "an object whose input or output is a list of items, or such a list"
+    turns = "a message item; a call item, with the output item of its call_id"
+    left_out = "reasoning, images, lists of tools, answers that previous_response_id names"
+
+    def matches(self, value: Any) -> bool:
+        if isinstance(value, list):
+            return any(map(_is_item, value[:200])) and all(
+                isinstance(item, dict) for item in value[:200]
+            )
+        if not isinstance(value, dict):
+            return False
+        request, response = unwrapped(value, "request"), unwrapped(value, "response")
+        asked, given = request.get("input"), response.get("output")
+        if isinstance(given, list):
+            return response.get("object") == "response" or any(map(_is_item, given[:200]))
+        if given is not None or not isinstance(asked, list):
+            return False
+        first = next(iter(asked), None)
+        return isinstance(first, dict) and ("role" in first or "type" in first)
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = {"output": value} if isinstance(value, list) else mapping(value, "the line")
+        request, response = unwrapped(fields, "request"), unwrapped(fields, "response")
+        messages = []
+        if isinstance(system := response.get("instructions", request.get("instructions")), str):
+            messages.append(spoken(Content(system), "system"))
+        asked = request.get("input")
+        if isinstance(asked, str):
+            messages.append(spoken(Content(asked), "user"))
+        elif asked is not None:
+            messages += items_of_responses(listing(request, "input"), "input")
+        if response.get("output") is not None:
+            messages += items_of_responses(listing(response, "output"), "output")
+        model = identity(response, "model") or identity(request, "model")
+        metadata = scalars(fields, but={"id", "input", "output"})
+        metadata |= {"model": model} if model else {}
+        metadata |= {"unfinished": True} if response.get("status") in UNFINISHED else {}
+        name = identity(fields, "custom_id", "id") or identity(response, "id")
+        yield Trajectory(name or place.default_id(), turns_of(messages), metadata, str(place))
+
+
+def _is_item(item: Any) -> bool:
+    if not isinstance(item, dict) or not isinstance(item.get("type"), str):
+        return False
+    named = item["type"]
+    if named == "message":
+        return "role" in item and "content" in item
+    return named == THOUGHT or (named.endswith((CALL, OUTPUT)) and "role" not in item)
+
+
+def items_of_responses(items: list[Any], place: str) -> list[ChatMessage]:
+    """The items that say, call or bring something."""
+    read = (item_message(item, f"{place}[{n}]") for n, item in enumerate(items))
+    return [message for message in read if message]
+
+
+def item_message(item: Any, place: str) -> ChatMessage | None:
+    """An item as a message; None for thoughts and notes."""
+    fields = mapping(item, place)
+    named = text_or_none(fields, "type", place) or "message"
+    if named == "message":
+        return message_of(fields, place)
+    call = next(
+        (fields[key] for key in ("call_id", "id") if isinstance(fields.get(key), str)), None
+    )
+    given = next((fields[key] for key in GIVEN if fields.get(key) is not None), None)
+    failed = fields.get("status") == "failed" or bool(fields.get("error"))
+    if named.endswith(OUTPUT):
+        return brought(given, call, failed or None)
+    if not named.endswith(CALL):
+        return None
+    name = fields.get("name") if isinstance(fields.get("name"), str) else named.removesuffix(CALL)
+    arguments = next((fields[key] for key in ARGUMENTS if fields.get(key) is not None), None)
+    # What the provider runs itself brings its result along.
+    given = given if given is not None else fields.get("error")
+    done = Call(str(name), arguments, None if given is None else result_text(given), failed or None)
+    message = spoken(Content("", tools=True, calls=((call, done),)), "assistant")
+    if given is None:
+        return message
+    return ChatMessage(message.turn, message.content._replace(calls=()))
+
+
+class Gemini(Reader):
+    """Contents with parts, as the Gemini interface takes them, and the candidates it gives."""
+
+    name = "gemini"
+    recognised = "an object with contents, candidates or history of role and parts, or such a list"
+    turns = "a content with its text parts; functionCall parts, with their functionResponse"
+    left_out = "thoughts, inline data and files, other candidates than the first"
+
+    KEYS = ("contents", "history")
+
+    def matches(self, value: Any) -> bool:
+        if isinstance(value, list):
+            return bool(value) and _is_content(value[0])
+        if not isinstance(value, dict):
+            return False
+        request, response = unwrapped(value, "request"), unwrapped(value, "response")
+        listed = (request.get(key) for key in self.KEYS)
+        found = any(isinstance(each, list) and each and _is_content(each[0]) for each in listed)
+        return found or _is_candidates(response.get("candidates"))
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = {"contents": value} if isinstance(value, list) else mapping(value, "the line")
+        request, response = unwrapped(fields, "request"), unwrapped(fields, "response")
+        systems = ("systemInstruction", "system_instruction")
+        messages = [
+            _said_by("system", request[s], s) for s in systems if _is_content(request.get(s))
+        ]
+        key = next((key for key in self.KEYS if key in request), None)
+        candidates = response.get("candidates")
+        if key is not None or not candidates:
+            listed = enumerate(listing(request, key or self.KEYS[0]))
+            messages += [gemini_message(each, f"{key}[{n}]") for n, each in listed]
+        if candidates:
+            first = mapping(listing(response, "candidates")[0], "candidates[0]")
+            if first.get("content") is not None:
+                messages.append(gemini_message(first["content"], "candidates[0].content", "model"))
+        model = identity(response, "modelVersion", "model_version") or identity(request, "model")
+        metadata = scalars(fields, but={"id"}) | ({"model": model} if model else {})
+        name = identity(fields, "id", "key", "custom_id", "responseId") or place.default_id()
+        yield Trajectory(name, turns_of(messages), metadata, str(place))
+
+
+def _is_content(value: Any) -> bool:
+    parts = value.get("parts") if isinstance(value, dict) else None
+    if not isinstance(parts, list):
+        return False
+    return not (parts and isinstance(parts[0], dict) and "type" in parts[0])
+
+
+def _is_candidates(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def gemini_message(value: Any, place: str, role: str = "user") -> ChatMessage:
+    """A content: its role, and parts of text, calls and responses."""
+    if isinstance(value, str):
+        return spoken(Content(value), "user")
+    fields = mapping(value, place)
+    return _said_by(role_of(text_or_none(fields, "role", place) or role), fields, place)
+
+
+def _said_by(role: str, fields: Mapping[str, Any], place: str) -> ChatMessage:
+    if fields.get("parts") is None:
+        return spoken(Content(""), role)
+    texts, calls, results = [], [], []
+    for n, part in enumerate(listing(fields, "parts", place)):
+        where = f"{place}.parts[{n}]"
+        given = {"text": part} if isinstance(part, str) else mapping(part, where)
+        if given.get("thought") is True:
+            continue
+        if (said := text_or_none(given, "text", where)) is not None:
+            texts.append(said)
+        call = given.get("functionCall", given.get("function_call"))
+        if isinstance(call, dict):
+            calls.append((identity(call, "id"), Call(str(call.get("name")), call.get("args"))))
+        result = given.get("functionResponse", given.get("function_response"))
+        if isinstance(result, dict):
+            results.append(_response(result))
+    content = Content("\n".join(texts), bool(calls or results), tuple(calls), tuple(results))
+    return spoken(content, role)
+
+
+def _response(fields: Mapping[str, Any]) -> Result:
+    given = fields.get("response")
+    failed = None
+    if isinstance(given, dict):
+        failed = True if given.get("error") else None
+        only = next((given[key] for key in ("error", "output", "result") if given.get(key)), None)
+        given = only if only is not None and len(given) == 1 else given
+    return Result(identity(fields, "id"), result_text(given), failed)

@@ -1,0 +1,360 @@
+"""One talk as every format writes it, by the schema of each, so that all can be read alike."""
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+
+class Step(NamedTuple):
+    """What somebody says, or a call with its result."""
+
+    who: str
+    text: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] | None = None
+
+
+def say(who: str, text: str) -> Step:
+    return Step(who, text)
+
+
+def use(tool: str, result: str, **arguments: Any) -> Step:
+    return Step("call", result, tool, arguments)
+
+
+Talk = Sequence[Step]
+
+HEALTHY: Talk = [
+    say("user", "Which of our files is the largest?"),
+    use("bash", "12K a.txt\n90K b.bin", command="du -a"),
+    say("assistant", "The largest file is b.bin with 90 kilobytes."),
+    say("user", "And what is in the other one?"),
+    use("bash", "Meeting notes of March.", command="cat a.txt"),
+    say("assistant", "It holds the notes of a meeting in March."),
+    say("user", "Thanks. Can I delete b.bin?"),
+    say("assistant", "Nothing refers to it, so deleting it is safe."),
+]
+LOOPING: Talk = [
+    step
+    for _ in range(6)
+    for step in (
+        say("user", "Please fix the failing test."),
+        use("bash", "1 failed", command="pytest -q"),
+        say("assistant", "The test still fails, so let me run it again."),
+    )
+]
+
+
+def lines(*values: Any) -> bytes:
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+def one(value: Any) -> bytes:
+    return json.dumps(value, indent=1).encode()
+
+
+def openai_messages(talk: Talk, arguments: Callable[[Any], Any] = json.dumps) -> list[Any]:
+    messages: list[Any] = []
+    for n, step in enumerate(talk):
+        if step.who != "call":
+            messages.append({"role": step.who, "content": step.text})
+            continue
+        function = {"name": step.tool, "arguments": arguments(step.arguments)}
+        call = {"id": f"c{n}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": step.text})
+    return messages
+
+
+def response_items(talk: Talk) -> list[Any]:
+    items: list[Any] = []
+    for n, step in enumerate(talk):
+        if step.who == "call":
+            given = {"name": step.tool, "arguments": json.dumps(step.arguments)}
+            items.append({"type": "reasoning", "id": f"r{n}", "summary": []})
+            items.append({"type": "function_call", "id": f"f{n}", "call_id": f"c{n}"} | given)
+            out = {"type": "function_call_output", "call_id": f"c{n}", "output": step.text}
+            items.append(out)
+        else:
+            kind = "input_text" if step.who == "user" else "output_text"
+            part = {"type": kind, "text": step.text}
+            items.append({"type": "message", "role": step.who, "content": [part]})
+    return items
+
+
+def responses_object(talk: Talk) -> bytes:
+    items = response_items(talk)
+    asked, given = items[:-1], items[-1:]
+    return one(
+        {"id": "resp_1", "object": "response", "model": "m", "input": asked, "output": given}
+        | {"status": "completed"}
+    )
+
+
+def gemini_contents(talk: Talk) -> list[Any]:
+    contents: list[Any] = []
+    for step in talk:
+        if step.who == "call":
+            call = {"functionCall": {"name": step.tool, "args": step.arguments}}
+            back = {"functionResponse": {"name": step.tool, "response": {"output": step.text}}}
+            thought = {"text": "Let me think.", "thought": True}
+            contents.append({"role": "model", "parts": [thought, call]})
+            contents.append({"role": "user", "parts": [back]})
+        else:
+            role = "model" if step.who == "assistant" else "user"
+            contents.append({"role": role, "parts": [{"text": step.text}]})
+    return contents
+
+
+def langchain(talk: Talk, dumped: bool) -> list[Any]:
+    messages: list[Any] = []
+
+    def add(name: str, **fields: Any) -> None:
+        kind = name.removesuffix("Message").lower()
+        if dumped:
+            path = ["langchain", "schema", "messages", name]
+            kwargs = fields | {"type": kind}
+            messages.append({"lc": 1, "type": "constructor", "id": path, "kwargs": kwargs})
+        else:
+            extra = {"additional_kwargs": {}, "response_metadata": {}, "type": kind, "name": None}
+            messages.append({"type": kind, "data": fields | extra})
+
+    for n, step in enumerate(talk):
+        if step.who == "call":
+            call = {"name": step.tool, "args": step.arguments, "id": f"c{n}", "type": "tool_call"}
+            add("AIMessage", content="", tool_calls=[call], invalid_tool_calls=[])
+            add("ToolMessage", content=step.text, tool_call_id=f"c{n}", status="success")
+        else:
+            add("HumanMessage" if step.who == "user" else "AIMessage", content=step.text)
+    return messages
+
+
+def autogen(talk: Talk) -> bytes:
+    messages: list[Any] = []
+    base = {"models_usage": None, "metadata": {}}
+    for n, step in enumerate(talk):
+        if step.who == "call":
+            call = {"id": f"c{n}", "name": step.tool, "arguments": json.dumps(step.arguments)}
+            back = {"content": step.text, "name": step.tool, "call_id": f"c{n}", "is_error": False}
+            said = [("ToolCallRequestEvent", [call]), ("ToolCallExecutionEvent", [back])]
+            said += [("ToolCallSummaryMessage", step.text)]
+            messages += [
+                base | {"source": "coder", "content": content, "type": kind}
+                for kind, content in said
+            ]
+        else:
+            source = "user" if step.who == "user" else "coder"
+            messages.append(base | {"source": source, "content": step.text, "type": "TextMessage"})
+    return one({"messages": messages, "stop_reason": "Maximum number of messages reached."})
+
+
+def openhands(talk: Talk) -> list[Any]:
+    events: list[Any] = []
+
+    def add(source: str, **fields: Any) -> int:
+        at = len(events)
+        events.append({"id": at, "timestamp": "2025-01-01", "source": source} | fields)
+        return at
+
+    add("environment", action="recall", args={"query": "x"})
+    for step in talk:
+        if step.who == "call":
+            name = "run" if step.tool == "bash" else step.tool
+            cause = add("agent", action=name, args={**(step.arguments or {}), "thought": ""})
+            extras = {"command": "x", "exit_code": 0}
+            add("agent", observation=name, content=step.text, extras=extras, cause=cause)
+        else:
+            source = "user" if step.who == "user" else "agent"
+            add(source, action="message", message=step.text, args={"content": step.text})
+    add("environment", observation="agent_state_changed", content="", extras={})
+    return events
+
+
+def openhands_sdk(talk: Talk) -> bytes:
+    events: list[Any] = []
+    for n, step in enumerate(talk):
+        if step.who == "call":
+            call = {"id": f"c{n}", "name": step.tool, "arguments": json.dumps(step.arguments)}
+            named = {"tool_name": step.tool, "tool_call_id": f"c{n}"}
+            action = {"kind": "ActionEvent", "source": "agent", "thought": [], "tool_call": call}
+            events.append(action | named)
+            told = {"kind": "TerminalObservation", "content": [{"type": "text", "text": step.text}]}
+            seen = {"kind": "ObservationEvent", "source": "environment", "observation": told}
+            events.append(seen | named)
+        else:
+            source = "user" if step.who == "user" else "agent"
+            part = {"type": "text", "text": step.text}
+            message = {"role": step.who, "content": [part]}
+            events.append({"kind": "MessageEvent", "source": source, "llm_message": message})
+    return lines(*events)
+
+
+def swe_agent(talk: Talk) -> bytes:
+    """Only what an agent does: SWE-agent has one question, and every step an action."""
+    steps = []
+    for before, step in pairwise(talk):
+        if step.who == "assistant" and before.who == "call":
+            action = (before.arguments or {})["command"]
+            steps.append(
+                {"action": action, "observation": before.text, "thought": step.text}
+                | {"response": f"{step.text}\n```\n{action}\n```", "state": {}, "query": []}
+            )
+        elif step.who == "assistant":
+            steps.append({"action": "", "observation": "", "thought": step.text, "response": ""})
+    history = [
+        {"role": "system", "content": "You fix bugs.", "message_type": "system_prompt"},
+        {"role": "user", "content": "A demonstration.", "is_demo": True},
+        {"role": "user", "content": talk[0].text, "message_type": "observation"},
+    ]
+    info = {"exit_status": "submitted", "submission": "diff"}
+    return one({"trajectory": steps, "history": history, "info": info, "environment": "main"})
+
+
+def atif(talk: Talk) -> bytes:
+    steps: list[Any] = []
+    for n, step in enumerate(talk):
+        if step.who == "call":
+            call = {"tool_call_id": f"c{n}", "function_name": step.tool}
+            steps.append(
+                {
+                    "source": "agent",
+                    "message": "",
+                    "tool_calls": [call | {"arguments": step.arguments}],
+                }
+                | {"observation": {"results": [{"source_call_id": f"c{n}", "content": step.text}]}}
+            )
+        else:
+            source = "agent" if step.who == "assistant" else "user"
+            steps.append({"source": source, "message": step.text})
+    steps = [{"step_id": n} | step for n, step in enumerate(steps, 1)]
+    agent = {"name": "terminus", "version": "2", "model_name": "m"}
+    return one({"schema_version": "ATIF-v1.4", "session_id": "s", "agent": agent, "steps": steps})
+
+
+def codex(talk: Talk) -> bytes:
+    def line(kind: str, payload: Any) -> Any:
+        return {"timestamp": "2025-09-01T00:00:00Z", "type": kind, "payload": payload}
+
+    aside = {"type": "input_text", "text": "<environment_context>\n</environment_context>"}
+    rows = [
+        line("session_meta", {"id": "s-1", "cwd": "/home", "originator": "codex_cli_rs"}),
+        line("response_item", {"type": "message", "role": "user", "content": [aside]}),
+        line("turn_context", {"cwd": "/home", "model": "gpt-5-codex"}),
+    ]
+    for item in response_items(talk):
+        rows.append(line("response_item", item))
+        if item.get("role") == "assistant":
+            rows.append(line("event_msg", {"type": "agent_message", "message": "repeated"}))
+    return lines(*rows)
+
+
+def codex_exec(talk: Talk) -> bytes:
+    rows: list[Any] = [{"type": "thread.started", "thread_id": "t-1"}, {"type": "turn.started"}]
+    for n, step in enumerate(talk):
+        item: dict[str, Any] = {"id": f"item_{n}"}
+        if step.who == "call":
+            item |= {"type": "command_execution", "command": (step.arguments or {})["command"]}
+            item |= {"aggregated_output": step.text, "exit_code": 0, "status": "completed"}
+        else:
+            kind = "agent_message" if step.who == "assistant" else "user_message"
+            item |= {"type": kind, "text": step.text}
+        rows.append({"type": "item.completed", "item": item})
+    return lines(*rows, {"type": "turn.completed", "usage": {}})
+
+
+def gemini_cli(talk: Talk) -> bytes:
+    messages: list[Any] = []
+    for n, step in enumerate(talk):
+        base = {"id": f"m{n}", "timestamp": "2025-10-18T14:57:28.974Z"}
+        if step.who == "call":
+            back = {"functionResponse": {"id": "x", "name": step.tool}}
+            back["functionResponse"]["response"] = {"output": step.text}  # type: ignore[assignment]
+            call = {"id": f"c{n}", "name": step.tool, "args": step.arguments, "result": [back]}
+            call |= {"status": "success"}
+            messages.append(base | {"type": "gemini", "content": "", "toolCalls": [call]})
+        else:
+            kind = "gemini" if step.who == "assistant" else "user"
+            messages.append(base | {"type": kind, "content": step.text})
+    messages.insert(1, {"id": "i", "timestamp": "x", "type": "info", "content": "Update available"})
+    times = {"startTime": "2025-10-18T14:57:28.974Z", "lastUpdated": "2025-10-18T14:58:07.161Z"}
+    return one({"sessionId": "f86f", "projectHash": "79b6"} | times | {"messages": messages})
+
+
+def chatgpt(talk: Talk) -> bytes:
+    nodes: dict[str, Any] = {"root": {"id": "root", "message": None, "parent": None}}
+    last = "root"
+
+    def add(role: str, content: Any, recipient: str = "all") -> None:
+        nonlocal last
+        name = f"n{len(nodes)}"
+        message = {"id": name, "author": {"role": role, "name": None}, "content": content}
+        message |= {"recipient": recipient, "metadata": {"model_slug": "gpt-4o"}}
+        nodes[name] = {"id": name, "message": message, "parent": last, "children": []}
+        last = name
+
+    for step in talk:
+        if step.who == "call":
+            code = json.dumps(step.arguments)
+            add("assistant", {"content_type": "code", "text": code}, step.tool)
+            add("tool", {"content_type": "execution_output", "text": step.text})
+        else:
+            add(step.who, {"content_type": "text", "parts": [step.text]})
+    current = last
+    add("user", {"content_type": "text", "parts": ["A question that was taken back."]})
+    told = {"title": "Files", "create_time": 1.5, "mapping": nodes, "current_node": current}
+    return one([told | {"conversation_id": "conv-1"}])
+
+
+def tau2(talk: Talk) -> bytes:
+    messages: list[Any] = []
+    for n, step in enumerate(talk):
+        if step.who == "call":
+            call = {"id": f"c{n}", "name": step.tool, "arguments": step.arguments}
+            call |= {"requestor": "assistant"}
+            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            back = {"id": f"c{n}", "role": "tool", "content": step.text, "error": False}
+            messages.append(back | {"requestor": "assistant"})
+        else:
+            messages.append({"role": step.who, "content": step.text, "tool_calls": None})
+    simulation = {"id": "sim-1", "task_id": "3", "trial": 0, "messages": messages}
+    simulation |= {"termination_reason": "user_stop", "reward_info": {"reward": 1.0}}
+    info = {"agent_info": {"implementation": "llm_agent", "llm": "m"}}
+    return one({"timestamp": "x", "info": info, "tasks": [], "simulations": [simulation]})
+
+
+def promptfoo(talk: Talk) -> bytes:
+    """A test whose prompt is a whole chat, which the provider answers with the last message."""
+    *before, last = openai_messages(talk)
+    result = {"id": "r-1", "promptIdx": 0, "testIdx": 0, "vars": {}, "success": True}
+    result |= {"prompt": {"raw": json.dumps(before), "label": "chat"}, "provider": {"id": "m"}}
+    result["response"] = {"output": last["content"], "tokenUsage": {}}
+    results = {"version": 3, "timestamp": "x", "prompts": [], "results": [result], "stats": {}}
+    return one({"evalId": "eval-1", "results": results, "config": {}})
+
+
+LOGS_OF: dict[str, tuple[str, Callable[[Talk], bytes]]] = {
+    "responses list": ("responses", lambda talk: one(response_items(talk))),
+    "responses object": ("responses", responses_object),
+    "gemini": ("gemini", lambda talk: one({"contents": gemini_contents(talk)})),
+    "gemini list": ("gemini", lambda talk: one(gemini_contents(talk))),
+    "langchain dumpd": ("langchain", lambda talk: one(langchain(talk, dumped=True))),
+    "langchain dicts": ("langchain", lambda talk: lines({"messages": langchain(talk, False)})),
+    "autogen": ("autogen", autogen),
+    "openhands": ("openhands", lambda talk: one(openhands(talk))),
+    "openhands output": (
+        "openhands",
+        lambda talk: lines({"instance_id": "x", "history": openhands(talk), "metadata": {}}),
+    ),
+    "openhands sdk": ("openhands", openhands_sdk),
+    "swe-agent": ("swe-agent", swe_agent),
+    "atif": ("atif", atif),
+    "codex": ("codex", codex),
+    "codex exec": ("codex", codex_exec),
+    "gemini-cli": ("gemini-cli", gemini_cli),
+    "chatgpt": ("chatgpt", chatgpt),
+    "tau2": ("tau2", tau2),
+    "promptfoo": ("promptfoo", promptfoo),
+    "openai": ("openai", lambda talk: lines({"messages": openai_messages(talk)})),
+}
+"""What a log is, the format it should be read as, and how a talk is written in it."""
