@@ -73,11 +73,11 @@ def test_no_request_of_a_full_trial_tells_what_it_is_about(tmp_path, chimera, wi
             assert re.fullmatch("[0-9a-f]{32}", asked["session"])
         else:
             allowed = {"messages", "model", "max_tokens", "seed", "temperature", "top_p"}
-            # The form of the answer names the options, as the question does.
-            form = json.dumps(asked.pop("response_format", {}))
-            options = re.findall(r'"enum": \[(.*?)\]', form)
+            # The form of an answer names the options of its question, or the numbers of a scale.
+            form = json.dumps(asked.pop("response_format", {}), ensure_ascii=False)
             said = asked["messages"][-1]["content"]
-            assert all(option.strip('"') in said for each in options for option in each.split(", "))
+            for option in re.findall(r'"([^"]+)"', "".join(re.findall(r'"enum": (.*?)\]', form))):
+                assert option in said or re.fullmatch(r"[01](\.\d+)?", option), (option, said)
         assert asked.keys() <= allowed
 
 
