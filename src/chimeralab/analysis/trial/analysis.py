@@ -83,6 +83,14 @@ def checks(
             if not arm.sham
             for check in _arrivals(rows[name], name, arm)
         ),
+        *(
+            _kept(check.keeps, rows[name], name)
+            for name, arm in arms.items()
+            if not arm.sham
+            for part in arm.stressors.values()
+            for check in part.checks
+            if check.keeps is not None
+        ),
     )
 
 
@@ -150,8 +158,6 @@ def _arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
             yield Check(check.title, name, share, bool(share) or arm.dose == 0, said)
             if check.signal is not None:
                 yield _noticed(check.signal, [row for row in rows if check.asks(row)], name)
-            if check.keeps is not None:
-                yield _kept(check.keeps, rows, name)
 
 
 def _noticed(what: str, rows: Rows, name: str) -> Check:
