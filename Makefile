@@ -33,7 +33,7 @@ demo: $(READY) weights
 	@echo "== 3 of 4: its report"
 	$(CHIMERA) report demo/study
 	@echo
-	@echo "== 4 of 4: a stress test of memory, certainty and independence, on the embedded model and two"
+	@echo "== 4 of 4: a stress test of memory and independence, on the embedded model and two"
 	@echo "   phantoms: one that resists and one that bends (minutes; what is done is kept)"
 	@mkdir -p demo && (test -f demo/stress-test/plan.toml || cp -R studies/stress-test demo/)
 	$(CHIMERA) lock demo/stress-test

@@ -64,7 +64,13 @@ def analyse_trial(study: Study, resampling: Draws | None = None) -> TrialAnalysi
     plan = recalled_plan(study)
     cut = left_out(study)
     design = TrialDesign(
-        plan.arms, plan.subjects, plan.weights, len(study.talks), cut, plan.own_measures
+        plan.arms,
+        plan.subjects,
+        plan.weights,
+        len(study.talks),
+        cut,
+        plan.own_measures,
+        plan.declared,
     )
     trials = stored_trials(study, whole=True)
     return analysis_of_trial(trials, design, str(study.path), resampling)

@@ -303,8 +303,9 @@ def print_trial(result: "TrialAnalysis") -> None:
             _print_effects(heading, getattr(subject, family))
     if any(subject.effects for subject in result.subjects):
         out.print(
-            "effects listed here are primary, on what stressors are aimed at; Holm p is corrected "
-            "over all of these. --json has the exploratory ones",
+            "primary effects are those that [outcomes] declares, or else those on what stressors "
+            "are aimed at; all others are exploratory. Holm p is corrected over all effects of one "
+            "role. --json has every measure",
             style="dim",
         )
     out.print(f"{result.sessions} whole sessions of {result.scenarios} scenarios", style="dim")
@@ -336,10 +337,10 @@ def _print_arms(subject: "SubjectResult") -> None:
 
 def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
     """The effects on what their arms are aimed at; `--json` holds them all, and all reasons."""
-    from chimeralab.analysis.trial.effects import is_aimed  # noqa: PLC0415
+    from chimeralab.analysis.trial.effects import is_listed  # noqa: PLC0415
     from chimeralab.analysis.trial.measures import words_of  # noqa: PLC0415
 
-    known = [effect for effect in effects if effect.estimate is not None and is_aimed(effect)]
+    known = [effect for effect in effects if effect.estimate is not None and is_listed(effect)]
     if not known:
         return
     out.print(f"\n{title}")
@@ -348,7 +349,8 @@ def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
         estimate = number(effect.estimate, 3, sign=True)
         bounds = between(effect.interval, 3, sign=True) if effect.interval else ""
         ps = (p_value(effect.p), p_value(effect.p_holm))
-        name = _folding(effect.short_name)
+        mark = " (primary)" if effect.role == "primary" else ""
+        name = _folding(effect.short_name) + mark
         table.add_row(name, words_of(effect.measure).short, estimate, bounds, *ps)
     out.print(table)
     for reason in dict.fromkeys(each.reason for each in known if each.p is None and each.reason):

@@ -66,6 +66,8 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
     )
     for power in expected.gate:
         click.echo(gate_in_words(power))
+    for found in expected.detectable:
+        click.echo(plain(f"primary outcome {found}"))
     for advice in expected.advice:
         click.echo(f"note: {advice}")
 

@@ -20,6 +20,7 @@ from chimeralab.study.plan import Condition, Plan
 from chimeralab.study.subjects import FirstAnswer
 from chimeralab.study.trial.forecast import asked_at_most
 from chimeralab.study.trial.plan import tokens_needed
+from chimeralab.study.trial.power import Detectable, detectable
 
 # Chat templates wrap every message in a few tokens of their own.
 TOKENS_A_MESSAGE = 8
@@ -56,6 +57,7 @@ class Forecast(Record):
     hours: float | None
     advice: tuple[str, ...]
     gate: tuple[KappaPower, ...] = ()
+    detectable: tuple[Detectable, ...] = ()
 
 
 def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
@@ -84,6 +86,7 @@ def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
             *_on_answers(plan),
         ),
         gate=sharpness,
+        detectable=detectable(plan.trial) if plan.trial else (),
     )
 
 
@@ -158,6 +161,11 @@ def _on_answers(plan: Plan) -> Iterator[str]:
                 f"max_tokens = {speaker.sampling.max_tokens} may cut answers of {name} short; "
                 f"leave it out of [sampling], or allow {needed}"
             )
+    if not plan.trial.declared:
+        yield (
+            "no [[outcomes.primary]]: what stressors are aimed at is primary, all of it; declare "
+            "what the trial is run for, and `check` says what it can find"
+        )
     if not plan.trial.answering.constrained:
         yield "constrained = false in [answers]: replies that name no option will be lost"
 

@@ -139,7 +139,8 @@ def make_plan(tables: Mapping[str, Any], beside: Beside, locked: tuple[Course, .
     for name, cls in EXTRA_TABLES.items():
         # A table that names files or code reads itself, as it is told in which folder they lie.
         read: Any = getattr(cls, "read", None)
-        given, place = tables.get(name, {}), f"[{name}]"
+        # A trial has its own outcomes, and nobody rates it.
+        given, place = {} if of_trial else tables.get(name, {}), f"[{name}]"
         extras[name] = read(given, place, beside) if read else read_record(cls, given, place)
     subjects = _subjects(tables, beside)
     plan = Plan(

@@ -10,11 +10,13 @@ import numpy as np
 from chimeralab.analysis.contrasts import AskedContrast, Effect, short
 from chimeralab.analysis.families import Family, each_once
 from chimeralab.analysis.trial.effects import (
+    DeclaredEffect,
     Estimated,
     LagPoint,
     MeasuredSession,
     against,
     by_lag,
+    declared_pairs,
     dose_trend,
     dosed_key,
     effects,
@@ -48,6 +50,8 @@ LEAST_ROOM = 0.1
 # Of what guessing leaves open, so much still known means that nothing was taken away.
 STILL_KNOWN = 0.9
 MOST_LUCK = 0.05
+# So much of the dose that a stressor gives alone must arrive where others act with it.
+LEAST_DOSE = 0.8
 CEILING = "ceiling"
 GONE = "memory gone"
 Rows = Sequence[Scored]
@@ -81,7 +85,7 @@ def checks(
             check
             for name, arm in arms.items()
             if not arm.sham
-            for check in _arrivals(rows[name], name, arm)
+            for check in (*_arrivals(rows[name], name, arm), *_short_doses(rows, name, arms))
         ),
         *(
             _kept(check.keeps, rows[name], name)
@@ -158,6 +162,29 @@ def _arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
             yield Check(check.title, name, share, bool(share) or arm.dose == 0, said)
             if check.signal is not None:
                 yield _noticed(check.signal, [row for row in rows if check.asks(row)], name)
+
+
+def _short_doses(rows: Mapping[str, Rows], name: str, arms: Mapping[str, Arm]) -> Iterator[Check]:
+    """Whether stressors that act together deliver what each delivers by itself."""
+    arm = arms[name]
+    if len(arm.stressors) < 2:
+        return
+    for stressor, part in sorted(arm.stressors.items()):
+        alone = next(
+            (other for other, what in arms.items() if what.stressors == {stressor: part}
+             and not what.sham and what.countermeasure is None), None
+        )  # fmt: skip
+        for check in part.checks if alone else ():
+            doses = [
+                _quotient(HitRate(sum(check.shows(row) for row in rows[each]), len(rows[each])))
+                for each in (name, alone or "")
+            ]
+            given, usual = doses[0] or 0.0, doses[1] or 0.0
+            said = (
+                f"{check.said} at {given:.0%} of the trials, and at {usual:.0%} without the others"
+            )
+            delivered = given >= LEAST_DOSE * usual
+            yield Check(f"{stressor} delivered", name, given, delivered, said)
 
 
 def _noticed(what: str, rows: Rows, name: str) -> Check:
@@ -292,6 +319,7 @@ class TrialAnalysis(Record):
     planned: int
     left_out: tuple[SessionsLeftOut, ...]
     subjects: tuple[SubjectResult, ...]
+    declared: tuple[DeclaredEffect, ...] = ()
 
 
 class TrialDesign(NamedTuple):
@@ -306,6 +334,7 @@ class TrialDesign(NamedTuple):
     planned: int = 0
     left_out: tuple[SessionsLeftOut, ...] = ()
     own_measures: tuple[OwnMeasure, ...] = ()
+    declared: tuple[DeclaredEffect, ...] = ()
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -331,16 +360,31 @@ def analyse_trial(
     sessions = sessions_of(trials, design.weights, design.own_measures)
     how = resampling or Draws()
     names = dict.fromkeys(design.subjects.values())
-    results = _corrected(tuple(_subject(name, sessions, design, how) for name in names))
+    found = tuple(_subject(name, sessions, design, how) for name in names)
+    results = _corrected(found, design.declared)
     scenarios = len({session.place.scenario for session in sessions})
     left_out = design.left_out
-    return TrialAnalysis(source, scenarios, len(sessions), design.planned, left_out, results)
+    return TrialAnalysis(
+        source, scenarios, len(sessions), design.planned, left_out, results, design.declared
+    )
 
 
-def _corrected(subjects: tuple[SubjectResult, ...]) -> tuple[SubjectResult, ...]:
-    """All effects on what stressors are aimed at corrected together, and all others likewise."""
+def _corrected(
+    subjects: tuple[SubjectResult, ...], declared: tuple[DeclaredEffect, ...]
+) -> tuple[SubjectResult, ...]:
+    """All primary effects corrected together, and all others likewise.
+
+    Primary is what the plan declares; where it declares nothing, what stressors are aimed at.
+    """
     found = [effect for subject in subjects for effect in subject.effects]
     primary = [effect for effect in found if is_aimed(effect)]
+    if declared:
+        primary = [
+            effect
+            for subject in subjects
+            for effect in subject.effects
+            if any(each.is_of(effect, short(subject.reference)) for each in declared)
+        ]
     role = Family(list(each_once(primary, found)))
     return tuple(
         replace(
@@ -385,10 +429,16 @@ def _subject(
 
     # An arm without stress that only has a countermeasure is compared once.
     helped = [each.weights for each in measures_against(arms)]
+    compared = against(arms, sham)
+    asked_for = declared_pairs(design.declared, arms, sham)
+    known = [each.weights for each in (*compared, *measures_against(arms))]
+    compared += [each for each in asked_for if each.weights not in known]
+    # A cell that failed its checks leaves the factorial; its reason stands among the checks.
+    kept = {arm: what for arm, what in arms.items() if arm not in failed}
     return SubjectResult(
         name, True, reasons, found, sham, results,
-        contrasts=asked([q for q in against(arms, sham) if q.weights not in helped], failed),
-        factorial=asked(factorial(arms), failed),
+        contrasts=asked([q for q in compared if q.weights not in helped], failed),
+        factorial=asked(factorial(kept) or factorial(arms), failed),
         doses=asked(dose_trend(arms), failed),
         countermeasures=asked(measures_against(arms), full(found) | failed),
     )  # fmt: skip

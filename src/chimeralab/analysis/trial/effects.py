@@ -13,12 +13,13 @@ from chimeralab.analysis.contrasts import (
     AskedContrast,
     Effect,
     estimated_contrast,
+    short,
     undefined,
 )
 from chimeralab.analysis.trial.measures import MEASURES, METRICS, HitRate, OwnMeasure, words_of
 from chimeralab.core.records import Record
 from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
+from chimeralab.sandbox.metrics import PARTS, Metrics, MetricWeights, measure
 from chimeralab.sandbox.scored import PlacedTrial, Scored, SessionPlace, trials_of
 from chimeralab.sandbox.script import Arm
 from chimeralab.sandbox.stressors import Stressor
@@ -145,9 +146,53 @@ def by_lag(
             yield LagPoint(lag, point)
 
 
+HEADLINES = tuple(PARTS)
+
+
 def is_aimed(effect: Effect) -> bool:
     """Whether a measure is what the stressors of an effect are aimed at."""
     return words_of(effect.measure).overall or effect.measure in effect.asked.aims
+
+
+def is_listed(effect: Effect) -> bool:
+    """Whether an effect is shown: on MCI, GFQ or DFS, on what is aimed at, or as declared."""
+    return effect.measure in HEADLINES or is_aimed(effect) or effect.role == "primary"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredEffect(Record):
+    """[[outcomes.primary]]: the effect of an arm on a measure, against another arm.
+
+    Without `against` that is the reference: the sham of the trial, or its control.
+    """
+
+    measure: str
+    arm: str
+    against: str | None = None
+
+    def pair(self, reference: str) -> tuple[str, str]:
+        return self.arm, self.against or reference
+
+    def is_of(self, effect: Effect, reference: str) -> bool:
+        weights = {short(name): weight for name, weight in effect.weights.items()}
+        arm, against = self.pair(reference)
+        return effect.measure == self.measure and weights == {arm: 1.0, against: -1.0}
+
+
+def declared_pairs(
+    declared: Iterable[DeclaredEffect], arms: Mapping[str, Arm], reference: str
+) -> list[AskedContrast]:
+    """The comparisons that a plan declares, whatever else is compared."""
+    by_short = {short(name): name for name in arms}
+    pairs = dict.fromkeys(each.pair(short(reference)) for each in declared)
+    return [
+        AskedContrast(
+            {by_short[arm]: 1.0, by_short[against]: -1.0},
+            about=tuple(arms[by_short[arm]].stressors),
+            aims=_aims(arms[by_short[arm]].stressors.values()),
+        )
+        for arm, against in pairs
+    ]
 
 
 def _aims(stressors: Iterable[Stressor]) -> frozenset[str]:
@@ -155,15 +200,21 @@ def _aims(stressors: Iterable[Stressor]) -> frozenset[str]:
 
 
 def against(arms: Mapping[str, Arm], reference: str) -> list[AskedContrast]:
-    """Every arm minus the reference."""
+    """Every arm minus the reference, and minus the sham of its own stressors where there is one."""
+    shams = {arm.stress: name for name, arm in arms.items() if arm.sham and name != reference}
+    pairs = [(name, reference) for name in arms if name != reference]
+    pairs += [
+        (name, shams[arm.stress])
+        for name, arm in arms.items()
+        if not arm.sham and arm.countermeasure is None and arm.stress in shams
+    ]
     return [
         AskedContrast(
-            {name: 1.0, reference: -1.0},
-            about=tuple(arm.stressors),
-            aims=_aims(arm.stressors.values()),
+            {name: 1.0, other: -1.0},
+            about=tuple(arms[name].stressors),
+            aims=_aims(arms[name].stressors.values()),
         )
-        for name, arm in arms.items()
-        if name != reference
+        for name, other in pairs
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from chimeralab.analysis.contrasts import Effect
 from chimeralab.analysis.trial.analysis import SubjectResult
-from chimeralab.analysis.trial.effects import is_aimed
+from chimeralab.analysis.trial.effects import HEADLINES, is_aimed, is_listed
 from chimeralab.analysis.trial.measures import words_of
 from chimeralab.core.numbers import between, number, p_phrase
 from chimeralab.report.charts.canvas import Figure, Label, draw
@@ -19,10 +19,29 @@ from chimeralab.sandbox.metrics import PARTS
 
 
 def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:
-    """A forest for each measure that the arms are aimed at."""
+    """One forest for MCI, GFQ and DFS on one scale, and one for each measure that is aimed at."""
     # A difference of one scenario alone has no p, and a point would look like a finding.
-    known = [effect for effect in effects if effect.p is not None and is_aimed(effect)]
-    for measure in dict.fromkeys(effect.measure for effect in known):
+    known = [effect for effect in effects if effect.p is not None and is_listed(effect)]
+    indices = [effect for effect in known if effect.measure in HEADLINES]
+    if indices:
+        rows = []
+        for each in indices:
+            unit, title = unit_of(each.measure), words_of(each.measure).short
+            shown = difference(each.estimate, each.interval, unit, bare=True)
+            label = Label(f"{title}: {each.short_name}", f"{shown}, {p_phrase(each.p_holm)}")
+            rows.append(ForestRow(label, each.estimate, each.interval, None))
+        said = "; ".join(
+            f"{words_of(each.measure).short}, {each.short_name}: {effect_in_words(each)}"
+            for each in indices
+        )
+        yield _titled(
+            f"{name}_indices",
+            "MCI, GFQ and DFS",
+            f"Differences in MCI, GFQ and DFS, with intervals over scenarios. {said}.",
+            partial(forest, rows, "difference in MCI, GFQ and DFS", percent=False),
+        )
+    others = (effect.measure for effect in known if effect.measure not in HEADLINES)
+    for measure in dict.fromkeys(others):
         unit, says = unit_of(measure), words_of(measure).says
         group = [effect for effect in known if effect.measure == measure]
         rows = []

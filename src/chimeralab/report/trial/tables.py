@@ -6,7 +6,7 @@ from typing import Any
 
 from chimeralab.analysis.contrasts import Effect, short
 from chimeralab.analysis.trial.analysis import SubjectResult
-from chimeralab.analysis.trial.effects import is_aimed
+from chimeralab.analysis.trial.effects import is_listed
 from chimeralab.analysis.trial.measures import METRICS, NO_WRONG_BELIEF, words_of
 from chimeralab.core.numbers import number, p_value
 from chimeralab.report.table import (
@@ -178,7 +178,7 @@ def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, An
 def effect_table(name: str, effects: Sequence[Effect]) -> Table | None:
     """The effects of a family on what they are aimed at; the file holds all measures."""
     rows = []
-    for effect in (each for each in effects if is_aimed(each)):
+    for effect in (each for each in effects if is_listed(each)):
         unit = unit_of(effect.measure)
         shown = difference(effect.estimate, effect.interval, unit)
         rows.append(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -32,8 +32,9 @@ class TrialTable(Record):
     `factorial` names the stressors that are crossed with each other: every combination is an arm,
     the untouched control among them. `each` names those that get an arm of their own. `dose` varies
     one key of one stressor. `countermeasures` are each tried against the stressor that they are
-    for. `sham` adds the arm that gets neutral text in the place of all stressors. `probes` names
-    what is asked in forks; without it, that is every probe there is.
+    for, and by themselves. `sham` adds the arm that gets neutral text in the place of all
+    stressors; with "each", every stressor has such an arm of its own beside it. `probes` names what
+    is asked in forks; without it, that is every probe there is.
     """
 
     subjects: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -41,7 +42,7 @@ class TrialTable(Record):
     each: tuple[str, ...] = ()
     dose: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     countermeasures: tuple[str, ...] = ()
-    sham: bool = True
+    sham: bool | Literal["each"] = True
     repeats: Count = 1
     system: str | None = SYSTEM
     probes: tuple[str, ...] | None = None
@@ -145,6 +146,9 @@ def read_arms(tables: Tables, trial: TrialTable, stress: Stress, beside: Beside)
     if trial.sham and used:
         all_of_them = stress.arm({name: {} for name in used}, "[trial] sham")
         arms[SHAM] = replace(all_of_them, sham=True, cell=SHAM)
+        for name in used if trial.sham == "each" and len(used) > 1 else ():
+            alone = stress.arm({name: {}}, "[trial] sham")
+            arms[f"{SHAM}-{name}"] = replace(alone, sham=True, cell=f"{SHAM}-{name}")
     unused = [name for name in stress.tables if name not in used]
     if unused:
         raise InputError(
@@ -194,9 +198,8 @@ def _named(
         if read.countermeasure is not None:
             where = f"{place} countermeasure"
             part = read_part(COUNTERMEASURES, read.countermeasure, where, beside, SEAM)
-            # What helps against a stressor does nothing without it.
             aim = getattr(part.settings, "against", None)
-            if aim is not None and aim not in arm.stressors:
+            if arm.stressors and aim is not None and aim not in arm.stressors:
                 raise InputError(
                     f"{where} {part.use!r} is against {aim}, which is not among the stressors "
                     "of this arm; add it there, or choose another countermeasure"
@@ -219,3 +222,7 @@ def _helped(trial: TrialTable, stress: Stress, beside: Beside) -> Iterator[tuple
         yield bare, arm
         name = getattr(part.settings, "name", type(part.settings).__name__)
         yield f"{bare}-with-{name}", replace(arm, countermeasure=part.settings, against=use)
+        if not stress.early:
+            # What it costs, or gives, where there is nothing to help against.
+            calm = stress.arm({}, place, countermeasure=part.settings, against=use)
+            yield f"{CONTROL}-with-{name}", calm

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from chimeralab.analysis.contrasts import ArmKey
 from chimeralab.analysis.trial import measures
+from chimeralab.analysis.trial.effects import DeclaredEffect
 from chimeralab.analysis.trial.measures import OwnMeasure
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Beside, Part, StandIn, choose, read_part, read_record
@@ -22,15 +23,23 @@ from chimeralab.sandbox.scenarios.items import USUAL_NUMBER
 from chimeralab.sandbox.scenarios.public_sets import SetIsGone
 from chimeralab.sandbox.scene import USUAL_STRENGTH
 from chimeralab.sandbox.script import EARLY_ANSWERING, Answering, Arm, Script
+from chimeralab.sandbox.stressors.sham import SHAM
 from chimeralab.study.sections import SamplingChange, innermost, named_tables
-from chimeralab.study.trial.arms import TrialTable, read_arms, read_stress
+from chimeralab.study.trial.arms import CONTROL, TrialTable, read_arms, read_stress
 
 REQUIRED = ("study", "trial", "scenarios")
 TABLES = (
     *REQUIRED, "models", "agents", "stressors", "probes", "arms", "layout", "metrics", "measures",
-    "sampling", "conversation", "run", "answers"
+    "sampling", "conversation", "run", "answers", "outcomes"
 )  # fmt: skip
 FEWEST_TOKENS, FREE_TOKENS = 24, 96
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeTable(Record):
+    """[outcomes] of a trial: the effects that it is run for; all others are exploratory."""
+
+    primary: tuple[DeclaredEffect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,7 @@ class TrialPlan(Record):
     measures: Mapping[str, Part] = field(default_factory=dict)
     agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     answering: Answering = EARLY_ANSWERING
+    declared: tuple[DeclaredEffect, ...] = ()
 
     def __post_init__(self) -> None:
         for name, part in self.measures.items():
@@ -72,7 +82,8 @@ class TrialPlan(Record):
     def as_dict(self) -> dict[str, Any]:
         """The plan as a lock holds it; what came later is left out where there is none."""
         values = {**Record.as_dict(self), "probes": list(self.probes)}
-        later = {"own": {}, "measures": {}, "agents": {}, "answering": EARLY_ANSWERING.as_dict()}
+        nothing: dict[str, Any] = {"own": {}, "measures": {}, "agents": {}, "declared": []}
+        later = {**nothing, "answering": EARLY_ANSWERING.as_dict()}
         return {k: v for k, v in values.items() if k not in later or v != later[k]}
 
     @property
@@ -186,7 +197,9 @@ def read_trial(
         answering=EARLY_ANSWERING
         if beside.early
         else read_record(Answering, tables.get("answers", {}), "[answers]"),
+        declared=read_record(OutcomeTable, tables.get("outcomes", {}), "[outcomes]").primary,
     )
+    _check_declared(plan, arms)
     outer = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
     if outer.max_tokens is None and not beside.early:
         outer = replace(outer, max_tokens=tokens_needed(courses))
@@ -198,6 +211,23 @@ def read_trial(
         speakers[key] = (Speaker(key.subject, key.subject, sampling, table.system),)
     prompts = tuple(Prompt(course.id, course.opening, course.kind) for course in courses)
     return DeclaredTrial(speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan)
+
+
+def _check_declared(plan: TrialPlan, arms: Mapping[str, Arm]) -> None:
+    """Refuse a declared effect that no analysis could find."""
+    known = (*measures.METRICS, *measures.MEASURES, *plan.own_measures)
+    for each in plan.declared:
+        place = "[[outcomes.primary]]"
+        choose(each.measure, dict.fromkeys(known), f"measure {each.measure!r} in {place}")
+        for name in filter(None, (each.arm, each.against)):
+            choose(name, arms, f"arm {name!r} in {place}")
+        if each.arm in each.pair(reference_of(arms))[1:]:
+            raise InputError(f"{place} compares {each.arm!r} with itself; name another arm")
+
+
+def reference_of(arms: Mapping[str, Arm]) -> str:
+    """What arms are compared with where nobody says: the sham, or the control."""
+    return SHAM if SHAM in arms else CONTROL
 
 
 def tokens_needed(courses: Iterable[Course]) -> int:

@@ -152,7 +152,10 @@ def test_a_factor_or_a_subject_is_named_once(tmp_path, key):
         ("[arms.amnesia]\nstressors = { amnesia = {} }", r"\[arms.amnesia\] is an arm that"),
         ("[arms.x]", r"\[arms.x\] has neither stressors nor a countermeasure"),
         ("[arms.x]\nsham = true", r"\[arms.x\] has neither stressors nor a countermeasure"),
-        ('[arms.x]\ncountermeasure = { use = "ledger" }', "'ledger' is against amnesia"),
+        (
+            '[arms.x]\nstressors = { conformity = {} }\ncountermeasure = { use = "ledger" }',
+            "'ledger' is against amnesia",
+        ),
         (
             '[arms.x]\nstressors = { conformity = {} }\ncountermeasure = { use = "review" }',
             r"\[arms.x\] countermeasure 'review' is against infallibility",
@@ -252,7 +255,7 @@ def test_a_commitment_needs_the_answer_given_alone(tmp_path):
 
 
 def test_a_table_of_self_play_is_refused_in_a_trial(tmp_path):
-    with pytest.raises(InputError, match=r"unknown table \[outcomes\]"):
+    with pytest.raises(InputError, match=r"unknown key 'resamples' in \[outcomes\]"):
         _ = study(tmp_path, ("[scenarios]", "[outcomes]\nresamples = 500\n[scenarios]")).plan
 
 

@@ -1,0 +1,116 @@
+"""What a trial can find, before it is run: its design gone through by a phantom."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from chimeralab.analysis.trial.effects import DeclaredEffect, MeasuredSession, sessions_of
+from chimeralab.core.records import Record
+from chimeralab.models.seam import Request
+from chimeralab.sandbox.marking import score
+from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
+from chimeralab.sandbox.scored import PlacedTrial, SessionPlace
+from chimeralab.sandbox.scoring import Scorer
+from chimeralab.sandbox.script import Presented, Script
+from chimeralab.stats.planning import VarianceComponents, detectable_difference
+from chimeralab.study.trial.plan import TrialPlan, reference_of
+
+# So many phantoms go through the design; their differences are pooled.
+PHANTOMS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Detectable(Record):
+    """The smallest true difference that a primary outcome shows with 80 % power; None: unknown."""
+
+    measure: str
+    arm: str
+    against: str
+    scenarios: int
+    difference: float | None
+
+    def __str__(self) -> str:
+        what = f"{self.measure}, {self.arm} − {self.against}"
+        if self.difference is None:
+            return f"{what}: what can be found is unknown, as phantoms show no spread there"
+        return (
+            f"{what}: {self.scenarios} scenarios find {self.difference:.2f} or more "
+            "with 80 % power (simulated on phantoms; a subject that varies more needs more)"
+        )
+
+
+def detectable(plan: TrialPlan) -> tuple[Detectable, ...]:
+    """What each declared outcome can find. Free answers are beyond a phantom: then nothing."""
+    steps = [step for course in plan.courses for step in course.steps]
+    if not plan.declared or not all(step.question.options for step in steps):
+        return ()
+    subject = next(iter(plan.subjects.values()))
+    by_short = {
+        getattr(key, "arm", key): key for key, who in plan.subjects.items() if who == subject
+    }
+    return tuple(_of(each, plan, by_short) for each in plan.declared)
+
+
+def _of(declared: DeclaredEffect, plan: TrialPlan, conditions: dict[str, str]) -> Detectable:
+    pair = declared.pair(reference_of({name: plan.arms[key] for name, key in conditions.items()}))
+    differences: list[float] = []
+    for seed in range(1, PHANTOMS + 1):
+        subject = PhantomSubject(PhantomSubjectSettings(seed=seed))
+        trials = [
+            placed
+            for name in pair
+            for course in plan.courses
+            for placed in simulated(
+                replace(plan.script(conditions[name], course.id, seed), own_memory=False),
+                subject,
+                SessionPlace(f"{name}/{course.id}", name, course.id, seed),
+            )
+        ]
+        sessions = sessions_of(trials, plan.weights, plan.own_measures)
+        differences += _differences(sessions, declared.measure, pair)
+    spread = float(np.var(differences, ddof=1)) if len(differences) > 1 else 0.0
+    found = None
+    if spread > 0 and len(plan.courses) > 1:
+        found = detectable_difference(VarianceComponents(spread, 0.0), len(plan.courses), 1)
+    return Detectable(declared.measure, *pair, len(plan.courses), found)
+
+
+def _differences(
+    sessions: list[MeasuredSession], measure: str, pair: tuple[str, str]
+) -> Iterator[float]:
+    """The difference within each scenario where both arms had an occasion."""
+    values = {
+        (each.place.arm, each.place.scenario): each.tallies[measure].hits
+        / each.tallies[measure].among
+        for each in sessions
+        if each.tallies[measure].among
+    }
+    for scenario in dict.fromkeys(each.place.scenario for each in sessions):
+        sides = [values.get((arm, scenario)) for arm in pair]
+        if sides[0] is not None and sides[1] is not None:
+            yield sides[0] - sides[1]
+
+
+def simulated(
+    script: Script, subject: PhantomSubject, place: SessionPlace
+) -> Iterator[PlacedTrial]:
+    """One session of a phantom, through the script that a subject would get."""
+    answers: list[str] = []
+
+    def reply(shown: Presented, turn: int, probe: str = "") -> str:
+        request = Request(
+            shown.messages, conversation=place.session, turn=turn, probe=probe, key=shown.key
+        )
+        return subject.answer(request)
+
+    scorer = Scorer()
+    for turn in range(1, len(script.course.steps) + 1):
+        probed: dict[str, str] = {}
+        for probe in script.probes_before(turn):
+            probed[probe] = reply(script.fork(turn, answers, probe, probed), turn, probe)
+        answers.append(reply(script.asked(turn, answers, probed), turn))
+        for probe in script.probes_at(turn):
+            if probe not in probed:
+                probed[probe] = reply(script.fork(turn, answers, probe, probed), turn, probe)
+        yield PlacedTrial(place, score(script, turn, answers, probed, scorer))

@@ -1,0 +1,158 @@
+"""Declared outcomes: what they can find before the run, and how they are corrected after it."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from chimeralab.analysis.trial.analysis import Draws, TrialDesign, analyse_trial
+from chimeralab.core.errors import InputError
+from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
+from chimeralab.sandbox.scored import SessionPlace
+from chimeralab.study import Study
+from chimeralab.study.trial.power import detectable, simulated
+
+PLAN = """
+[study]
+name = "trial"
+kind = "trial"
+[models.p]
+use = "subject"
+[trial]
+subjects = ["p"]
+factorial = ["amnesia", "infallibility", "conformity"]
+[stressors.amnesia]
+frequency = 0.5
+[scenarios]
+use = "ledger"
+number = 2
+recall = 4
+inference = 2
+novel = 1
+"""
+PRIMARY = """
+[[outcomes.primary]]
+measure = "mci"
+arm = "amnesia"
+[[outcomes.primary]]
+measure = "conformity_rate"
+arm = "conformity"
+against = "control"
+[scenarios]"""
+DECLARED = ("[scenarios]", PRIMARY)
+FREE = PhantomSubjectSettings(credulity=0.9, conformity=0.6, recall=0.8)
+
+
+def study(folder: Path, *changes: tuple[str, str]) -> Study:
+    text = PLAN
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    folder.mkdir(exist_ok=True)
+    (folder / "plan.toml").write_text(text)
+    return Study(folder)
+
+
+def trials_of(plan, settings=FREE):
+    subject = PhantomSubject(settings)
+    for condition in plan.arms:
+        for course in plan.courses:
+            place = SessionPlace(f"{condition}/{course.id}", condition, course.id, 1)
+            yield from simulated(plan.script(condition, course.id, 7), subject, place)
+
+
+def analysed(plan, change=lambda trials: trials):
+    design = TrialDesign(plan.arms, plan.subjects, plan.weights, declared=plan.declared)
+    return analyse_trial(change(list(trials_of(plan))), design, "here", Draws(resamples=0))
+
+
+@cache
+def small(folder: Path, *changes: tuple[str, str]):
+    return study(folder, ("number = 2", "number = 4"), *changes).plan.trial
+
+
+def test_the_declared_effects_alone_are_primary_and_corrected_together(tmp_path):
+    (subject,) = analysed(small(tmp_path, DECLARED)).subjects
+    assert subject.informative
+    primary = {e.short_name: e for e in subject.effects if e.role == "primary"}
+    assert {(name, e.measure) for name, e in primary.items()} == {
+        ("amnesia − sham", "mci"),
+        ("conformity − control", "conformity_rate"),
+    }
+    ps = sorted(e.p for e in primary.values())
+    holm = sorted(e.p_holm for e in primary.values())
+    assert holm == pytest.approx([min(1, 2 * ps[0]), max(min(1, 2 * ps[0]), ps[1])])
+
+
+def test_without_a_declaration_what_is_aimed_at_is_primary(tmp_path):
+    (subject,) = analysed(small(tmp_path)).subjects
+    measures = {e.measure for e in subject.effects if e.role == "primary"}
+    assert {"recall", "conformity_rate", "misled"} <= measures
+    assert "mci" not in measures
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('measure = "mci"', 'measure = "mcy"', "unknown measure 'mcy'"),
+        ('arm = "amnesia"', 'arm = "amnesie"', "unknown arm 'amnesie'"),
+        ('arm = "amnesia"', 'arm = "sham"', "compares 'sham' with itself"),
+    ],
+)
+def test_a_declared_effect_that_nobody_could_find_is_refused(tmp_path, old, new, said):
+    with pytest.raises(InputError, match=said):
+        _ = study(tmp_path, ("[scenarios]", PRIMARY.replace(old, new, 1))).plan
+
+
+def test_more_scenarios_find_smaller_differences(tmp_path):
+    few, many = (
+        detectable(study(tmp_path / str(n), ("number = 2", f"number = {n}"), DECLARED).plan.trial)
+        for n in (3, 9)
+    )
+    assert [each.measure for each in few] == ["mci", "conformity_rate"]
+    for small_trial, large_trial in zip(few, many, strict=True):
+        assert small_trial.difference > large_trial.difference > 0
+        assert "9 scenarios find" in str(large_trial)
+    assert detectable(study(tmp_path / "none").plan.trial) == ()
+
+
+def test_a_cell_whose_dose_was_not_delivered_leaves_the_factorial_with_a_reason(tmp_path):
+    plan = small(tmp_path)
+    (whole,) = analysed(plan).subjects
+    named = {e.name for e in whole.factorial if e.estimate is not None}
+    assert {"amnesia × infallibility", "amnesia × conformity × infallibility"} <= named
+
+    def undisturbed(trials):
+        """As if amnesia had done nothing where infallibility acted too, and nothing else."""
+        return [
+            each._replace(row=replace(each.row, pressed=replace(each.row.pressed, disturbed=False)))
+            if each.place.arm == "amnesia+infallibility"
+            else each
+            for each in trials
+        ]
+
+    (lost,) = analysed(plan, undisturbed).subjects
+    assert any("amnesia+infallibility" in reason for reason in lost.reasons)
+    known = {e.name for e in lost.factorial if e.estimate is not None}
+    assert not any("amnesia × infallibility" in name for name in known)
+    assert any(each.passed is False and "delivered" in each.name for each in lost.checks)
+
+
+def test_each_stressor_can_have_a_sham_of_its_own(tmp_path):
+    each = ("factorial =", 'sham = "each"\nfactorial =')
+    plan = small(tmp_path, each)
+    assert plan.arms["sham-amnesia"].sham
+    assert set(plan.arms["sham"].stressors) == {"amnesia", "conformity", "infallibility"}
+    (subject,) = analysed(plan).subjects
+    assert subject.reference == "sham"
+    names = {e.short_name for e in subject.contrasts}
+    assert {"amnesia − sham", "amnesia − sham-amnesia", "sham-amnesia − sham"} <= names
+
+
+def test_a_countermeasure_is_tried_without_its_stressor_too(tmp_path):
+    plan = small(tmp_path, ("factorial =", 'countermeasures = ["ledger"]\nfactorial ='))
+    assert plan.arms["control-with-ledger"].stressors == {}
+    (subject,) = analysed(plan).subjects
+    names = {e.short_name for e in subject.countermeasures}
+    assert names == {"amnesia-with-ledger − amnesia", "control-with-ledger − control"}
