@@ -8,9 +8,21 @@ BENCH_READY := .venv/.bench-ready
 CHIMERA := $(BIN)/chimera
 
 INTEGRATIONS := .venv-integrations
-EXTRAS := lab,parquet,inspect
+EXTRAS := lab parquet inspect
+# What the package and its extras need, one requirement a line.
+REQUIREMENTS = import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+  print(*project["dependencies"], *(each for name in sys.argv[1:] for each in project["optional-dependencies"][name]), sep="\n")
+# Exact versions, each checked by its hash, and then the package itself with its encoder compiled in place:
+# $(call install,FOLDER,EXTRAS,GROUPS). An editable package has no hash, so it is installed apart; and pip comes
+# first, because an old one takes no hashes from constraints.
+install = sed -n '/^pip==/,/[^\\]$$/p' constraints.txt > $(1)/pip.txt \
+  && $(1)/bin/python -m pip install -qq -r $(1)/pip.txt \
+  && $(1)/bin/python -c '$(REQUIREMENTS)' $(2) > $(1)/requirements.txt \
+  && $(1)/bin/python -m pip install -qq -c constraints.txt -r $(1)/requirements.txt --group build $(3) \
+  && $(1)/bin/python -m pip install -qq --no-deps --no-build-isolation --editable . \
+  && $(1)/bin/python -m pip check
 
-.PHONY: help demo test test-all test-integrations lint types layers pytest bench weights browser clean
+.PHONY: help demo test test-all test-integrations lint types layers pytest bench weights browser constraints clean
 
 help:
 	@echo "make demo      find the loops in examples, run a small study and a stress test, report both"
@@ -18,6 +30,7 @@ help:
 	@echo "make test-all  the same with the slow ones"
 	@echo "make test-integrations  the tests with the packages of others, in an environment of their own"
 	@echo "make bench     the benchmarks (installs sentence-transformers to compare with)"
+	@echo "make constraints  write constraints.txt anew: the versions that everything is installed in"
 	@echo "make clean     remove the virtual environment and caches"
 
 demo: $(READY) weights
@@ -78,20 +91,20 @@ browser:
 	    || echo "Chromium can't be installed here: the browser tests will be skipped"; \
 	else echo "no Chromium found: the browser tests will be skipped"; fi
 
-$(READY): pyproject.toml
+BUILT_FROM := pyproject.toml constraints.txt hatch_build.py src/chimeralab/embedding/build.py src/chimeralab/embedding/minilm.c
+
+$(READY): $(BUILT_FROM)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Chimera Lab needs Python 3.11 or later; name one with: make PYTHON=python3.12"; exit 2; }
 	@echo "setting up .venv (once; a few minutes on a slow line)"
 	@test -d .venv || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install -qq --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install -qq --editable ".[$(EXTRAS)]" --group test --group lint
+	@$(call install,.venv,$(EXTRAS),--group test --group lint)
 	@touch $@
 
-$(INTEGRATIONS)/.ready: pyproject.toml
+$(INTEGRATIONS)/.ready: $(BUILT_FROM)
 	@echo "setting up $(INTEGRATIONS) with the packages of others (once)"
 	@test -d $(INTEGRATIONS) || $(PYTHON) -m venv $(INTEGRATIONS)
-	@$(INTEGRATIONS)/bin/python -m pip install -qq --upgrade "pip>=25.1"
-	@$(INTEGRATIONS)/bin/python -m pip install -qq --editable ".[$(EXTRAS)]" --group integrations
+	@$(call install,$(INTEGRATIONS),$(EXTRAS),--group integrations)
 	@touch $@
 
 $(BENCH_READY): $(READY)
@@ -99,6 +112,13 @@ $(BENCH_READY): $(READY)
 	@$(BIN)/python -m pip install -qq "torch==2.13.0"
 	@$(BIN)/python -m pip install -qq --group bench
 	@touch $@
+
+# The newest versions that fit pyproject.toml, for every system, with the hashes of all their files.
+constraints:
+	@test -x .venv/bin/uv || .venv/bin/python -m pip install -qq uv
+	.venv/bin/uv pip compile pyproject.toml --upgrade --all-extras --group build --group test --group lint \
+	  --group integrations --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url --quiet --output-file constraints.txt
 
 clean:
 	rm -rf .venv $(INTEGRATIONS) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -51,6 +51,7 @@ def main() -> None:
         for _ in range(ROUNDS):
             for each, encode in encoders.items():
                 runs[each].append(spent(encode, texts))
+                print(f"  {each}: {runs[each][-1].wall:.1f} s, {runs[each][-1].cpu:.1f} CPU-s")
             peaks.append(float(subprocess.run(peak, check=True, capture_output=True).stdout))
     limit = statistics.median(peaks)
     for each, times in runs.items():

@@ -51,14 +51,12 @@ class Serving(NamedTuple):
     why: str
 
 
-def fastest(tensors: Tensors, precision: str | None = None) -> Serving:
-    """The fastest network that this machine runs, or the one of a precision."""
-    if precision in (None, "bf16") and _has_bf16():
+def fastest(tensors: Tensors) -> Serving:
+    """The fastest network that this machine runs."""
+    if _has_bf16():
         from chimeralab.embedding.graph import Graph  # noqa: PLC0415 - OpenVINO is slow to import
 
         return Serving(Graph(tensors, "bf16"), "OpenVINO, on a CPU that computes in bf16")
-    if precision == "f32":
-        return Serving(MiniLM(tensors), "numpy, as asked for")
     try:
         kernel = Kernel(tensors)
     except KernelUnusable as unusable:
@@ -96,7 +94,6 @@ class Encoder:
         self,
         folder: Path | None = None,
         *,
-        precision: str | None = None,
         cache_file: Path | None = None,
         secret: bytes = b"",
     ) -> None:
@@ -104,7 +101,7 @@ class Encoder:
         tensors = read_tensors(folder / "model.safetensors")
         self._words = WordPieces(folder / "tokenizer.json")
         self._exact = MiniLM(tensors)
-        self._fast, self.served_by = fastest(tensors, precision)
+        self._fast, self.served_by = fastest(tensors)
         self.precision = self._fast.precision
         self.margin = self._fast.margin
         self._fast_memories = _memories(cache_file, self.precision, secret)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,9 +123,12 @@ class Kernel:
 
     def _check(self) -> None:
         """The vectors of two texts must be those that sentence-transformers gave for them."""
-        with np.load(STORED_VECTORS) as stored:
-            texts = [each.tolist() for each in np.split(stored["ids"], stored["ends"][:-1])]
-            expected = stored["vectors"]
+        try:
+            with np.load(STORED_VECTORS) as stored:
+                texts = [each.tolist() for each in np.split(stored["ids"], stored["ends"][:-1])]
+                expected = stored["vectors"]
+        except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
+            raise KernelUnusable(f"{STORED_VECTORS} can't be read ({error})") from error
         off = np.linalg.norm(self.together(texts, 1) - expected, axis=1).max()
         if not off < FARTHEST:
             raise KernelUnusable(f"its vectors are not the stored ones (off by {off:.2g})")

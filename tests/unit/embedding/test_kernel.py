@@ -120,6 +120,17 @@ def test_other_weights_do_not_pass_for_the_stored_vectors(library: Path, tensors
         Kernel({**tensors, name: tensors[name] + np.float32(0.1)}, library)
 
 
+@pytest.mark.parametrize("content", [b"", b"PK damaged"])
+def test_without_stored_vectors_it_does_not_serve(
+    library: Path, tensors: Tensors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    stored = tmp_path / "check.npz"
+    stored.write_bytes(content)
+    monkeypatch.setattr("chimeralab.embedding.kernel.STORED_VECTORS", stored)
+    with pytest.raises(KernelUnusable, match=r"check\.npz can't be read"):
+        Kernel(tensors, library)
+
+
 def damage(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 255
