@@ -50,7 +50,7 @@ class LangChain(Reader):
     left_out = "images, thoughts, usage, pickled messages"
 
     def matches(self, value: Any) -> bool:
-        return _is_langchain(next(iter(_langchain_list(value)), None))
+        return is_langchain(next(iter(_langchain_list(value)), None))
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         messages = [
@@ -90,7 +90,7 @@ def _langchain_fields(message: Any) -> tuple[str, Mapping[str, Any]] | None:
     return (folded, data) if folded in LANGCHAIN_ROLES else None
 
 
-def _is_langchain(message: Any) -> bool:
+def is_langchain(message: Any) -> bool:
     return _langchain_fields(message) is not None
 
 

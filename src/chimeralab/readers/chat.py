@@ -57,7 +57,7 @@ def message_of(message: Any, place: str) -> ChatMessage:
     name = text_or_none(fields, "name", place)
     model = text_or_none(fields, "model", place)
     content = content_of(fields, place)
-    if role in RESULTS:
+    if role in RESULTS and not content.results:
         failed = fields.get("error")
         error = bool(failed) if "error" in fields or isinstance(failed, dict) else None
         called = fields.get("tool_call_id")

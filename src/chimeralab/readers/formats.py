@@ -18,12 +18,17 @@ from chimeralab.readers.plain import Plain
 from chimeralab.readers.providers import Gemini, Responses
 from chimeralab.readers.seam import Place, Reader
 from chimeralab.readers.sessions import ChatGPT, Codex, GeminiCLI
+from chimeralab.readers.traces import Langfuse, LangSmith, OpenAITraces, OpenTelemetry
 
 READERS: dict[str, type[Reader]] = {
     reader.name: reader
     for reader in (
         Plain,
         Inspect,
+        OpenTelemetry,
+        LangSmith,
+        Langfuse,
+        OpenAITraces,
         Tau2,
         Promptfoo,
         ChatGPT,

@@ -85,6 +85,8 @@ def _from_values(
             yield from map(_with_turns, formats.of(piece.value).read(piece.value, piece.place))
         except Unreadable as problem:
             bad(str(problem), piece.place)
+        except RecursionError:
+            bad("is nested too deeply", piece.place)
     for reader in formats.readers:
         yield from reader.finish(place)
 

@@ -333,6 +333,110 @@ def promptfoo(talk: Talk) -> bytes:
     return one({"evalId": "eval-1", "results": results, "config": {}})
 
 
+def calls_of_a_model(talk: Talk) -> list[tuple[list[Any], Any]]:
+    """What a model was shown and what it gave, call by call: each time all that went before."""
+    messages = openai_messages(talk)
+    places = [n for n, message in enumerate(messages) if message["role"] == "assistant"]
+    return [(messages[:n], messages[n]) for n in places]
+
+
+def otel_message(message: Any) -> Any:
+    parts: list[Any] = []
+    if message["role"] == "tool":
+        back = {"id": message["tool_call_id"], "response": message["content"]}
+        parts.append({"type": "tool_call_response"} | back)
+    elif message["content"]:
+        parts.append({"type": "text", "content": message["content"]})
+    for call in message.get("tool_calls", ()):
+        arguments = json.loads(call["function"]["arguments"])
+        named = {"id": call["id"], "name": call["function"]["name"], "arguments": arguments}
+        parts.append({"type": "tool_call"} | named)
+    return {"role": message["role"], "parts": parts}
+
+
+def otlp(talk: Talk) -> bytes:
+    spans = []
+    for n, (asked, given) in enumerate(calls_of_a_model(talk)):
+        told = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": "m",
+            "gen_ai.input.messages": json.dumps([otel_message(each) for each in asked]),
+            "gen_ai.output.messages": json.dumps([otel_message(given)]),
+        }
+        attributes = [{"key": k, "value": {"stringValue": v}} for k, v in told.items()]
+        span = {"traceId": "5b8e", "spanId": f"{n:04}", "name": "chat m"}
+        times = {"startTimeUnixNano": f"15447127000000{n:05}"}
+        spans.append(span | times | {"attributes": attributes})
+    spans.append({"traceId": "5b8e", "spanId": "x", "name": "POST", "attributes": []})
+    spans.reverse()
+    return one({"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {}, "spans": spans}]}]})
+
+
+def otel_prompts(talk: Talk) -> bytes:
+    """As the SDK prints spans, with the messages spelled out as attributes."""
+    spans = []
+    for n, (asked, given) in enumerate(calls_of_a_model(talk)):
+        told: dict[str, Any] = {}
+        for kind, messages in (("prompt", asked), ("completion", [given])):
+            for m, message in enumerate(messages):
+                at = f"gen_ai.{kind}.{m}."
+                told |= {f"{at}{key}": message.get(key) for key in ("role", "content")}
+                if "tool_call_id" in message:
+                    told[f"{at}tool_call_id"] = message["tool_call_id"]
+                for c, call in enumerate(message.get("tool_calls", ())):
+                    told[f"{at}tool_calls.{c}.id"] = call["id"]
+                    for key, value in call["function"].items():
+                        told[f"{at}tool_calls.{c}.{key}"] = value
+        context = {"trace_id": "0x5b8e", "span_id": f"0x{n:04}", "trace_state": "[]"}
+        start = f"2025-01-01T00:00:{n:02}.000000Z"
+        spans.append({"name": "openai.chat", "context": context, "start_time": start})
+        spans[-1] |= {"attributes": {k: v for k, v in told.items() if v is not None}, "events": []}
+    return b"\n".join(json.dumps(span, indent=4).encode() for span in spans)
+
+
+def langsmith(talk: Talk) -> bytes:
+    runs: list[Any] = [
+        {"id": "root", "trace_id": "t", "parent_run_id": None, "run_type": "chain", "inputs": {}}
+        | {"outputs": {"output": "done"}, "start_time": "2025-01-01T00:00:00"}
+    ]
+    dumped = langchain(talk, dumped=True)
+    for n, message in enumerate(dumped):
+        if message["id"][-1] == "AIMessage":
+            runs.append(
+                {"id": f"r{n}", "trace_id": "t", "parent_run_id": "root", "run_type": "llm"}
+                | {"name": "ChatOpenAI", "inputs": {"messages": [dumped[:n]]}}
+                | {"outputs": {"generations": [[{"text": "", "message": message}]]}}
+                | {"start_time": f"2025-01-01T00:00:{n:02}", "extra": {"metadata": {}}}
+            )
+    return lines(*runs)
+
+
+def langfuse(talk: Talk) -> bytes:
+    observations = [
+        {"id": f"o{n}", "traceId": "t", "type": "GENERATION", "name": "chat", "model": "m"}
+        | {"input": asked, "output": given, "startTime": f"2025-01-01T00:00:{n:02}.000Z"}
+        for n, (asked, given) in enumerate(calls_of_a_model(talk))
+    ]
+    span = {"id": "s", "traceId": "t", "type": "SPAN", "input": {"q": 1}, "output": "x"}
+    trace = {"id": "t", "timestamp": "2025-01-01T00:00:00.000Z", "name": "agent", "input": "q"}
+    return one([trace | {"output": "x", "projectId": "p", "observations": [span, *observations]}])
+
+
+def langfuse_observations(talk: Talk) -> bytes:
+    (trace,) = json.loads(langfuse(talk))
+    return lines(*trace["observations"])
+
+
+def openai_traces(talk: Talk) -> bytes:
+    rows: list[Any] = [{"object": "trace", "id": "trace_1", "workflow_name": "Agent workflow"}]
+    for n, (asked, given) in enumerate(calls_of_a_model(talk)):
+        data = {"type": "generation", "input": asked, "output": [given], "model": "m"}
+        span = {"object": "trace.span", "id": f"span_{n}", "trace_id": "trace_1"}
+        start = f"2025-01-01T00:00:{n:02}.000000+00:00"
+        rows.append(span | {"parent_id": None, "started_at": start, "span_data": data})
+    return lines(*rows)
+
+
 LOGS_OF: dict[str, tuple[str, Callable[[Talk], bytes]]] = {
     "responses list": ("responses", lambda talk: one(response_items(talk))),
     "responses object": ("responses", responses_object),
@@ -355,6 +459,12 @@ LOGS_OF: dict[str, tuple[str, Callable[[Talk], bytes]]] = {
     "chatgpt": ("chatgpt", chatgpt),
     "tau2": ("tau2", tau2),
     "promptfoo": ("promptfoo", promptfoo),
+    "otlp": ("opentelemetry", otlp),
+    "otel prompts": ("opentelemetry", otel_prompts),
+    "langsmith": ("langsmith", langsmith),
+    "langfuse": ("langfuse", langfuse),
+    "langfuse observations": ("langfuse", langfuse_observations),
+    "openai traces": ("openai-traces", openai_traces),
     "openai": ("openai", lambda talk: lines({"messages": openai_messages(talk)})),
 }
 """What a log is, the format it should be read as, and how a talk is written in it."""
