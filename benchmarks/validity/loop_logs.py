@@ -11,7 +11,7 @@ from chimeralab import Call, Trajectory, Turn, readers
 
 EVEN, ODD = range(0, 4000, 2), range(1, 4000, 2)
 NOTICE_ONLY = frozenset({"paraphrase", "replan"})
-OPEN = frozenset({"template/2", "farewell/2", "praise/2", "foreign-courtesy"})
+OPEN = frozenset({"farewell/2", "praise/2", "foreign-courtesy"})
 
 
 class Log(NamedTuple):

@@ -148,6 +148,7 @@ class TextMemory:
         if len(words) < BRIEF:
             again *= 1 - ramp(self._news(words), 0.0, 0.5)
         reply = s.reply if self._is_answer(speaker, len(telling)) else 1.0
+        # Whether it says something new is asked before a short answer weighs less.
         seen = self._repeated(alike, again, len(telling))
         repeated = max(
             self._repeated(alike, again, len(telling), reply),
