@@ -34,6 +34,8 @@ class Detectable(Record):
         what = f"{self.measure}, {self.arm} − {self.against}"
         if self.difference is None:
             return f"{what}: what can be found is unknown, as phantoms show no spread there"
+        if self.difference >= 1:
+            return f"{what}: {self.scenarios} scenarios find nothing with 80 % power; add scenarios"
         return (
             f"{what}: {self.scenarios} scenarios find {self.difference:.2f} or more "
             "with 80 % power (simulated on phantoms; a subject that varies more needs more)"

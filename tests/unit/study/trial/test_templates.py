@@ -1,5 +1,6 @@
 """The templates of trials: whatever their comments offer works, and no arm is there twice."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.study import Study
 from chimeralab.study.folder import new_study, templates
+from chimeralab.study.trial.forecast import asked_at_most
 
 TRIALS = [name for name in templates() if name.startswith("trial-")]
 NEEDS_FACTS = ("trial-amnesia", "trial-countermeasures", "trial-factorial")
@@ -48,3 +50,18 @@ def test_no_template_has_two_arms_that_are_the_same(tmp_path, template):
         for name, arm in plan.arms.items()
     ]
     assert len(done) == len(set(done))
+
+
+@pytest.mark.parametrize("template", TRIALS)
+def test_a_template_declares_what_it_is_for_and_is_small_enough_for_a_first_look(
+    tmp_path, template
+):
+    """Some five calls per second, on two cores: 1,500 of them take five minutes."""
+    new_study(tmp_path / "study", template)
+    study = Study(tmp_path / "study")
+    assert study.plan.trial.declared
+    scripts = [talk.script for talk in study.talks if talk.speakers[0].model == "smol"]
+    calls = asked_at_most(scripts).calls
+    stated = re.search(r"this first look asks it\s+#?\s*([\d,]+)", study.plan_path.read_text())
+    assert int(stated[1].replace(",", "")) == calls <= 1_500
+    assert " for a study" in study.plan_path.read_text()
