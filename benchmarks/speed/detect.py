@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks import reference, transcripts
 from benchmarks.table import Result, keep
 from chimeralab import detect_all
-from chimeralab.detection.measure import judged
+from chimeralab.detection.judged_turns import judged
 from chimeralab.embedding.encoder import Encoder
 
 COMMAND = "OPENBLAS_NUM_THREADS=1 python -m benchmarks.speed.detect"

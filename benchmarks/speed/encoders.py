@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import reference, transcripts
 from benchmarks.table import Result, keep
 from chimeralab import weights
-from chimeralab.detection.measure import judged
+from chimeralab.detection.judged_turns import judged
 from chimeralab.embedding.kernel import Kernel, KernelUnusable
 from chimeralab.embedding.minilm import LAYERS, WIDTH, MiniLM
 from chimeralab.embedding.pieces import WordPieces, grouped

@@ -10,7 +10,8 @@ from benchmarks.table import Result, keep
 from benchmarks.transcripts import DATA
 from chimeralab import LOCKED, Trajectory, readers
 from chimeralab.detection.detectors import Lags
-from chimeralab.detection.measure import GuardBand, judged, lag_similarities
+from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.measure import GuardBand, lag_similarities
 from chimeralab.embedding.encoder import Encoder
 
 COMMAND = "python -m benchmarks.validity.verdicts"

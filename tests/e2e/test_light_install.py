@@ -5,6 +5,7 @@ from a process of its own. The slow test makes a fresh environment with nothing 
 """
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -22,6 +23,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 LOG = str(ROOT / "examples" / "conversations.jsonl")
 RATINGS = "item,rater,label\na,x,1\na,y,1\nb,x,0\nb,y,0\nc,x,1\nc,y,0\nd,x,0\nd,y,0\n"
 LARGEST_MB = 180
+# A fresh environment must not see the sources that this process may have been pointed to.
+CLEAN = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 # Runs commands one after another, and prints what became of each as a JSON line.
 RUN = """
 import contextlib, io, json, sys
@@ -89,6 +92,7 @@ def run(hidden: list[str], commands: list[list[str]], python: str = sys.executab
         text=True,
         check=False,
         timeout=280,
+        env=CLEAN if python != sys.executable else None,
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -163,3 +167,37 @@ def test_the_package_and_a_guard_by_words_load_no_numpy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
     hidden = json.dumps(["numpy", *not_light()])
     subprocess.run([sys.executable, "-c", RUN + GUARD, hidden, "[]"], check=True, timeout=60)
+
+
+def test_what_a_command_does_not_use_is_not_loaded() -> None:
+    spared = {
+        ("tokenizers", "sqlite3"): ["detect", LOG, "--no-vectors"],
+        ("numpy", "asyncio", "ssl"): ["rate", LOG],
+        ("numpy", "tokenizers", "pydantic"): ["models", "verify", "minilm"],
+    }
+    for modules, command in spared.items():
+        ((code, _, err),) = run([*modules, *not_light()], [command])
+        assert code == 0, f"{command}: {err}"
+
+
+@pytest.mark.slow
+@pytest.mark.weights
+@pytest.mark.timeout(900)
+def test_a_fresh_environment_with_the_light_install_alone(tmp_path: Path) -> None:
+    place = tmp_path / "fresh"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(place), "install", "--quiet"]
+    subprocess.run([*pip, str(ROOT)], check=True)
+    packages = Path(next(place.glob("[Ll]ib/**/site-packages")))
+    size = sum(file.stat().st_size for file in packages.rglob("*") if file.is_file()) / 1e6
+    print(f"site-packages of the light install: {size:.0f} MB")
+    assert size < LARGEST_MB
+    python = str(next(place.glob("*/python*")))
+    commands = light_commands(tmp_path)
+    for command, (code, _, err) in zip(commands, run([], commands, python), strict=True):
+        assert code == (1 if "--record" in command else 0), f"{command}: {err}"
+    subprocess.run([python, "-c", RUN + GUARD, '["numpy"]', "[]"], check=True, env=CLEAN)
+    subprocess.run([*pip, "pytest", "pytest-timeout", "hypothesis"], check=True)
+    tests = [str(ROOT / "tests" / each) for each in ("unit/detection", "unit/readers")]
+    pytest_alone = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    subprocess.run([*pytest_alone, *tests], check=True, env=CLEAN, cwd=ROOT)

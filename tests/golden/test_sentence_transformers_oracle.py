@@ -10,7 +10,8 @@ import pytest
 from benchmarks import reference
 from chimeralab import LOCKED, Trajectory, detect_all, readers
 from chimeralab.detection.detectors import Lags
-from chimeralab.detection.measure import judged, lag_similarities
+from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.measure import lag_similarities
 from chimeralab.embedding.encoder import Encoder
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

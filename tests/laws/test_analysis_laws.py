@@ -18,7 +18,7 @@ from chimeralab.analysis.selfplay.specifications import (
 )
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.detection.detectors import READINGS, Locked
-from chimeralab.detection.measure import JudgedTurns as Judged
+from chimeralab.detection.judged_turns import JudgedTurns as Judged
 from chimeralab.detection.measure import Measured
 
 # Values on both sides of every cutoff of the grid, and on them.

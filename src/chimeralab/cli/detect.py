@@ -3,9 +3,8 @@
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
@@ -41,7 +40,9 @@ from chimeralab.detection.verdict import (
     from_json,
     verdict,
 )
-from chimeralab.embedding.encoder import Encoder
+
+if TYPE_CHECKING:
+    from chimeralab.embedding.encoder import Encoder
 
 
 @click.command()
@@ -150,7 +151,12 @@ def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
     """Read logs and judge every conversation."""
     logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
     collapse, loops = asked_judges(detector, options)
-    open_encoder = partial(Encoder, cache_file=options["cache"])
+
+    def open_encoder() -> "Encoder":
+        from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415 - words alone need none
+
+        return Encoder(cache_file=options["cache"])
+
     measurer = measurer_for(collapse, open_encoder, speaker=options["speaker"])
     field = options["group_by"]
 

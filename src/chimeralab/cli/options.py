@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,9 @@ from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.extras import need
 from chimeralab.core.records import Trajectory
 from chimeralab.detection.detectors import LOCKED, LOOPS, READINGS, Judges, Locked
-from chimeralab.detection.measure import Measured
+
+if TYPE_CHECKING:  # it brings numpy, and `rate` needs none
+    from chimeralab.detection.measure import Measured
 
 MOST_NAMED = 5
 
@@ -187,7 +189,7 @@ def is_study(paths: Sequence[str]) -> bool:
     return found
 
 
-def group_name(measured: Measured, field: str) -> str:
+def group_name(measured: "Measured", field: str) -> str:
     """The value of a metadata field; models are found at the turns too."""
     value = measured.trajectory.metadata.get(field)
     if value is None and field == "model":

@@ -24,7 +24,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import percent
 from chimeralab.core.tables import Columns, open_table
-from chimeralab.detection.measure import judged
+from chimeralab.detection.judged_turns import judged
 from chimeralab.rating.ratings import item_of
 from chimeralab.rating.rubric import BUILT_IN, load_rubric
 from chimeralab.rating.rules import NAME as RULES

@@ -5,9 +5,9 @@ import sys
 import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -81,12 +81,12 @@ def sparkline(values: Sequence[float], marked: Sequence[bool], width: int = 40) 
     '▁▅█'
     """
     text = Text()
-    if not len(values):
-        return text
-    for part in np.array_split(np.arange(len(values)), min(width, len(values))):
-        height = max(0.0, float(np.nanmax(np.append(np.asarray(values)[part], 0.0))))
+    bars = min(width, len(values))
+    for n in range(bars):
+        part = slice(n * len(values) // bars, (n + 1) * len(values) // bars)
+        height = max(0.0, *(value for value in values[part] if not isnan(value)), 0.0)
         bar = BARS[min(int(height * len(BARS)), len(BARS) - 1)]
-        text.append(bar, style="bold red" if any(marked[i] for i in part) else "cyan")
+        text.append(bar, style="bold red" if any(marked[part]) else "cyan")
     return text
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chimeralab import readers
 from chimeralab.core.records import Detection, Trajectory, Turn
@@ -9,7 +10,9 @@ from chimeralab.detection.detectors import LOCKED, Detector
 from chimeralab.detection.loops import LOOPS, Loops
 from chimeralab.detection.measure import measurer_for
 from chimeralab.detection.verdict import verdict
-from chimeralab.embedding.encoder import Encoder, default_encoder
+
+if TYPE_CHECKING:
+    from chimeralab.embedding.encoder import Encoder
 
 
 def detect(  # noqa: PLR0913 - all but the first are keywords
@@ -18,7 +21,7 @@ def detect(  # noqa: PLR0913 - all but the first are keywords
     speaker: str | None = None,
     detector: Detector | None = LOCKED,
     loops: Loops | None = LOOPS,
-    encoder: Encoder | None = None,
+    encoder: "Encoder | None" = None,
     trace: bool = False,
 ) -> Detection:
     """Judge one conversation: a `Trajectory`, or just its texts in order.
@@ -64,10 +67,16 @@ def detect_all(  # noqa: PLR0913
     speaker: str | None = None,
     detector: Detector | None = LOCKED,
     loops: Loops | None = LOOPS,
-    encoder: Encoder | None = None,
+    encoder: "Encoder | None" = None,
     trace: bool = False,
 ) -> Iterator[Detection]:
     """Judge conversations as they come, in constant memory."""
-    measurer = measurer_for(detector, lambda: encoder or default_encoder(), speaker=speaker)
+
+    def open_encoder() -> "Encoder":
+        from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415 - as for a guard
+
+        return encoder or default_encoder()
+
+    measurer = measurer_for(detector, open_encoder, speaker=speaker)
     for measured in measurer.measure(trajectories):
         yield verdict(measured, detector, measurer.encoder, loops=loops, trace=trace)

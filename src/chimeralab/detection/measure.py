@@ -1,27 +1,22 @@
-"""Which turns of a conversation are judged, and how alike each is to the turns before it.
-
-The assistant's turns in a chat, everyone's in self-play. Similarities are exact wherever a cutoff
-is near.
-"""
+"""How alike each judged turn is to the turns before it: exact wherever a cutoff is near."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chimeralab.core.errors import InputError
-from chimeralab.core.records import Record, Trajectory, Turn
-from chimeralab.core.roles import role_of, side_of
+from chimeralab.core.records import Trajectory
 from chimeralab.core.text import readable
+from chimeralab.detection.judged_turns import JudgedTurns, judged
 from chimeralab.detection.seam import Cutoff, Detector, Seen
 from chimeralab.detection.words import is_blank
-from chimeralab.embedding.encoder import Encoder, default_encoder
+
+if TYPE_CHECKING:  # words alone need no encoder, and to import one takes a while
+    from chimeralab.embedding.encoder import Encoder
 
 Floats = NDArray[np.float64]
-
-CHAT = {"user", "assistant"}
 
 MIN_LAGS = 5
 # A rotation over more speakers than this is measured at the first lags only.
@@ -30,66 +25,6 @@ MAX_LAGS = 32
 # few enough that memory does not grow with the number of conversations.
 TURNS_AT_ONCE = 1_024
 ROWS_AT_ONCE = 8_192
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedTurns(Record):
-    """The judged turns in order, with their places in the whole conversation counted from 1."""
-
-    turns: tuple[Turn, ...]
-    positions: tuple[int, ...]
-    who: str
-
-
-def judged(trajectory: Trajectory, speaker: str | None = None) -> JudgedTurns:
-    """The turns of `speaker` (a name, a role or "all"); by default the conversation decides.
-
-    >>> talk = Trajectory("a", (Turn("Hi", "user"), Turn("Hello!", "assistant")))
-    >>> judged(talk).who, judged(talk).positions
-    ('assistant turns (chat)', (2,))
-    """
-    turns = trajectory.turns
-    if speaker == "all":
-        return _chosen(turns, "all turns (asked for)", _anyone)
-    if speaker is not None:
-        is_wanted = _is(speaker.casefold(), _speaker, _role)
-        if not speaker or not any(map(is_wanted, turns)):
-            known = dict.fromkeys(t.speaker for t in turns if t.spoken and t.speaker)
-            place = f" ({trajectory.source})" if trajectory.source else ""
-            raise InputError(
-                f"no turn by {speaker!r} in conversation {trajectory.id!r}{place}; "
-                f"its speakers: {', '.join(known) or 'none is named'}; or ask for all"
-            )
-        return _chosen(turns, f"turns of {speaker} (asked for)", is_wanted)
-    # An agent that only calls tools still makes a chat, or its user would be judged instead.
-    talking = [turn for turn in turns if turn.spoken or side_of(turn) == "assistant"]
-    # The role is the surer sign: in a chat, either side may go by a name of its own.
-    for side in (_role, _speaker):
-        if {role_of(side(turn)) for turn in talking} == CHAT:
-            return _chosen(turns, "assistant turns (chat)", _is("assistant", side))
-    return _chosen(turns, "all turns (self-play)", _anyone)
-
-
-def _is(name: str, *sides: Callable[[Turn], str]) -> Callable[[Turn], bool]:
-    """Whether a turn is by someone of a name, or of the role that goes by many names."""
-    return lambda turn: any(name in (side(turn), role_of(side(turn))) for side in sides)
-
-
-def _anyone(turn: Turn) -> bool:
-    return True
-
-
-def _chosen(turns: tuple[Turn, ...], who: str, is_wanted: Callable[[Turn], bool]) -> JudgedTurns:
-    places = [n for n, turn in enumerate(turns, 1) if turn.spoken and is_wanted(turn)]
-    return JudgedTurns(tuple(turns[n - 1] for n in places), tuple(places), who)
-
-
-def _role(turn: Turn) -> str:
-    return (turn.role or "").casefold()
-
-
-def _speaker(turn: Turn) -> str:
-    return (turn.speaker or "").casefold()
 
 
 def lag_similarities(vectors: NDArray[np.float32], lags: int) -> Floats:
@@ -122,7 +57,7 @@ def cosines(a: NDArray[np.float32], b: NDArray[np.float32]) -> Floats:
 class GuardBand:
     """Recomputes what lies within the encoder's margin of a cutoff, so that verdicts are exact."""
 
-    def __init__(self, encoder: Encoder, cutoffs: Sequence[Cutoff]) -> None:
+    def __init__(self, encoder: "Encoder", cutoffs: Sequence[Cutoff]) -> None:
         self._encoder = encoder
         self._cutoffs = cutoffs
         self.recomputed = 0
@@ -174,7 +109,7 @@ class Measurer:
 
     def __init__(
         self,
-        encoder: Encoder | None,
+        encoder: "Encoder | None",
         cutoffs: Sequence[Cutoff] = (),
         *,
         speaker: str | None = None,
@@ -226,7 +161,7 @@ class Measurer:
 
 def measurer_for(
     detector: Detector | None,
-    open_encoder: Callable[[], Encoder] = default_encoder,
+    open_encoder: "Callable[[], Encoder]",
     *,
     speaker: str | None = None,
 ) -> Measurer:

@@ -8,14 +8,18 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chimeralab.core.records import Caveat, Detection, Episode, Evidence, Loop, TurnTrace
 from chimeralab.core.tables import Columns
 from chimeralab.detection.detectors import Detector, Signal
 from chimeralab.detection.loops import LOOPS, Loops, LoopStream
 from chimeralab.detection.measure import Measured
-from chimeralab.embedding.encoder import MODEL, Encoder, model_hash
+
+if TYPE_CHECKING:
+    from chimeralab.embedding.encoder import Encoder
+
+NO_ENCODER = {"model": None, "sha256": None, "precision": None}
 
 EXCERPT = 80
 
@@ -67,7 +71,7 @@ TURN_COLUMNS: Columns = {
 def verdict(
     measured: Measured,
     detector: Detector | None,
-    encoder: Encoder | None,
+    encoder: "Encoder | None",
     *,
     loops: Loops | None = LOOPS,
     trace: bool = False,
@@ -114,12 +118,12 @@ def _uncollapsed(measured: Measured) -> Detection:
         warnings=(),
         reason="no collapse verdict: it needs vectors, and none were wanted",
         detector={"name": None, "operating_point": None, "changed": {}, "settings": {}},
-        encoder={"model": None, "sha256": None, "precision": None},
+        encoder=NO_ENCODER,
         metadata=_fields(measured),
     )
 
 
-def _judged(measured: Measured, detector: Detector, encoder: Encoder | None) -> Detection:
+def _judged(measured: Measured, detector: Detector, encoder: "Encoder | None") -> Detection:
     seen, needs = measured.seen, detector.needs
     signals = detector.judge(seen)
     total = len(signals)
@@ -141,12 +145,14 @@ def _judged(measured: Measured, detector: Detector, encoder: Encoder | None) -> 
         if enough
         else f"no verdict: {total} judged turns, and the rule needs {needs.turns}",
         detector=detector.describe(),
-        encoder={
-            "model": MODEL if encoder else None,
-            "sha256": model_hash() if encoder else None,
-            "precision": encoder.precision if encoder else None,
-        },
+        encoder=_served_by(encoder) if encoder else NO_ENCODER,
     )
+
+
+def _served_by(encoder: "Encoder") -> dict[str, Any]:
+    from chimeralab.embedding.encoder import MODEL, model_hash  # noqa: PLC0415 - it is loaded now
+
+    return {"model": MODEL, "sha256": model_hash(), "precision": encoder.precision}
 
 
 def _fields(measured: Measured) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """What a rater is given and what comes back: an item, a rating, and the seam between them."""
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
@@ -9,7 +8,7 @@ from typing import Literal, Protocol
 
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record, Trajectory
-from chimeralab.detection.measure import judged
+from chimeralab.detection.judged_turns import judged
 from chimeralab.rating.rubric import KindName, Label, Rubric, StepName
 
 RaterKind = Literal["program", "model", "person"]
@@ -138,6 +137,8 @@ def count_ratings(ratings: Iterable[Rating]) -> RatingCounts:
 
 async def rate_all(rater: Rater, items: Sequence[Item], at_once: int = 8) -> list[Rating]:
     """Rate many items side by side; the ratings come in the order of the items."""
+    import asyncio  # noqa: PLC0415 - slow to import, and rules need none of it
+
     room = asyncio.Semaphore(at_once)
 
     async def rate(item: Item) -> Rating:

@@ -4,7 +4,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Trajectory, Turn
-from chimeralab.detection.measure import judged
+from chimeralab.detection.judged_turns import judged
 
 
 def talk(*turns: Turn) -> Trajectory:

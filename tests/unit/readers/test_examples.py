@@ -8,7 +8,7 @@ import pytest
 import chimeralab
 from chimeralab import readers
 from chimeralab.core.records import Trajectory
-from chimeralab.detection.measure import judged
+from chimeralab.detection.judged_turns import judged
 
 
 @pytest.fixture

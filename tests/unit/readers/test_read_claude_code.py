@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chimeralab import readers
-from chimeralab.detection.measure import judged
+from chimeralab.detection.judged_turns import judged
 from chimeralab.readers.claude_code import threads
 
 

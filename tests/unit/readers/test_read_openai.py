@@ -3,7 +3,7 @@
 import pytest
 
 from chimeralab import readers
-from chimeralab.detection.measure import judged
+from chimeralab.detection.judged_turns import judged
 
 CALL = [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
 

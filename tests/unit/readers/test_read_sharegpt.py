@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.detection.measure import judged
+from chimeralab.detection.judged_turns import judged
 
 TALK = [{"from": "human", "value": "Hi."}, {"from": "gpt", "value": "Hello!"}]
 

@@ -19,7 +19,7 @@ from chimeralab.analysis.selfplay.specifications import (
 )
 from chimeralab.core.records import Record, Trajectory
 from chimeralab.detection.detectors import Lags, Locked
-from chimeralab.detection.measure import judged
+from chimeralab.detection.judged_turns import judged
 from chimeralab.embedding.encoder import Encoder
 from chimeralab.stats.arrays import Floats
 

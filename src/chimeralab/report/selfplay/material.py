@@ -27,7 +27,8 @@ from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Trajectory
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.detectors import Detector, Locked
-from chimeralab.detection.measure import Measured, judged
+from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.measure import Measured
 from chimeralab.detection.verdict import from_json
 from chimeralab.detection.words import is_blank
 from chimeralab.embedding.encoder import default_encoder

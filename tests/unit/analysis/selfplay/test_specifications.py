@@ -16,7 +16,7 @@ from chimeralab.analysis.selfplay.specifications import (
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.detection.detectors import LOCKED, Locked
-from chimeralab.detection.measure import JudgedTurns as Judged
+from chimeralab.detection.judged_turns import JudgedTurns as Judged
 from chimeralab.detection.measure import Measured
 
 QUESTION = RobustnessQuestion({"stuck": 1.0, "calm": -1.0})

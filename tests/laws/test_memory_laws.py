@@ -1,0 +1,28 @@
+"""Memory does not grow with the number of conversations: none is read long before it is judged."""
+
+import gc
+from collections.abc import Iterator
+
+from chimeralab import Trajectory, Turn, detect_all
+from chimeralab.detection.measure import TURNS_AT_ONCE
+
+TURNS = 4
+
+
+def test_conversations_are_let_go_once_they_are_judged() -> None:
+    read = 0
+
+    def talks() -> Iterator[Trajectory]:
+        nonlocal read
+        for number in range(TURNS_AT_ONCE):
+            read += 1
+            turns = (Turn(f"point {number} of step {n}") for n in range(TURNS))
+            yield Trajectory(f"talk {number}", tuple(turns))
+
+    for judged, _ in enumerate(detect_all(talks(), detector=None, loops=None), start=1):
+        assert read - judged < TURNS_AT_ONCE / TURNS
+        if judged == TURNS_AT_ONCE:
+            gc.collect()
+            alive = sum(isinstance(each, Trajectory) for each in gc.get_objects())
+            assert alive <= 2 * TURNS_AT_ONCE / TURNS
+    assert judged == TURNS_AT_ONCE
