@@ -192,7 +192,7 @@ def test_a_fresh_environment_with_the_light_install_alone(tmp_path: Path) -> Non
     size = sum(file.stat().st_size for file in packages.rglob("*") if file.is_file()) / 1e6
     print(f"site-packages of the light install: {size:.0f} MB")
     assert size < LARGEST_MB
-    python = str(next(place.glob("*/python*")))
+    python = str(place / ("Scripts" if os.name == "nt" else "bin") / "python")
     commands = light_commands(tmp_path)
     for command, (code, _, err) in zip(commands, run([], commands, python), strict=True):
         assert code == (1 if "--record" in command else 0), f"{command}: {err}"
