@@ -89,8 +89,8 @@ def detect(**options: Any) -> None:
             write(judged.detection)
             if options["json"]:
                 click.echo(json_text(as_json(judged.detection)))
-    if not table.conversations:
-        raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
+        if not table.conversations:
+            raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
     table.refuse_unknown_field()
     if not options["json"]:
         table.print_conversations(out)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # it brings numpy, and `rate` needs none
     from chimeralab.detection.measure import Measured
 
 MOST_NAMED = 5
+COLUMNS = "chimeralab.columns"
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -34,27 +35,59 @@ class Logs:
     skip_bad: bool
 
     def read(self) -> Iterator[Trajectory]:
-        """Every conversation. Bad lines stop the reading, or are named and counted."""
-        bad: list[LogError] = []
+        """Every conversation. What can't be read is named and counted, and the rest goes on.
+
+        Unless it was asked for, skipping makes the command fail once all others were judged.
+        """
+        bad: dict[str, list[LogError]] = {}
         others: list[str] = []
-        yield from readers.read_all(
+        unfinished = 0
+        context = click.get_current_context(silent=True)
+        for trajectory in readers.read_all(
             self.paths,
             format=self.format,
-            on_bad=bad.append if self.skip_bad else None,
+            on_bad=lambda error: bad.setdefault(error.source, []).append(error),
             on_skip=others.append,
-        )
-        for error in bad[:MOST_NAMED]:
-            say(f"skipped {error}")
-        if bad:
-            say(f"{len(bad)} bad {'entry' if len(bad) == 1 else 'entries'} skipped")
+        ):
+            unfinished += trajectory.metadata.get("unfinished") is True
+            yield trajectory
+        for errors in bad.values():
+            say(f"skipped {errors[0]}")
+            for error in errors[1:MOST_NAMED]:
+                say(f"skipped {error}")
+        count = sum(map(len, bad.values()))
+        if count:
+            entries = f"{count} bad {'entry' if count == 1 else 'entries'} skipped"
+            say(entries)
+            if not self.skip_bad and context is not None:
+                context.call_on_close(lambda: _refuse(f"{entries}; --skip-bad allows that"))
+        if unfinished:
+            say(
+                f"{unfinished} {'conversation was' if unfinished == 1 else 'conversations were'}"
+                " not finished when the log was written"
+            )
         if others:
             say(f"{len(others)} other {'file' if len(others) == 1 else 'files'} passed over")
 
 
+def _refuse(reason: str) -> None:
+    raise InputError(reason)
+
+
 def _reader(
-    _context: click.Context, _option: click.Parameter, name: str | None
+    context: click.Context, _option: click.Parameter, name: str | None
 ) -> type[readers.Reader] | None:
+    columns = context.meta.get(COLUMNS)
+    if columns and name not in (None, "rows"):
+        raise InputError(f"--columns is for tables of rows; leave out --format {name}")
+    if columns:
+        return readers.rows_with(columns)
     return readers.reader_named(name) if name else None
+
+
+def _columns(context: click.Context, _option: click.Parameter, asked: str | None) -> None:
+    # The format is decided by both options, and this one is seen first.
+    context.meta[COLUMNS] = asked
 
 
 STUDY_ARGUMENT: Decorator = click.argument("path", metavar="STUDY", type=click.Path(path_type=Path))
@@ -74,6 +107,14 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
         metavar="NAME|module:Class",
         callback=_reader,
         help="Take the logs for this format (`chimera formats` lists them), whatever they hold.",
+    ),
+    click.option(
+        "--columns",
+        metavar="id=…,speaker=…,text=…",
+        is_eager=True,
+        expose_value=False,
+        callback=_columns,
+        help="Which columns of a table hold what; usual names are guessed.",
     ),
     click.option(
         "--speaker",

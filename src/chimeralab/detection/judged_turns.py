@@ -45,6 +45,9 @@ def judged(trajectory: Trajectory, speaker: str | None = None) -> JudgedTurns:
     for side in (_role, _speaker):
         if {role_of(side(turn)) for turn in talking} == CHAT:
             return _chosen(turns, "assistant turns (chat)", _is("assistant", side))
+    # A question that nobody answered, as in a sample that failed, is not judged instead.
+    if talking and all(_role(turn) == "user" for turn in talking):
+        return _chosen(turns, "assistant turns (chat)", _is("assistant", _role))
     return _chosen(turns, "all turns (self-play)", _anyone)
 
 

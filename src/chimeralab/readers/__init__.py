@@ -5,6 +5,7 @@ from chimeralab.readers.find import find_logs
 from chimeralab.readers.formats import READERS, reader_named
 from chimeralab.readers.reading import read, read_all
 from chimeralab.readers.seam import Place, Reader
+from chimeralab.readers.tables import rows_with
 
 __all__ = [
     "READERS",
@@ -15,4 +16,5 @@ __all__ = [
     "read",
     "read_all",
     "reader_named",
+    "rows_with",
 ]

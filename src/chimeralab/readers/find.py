@@ -10,11 +10,14 @@ from pathlib import Path
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.readers.fields import Unreadable
 from chimeralab.readers.formats import Formats
-from chimeralab.readers.json_values import items_of
+from chimeralab.readers.layouts import values_in
 from chimeralab.readers.opening import open_archive, opened
 from chimeralab.readers.seam import STANDARD_INPUT, Reader, place_of
 
-ENDINGS = (".jsonl", ".ndjson", ".json", ".eval", ".gz", ".zst")
+ENDINGS = (
+    ".jsonl", ".ndjson", ".json", ".eval", ".traj", ".csv", ".tsv", ".parquet", ".txt", ".md",
+    ".gz", ".zst",
+)  # fmt: skip
 LINES_TO_TRY = 1000
 
 OnSkip = Callable[[str], None]
@@ -85,7 +88,10 @@ class LogSearch:
                 if file.is_zip:
                     formats.of_archives().members(open_archive(file.stream))
                     return True
-                some = islice(items_of(file.stream, place, bad=_ignore), LINES_TO_TRY)
+                some = islice(
+                    values_in(file, place, _ignore, named_columns=formats.names_columns),
+                    LINES_TO_TRY,
+                )
                 pieces = (piece for item in some for piece in formats.pieces(item, place))
                 for piece in pieces:
                     reader = next((r for r in formats.all if r.matches(piece.value)), None)

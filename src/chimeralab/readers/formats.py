@@ -18,7 +18,9 @@ from chimeralab.readers.plain import Plain
 from chimeralab.readers.providers import Gemini, Responses
 from chimeralab.readers.seam import Place, Reader
 from chimeralab.readers.sessions import ChatGPT, Codex, GeminiCLI
+from chimeralab.readers.tables import Rows
 from chimeralab.readers.traces import Langfuse, LangSmith, OpenAITraces, OpenTelemetry
+from chimeralab.readers.transcripts import Transcript
 
 READERS: dict[str, type[Reader]] = {
     reader.name: reader
@@ -45,6 +47,8 @@ READERS: dict[str, type[Reader]] = {
         OpenAI,
         ShareGPT,
         ClaudeCode,
+        Rows,
+        Transcript,
     )
 }
 """Every format by name, in the order in which they are tried."""
@@ -79,6 +83,7 @@ class Formats:
         self.asked = asked() if asked else None
         known = [reader() for reader in READERS.values()]
         self.readers = [self.asked] if self.asked else known
+        self.names_columns = asked is not None and issubclass(asked, Rows)
         # Lists are taken apart alike whatever format was asked for.
         self.all = [*known, *([self.asked] if self.asked else [])]
 

@@ -17,6 +17,7 @@ HEADERS = ("header.json", "_journal/start.json")  # an unfinished log has only t
 RUN_FIELDS = {"samples", "plan", "status"}
 CHUNKED = "/sample.json"
 MEMBER = re.compile(rf"samples/.+_epoch_\d+(\.json|{CHUNKED})", re.DOTALL)
+UNFINISHED = ("started", "cancelled")
 ATTACHMENT = "attachment://"
 
 
@@ -26,6 +27,7 @@ class InspectSample:
 
     fields: Any
     run: Mapping[str, Any]
+    unfinished: bool = False
 
 
 class Inspect(Reader):
@@ -39,6 +41,7 @@ class Inspect(Reader):
 
     def __init__(self) -> None:
         self._run: Mapping[str, Any] = {}
+        self._open = False
 
     def matches(self, value: Any) -> bool:
         is_log = isinstance(value, dict) and isinstance(value.get("eval"), dict)
@@ -49,7 +52,8 @@ class Inspect(Reader):
         is_log = isinstance(value, dict) and self.matches(value)
         if not is_log or not isinstance(value.get("samples"), list):
             return []
-        return [InspectSample(sample, value["eval"]) for sample in value["samples"]]
+        unfinished = value.get("status") in UNFINISHED
+        return [InspectSample(sample, value["eval"], unfinished) for sample in value["samples"]]
 
     def members(self, archive: ZipFile) -> list[str]:
         """The samples of an archive, numbered ones in counting order; notes what was run."""
@@ -59,12 +63,13 @@ class Inspect(Reader):
             raise Unreadable("is a zip archive, but not an Inspect log: it has no header.json")
         fields = mapping(value_of(read_member(archive, header)), header)
         self._run = mapping(fields.get("eval"), f"{header}: eval")
+        self._open = fields.get("status") in UNFINISHED or header != HEADERS[0]
         return sorted(filter(MEMBER.fullmatch, names), key=_in_counting_order)
 
     def load(self, archive: ZipFile, name: str) -> Any:
         if name.endswith(CHUNKED):
             raise Unreadable("is stored in chunks, an experimental layout that is not read")
-        return InspectSample(value_of(read_member(archive, name)), self._run)
+        return InspectSample(value_of(read_member(archive, name)), self._run, self._open)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         if not isinstance(value, InspectSample):
@@ -81,6 +86,7 @@ class Inspect(Reader):
             "sample": identity(fields, "id"),
             "epoch": fields["epoch"] if identity(fields, "epoch") else None,
         }
+        metadata |= {"unfinished": True} if value.unfinished else {}
         name = place.default_id()
         if metadata["sample"] is not None and metadata["epoch"] is not None:
             task = f"{metadata['task']}/" if metadata["task"] else ""

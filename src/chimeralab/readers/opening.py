@@ -135,14 +135,27 @@ PACKED: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
 }
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
+PARQUET = b"PAR1"
+NO_LOGS = {
+    b"SQLite format 3": "is an SQLite database; export the conversations as JSON Lines or CSV",
+    b"ARROW1": "is an Arrow file; save it as Parquet",
+    b"%PDF": "is a PDF; save its text as 'Name: text' lines",
+    **{
+        bytes([0x80, version]): "is a Python pickle, which is never loaded as it may run code; "
+        "dump the messages as JSON"
+        for version in range(2, 6)
+    },
+}
+"""What is often handed in for a log, by its first bytes, and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open log: UTF-8 text, or a zip archive that can be searched."""
+    """An open log: UTF-8 text, or a zip archive or Parquet file that can be searched."""
 
     stream: BinaryIO
-    is_zip: bool
+    is_zip: bool = False
+    is_parquet: bool = False
 
 
 @contextmanager
@@ -160,23 +173,27 @@ def opened(path: str) -> Iterator[Opened]:
 
 
 def _recognised(file: BinaryIO) -> Opened:
-    head, stream = _with_head(file)
+    head, stream = with_head(file)
     for magic, unpack in PACKED.items():
         if head.startswith(magic):
             packed = Counted(stream)
             unpacked = unpack(cast("BinaryIO", packed))
-            head, stream = _with_head(stream_of(_bounded(unpacked, packed)))
+            head, stream = with_head(stream_of(_bounded(unpacked, packed)))
             break
     if not head:
         raise Unreadable("is empty")
-    if head.startswith(ZIP):
+    if head.startswith((*ZIP, PARQUET)):
         searchable = stream if stream.seekable() else io.BytesIO(read_whole(stream))
-        return Opened(searchable, is_zip=True)
+        is_parquet = head.startswith(PARQUET)
+        return Opened(searchable, is_zip=not is_parquet, is_parquet=is_parquet)
     if head.startswith(UTF16):
-        return Opened(stream_of(from_utf16(stream)), is_zip=False)
+        return Opened(stream_of(from_utf16(stream)))
+    for magic, advice in NO_LOGS.items():
+        if head.startswith(magic):
+            raise Unreadable(advice)
     if b"\0" in head:
         raise Unreadable("is not a text log")
-    return Opened(stream, is_zip=False)
+    return Opened(stream)
 
 
 class Headed(NamedTuple):
@@ -186,7 +203,7 @@ class Headed(NamedTuple):
     stream: BinaryIO
 
 
-def _with_head(stream: BinaryIO) -> Headed:
+def with_head(stream: BinaryIO) -> Headed:
     head = stream.read(HEAD)
     if stream.seekable():
         stream.seek(-len(head), io.SEEK_CUR)

@@ -9,7 +9,8 @@ from chimeralab.core.records import Trajectory
 from chimeralab.readers.fields import Unreadable
 from chimeralab.readers.find import OnSkip, find_logs
 from chimeralab.readers.formats import Formats, reader_named
-from chimeralab.readers.json_values import JsonValue, items_of
+from chimeralab.readers.json_values import JsonValue
+from chimeralab.readers.layouts import values_in
 from chimeralab.readers.opening import open_archive, opened
 from chimeralab.readers.seam import Place, Reader, Report, place_of
 
@@ -65,7 +66,12 @@ def _conversations(
             if file.is_zip:
                 found = _from_archive(file.stream, formats, place, bad)
             else:
-                found = _from_values(items_of(file.stream, place, bad), formats, place, bad)
+                found = _from_values(
+                    values_in(file, place, bad, named_columns=formats.names_columns),
+                    formats,
+                    place,
+                    bad,
+                )
             for trajectory in found:
                 gave_nothing = False
                 yield trajectory

@@ -1,9 +1,14 @@
 """One talk as every format writes it, by the schema of each, so that all can be read alike."""
 
+import csv
+import io
 import json
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 
 class Step(NamedTuple):
@@ -437,6 +442,44 @@ def openai_traces(talk: Talk) -> bytes:
     return lines(*rows)
 
 
+def rows(talk: Talk) -> list[Any]:
+    """Rows of turns, which have no calls: a tool's result is a row of its own."""
+    named = [("tool" if step.who == "call" else step.who, step.text) for step in talk]
+    about = {"conversation_id": "t1", "model": "m"}
+    return [
+        about | {"turn": n, "speaker": who, "text": text} for n, (who, text) in enumerate(named)
+    ]
+
+
+def table(talk: Talk) -> bytes:
+    file = io.StringIO()
+    writer = csv.DictWriter(file, rows(talk)[0])
+    writer.writeheader()
+    writer.writerows(rows(talk))
+    return file.getvalue().encode()
+
+
+def parquet(values: list[Any]) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(values), file)
+    return file.getvalue()
+
+
+def transcript(talk: Talk) -> bytes:
+    names = {"user": "User", "assistant": "Assistant", "call": "Tool"}
+    return "".join(f"{names[step.who]}: {step.text}\n\n" for step in talk).encode()
+
+
+def messages_column(talk: Talk) -> bytes:
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerows([["id", "messages"], ["t1", json.dumps(openai_messages(talk))]])
+    return file.getvalue().encode()
+
+
+WITHOUT_CALLS = {"rows", "csv", "parquet rows", "transcript"}
+"""Logs that know no tools."""
+
 LOGS_OF: dict[str, tuple[str, Callable[[Talk], bytes]]] = {
     "responses list": ("responses", lambda talk: one(response_items(talk))),
     "responses object": ("responses", responses_object),
@@ -465,6 +508,15 @@ LOGS_OF: dict[str, tuple[str, Callable[[Talk], bytes]]] = {
     "langfuse": ("langfuse", langfuse),
     "langfuse observations": ("langfuse", langfuse_observations),
     "openai traces": ("openai-traces", openai_traces),
+    "rows": ("rows", lambda talk: lines(*reversed(rows(talk)))),
+    "csv": ("rows", table),
+    "parquet rows": ("rows", lambda talk: parquet(rows(talk))),
+    "parquet messages": (
+        "openai",
+        lambda talk: parquet([{"id": "t1", "messages": openai_messages(talk)}]),
+    ),
+    "csv messages": ("openai", messages_column),
+    "transcript": ("transcript", transcript),
     "openai": ("openai", lambda talk: lines({"messages": openai_messages(talk)})),
 }
 """What a log is, the format it should be read as, and how a talk is written in it."""

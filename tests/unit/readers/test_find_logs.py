@@ -18,7 +18,7 @@ def folder(write) -> Path:
     write(TALK, name="logs/deep/er/c.ndjson")
     write({"name": "no log"}, name="logs/package.json")
     write(b"not a log at all", name="logs/notes.jsonl")
-    write(TALK, name="logs/readme.txt")
+    write(TALK, name="logs/readme.log")
     write(TALK, name="logs/.hidden/d.jsonl")
     return write(TALK, name="logs/.e.jsonl").parent
 
@@ -35,7 +35,7 @@ def test_a_folder_is_searched_at_any_depth_in_order_of_names(folder):
 
 
 def test_a_file_named_outright_is_taken_whatever_its_ending(folder):
-    assert names(readers.find_logs([folder / "readme.txt"]), folder) == ["readme.txt"]
+    assert names(readers.find_logs([folder / "readme.log"]), folder) == ["readme.log"]
 
 
 def test_a_file_named_outright_that_is_no_log_is_an_error(folder):

@@ -1,0 +1,210 @@
+"""Tables of conversations: a row for each turn, in JSON Lines, CSV or Parquet.
+
+A row that holds a whole conversation, say in a column `messages`, is left to its own reader.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, ClassVar
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.extras import need
+from chimeralab.core.records import Trajectory, Turn
+from chimeralab.core.roles import SILENT, role_of
+from chimeralab.readers.chat import ChatMessage, Content, message_of, turns_of
+from chimeralab.readers.evaluations import json_inside
+from chimeralab.readers.fields import Unreadable, identity, kind, mapping, scalars
+from chimeralab.readers.json_values import MAX_LINE, JsonValue
+from chimeralab.readers.opening import refuse_bomb
+from chimeralab.readers.seam import Place, Reader, Report
+
+USUAL = {
+    "id": (
+        "conversation_id", "conversation", "conv_id", "conversation_hash", "dialogue_id",
+        "dialog_id", "session_id", "session", "thread_id", "chat_id", "talk_id", "trajectory_id",
+        "episode_id", "id",
+    ),
+    "speaker": ("speaker", "role", "author", "sender", "from", "participant", "agent"),
+    "text": ("text", "content", "message", "utterance", "body", "msg", "value"),
+    "order": ("turn", "turn_id", "turn_index", "turn_number", "index", "position", "step"),
+}  # fmt: skip
+"""What columns are usually called, the surest names first."""
+
+WHOLE = ("messages", "conversation", "conversations", "turns", "chosen", "traj")
+"""Columns that hold a whole conversation in a cell."""
+
+NAMED = "name the columns with --columns id=…,speaker=…,text=…"
+HEADER = re.compile(r"[\w .()/#-]{1,64}")
+ROWS_AT_ONCE = 256
+
+
+class Rows(Reader):
+    """A row for each turn, grouped by the conversation's id; without one, a file is one talk."""
+
+    name = "rows"
+    recognised = "rows (JSON Lines, CSV, Parquet) with a speaker or role and a text or content"
+    turns = "a row; rows of one conversation_id belong together, in order of turn or of the file"
+    left_out = "columns that change from row to row"
+    whole = False
+
+    columns: ClassVar[Mapping[str, str]] = {}
+    """Which column is which, where the user has said so."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[Mapping[str, Any]]] = {}
+
+    def matches(self, value: Any) -> bool:
+        if not isinstance(value, dict):
+            return False
+        found = self.columns or guessed(value)
+        if self.columns:
+            return found["text"] in value
+        said = value.get(found.get("text", ""))
+        return "speaker" in found and "text" in found and isinstance(said, str | list | None)
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        row = mapping(value, "the row")
+        found = self.columns or guessed(row)
+        for name in self.columns.values():
+            if name not in row:
+                known = ", ".join(map(repr, list(row)[:12]))
+                raise Unreadable(f"there is no column {name!r}; its columns: {known}")
+        if "text" not in found:
+            raise Unreadable(f"no column is known to hold the text; {NAMED}")
+        _row_message(row, found)
+        named = identity(row, found["id"]) if "id" in found else place.stem
+        self._rows.setdefault(named or place.stem, []).append(row)
+        return iter(())
+
+    def finish(self, place: Place) -> Iterator[Trajectory]:
+        for name, rows in self._rows.items():
+            columns = [self.columns or guessed(row) for row in rows]
+            pairs = list(zip(rows, columns, strict=True))
+            orders = [_number(row.get(found.get("order", ""))) for row, found in pairs]
+            if all(order is not None for order in orders):
+                places = sorted(range(len(pairs)), key=lambda n: orders[n] or 0)
+                pairs = [pairs[n] for n in places]
+            turns = turns_of(_row_message(row, found) for row, found in pairs)
+            about = scalars(rows[0], but=set(columns[0].values()))
+            kept = {k: v for k, v in about.items() if all(row.get(k) == v for row in rows)}
+            yield Trajectory(name, turns, kept, str(place))
+
+
+def guessed(row: Mapping[str, Any]) -> dict[str, str]:
+    """Which column of a row is which, by the usual names.
+
+    >>> guessed({"conversation_id": 1, "Role": "user", "text": "Hi"})
+    {'id': 'conversation_id', 'speaker': 'Role', 'text': 'text'}
+    """
+    folded = {str(name).strip().lower(): name for name in row}
+    found = {}
+    for part, names in USUAL.items():
+        name = next((folded[name] for name in names if name in folded), None)
+        if name is not None:
+            found[part] = name
+    return found
+
+
+def _row_message(row: Mapping[str, Any], found: Mapping[str, str]) -> ChatMessage:
+    speaker, said = row.get(found.get("speaker", "")), row.get(found["text"])
+    if found.get("speaker") == "role" and found["text"] == "content":
+        return message_of(row, "the row")
+    if not isinstance(speaker, str | int | None):
+        raise Unreadable(f"{found['speaker']} is {kind(speaker)}, not a name")
+    if not isinstance(said, str | None):
+        raise Unreadable(f"{found['text']} is {kind(said)}, not text")
+    name = None if speaker is None else str(speaker)
+    aloud = role_of(name or "") not in SILENT
+    return ChatMessage(Turn(said or "", name, spoken=aloud), Content(said or ""))
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value) if isinstance(value, str | int | float) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def rows_with(asked: str) -> type[Rows]:
+    """A reader of rows whose columns the user names: `id=chat,speaker=who,text=said`."""
+    given = [part.partition("=") for part in asked.split(",") if part.strip()]
+    columns = {key.strip(): name.strip() for key, _, name in given}
+    unknown = next((key for key in columns if key not in USUAL), None)
+    if unknown is not None or not all(columns.values()):
+        wrong = repr(unknown) if unknown is not None else "a column without a name"
+        raise InputError(f"--columns: {wrong}; say id=…,speaker=…,text=… (and order=…)")
+    if "text" not in columns:
+        raise InputError("--columns must say which one holds the text: text=…")
+    return type("NamedRows", (Rows,), {"columns": columns})
+
+
+def separator_of(line: str) -> str | None:
+    """The separator of a table, by its first line; None where that is no row of column names."""
+    separator = max(",;\t", key=line.count)
+    try:
+        cells = next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:
+        return None
+    names = [cell.strip() for cell in cells]
+    is_header = all(map(HEADER.fullmatch, names)) and len(set(names)) == len(names)
+    alone = len(names) == 1 and names[0].lower() not in (*USUAL["text"], *WHOLE)
+    return separator if names and is_header and not alone else None
+
+
+def csv_rows(
+    stream: BinaryIO, separator: str, place: Place, bad: Report, *, sure: bool
+) -> Iterator[JsonValue]:
+    """The rows of a CSV table; cells that hold JSON are read as such."""
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
+    raw_lines = iter(lambda: stream.readline(MAX_LINE + 1), b"")
+    text = (line.decode().removeprefix("\ufeff") for line in raw_lines)
+    reader = csv.reader(text, delimiter=separator, strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        known = guessed(dict.fromkeys(header))
+        if not (sure or "text" in known or any(name.lower() in WHOLE for name in header)):
+            columns = ", ".join(map(repr, header[:12]))
+            raise Unreadable(f"looks like a table with the columns {columns}; {NAMED}")
+        for cells in reader:
+            line = reader.line_num
+            if len(cells) > len(header):
+                reason = f"{len(cells)} cells under {len(header)} column names"
+                bad(reason, place.at(line))
+            elif cells:
+                padded = cells + [""] * (len(header) - len(cells))
+                row = zip(header, padded, strict=True)
+                yield JsonValue({name: _cell(name, cell) for name, cell in row}, line)
+    except UnicodeDecodeError as error:
+        bad(f"looks like a table, but is not UTF-8 text ({error.reason})", place)
+    except csv.Error as error:
+        bad(f"not valid CSV ({error})", place.at(reader.line_num))
+
+
+def _cell(name: str, cell: str) -> Any:
+    inner = json_inside(cell) if name.lower() in (*WHOLE, "rejected", "tool_calls") else None
+    return cell if inner is None else inner
+
+
+def parquet_rows(stream: BinaryIO, place: Place, bad: Report) -> Iterator[JsonValue]:
+    """The rows of a Parquet file, a few at a time."""
+    need("parquet")
+    import pyarrow as pa  # noqa: PLC0415 - large, and only Parquet needs it
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    size, seen, number = stream.seek(0, io.SEEK_END), 0, 0
+    stream.seek(0)
+    try:
+        with pq.ParquetFile(stream) as table:
+            for batch in table.iter_batches(ROWS_AT_ONCE):
+                seen += batch.nbytes
+                refuse_bomb(size, seen)
+                for row in batch.to_pylist():
+                    number += 1
+                    yield JsonValue(row, number)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        if isinstance(error, Unreadable):
+            raise
+        reason = str(error).partition("\n")[0]
+        bad(f"can't be read as Parquet ({reason})", place)
