@@ -109,6 +109,7 @@ def light_commands(folder: Path) -> list[list[str]]:
         ["sweep", LOG],
         ["rate", LOG, "--out", str(own)],
         ["rubric", "show"],
+        ["formats"],
         ["audit", str(ratings)],
         ["audit", "--table", "157", "7", "6", "10", "--record", str(folder / "record")],
         ["plan-ratings", "--kappa", "0.9", "--prevalence", "0.3"],
