@@ -35,13 +35,15 @@ def figures(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
             yield from figures(item, f"{place}.{key}")
     elif isinstance(value, list):
         for number, item in enumerate(value):
-            yield from figures(item, f"{place}[{number}]")
+            check = isinstance(item, dict) and "passed" in item and f"{item['name']} {item['arm']}"
+            yield from figures(item, f"{place}[{check or number}]")
     elif not isinstance(value, str):
         yield place, value
 
 
-def assert_same_figures(now: Any, study: Path, command: str) -> None:
-    then = dict(figures(json.loads((study / "recorded" / f"{command}.json").read_text())))
+def assert_same_figures(now: Any, study: Path, command: str, but: str = "nothing") -> None:
+    recorded = figures(json.loads((study / "recorded" / f"{command}.json").read_text()))
+    then = {place: value for place, value in recorded if not place.endswith(but)}
     present = dict(figures(now))
     assert len(then) > 50
     assert {place: present.get(place, "absent") for place in then} == {
@@ -72,13 +74,17 @@ def test_an_earlier_study_of_selfplay_gives_the_same_numbers(chimera, earlier):
     assert detected.code == 0
     assert "0 newly judged" in detected.err
     assert chimera("rate", study).code == 0
-    assert_same_figures(chimera("audit", study, "--json").json, study, "audit")
+    # The detector and the rater agree on every item of four prompts, which no longer counts for
+    # less than one disagreement would.
+    perfect = "agreement.kappa_ci_score[0]"
+    assert_same_figures(chimera("audit", study, "--json").json, study, "audit", but=perfect)
     assert_same_figures(chimera("analyse", study, "--json").json, study, "analyse")
 
 
 def test_an_earlier_trial_gives_the_same_numbers(chimera, earlier):
     study = earlier("trial")
-    assert_same_figures(chimera("analyse", study, "--json").json, study, "analyse")
+    # Effects are corrected in one family per role, no longer in one per measure.
+    assert_same_figures(chimera("analyse", study, "--json").json, study, "analyse", but="p_holm")
     measured = chimera("measure", study, "--by", "arm", "--json")
     assert measured.code == 0
     assert_same_figures(measured.json, study, "measure")

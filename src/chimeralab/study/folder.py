@@ -89,7 +89,7 @@ class Study:
         with suppress(LockError):
             if lock := self.lock:
                 return lock.resolved
-        if not self.store_path.exists():
+        if not self.store_path.is_file():
             return None
         with self.archive() as archive:
             kept = archive.value("SELECT max(value) FROM study WHERE key = 'resolved'")

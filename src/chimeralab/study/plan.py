@@ -34,6 +34,7 @@ from chimeralab.sandbox.agents import seam as agents
 from chimeralab.sandbox.course import Course
 from chimeralab.sandbox.phantoms import SUBJECTS
 from chimeralab.sandbox.scenarios.public_sets import SetIsGone
+from chimeralab.study.database import StoreError
 from chimeralab.study.sections import (
     EXTRA_TABLES,
     About,
@@ -120,6 +121,8 @@ def read_plan(path: Path, beside: Beside, locked: tuple[Course, ...] = ()) -> Pl
         return make_plan(tomllib.loads(text), beside, locked)
     except tomllib.TOMLDecodeError as error:
         raise InputError(redact(f"{path.name}: not valid TOML: {error}")) from error
+    except StoreError:
+        raise  # the store was asked what code its plan names; what is wrong is not in the plan
     except InputError as error:
         kind = SetIsGone if isinstance(error, SetIsGone) else InputError
         raise kind(redact(f"{path.name}: {error}")) from None

@@ -17,8 +17,8 @@ def replay_of(study, make_study, *changes):
 
 
 def exported(study, tmp_path):
-    (path,) = export_study(study, "jsonl", tmp_path / f"out-{study.path.name}")
-    return path.read_bytes()
+    folder = tmp_path / f"out-{study.path.name}"
+    return {path.name: path.read_bytes() for path in export_study(study, "jsonl", folder)}
 
 
 def hashes(study):
