@@ -12,6 +12,8 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -135,17 +137,19 @@ def test_commands_of_the_light_install_need_no_extra(tmp_path: Path) -> None:
 
 def test_commands_that_need_more_name_the_extra(tmp_path: Path, study: str) -> None:
     new, table = str(tmp_path / "new"), str(tmp_path / "verdicts.parquet")
+    log = str(tmp_path / "log.parquet")
+    pq.write_table(pa.table({"conversation": ["a"], "text": ["Hello."]}), log)
     commands = [
         ["new", new], ["check", study], ["lock", study], ["run", study], ["verify", study],
         ["report", study], ["export", study, "--to", new], ["analyse", study],
         ["compare", study, study], ["claims", study], ["measure", LOG], ["show", LOG],
         ["detect", study], ["rate", study], ["audit", study],
-        ["detect", LOG, "--no-vectors", "--out", table],
+        ["detect", LOG, "--no-vectors", "--out", table], ["detect", log, "--no-vectors"],
     ]  # fmt: skip
     for command, (code, out, err) in zip(commands, run(not_light(), commands), strict=True):
         assert (code, out) == (2, ""), f"{command}: {err}"
         assert err.count("\n") == 1, command
-        extra = "parquet" if table in command else "lab"
+        extra = "parquet" if {table, log} & set(command) else "lab"
         assert f'pip install "chimera-lab[{extra}]"' in err, f"{command}: {err}"
     assert not Path(new).exists()
     assert not Path(table).exists()
