@@ -85,7 +85,7 @@ def checks(
             check
             for name, arm in arms.items()
             if not arm.sham
-            for check in (*_arrivals(rows[name], name, arm), *_short_doses(rows, name, arms))
+            for check in _arrivals(rows[name], name, arm)
         ),
         *(
             _kept(check.keeps, rows[name], name)
@@ -94,6 +94,12 @@ def checks(
             for part in arm.stressors.values()
             for check in part.checks
             if check.keeps is not None
+        ),
+        *(
+            check
+            for name, arm in arms.items()
+            if not arm.sham
+            for check in _short_doses(rows, name, arms)
         ),
     )
 
