@@ -41,7 +41,7 @@ class Logs:
         """
         bad: dict[str, list[LogError]] = {}
         others: list[str] = []
-        unfinished = 0
+        read = unfinished = 0
         context = click.get_current_context(silent=True)
         for trajectory in readers.read_all(
             self.paths,
@@ -49,6 +49,7 @@ class Logs:
             on_bad=lambda error: bad.setdefault(error.source, []).append(error),
             on_skip=others.append,
         ):
+            read += 1
             unfinished += trajectory.metadata.get("unfinished") is True
             yield trajectory
         for errors in bad.values():
@@ -59,6 +60,8 @@ class Logs:
         if count:
             entries = f"{count} bad {'entry' if count == 1 else 'entries'} skipped"
             say(entries)
+            if not read:
+                raise InputError(f"no conversation could be read from {', '.join(self.paths)}")
             if not self.skip_bad and context is not None:
                 context.call_on_close(lambda: _refuse(f"{entries}; --skip-bad allows that"))
         if unfinished:

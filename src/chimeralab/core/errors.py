@@ -10,11 +10,21 @@ class InputError(ChimeraError):
 
 
 class LogError(InputError):
-    """A log can't be read: names the file, the line where there is one, and the reason."""
+    """A log can't be read: names the file, the line where there is one, and the reason.
 
-    def __init__(self, source: str, reason: str, line: int | None = None) -> None:
+    Where a log was taken for a `format`, that may be the mistake, and the message says so.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        reason: str,
+        line: int | None = None,
+        format: str | None = None,  # noqa: A002
+    ) -> None:
         place = source if line is None else f"{source}, line {line}"
-        super().__init__(f"{place}: {reason}")
+        taken = f" (read as {format}; --format overrides)" if format else ""
+        super().__init__(f"{place}: {reason}{taken}")
         self.source = source
         self.line = line
         self.reason = reason

@@ -3,7 +3,7 @@
 import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -11,14 +11,16 @@ from chimeralab.core.errors import InputError, LogError
 from chimeralab.readers.fields import Unreadable
 from chimeralab.readers.formats import Formats
 from chimeralab.readers.layouts import values_in
-from chimeralab.readers.opening import open_archive, opened
-from chimeralab.readers.seam import STANDARD_INPUT, Reader, place_of
+from chimeralab.readers.opening import open_archive, opened, with_head
+from chimeralab.readers.seam import STANDARD_INPUT, Place, Reader, place_of
 
 ENDINGS = (
     ".jsonl", ".ndjson", ".json", ".eval", ".traj", ".csv", ".tsv", ".parquet", ".txt", ".md",
     ".gz", ".zst",
 )  # fmt: skip
 LINES_TO_TRY = 1000
+# Fields that say of broken JSON that it was meant as a log.
+SIGNS = (b'"messages"', b'"role"', b'"turns"', b'"conversations"', b'"parentUuid"', b'"speaker"')
 
 OnSkip = Callable[[str], None]
 """Takes the path of a file in a folder that turned out to be no log."""
@@ -83,13 +85,21 @@ class LogSearch:
 
     def _is_log(self, path: str) -> bool:
         formats, place = Formats(self.format), place_of(path)
+        damage: list[tuple[str, Place]] = []
         try:
             with opened(path) as file:
                 if file.is_zip:
                     formats.of_archives().members(open_archive(file.stream))
                     return True
+                head, stream = with_head(file.stream)
+                rest = replace(file, stream=stream)
                 some = islice(
-                    values_in(file, place, _ignore, named_columns=formats.names_columns),
+                    values_in(
+                        rest,
+                        place,
+                        lambda *what: damage.append(what),
+                        named_columns=formats.names_columns,
+                    ),
                     LINES_TO_TRY,
                 )
                 pieces = (piece for item in some for piece in formats.pieces(item, place))
@@ -97,7 +107,7 @@ class LogSearch:
                     reader = next((r for r in formats.all if r.matches(piece.value)), None)
                     if reader and reader.says_something(piece.value):
                         return True
-                return False
+                return bool(damage) and any(sign in head for sign in SIGNS)
         except Unreadable:
             # A damaged Inspect log is still meant as one, and the damage should be heard of.
             return path.endswith(".eval")

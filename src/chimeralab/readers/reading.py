@@ -1,6 +1,7 @@
 """From logs to conversations: each value of a log through the reader of its format."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -87,10 +88,12 @@ def _from_values(
     values: Iterable[JsonValue], formats: Formats, place: Place, bad: Report
 ) -> Iterator[Trajectory]:
     for piece in (piece for value in values for piece in formats.pieces(value, place)):
+        reader = None
         try:
-            yield from map(_with_turns, formats.of(piece.value).read(piece.value, piece.place))
+            reader = formats.of(piece.value)
+            yield from map(_with_turns, reader.read(piece.value, piece.place))
         except Unreadable as problem:
-            bad(str(problem), piece.place)
+            bad(str(problem), replace(piece.place, format=reader.name if reader else None))
         except RecursionError:
             bad("is nested too deeply", piece.place)
     for reader in formats.readers:

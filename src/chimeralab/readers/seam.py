@@ -20,6 +20,7 @@ class Place:
     stem: str
     line: int | None = None
     part: str | None = None
+    format: str | None = None
 
     def at(self, line: int) -> "Place":
         return replace(self, line=line)
@@ -28,7 +29,8 @@ class Place:
         return replace(self, part=part)
 
     def error(self, reason: str) -> LogError:
-        return LogError(self.file, f"{self.part}: {reason}" if self.part else reason, self.line)
+        told = f"{self.part}: {reason}" if self.part else reason
+        return LogError(self.file, told, self.line, self.format)
 
     def default_id(self) -> str:
         """The name of a conversation that has none of its own.

@@ -15,6 +15,8 @@ from chimeralab.detection.judged_turns import judged
 from chimeralab.readers.formats import Formats
 from tests.unit.readers.logs_of import HEALTHY, LOGS_OF, LOOPING, WITHOUT_CALLS, Talk
 
+MADE = Path(__file__).parent / "made"
+"""Logs made with langchain-core and openai themselves."""
 TALKS = {"healthy": HEALTHY, "looping": LOOPING}
 
 
@@ -118,3 +120,41 @@ def test_a_damaged_log_in_a_folder_fails_the_command_after_the_others(tmp_path):
     assert json.loads(ran.stdout)["id"] == "s-1"
     assert "bad.jsonl, line 1: messages[0].content is a number" in ran.stderr
     assert CliRunner().invoke(cli, [*asked, "--skip-bad"]).exit_code == 0
+
+
+@pytest.mark.parametrize("way", ["dumpd", "messages_to_dict", "model_dump"])
+def test_what_langchain_core_dumped_is_read(way):
+    (talk,) = readers.read(MADE / f"langchain-{way}.json")
+    assert [turn.text for turn in judged(talk).turns] == ["I see a.txt, let me look again."] * 5
+    assert [call.result for turn in talk.turns for call in turn.calls] == ["a.txt"] * 5
+
+
+def test_what_the_openai_package_dumped_is_read():
+    (talk,) = readers.read(MADE / "openai-response.json")
+    assert [(turn.text, turn.spoken) for turn in talk.turns] == [
+        ("Be brief.", False),
+        ("", False),
+        ("I see a.txt.", True),
+    ]
+
+
+def test_both_answers_of_a_preference_are_conversations(tmp_path):
+    asked = {"role": "user", "content": "Which is it?"}
+    same, other = ({"role": "assistant", "content": text} for text in ("The red one.", "Blue."))
+    looping, healthy = [asked, same] * 6, [asked, other]
+    log = tmp_path / "pairs.jsonl"
+    log.write_text(json.dumps({"prompt": [asked], "chosen": healthy, "rejected": looping}))
+    chosen, rejected = readers.read(log)
+    assert [turn.text for turn in judged(chosen).turns] == ["Blue."]
+    assert [turn.text for turn in judged(rejected).turns] == ["The red one."] * 6
+    assert chimeralab.detect(rejected, detector=None).loops
+    log.write_text(json.dumps({"chosen": "\n\nHuman: Hi\n\nAssistant: Yes?", "rejected": "No."}))
+    chosen, _ = readers.read(log)
+    assert [turn.text for turn in judged(chosen).turns] == ["Yes?"]
+
+
+def test_a_refusal_names_the_format_that_a_log_was_taken_for(tmp_path):
+    log = tmp_path / "log"
+    log.write_text('{"contents": [{"role": "model", "parts": [{"text": 5}]}]}')
+    with pytest.raises(LogError, match=r"parts\[0\].text is a number, not text \(read as gemini;"):
+        list(readers.read(log))

@@ -81,6 +81,13 @@ def test_a_damaged_inspect_log_in_a_folder_is_not_passed_over(write):
         list(readers.read_all([log.parent]))
 
 
+def test_a_log_that_breaks_off_in_a_folder_is_not_passed_over(write):
+    log = write(b'{\n "messages": [\n  {"role": "user", "cont', name="logs/cut.json")
+    write(b'{\n "name": "pack', name="logs/package.json")
+    write(TALK, name="logs/full.jsonl")
+    assert names(readers.find_logs([log.parent]), log.parent) == ["cut.json", "full.jsonl"]
+
+
 def test_a_session_of_notes_alone_is_passed_over_in_a_folder(write):
     write({"type": "summary", "summary": "x", "leafUuid": "y"}, name="logs/empty.jsonl")
     log = write(TALK, name="logs/full.jsonl")

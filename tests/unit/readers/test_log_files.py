@@ -224,7 +224,7 @@ def test_conversations_of_a_list_are_counted(write):
     found = list(readers.read(log, on_bad=heard.append))
     assert [one.id for one in found] == ["log#1", "log#3"]
     assert found[1].source == f"{log}:1 (conversation 3)"
-    assert str(heard[0]).endswith("line 1: conversation 2: turns is a number, not a list")
+    assert heard[0].reason == "conversation 2: turns is a number, not a list"
 
 
 def test_a_line_that_is_too_long_is_refused_without_being_held(write, monkeypatch):
