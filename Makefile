@@ -30,7 +30,7 @@ help:
 	@echo "make test-all  the same with the slow ones"
 	@echo "make test-integrations  the tests with the packages of others, in an environment of their own"
 	@echo "make bench     the benchmarks (installs sentence-transformers to compare with)"
-	@echo "make constraints  write constraints.txt anew: the versions that everything is installed in"
+	@echo "make constraints  write constraints.txt again: the versions that everything is installed in"
 	@echo "make clean     remove the virtual environment and caches"
 
 demo: $(READY) weights
