@@ -179,7 +179,8 @@ def _spans(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         scope
         for resource in resources
         if isinstance(resource, dict)
-        for scope in resource.get("scopeSpans") or resource.get("scope_spans") or ()
+        for key in ("scopeSpans", "scope_spans")
+        for scope in listing_if_any(resource, key, "resourceSpans")
         if isinstance(scope, dict)
     ]
     listed = [span for scope in scopes for span in listing_if_any(scope, "spans", "scopeSpans")]

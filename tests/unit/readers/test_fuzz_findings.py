@@ -17,3 +17,8 @@ def test_a_list_of_nothing_is_refused_in_a_forced_format(reason):
 
 def test_a_number_beyond_all_floats_does_not_come_back_as_infinity(talk):
     assert talk(b'{"turns": ["Hi."], "n": [1e400]}').metadata == {"n": [None]}
+
+
+def test_a_trace_whose_spans_are_no_list_is_refused(reason):
+    log = {"resourceSpans": [{"scopeSpans": True}]}
+    assert reason(log) == "resourceSpans.scopeSpans is true or false, not a list"
