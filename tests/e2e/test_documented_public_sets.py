@@ -9,7 +9,9 @@ from chimeralab.study import Study
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 DOC = Path(__file__).parents[2] / "docs" / "scenarios.md"
-HEAD, *EXAMPLES = re.findall(r"```toml\n(.+?)```", DOC.read_text(), re.DOTALL)
+TABLES = re.findall(r"```toml\n(.+?)```", DOC.read_text(), re.DOTALL)
+[HEAD] = [each for each in TABLES if each.startswith("[study]")]
+EXAMPLES = [each for each in TABLES if each.startswith("[trial]")]
 
 
 @pytest.mark.parametrize("use", ["benchform", "mt-consistency", "sycon"])

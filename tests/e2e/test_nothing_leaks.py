@@ -57,7 +57,7 @@ def test_no_request_of_a_full_trial_tells_what_it_is_about(tmp_path, chimera, wi
             (study.path / "plan.toml").write_text(plan)
             study = Study(study.path)
         assert chimera("run", study.path).code == 0
-    assert len(study.plan.trial.arms) == 12
+    assert len(study.plan.trial.arms) == 15
     assert len(received) > 400
     names = {*OF_THE_LAB, *telling(study)} - {"recall", "alone", "confidence", "belief"}
     forbidden = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in names), re.IGNORECASE)

@@ -121,6 +121,7 @@ def test_a_report_that_can_not_be_made_leaves_the_last_one_alone(
 
 def test_a_study_that_was_not_run_says_what_to_do(chimera: Chimera, tmp_path: Path) -> None:
     study = write_study(tmp_path / "new")
+    assert chimera("lock", study.path).code == 0
     ran = chimera("report", study.path)
     assert ran.code == 2
     assert f"start with `chimera run {study.path}`" in ran.err
@@ -144,7 +145,7 @@ def test_a_place_that_can_not_be_written_is_named(chimera: Chimera, study: Path)
     (study / "report").write_text("a file")
     ran = chimera("report", study)
     assert ran.code == 2
-    assert f"{study / 'report'} can't be made" in ran.err
+    assert f"{study / 'report' / 'figures'} can't be made (Not a directory)" in ran.err
 
 
 def test_one_talk_alone_has_a_report_that_says_what_it_can_not_tell(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from chimeralab.analysis.selfplay.analysis import analyse
 from chimeralab.analysis.selfplay.outcomes import Estimand, Outcomes
 from chimeralab.analysis.selfplay.runs import Run, table_of
+from chimeralab.core.result_words import MARK
 from chimeralab.report.named_numbers import Entry, named, selfplay_entries
 
 # Names that differ in signs, case and digits alone are the ones that could fall together.
@@ -25,7 +26,7 @@ def test_no_two_numbers_of_an_analysis_share_a_name(conditions: list[str]) -> No
         for seed in range(3)
     ]
     asked = Outcomes((Estimand("incidence", "primary"),), resamples=20, permutations=20)
-    entries = list(selfplay_entries(analyse(table_of(runs, "runs"), asked), conditions))
+    entries = list(selfplay_entries(analyse(table_of(runs, "runs"), asked), conditions, MARK))
     names = named(entries)
     assert len(names) == len(entries) > 6 * len(conditions)
     assert all(re.fullmatch("[a-z][A-Za-z]+", name) for name in names)

@@ -264,7 +264,7 @@ def arguments_in_lines(arguments: Any) -> str:
 
     What is not an object with names, or not JSON, stays as the log has it.
 
-    >>> print(arguments_in_lines('{"path": "a.py", "n": 2, "code": "if x:\\n    y()"}'))
+    >>> print(arguments_in_lines({"path": "a.py", "n": 2, "code": "if x:\\n    y()"}))
     path: a.py
     n: 2
     code:

@@ -88,7 +88,7 @@ def folded(text: str) -> str:
     """A text without accents, marks of emphasis and curly signs, each letter in its own case.
 
     >>> folded("**Zürich**, Mette’s")
-    'Zurich, Mette's'
+    "Zurich, Mette's"
     """
     plain = unicodedata.normalize("NFKD", own_words(text).replace("’", "'").replace("*", ""))
     return "".join(sign for sign in plain if not unicodedata.combining(sign))
@@ -234,7 +234,7 @@ def stated_number(answer: str, question: str = "") -> SaidNumber | None:
     clauses = [each for each in _CLAUSE.split(_LEAD.sub("", text)) if each.strip()]
     asked = {said.bare for said in _numbers(question)}
     head = clauses[0] if clauses else ""
-    if len(_numbers(head)) == 1 and len(words(head)) <= 3 and not _unsure(head):
+    if len(_numbers(head)) == 1 and len(words(head)) <= 2 and not _unsure(head):
         clauses = clauses[:1]
     said = [number for clause in clauses if not _unsure(clause) for number in _numbers(clause)]
     fresh = [number for number in said if number.bare not in asked]

@@ -90,8 +90,10 @@ def _unfinished(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
-TOKEN = re.compile(r"(?:(?<![\w.])[-−])?\d+(?:,\d{3})*(?:\.\d+)?|[^\W\d_]+|[%$€£,;]")
-DIGITS = re.compile(r"[-−]?\d")
+TOKEN = re.compile(
+    r"(?:(?<![\w.])[-−])?(?:\d+(?:,\d{3})*(?:\.\d+)?|(?<![\w.])\.\d+)|[^\W\d_]+|[%$€£,;]"
+)
+DIGITS = re.compile(r"[-−]?\.?\d")
 
 ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"

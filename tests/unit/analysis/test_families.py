@@ -7,6 +7,7 @@ import pytest
 
 from chimeralab.analysis import Estimand, Outcomes, WeightedContrast, analyse
 from chimeralab.analysis.families import key_of
+from chimeralab.core.parts import Beside
 from chimeralab.stats.contrasts import holm
 
 HEAT = WeightedContrast("heat", weights={"warm": 1, "cool": -1})
@@ -68,9 +69,9 @@ def test_one_primary_is_corrected_as_before(runs):
 
 
 def test_a_plan_that_was_locked_before_keeps_its_families(tmp_path):
-    assert Outcomes.read({}, "[outcomes]", tmp_path).as_dict()["family"] == "role"
+    assert Outcomes.read({}, "[outcomes]", Beside(tmp_path)).as_dict()["family"] == "role"
     lock = {"resolved": {"extras": {"outcomes": {"seed": 1}}}}
     (tmp_path / "plan.lock").write_text(json.dumps(lock), encoding="utf-8")
-    earlier = Outcomes.read({}, "[outcomes]", tmp_path)
+    earlier = Outcomes.read({}, "[outcomes]", Beside(tmp_path))
     assert earlier.family == "estimand"
     assert "family" not in earlier.as_dict()

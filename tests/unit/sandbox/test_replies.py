@@ -243,3 +243,4 @@ def test_a_share_is_read_or_left_open(reply: str, share: float | None) -> None:
 
 def test_half_is_not_taken_for_five() -> None:
     assert not Scorer().score(".5", "5").same
+    assert Scorer().score(".5", "0.5").same
