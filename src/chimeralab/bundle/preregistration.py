@@ -30,7 +30,7 @@ exploratory. The answers stand in the order of the OSF Preregistration form.
 """
 
 
-class Answer(NamedTuple):
+class FormAnswer(NamedTuple):
     """A question of the form, and the lines that answer it."""
 
     question: str
@@ -53,7 +53,7 @@ def preregistration(study: Study) -> str:
     return "\n".join(parts)
 
 
-def _form(study: Study) -> Mapping[str, Iterable[Answer]]:
+def _form(study: Study) -> Mapping[str, Iterable[FormAnswer]]:
     plan = study.plan
     return {
         "Study information": _information(plan),
@@ -61,14 +61,14 @@ def _form(study: Study) -> Mapping[str, Iterable[Answer]]:
         "Sampling plan": _sampling(study),
         "Variables": _trial_variables(plan) if plan.trial else _variables(plan),
         "Analysis plan": _trial_analysis(plan) if plan.trial else _analysis(plan),
-        "Other": [Answer("Other", [*_gate(plan.extras["gate"]), *_other(plan)])],
+        "Other": [FormAnswer("Other", [*_gate(plan.extras["gate"]), *_other(plan)])],
     }
 
 
-def _information(plan: Plan) -> Iterator[Answer]:
-    yield Answer("Title", [markdown(plan.study.name)])
-    yield Answer("Authors", [])
-    yield Answer("Description", [markdown(plan.study.question)] if plan.study.question else [])
+def _information(plan: Plan) -> Iterator[FormAnswer]:
+    yield FormAnswer("Title", [markdown(plan.study.name)])
+    yield FormAnswer("Authors", [])
+    yield FormAnswer("Description", [markdown(plan.study.question)] if plan.study.question else [])
     compared = [] if plan.trial else [f"- {each}" for each in _questions(plan, "primary")]
     if compared:
         compared = [
@@ -76,7 +76,7 @@ def _information(plan: Plan) -> Iterator[Answer]:
             "",
             *compared,
         ]
-    yield Answer("Hypotheses", compared)
+    yield FormAnswer("Hypotheses", compared)
 
 
 def _questions(plan: Plan, role: str) -> Iterator[str]:
@@ -93,9 +93,9 @@ def _questions(plan: Plan, role: str) -> Iterator[str]:
             yield markdown(f"{each.summary()}: {said}{among}")
 
 
-def _design(study: Study) -> Iterator[Answer]:
+def _design(study: Study) -> Iterator[FormAnswer]:
     plan, run = study.plan, study.plan.run
-    yield Answer(
+    yield FormAnswer(
         "Study type", ["Experiment: what is varied is assigned to language models by the plan."]
     )
     blind = "The models are not told which condition they are in."
@@ -103,15 +103,15 @@ def _design(study: Study) -> Iterator[Answer]:
         blind += " Answers are scored by the rules of the scenarios."
     elif plan.extras["gate"].declared:
         blind += " People rate from packets that hide conditions and models, in shuffled order."
-    yield Answer("Blinding", [blind])
-    yield Answer("Is there any additional blinding in this study?", [])
+    yield FormAnswer("Blinding", [blind])
+    yield FormAnswer("Is there any additional blinding in this study?", [])
     units, turns = ("scenarios", "question") if plan.trial else ("prompts", "turn")
     said = f"Within {units}: {design(study)}, {counted(plan.conversation.turns, turns)} each."
-    yield Answer("Study design", [f"{said} What differs is under *Manipulated variables*."])
+    yield FormAnswer("Study design", [f"{said} What differs is under *Manipulated variables*."])
     order = (
         "in random order, conditions interleaved" if run.interleave else "condition after condition"
     )
-    yield Answer("Randomization", [f"Conversations are run {order}, by the seed {run.seed}."])
+    yield FormAnswer("Randomization", [f"Conversations are run {order}, by the seed {run.seed}."])
 
 
 def _conditions(plan: Plan) -> Iterator[str]:
@@ -144,13 +144,13 @@ def _settings(part: Any) -> str:
     return ", ".join(f"{key} {value}" for key, value in given.items()) or "as it is"
 
 
-def _sampling(study: Study) -> Iterator[Answer]:
+def _sampling(study: Study) -> Iterator[FormAnswer]:
     plan, rules = study.plan, study.plan.conversation
     before = [
         "Registration prior to creation of data: a plan can't be locked once a turn is stored."
     ]
-    yield Answer("Existing data", before if study.lock else [])
-    yield Answer("Explanation of existing data", ["Not applicable."] if study.lock else [])
+    yield FormAnswer("Existing data", before if study.lock else [])
+    yield FormAnswer("Explanation of existing data", ["Not applicable."] if study.lock else [])
     models = [
         f"- {markdown(name)}: {markdown(each.part.use)}"
         + (f", declared revision {markdown(each.revision)}" if each.revision else "")
@@ -158,7 +158,7 @@ def _sampling(study: Study) -> Iterator[Answer]:
     ]
     kinds = ("empty", "refusal", "overflow", "failure")
     lapses = [f"on {kind}, {getattr(rules, f'on_{kind}')}" for kind in kinds]
-    yield Answer(
+    yield FormAnswer(
         "Data collection procedures",
         [
             f"Replies are asked of {counted(len(plan.models), 'model')}, turn by turn:",
@@ -168,21 +168,23 @@ def _sampling(study: Study) -> Iterator[Answer]:
             f"When a reply is no answer, the rules are: {'; '.join(lapses)}.",
         ],
     )
-    yield Answer("Sample size", [f"{counted(len(study.talks), 'conversation')}: {design(study)}."])
-    yield Answer("Sample size rationale", [])
+    yield FormAnswer(
+        "Sample size", [f"{counted(len(study.talks), 'conversation')}: {design(study)}."]
+    )
+    yield FormAnswer("Sample size rationale", [])
     limits = {"cost": plan.run.max_cost, "hours": plan.run.max_hours}
     known = [f"at most {value:g} ({name})" for name, value in limits.items() if value is not None]
     ends = "A conversation ends early when the detector fires." if rules.stop_early else ""
-    yield Answer(
+    yield FormAnswer(
         "Stopping rule",
         [" ".join(filter(None, ["All planned conversations are run.", ends, *known]))],
     )
 
 
-def _variables(plan: Plan) -> Iterator[Answer]:
-    yield Answer("Manipulated variables", list(_conditions(plan)))
+def _variables(plan: Plan) -> Iterator[FormAnswer]:
+    yield FormAnswer("Manipulated variables", list(_conditions(plan)))
     detector = plan.detector.settings
-    yield Answer(
+    yield FormAnswer(
         "Measured variables",
         [
             f"Which turns the detector {markdown(detector.name)} marks as collapsed: "
@@ -191,13 +193,13 @@ def _variables(plan: Plan) -> Iterator[Answer]:
     )
     outcomes: Outcomes = plan.extras["outcomes"]
     used = dict.fromkeys(each.measure for each in outcomes.estimands)
-    yield Answer("Indices", [f"- {name}: {measure_name(name, MARK)}" for name in used])
+    yield FormAnswer("Indices", [f"- {name}: {measure_name(name, MARK)}" for name in used])
 
 
-def _analysis(plan: Plan) -> Iterator[Answer]:
+def _analysis(plan: Plan) -> Iterator[FormAnswer]:
     outcomes: Outcomes = plan.extras["outcomes"]
     level = f"{100 * outcomes.level:g} %"
-    yield Answer(
+    yield FormAnswer(
         "Statistical models",
         [
             "Conditions are compared within prompts, and repeats of a prompt are one cluster. "
@@ -206,21 +208,23 @@ def _analysis(plan: Plan) -> Iterator[Answer]:
             f"beside {outcomes.permutations:,} permutations within prompts. Seed {outcomes.seed}."
         ],
     )
-    yield Answer("Transformations", ["None."])
+    yield FormAnswer("Transformations", ["None."])
     family = "all comparisons of one role" if outcomes.family == "role" else "those of one estimand"
-    yield Answer(
+    yield FormAnswer(
         "Inference criteria",
         [f"Two-sided p below 0.05 after Holm's correction over {family}, primary ones apart."],
     )
-    yield Answer("Data exclusion", list(dict.fromkeys(map(_excluded, outcomes.estimands))))
-    yield Answer(
+    yield FormAnswer("Data exclusion", list(dict.fromkeys(map(_excluded, outcomes.estimands))))
+    yield FormAnswer(
         "Missing data",
         [
             "Nothing is imputed. Conversations that are not finished, or too short for a verdict, "
             "are counted and left out."
         ],
     )
-    yield Answer("Exploratory analysis", [f"- {each}" for each in _questions(plan, "exploratory")])
+    yield FormAnswer(
+        "Exploratory analysis", [f"- {each}" for each in _questions(plan, "exploratory")]
+    )
 
 
 def _excluded(estimand: Estimand) -> str:
@@ -233,16 +237,16 @@ def _excluded(estimand: Estimand) -> str:
     return f"- Conversations cut short are {cut}; those with empty turns are {empty}."
 
 
-def _trial_variables(plan: Plan) -> Iterator[Answer]:
+def _trial_variables(plan: Plan) -> Iterator[FormAnswer]:
     assert plan.trial is not None
-    yield Answer("Manipulated variables", list(_conditions(plan)))
+    yield FormAnswer("Manipulated variables", list(_conditions(plan)))
     names = [*MEASURES, *plan.trial.own_measures]
-    yield Answer(
+    yield FormAnswer(
         "Measured variables", [f"- {name}: {markdown(words_of(name).says)}" for name in names]
     )
     weights = plan.trial.weights.as_dict()
     indices = {name: words for name, words in INDICES.items() if "." not in name}
-    yield Answer(
+    yield FormAnswer(
         "Indices",
         [
             f"- {words}, its parts weighted {', '.join(f'{part:g}' for part in weights[name])}"
@@ -251,31 +255,33 @@ def _trial_variables(plan: Plan) -> Iterator[Answer]:
     )
 
 
-def _trial_analysis(plan: Plan) -> Iterator[Answer]:
-    yield Answer(
+def _trial_analysis(plan: Plan) -> Iterator[FormAnswer]:
+    yield FormAnswer(
         "Statistical models",
         [
             "Arms are compared within scenarios, each of which counts equally. Intervals resample "
             "scenarios; p-values are those of a t test over scenarios."
         ],
     )
-    yield Answer("Transformations", ["None."])
-    yield Answer(
+    yield FormAnswer("Transformations", ["None."])
+    yield FormAnswer(
         "Inference criteria",
         [
             "Two-sided p below 0.05 after Holm's correction over all primary effects of all "
             "subjects: those on what the stressors of an arm are aimed at."
         ],
     )
-    yield Answer(
+    yield FormAnswer(
         "Data exclusion",
         [
             "Sessions that are not whole are left out; of a subject whose control fails its "
             "checks, no effect is estimated."
         ],
     )
-    yield Answer("Missing data", ["Nothing is imputed. Replies that can't be read are counted."])
-    yield Answer(
+    yield FormAnswer(
+        "Missing data", ["Nothing is imputed. Replies that can't be read are counted."]
+    )
+    yield FormAnswer(
         "Exploratory analysis",
         ["Effects on anything else, corrected together in a family of their own."],
     )

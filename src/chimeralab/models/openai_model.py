@@ -71,7 +71,7 @@ class OpenAIModel:
                     or not self._declined(refused)
                 ):
                     raise
-                held, self._in_words = Held(), f"the server takes no JSON schema ({refused})"
+                held, self._in_words = Constraint(), f"the server takes no JSON schema ({refused})"
                 body = await self._ask(request, held)
         try:
             if tries.unread:
@@ -91,10 +91,10 @@ class OpenAIModel:
     async def close(self) -> None:
         await self._client.close()
 
-    def _constraint(self, request: Request) -> "Held":
+    def _constraint(self, request: Request) -> "Constraint":
         """What is sent along so that the reply is one of the options."""
         if not request.options or self._in_words or self._settings.constrain == "off":
-            return Held()
+            return Constraint()
         return HELD_BY[self._settings.constrain or "json_schema"](request.options)
 
     @staticmethod
@@ -102,7 +102,7 @@ class OpenAIModel:
         """Whether the server refused the question as it was put: without the schema it may do."""
         return refused.status in (400, 404, 415, 422, 501)
 
-    async def _ask(self, request: Request, held: "Held") -> str:
+    async def _ask(self, request: Request, held: "Constraint") -> str:
         sampling = request.sampling
         question: dict[str, Any] = {
             "model": self._settings.model,
@@ -137,7 +137,7 @@ class OpenAIModel:
         return failed
 
 
-class Held(NamedTuple):
+class Constraint(NamedTuple):
     """What a question carries so that its reply is one of the options; nothing, unless it does.
 
     A reply in JSON takes `more_tokens` than the option that it holds.
@@ -168,7 +168,7 @@ def _answer_in(text: str) -> str | None:
     return answer if isinstance(answer, str) else None
 
 
-def _schema(options: Sequence[str]) -> Held:
+def _schema(options: Sequence[str]) -> Constraint:
     answer = {"type": "string", "enum": list(options)}
     schema = {
         "type": "object",
@@ -178,22 +178,22 @@ def _schema(options: Sequence[str]) -> Held:
     }
     described = {"name": "answer", "strict": True, "schema": schema}
     wanted = {"type": "json_schema", "json_schema": described}
-    return Held({"response_format": wanted}, more_tokens=16, in_json=True)
+    return Constraint({"response_format": wanted}, more_tokens=16, in_json=True)
 
 
-def _choice(options: Sequence[str]) -> Held:
+def _choice(options: Sequence[str]) -> Constraint:
     # vLLM has renamed the key, and ignores those that it does not know.
     listed = list(options)
     body = {"guided_choice": listed, "structured_outputs": {"choice": listed}}
-    return Held({"extra_body": body})
+    return Constraint({"extra_body": body})
 
 
-def _grammar(options: Sequence[str]) -> Held:
+def _grammar(options: Sequence[str]) -> Constraint:
     rules = " | ".join(json.dumps(option, ensure_ascii=False) for option in options)
-    return Held({"extra_body": {"grammar": f"root ::= {rules}"}})
+    return Constraint({"extra_body": {"grammar": f"root ::= {rules}"}})
 
 
-HELD_BY: dict[str, Callable[[Sequence[str]], Held]] = {
+HELD_BY: dict[str, Callable[[Sequence[str]], Constraint]] = {
     "json_schema": _schema,
     "choice": _choice,
     "grammar": _grammar,

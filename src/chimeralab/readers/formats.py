@@ -18,9 +18,9 @@ from chimeralab.readers.plain import Plain
 from chimeralab.readers.providers import Gemini, Responses
 from chimeralab.readers.seam import Place, Reader
 from chimeralab.readers.sessions import ChatGPT, Codex, GeminiCLI
-from chimeralab.readers.tables import Rows
+from chimeralab.readers.tables import RowPerTurn
 from chimeralab.readers.traces import Langfuse, LangSmith, OpenAITraces, OpenTelemetry
-from chimeralab.readers.transcripts import Transcript
+from chimeralab.readers.transcripts import NameAndText
 
 READERS: dict[str, type[Reader]] = {
     reader.name: reader
@@ -47,8 +47,8 @@ READERS: dict[str, type[Reader]] = {
         OpenAI,
         ShareGPT,
         ClaudeCode,
-        Rows,
-        Transcript,
+        RowPerTurn,
+        NameAndText,
     )
 }
 """Every format by name, in the order in which they are tried."""
@@ -83,7 +83,7 @@ class Formats:
         self.asked = asked() if asked else None
         known = [reader() for reader in READERS.values()]
         self.readers = [self.asked] if self.asked else known
-        self.names_columns = asked is not None and issubclass(asked, Rows)
+        self.names_columns = asked is not None and issubclass(asked, RowPerTurn)
         # Lists are taken apart alike whatever format was asked for.
         self.all = [*known, *([self.asked] if self.asked else [])]
 

@@ -40,7 +40,7 @@ HEADER = re.compile(r"[\w .()/#-]{1,64}")
 ROWS_AT_ONCE = 256
 
 
-class Rows(Reader):
+class RowPerTurn(Reader):
     """A row for each turn, grouped by the conversation's id; without one, a file is one talk."""
 
     name = "rows"
@@ -127,7 +127,7 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def rows_with(asked: str) -> type[Rows]:
+def rows_with(asked: str) -> type[RowPerTurn]:
     """A reader of rows whose columns the user names: `id=chat,speaker=who,text=said`."""
     given = [part.partition("=") for part in asked.split(",") if part.strip()]
     columns = {key.strip(): name.strip() for key, _, name in given}
@@ -137,7 +137,7 @@ def rows_with(asked: str) -> type[Rows]:
         raise InputError(f"--columns: {wrong}; say id=…,speaker=…,text=… (and order=…)")
     if "text" not in columns:
         raise InputError("--columns must say which one holds the text: text=…")
-    return type("NamedRows", (Rows,), {"columns": columns})
+    return type("NamedRows", (RowPerTurn,), {"columns": columns})
 
 
 def separator_of(line: str) -> str | None:

@@ -20,13 +20,13 @@ NO_NAMES = {"info", "warning", "error", "debug", "note", "notes", "todo", "http"
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class WrittenTalk:
     """A talk as its lines have it: who says what."""
 
     turns: tuple[tuple[str, str], ...]
 
 
-def talk_in(text: str) -> Talk | None:
+def talk_in(text: str) -> WrittenTalk | None:
     """The talk that a text is; None where its lines do not begin with names that come back.
 
     >>> talk_in("Ann: Hi.\\nBo: Hello!\\nHow are you?\\nAnn: Fine.\\nBo: Good.").turns[1]
@@ -50,10 +50,10 @@ def talk_in(text: str) -> Talk | None:
             return None  # it begins with something else
     if len(turns) < 2 or len(names) < 2:
         return None
-    return Talk(tuple((name, "\n".join(said).strip()) for name, said in turns))
+    return WrittenTalk(tuple((name, "\n".join(said).strip()) for name, said in turns))
 
 
-class Transcript(Reader):
+class NameAndText(Reader):
     """A text of lines that begin with a name and a colon."""
 
     name = "transcript"
@@ -62,10 +62,10 @@ class Transcript(Reader):
     left_out = "headings before the first turn, times in brackets before a name"
 
     def matches(self, value: Any) -> bool:
-        return isinstance(value, Talk)
+        return isinstance(value, WrittenTalk)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        if not isinstance(value, Talk):
+        if not isinstance(value, WrittenTalk):
             raise Unreadable("is not a text of 'Name: text' lines")
         turns = tuple(
             Turn(said, name, spoken=role_of(name) not in SILENT) for name, said in value.turns

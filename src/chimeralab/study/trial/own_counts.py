@@ -24,7 +24,7 @@ from chimeralab.study.trial.rows import stored_trials, trial_plan
 Rows = tuple[Scored, ...]
 
 
-class Counted(NamedTuple):
+class OwnCount(NamedTuple):
     """One part of the user's own in one session; `key` is all that its count depends on."""
 
     session: str
@@ -49,7 +49,7 @@ class Counted(NamedTuple):
         ]
 
 
-def own_counts(study: Study) -> Iterator[Counted]:
+def own_counts(study: Study) -> Iterator[OwnCount]:
     """Every session with every part of the user's own that counts in it."""
     plan, code = trial_plan(study), study.plan.code
     if not (plan.measures or plan.own):
@@ -60,7 +60,7 @@ def own_counts(study: Study) -> Iterator[Counted]:
         stressors = {name: part for name, part in plan.own.items() if name in acting}
         for name, part in {**plan.measures, **stressors}.items():
             key = digest(["counted", name, code[part.use].sha256, part.as_dict()])
-            yield Counted(where.session, name, key, part.settings, rows)
+            yield OwnCount(where.session, name, key, part.settings, rows)
 
 
 def count_sessions(study: Study) -> None:
