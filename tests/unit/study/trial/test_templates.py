@@ -62,6 +62,8 @@ def test_a_template_declares_what_it_is_for_and_is_small_enough_for_a_first_look
     assert study.plan.trial.declared
     scripts = [talk.script for talk in study.talks if talk.speakers[0].model == "smol"]
     calls = asked_at_most(scripts).calls
-    stated = re.search(r"this first look asks it\s+#?\s*([\d,]+)", study.plan_path.read_text())
+    stated = re.search(
+        r"This first look asks the model ([\d,]+) questions", study.plan_path.read_text()
+    )
     assert int(stated[1].replace(",", "")) == calls <= 1_500
     assert " for a study" in study.plan_path.read_text()
