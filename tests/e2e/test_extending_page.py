@@ -8,43 +8,8 @@ from typing import Any
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^## (.+?)\n(.+?)(?=^## |\Z)", PAGE, re.M | re.S))
-SELFPLAY = """
-[study]
-name = "extended"
-[models.loops]
-use = "phantom"
-course = "verbatim"
-onset = 2
-[models.free]
-use = "phantom"
-[conditions.plain]
-speakers = ["loops", "loops"]
-[conditions.fresh]
-speakers = ["free", "free"]
-[conversation]
-turns = 8
-[prompts]
-items = [{ id = "p1", text = "Plan a trip." }, { id = "p2", text = "Tell a tale." }]
-"""
-TRIAL = """
-[study]
-name = "extended"
-kind = "trial"
-[models.phantom]
-use = "subject"
-[trial]
-subjects = ["phantom"]
-each = ["conformity"]
-[scenarios]
-use = "consensus"
-items = 4
-number = 3
-[layout]
-beliefs = 0
-consensus = 1.0
-"""
+from tests.documented_parts import PAGE, SECTIONS, SELFPLAY, TRIAL, block, merged
+
 BASES = {
     "Model": (SELFPLAY, ["detect"]),
     "Detector": (SELFPLAY, ["detect", "analyse"]),
@@ -56,19 +21,6 @@ BASES = {
     "Countermeasure of a trial": (TRIAL, ["analyse", "report"]),
     "Measure of a trial": (TRIAL, ["analyse"]),
 }
-
-
-def block(title: str, language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.+?)^```", SECTIONS[title], re.M | re.S)
-    return str(found)
-
-
-def merged(base: str, changes: str) -> str:
-    """A plan with some of its tables replaced, and others added."""
-    tables: dict[str, str] = {}
-    for text in (base, changes):
-        tables |= dict(re.findall(r"^(\[.+?\])\n(.*?)(?=^\[|\Z)", text, re.M | re.S))
-    return "".join(f"{head}\n{body}" for head, body in tables.items())
 
 
 @pytest.mark.parametrize("title", [title for title in SECTIONS if title != "Reader"])

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import pty
-import re
 import shutil
 import subprocess
 import sys
@@ -16,48 +15,10 @@ import pytest
 
 from chimeralab import pipeline
 from chimeralab.study import Study
+from tests.documented_parts import SELFPLAY, TRIAL, block, merged
 
 Chimera = Callable[..., Any]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^## (.+?)\n(.+?)(?=^## |\Z)", PAGE, re.M | re.S))
-SELFPLAY = """
-[study]
-name = "evil"
-[models.loops]
-use = "phantom"
-course = "verbatim"
-onset = 2
-[models.free]
-use = "phantom"
-[conditions.plain]
-speakers = ["loops", "loops"]
-[conditions.fresh]
-speakers = ["free", "free"]
-[conversation]
-turns = 8
-[detector]
-use = "loops"
-[prompts]
-items = [{ id = "p1", text = "Plan a trip." }, { id = "p2", text = "Tell a tale." }]
-"""
-TRIAL = """
-[study]
-name = "evil"
-kind = "trial"
-[models.phantom]
-use = "subject"
-[trial]
-subjects = ["phantom"]
-each = ["conformity"]
-[scenarios]
-use = "consensus"
-items = 4
-number = 3
-[layout]
-beliefs = 0
-consensus = 1.0
-"""
 OF_TRIALS = (
     "Scenario",
     "Stressor",
@@ -88,18 +49,11 @@ with (_Path(__file__).parent / "ran").open("a") as _file:
 """
 
 
-def block(title: str, language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.+?)^```", SECTIONS[title], re.M | re.S)
-    return str(found)
-
-
 def evil_study(folder: Path, seam: str) -> Path:
     """A study with a part of its own in this seam, whose import leaves a mark."""
     folder.mkdir()
-    tables: dict[str, str] = {}
-    for text in (TRIAL if seam in OF_TRIALS else SELFPLAY, block(seam, "toml")):
-        tables |= dict(re.findall(r"^(\[.+?\])\n(.*?)(?=^\[|\Z)", text, re.M | re.S))
-    plan = "".join(f"{head}\n{body}" for head, body in tables.items())
+    base = TRIAL if seam in OF_TRIALS else f'{SELFPLAY}[detector]\nuse = "loops"\n'
+    plan = merged(base, block(seam, "toml"))
     (folder / "plan.toml").write_text(plan.replace("mine:", "evil:"), encoding="utf-8")
     (folder / "evil.py").write_text(block(seam, "python") + MARK, encoding="utf-8")
     return folder
