@@ -4,7 +4,7 @@ Each call repeats what was said before it, so that the last call of a chain hold
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.agents import is_langchain, langchain_message
@@ -118,18 +118,40 @@ def parts_message(fields: Mapping[str, Any], place: str, role: str = "user") -> 
     return message_of({"role": named, "content": parts, "name": fields.get("name")}, place)
 
 
-class OpenTelemetry(Reader):
+class SpanReader(Reader):
+    """A format of spans: those that hold messages are rebuilt into conversations at the end."""
+
+    whole = False
+    no_messages: ClassVar[str]
+    """What to say of a trace in which no span holds any."""
+
+    def __init__(self) -> None:
+        self._found: list[Generation] = []
+        self._silent = 0
+
+    def keep(self, call: Generation) -> None:
+        if call.asked or call.given:
+            self._found.append(call)
+        else:
+            self._silent += 1
+
+    def finish(self, place: Place) -> Iterator[Trajectory]:
+        if self._silent and not self._found:
+            raise Unreadable(self.no_messages)
+        yield from rebuilt(self._found, place)
+
+
+class OpenTelemetry(SpanReader):
     """Spans with the attributes of generative AI: OTLP as JSON, or as the SDK prints them."""
 
     name = "opentelemetry"
     recognised = "an object with resourceSpans, or spans with a trace id and attributes"
     turns = "a message of the last span of a chain, as each span repeats the history"
     left_out = "spans without messages, reasoning, token counts, timing"
-    whole = False
-
-    def __init__(self) -> None:
-        self._found: list[Generation] = []
-        self._silent = 0
+    no_messages = (
+        "is an OpenTelemetry trace without messages; let your instrumentation record them "
+        "(OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true)"
+    )
 
     def matches(self, value: Any) -> bool:
         if not isinstance(value, dict):
@@ -155,20 +177,8 @@ class OpenTelemetry(Reader):
             time = str(span.get("startTimeUnixNano") or span.get("start_time") or "")
             model = told.get("gen_ai.response.model") or told.get("gen_ai.request.model")
             model = model if isinstance(model, str) else None
-            if asked or given:
-                each = Generation(trace, session is not None, time, asked, given, model)
-                self._found.append(each)
-            else:
-                self._silent += 1
+            self.keep(Generation(trace, session is not None, time, asked, given, model))
         return iter(())
-
-    def finish(self, place: Place) -> Iterator[Trajectory]:
-        if self._silent and not self._found:
-            raise Unreadable(
-                "is an OpenTelemetry trace without messages; let your instrumentation record them "
-                "(OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true)"
-            )
-        yield from rebuilt(self._found, place)
 
 
 def _spans(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -432,18 +442,17 @@ def _generation(fields: Mapping[str, Any], trace: str, session: bool) -> Generat
     )
 
 
-class OpenAITraces(Reader):
+class OpenAITraces(SpanReader):
     """Spans of OpenAI's agents: those of generations hold messages, others only name them."""
 
     name = "openai-traces"
     recognised = "objects whose object is trace or trace.span"
     turns = "a message of the last generation or response span of a chain"
     left_out = "spans of agents, functions, handoffs and guardrails; answers named by id alone"
-    whole = False
-
-    def __init__(self) -> None:
-        self._found: list[Generation] = []
-        self._silent = 0
+    no_messages = (
+        "is an OpenAI trace that only names its responses; save the responses themselves, "
+        "or the result's to_input_list()"
+    )
 
     def matches(self, value: Any) -> bool:
         return isinstance(value, dict) and value.get("object") in ("trace", "trace.span")
@@ -458,22 +467,7 @@ class OpenAITraces(Reader):
             return iter(())
         given = data.get("output", data.get("response"))
         trace = identity(fields, "trace_id") or place.stem
-        call = _generation(
-            {"input": data.get("input"), "output": given, "model": data.get("model")}
-            | {"timestamp": fields.get("started_at")},
-            trace,
-            False,
-        )
-        if call.asked or call.given:
-            self._found.append(call)
-        else:
-            self._silent += 1
+        said = {"input": data.get("input"), "output": given, "model": data.get("model")}
+        started = {"timestamp": fields.get("started_at")}
+        self.keep(_generation(said | started, trace, False))
         return iter(())
-
-    def finish(self, place: Place) -> Iterator[Trajectory]:
-        if self._silent and not self._found:
-            raise Unreadable(
-                "is an OpenAI trace that only names its responses; save the responses themselves, "
-                "or the result's to_input_list()"
-            )
-        yield from rebuilt(self._found, place)
