@@ -29,6 +29,7 @@ COMMANDS = {
     "detect": Subcommand("detect:detect", "Say which conversations collapsed, where, and why."),
     "sweep": Subcommand("sweep:sweep", "Try a grid of thresholds on the same similarities."),
     "show": Subcommand("show:show", "Draw one conversation as a page.", LAB),
+    "view": Subcommand("view:view", "Browse logs and watch studies in the browser.", LAB),
     "new": Subcommand("new:new", "Start a study: write a plan and its prompts.", LAB),
     "check": Subcommand(
         "check:check", "Validate a plan, count its calls, check that its models answer.", LAB

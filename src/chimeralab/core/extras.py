@@ -14,13 +14,15 @@ EXTRAS = {
         "openvino",
         "openvino_genai",
         "scipy",
+        "starlette",
+        "uvicorn",
         "vl_convert",
     ),
     "parquet": ("pyarrow",),
     "inspect": ("inspect_ai",),
 }
 PURPOSES = {
-    "lab": "studies, analyses and reports",
+    "lab": "studies, analyses, reports and pages",
     "parquet": "Parquet files",
     "inspect": "models and agents of Inspect",
 }

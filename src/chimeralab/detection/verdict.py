@@ -5,6 +5,7 @@ row per turn when there is a trace).
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -226,6 +227,19 @@ def _trace(measured: Measured, signals: Sequence[Signal]) -> Iterator[TurnTrace]
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+def looping_turns(detection: Detection) -> set[int]:
+    """The judged turns that lie between the ends of a loop with a verdict."""
+    return {
+        turn
+        for loop in detection.loops
+        if loop.level == "verdict"
+        for turn in range(
+            bisect_left(detection.positions, loop.began) + 1,
+            bisect_right(detection.positions, loop.ended or math.inf) + 1,
+        )
+    }
 
 
 def as_json(detection: Detection) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """One conversation as a page: what the detectors found, in words and pictures, and the messages."""
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from math import inf
+from typing import Any
 
 from markupsafe import Markup
 
@@ -14,7 +13,7 @@ from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.text import inert
 from chimeralab.detection.detectors import LOOPS, Detector, Judges
 from chimeralab.detection.measure import measurer_for
-from chimeralab.detection.verdict import verdict
+from chimeralab.detection.verdict import looping_turns, verdict
 from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.report.charts.canvas import Figure, draw, draw_square
 from chimeralab.report.charts.timeline import (
@@ -91,15 +90,7 @@ def timeline_in_words(detection: Detection) -> str:
 
 def loop_spans(detection: Detection) -> list[TurnSpan]:
     """The judged turns that lie between the ends of a loop with a verdict; loops may overlap."""
-    covered = {
-        turn
-        for loop in detection.loops
-        if loop.level == "verdict"
-        for turn in range(
-            bisect_left(detection.positions, loop.began) + 1,
-            bisect_right(detection.positions, loop.ended or inf) + 1,
-        )
-    }
+    covered = looping_turns(detection)
     starts = sorted(turn for turn in covered if turn - 1 not in covered)
     ends = sorted(turn for turn in covered if turn + 1 not in covered)
     return [TurnSpan(*span) for span in zip(starts, ends, strict=True)]
@@ -260,39 +251,52 @@ def draw_conversation(
     measurer = measurer_for(detector, open_encoder, speaker=speaker)
     (measured,) = measurer.measure([trajectory])
     detection = verdict(measured, detector, measurer.encoder, loops=loops, trace=True)
+    texts = [turn.text for turn in measured.series.turns]
+    pairs = None
+    if measurer.encoder and len(texts) > 1:
+        pairs = compare(measurer.encoder.encode(texts).vectors)
+    shown = conversation_page(trajectory, detection, judges, words)
+    figures: dict[str, Any] = {
+        "timeline": timeline_figure(detection, words, captions=[lines_caption(detection, words)]),
+        "heat_map": heat_map_figure(
+            detection, pairs, captions=[map_caption(detection, pairs.block, words)]
+        )
+        if pairs
+        else None,
+        "most_alike": pairs.most_alike(PAIRS_NAMED) if pairs else (),
+    }
+    return render("conversation.html", frame="base.html", **shown, **figures)
+
+
+def conversation_page(
+    trajectory: Trajectory, detection: Detection, judges: Judges, words: ResultWords
+) -> dict[str, Any]:
+    """What `conversation.html` shows of a conversation that was judged, all but the figures."""
+    detector, loops = judges
     messages = list_messages(trajectory, detection, loops or LOOPS)
     said = [message for message in messages if isinstance(message, ShownMessage)]
     shown = frozenset(message.turn for message in said if message.turn)
     places = {m.position: f"turn-{m.turn}" if m.turn else f"message-{m.position}" for m in said}
     window = detector.thresholds.window if detector and detector.thresholds else None
-    texts = [turn.text for turn in measured.series.turns]
-    pairs = None
-    if measurer.encoder and len(texts) > 1:
-        pairs = compare(measurer.encoder.encode(texts).vectors)
     used = list(dict.fromkeys(judge for judge in judges if judge))
-    return render(
-        "conversation.html",
-        detection=detection,
-        window=window,
-        rule=detector.rule if detector else None,
-        words=words,
-        verdict=verdict_in_words(detection, words),
-        loops=list(loop_lines(detection, places)),
-        first_loop=next((places[m.position] for m in said if m.loop and m.loop.sure), None),
-        facts=Facts(list(facts(trajectory, detection, used))),
-        timeline=timeline_figure(detection, words, captions=[_lines_caption(detection, words)]),
-        heat_map=heat_map_figure(detection, pairs, captions=[_map_caption(detection, pairs, words)])
-        if pairs
-        else None,
-        most_alike=pairs.most_alike(PAIRS_NAMED) if pairs else (),
-        trace=[row for row in detection.trace or () if row.turn in shown],
-        transcript=Transcript(messages, window, "log", words, shown, places),
-        left_out=sum(item.messages for item in messages if isinstance(item, Gap)),
-        total=len(trajectory.turns),
-    )
+    return {
+        "detection": detection,
+        "window": window,
+        "rule": detector.rule if detector else None,
+        "words": words,
+        "verdict": verdict_in_words(detection, words),
+        "loops": list(loop_lines(detection, places)),
+        "first_loop": next((places[m.position] for m in said if m.loop and m.loop.sure), None),
+        "facts": Facts(list(facts(trajectory, detection, used))),
+        "trace": [row for row in detection.trace or () if row.turn in shown],
+        "transcript": Transcript(messages, window, "log", words, shown, places),
+        "left_out": sum(item.messages for item in messages if isinstance(item, Gap)),
+        "total": len(trajectory.turns),
+    }
 
 
-def _lines_caption(detection: Detection, words: ResultWords) -> str:
+def lines_caption(detection: Detection, words: ResultWords) -> str:
+    """What a reader of the timeline has to know."""
     block = blocks(len(detection.trace or ()), MOST_POINTS)[:1]
     parts = ["A turn on or above a dashed line of its own colour repeats an earlier one."]
     if detection.collapsed:
@@ -306,7 +310,8 @@ def _lines_caption(detection: Detection, words: ResultWords) -> str:
     return " ".join(parts)
 
 
-def _map_caption(detection: Detection, pairs: PairSimilarities, words: ResultWords) -> str:
+def map_caption(detection: Detection, block: int, words: ResultWords) -> str:
+    """What a reader of the heat map has to know; each square is `block` turns wide."""
     parts = [
         "Each square compares a turn with an earlier one; the darker, the more similar. A dark "
         "block at the diagonal is a loop, a chequered one is two texts in turn, and dark stripes "
@@ -314,8 +319,8 @@ def _map_caption(detection: Detection, pairs: PairSimilarities, words: ResultWor
     ]
     if detection.collapsed:
         parts.append(f"The bars along the axes show the {words.turns}.")
-    if pairs.block > 1:
+    if block > 1:
         parts.append(
-            f"The conversation is long: each square is the mean over blocks of {pairs.block} turns."
+            f"The conversation is long: each square is the mean over blocks of {block} turns."
         )
     return " ".join(parts)

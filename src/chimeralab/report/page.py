@@ -17,9 +17,9 @@ from chimeralab.version import __version__
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(template: str, **content: Any) -> str:
+def render(template: str, *, pages: Environment | None = None, **content: Any) -> str:
     """Fill a template. Every value is made inert and escaped, unless it is `Markup` of our own."""
-    return _ENVIRONMENT.get_template(template).render(version=__version__, **content)
+    return (pages or _ENVIRONMENT).get_template(template).render(version=__version__, **content)
 
 
 def strong(text: str, *, before: str = "", after: str = "") -> Markup:
@@ -125,20 +125,24 @@ def _finalize(value: Any) -> Any:
     return value if isinstance(value, Markup) else inert(str(value))
 
 
-_ENVIRONMENT = Environment(
-    loader=FileSystemLoader(TEMPLATES),
-    autoescape=True,
-    finalize=_finalize,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+def environment(*folders: Path) -> Environment:
+    """Templates that share one look: ours, and those of the folders beside them."""
+    made = Environment(
+        loader=FileSystemLoader([*folders, TEMPLATES]),
+        autoescape=True,
+        finalize=_finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+    def show(block: Block) -> Any:
+        """The markup of a block."""
+        macros = made.get_template("blocks.html").module
+        return getattr(macros, type(block).__name__)(block)
+
+    made.globals |= {"show": show, "counted": counted}
+    return made
 
 
-def show(block: Block) -> Any:
-    """The markup of a block."""
-    macros = _ENVIRONMENT.get_template("blocks.html").module
-    return getattr(macros, type(block).__name__)(block)
-
-
-_ENVIRONMENT.globals |= {"show": show, "counted": counted}
+_ENVIRONMENT = environment()

@@ -1,0 +1,473 @@
+"""The conversations of logs, judged in the background and kept where a page finds them quickly.
+
+They lie in a temporary database: however many there are, memory stays small, and a page of the
+table is one query. It goes when the server stops; the logs themselves are only read.
+"""
+
+import json
+import sqlite3
+import tempfile
+import threading
+import time
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from chimeralab import readers
+from chimeralab.core.errors import ChimeraError, LogError
+from chimeralab.core.numbers import percent
+from chimeralab.core.records import Call, Detection, Trajectory, Turn
+from chimeralab.core.text import readable
+from chimeralab.detection.detectors import LOCKED, LOOPS
+from chimeralab.detection.measure import measurer_for
+from chimeralab.detection.verdict import as_json, from_json, looping_turns, verdict
+from chimeralab.web.live import Feed, Patch, patch
+
+SCHEMA = """
+    CREATE TABLE conversations (
+        n INTEGER PRIMARY KEY,
+        id TEXT NOT NULL,
+        source TEXT,
+        messages INTEGER NOT NULL,
+        turns INTEGER,
+        judged TEXT,
+        kind TEXT,
+        since INTEGER,
+        share REAL,
+        strip TEXT
+    );
+    CREATE INDEX conversations_by_kind ON conversations (kind);
+    CREATE TABLE fields (n INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL);
+    CREATE INDEX fields_by_value ON fields (name, value, n);
+    CREATE TABLE contents (n INTEGER PRIMARY KEY, trajectory BLOB NOT NULL, detection BLOB);
+    CREATE VIRTUAL TABLE texts USING fts5 (text, content='');
+"""
+PAGE = 50
+# A field with more different values than this is searched by typing one.
+MOST_CHOICES = 30
+MOST_FIELDS = 5
+MOST_NOTES = 20
+BARS = 48
+# Conversations are judged together until so many turns are at hand; a page may be opened between.
+TURNS_AT_ONCE = 200
+SECONDS_BETWEEN_NEWS = 0.25
+# How a table may be sorted, and by what.
+ORDERS = {
+    "log": "n",
+    "conversation": "id",
+    "messages": "messages",
+    "judged": "judged",
+    "loop": "kind",
+    "since": "since",
+    "share": "share",
+}
+KINDS = {"collapse": "collapse alone", "notice": "perhaps a loop", "none": "no loop"}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which rows of the table are wanted, and in which order."""
+
+    search: str = ""
+    kind: str = ""
+    fields: Mapping[str, str] | None = None
+    sort: str = "log"
+    descending: bool = False
+    page: int = 1
+
+
+class Listed(NamedTuple):
+    """One conversation as a row of the table; what is not judged yet is None."""
+
+    n: int
+    id: str
+    source: str | None
+    messages: int
+    turns: int | None
+    judged: str | None
+    kind: str | None
+    since: int | None
+    share: float | None
+    strip: str | None
+
+
+class Found(NamedTuple):
+    """A page of rows, how many there are in all, and how many pages."""
+
+    rows: Sequence[Listed]
+    total: int
+    pages: int
+
+
+class Kept(NamedTuple):
+    """A conversation with its verdict, as far as it was judged."""
+
+    trajectory: Trajectory
+    detection: Detection | None
+
+
+class Library:
+    """Conversations of logs. `start` reads and judges them; all else may be asked meanwhile."""
+
+    def __init__(self, paths: Sequence[str], leave_out: Sequence[Path] = ()) -> None:
+        self.paths = tuple(paths)
+        self.feed = Feed()
+        self.notes: list[str] = []
+        self.state = "reading"
+        self.read = self.judged = 0
+        self.encoder_lock = threading.Lock()
+        self.choices: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._leave_out = [path.resolve() for path in leave_out]
+        self._folder = tempfile.TemporaryDirectory(prefix="chimera-view-")
+        self._file = Path(self._folder.name) / "conversations.db"
+        self._local = threading.local()
+        self._last_news = 0.0
+        self._news: list[Patch] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="judging", daemon=True)
+        self._db.executescript(SCHEMA)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether all was judged within this time."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+        self._folder.cleanup()
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        """The connection of this thread."""
+        found: sqlite3.Connection | None = getattr(self._local, "db", None)
+        if found is None:
+            found = self._local.db = sqlite3.connect(self._file, isolation_level=None)
+            found.execute("PRAGMA journal_mode = WAL")
+            found.execute("PRAGMA synchronous = OFF")
+        return found
+
+    # What pages ask for
+
+    def find(self, query: Query) -> Found:
+        """A page of the rows that are wanted."""
+        where, values = _where(query)
+        db = self._db
+        total = db.execute(f"SELECT count(*) FROM conversations {where}", values).fetchone()[0]  # noqa: S608
+        pages = max(1, -(-total // PAGE))
+        column = ORDERS.get(query.sort, "n")
+        direction = "DESC" if query.descending else "ASC"
+        rows = db.execute(
+            f"SELECT * FROM conversations {where} "  # noqa: S608 - names of our own alone
+            f"ORDER BY {column} IS NULL, {column} {direction}, n LIMIT ? OFFSET ?",
+            (*values, PAGE, (min(max(query.page, 1), pages) - 1) * PAGE),
+        )
+        return Found([Listed(*row) for row in rows], total, pages)
+
+    def kinds(self) -> dict[str, int]:
+        """What was found, by kind, with how often."""
+        query = "SELECT kind, count(*) FROM conversations WHERE kind IS NOT NULL GROUP BY kind"
+        found = dict(self._db.execute(query).fetchall())
+        last = dict.fromkeys(KINDS, 0)
+        ordered = sorted(found, key=lambda kind: (kind in last, -found[kind]))
+        return {kind: found[kind] for kind in ordered}
+
+    def fields(self) -> dict[str, Counter[str]]:
+        """The fields that one may choose a value of."""
+        few = {name: dict(seen) for name, seen in list(self.choices.items())}
+        telling = [name for name, seen in few.items() if 1 < len(seen) <= MOST_CHOICES]
+        # A model is asked for most.
+        telling.sort(key=lambda name: (name != "model", name))
+        return {name: Counter(few[name]) for name in telling[:MOST_FIELDS]}
+
+    def keep(self, n: int) -> Kept | None:
+        """A conversation, whole."""
+        query = "SELECT trajectory, detection FROM contents WHERE n = ?"
+        row = self._db.execute(query, [n]).fetchone()
+        if row is None:
+            return None
+        return Kept(_unpacked(row[0]), from_json(_loaded(row[1])) if row[1] else None)
+
+    def standing(self) -> Iterator[Patch]:
+        """How far the judging has come."""
+        yield patch("progress", self.sentence(), value=self.judged, most=max(1, self.read))
+        yield patch("state", look=f"state {self.state}")
+
+    def sentence(self) -> str:
+        """How far the judging has come, in words."""
+        if self.state == "done":
+            return f"{self.read:,} conversations, all judged"
+        if self.state == "reading":
+            return f"reading: {self.read:,} conversations so far"
+        return f"judged {self.judged:,} of {self.read:,} conversations"
+
+    # The work behind
+
+    def _work(self) -> None:
+        try:
+            self._read_all()
+            self.state = "judging"
+            self._judge_all()
+        except (ChimeraError, OSError, MemoryError) as error:
+            self.note(f"stopped: {error}")
+        finally:
+            self.state = "done"
+            self._tell(at_once=True)
+
+    def note(self, text: str) -> None:
+        if len(self.notes) < MOST_NOTES:
+            self.notes.append(text)
+
+    def _read_all(self) -> None:
+        """Take in every conversation; words alone say at once whether it loops."""
+        found = readers.read_all(self.paths, on_bad=self._bad)
+        words = measurer_for(None, _no_encoder)
+        for measured in words.measure(self._wanted(found)):
+            if self._stopped.is_set():
+                return
+            detection = verdict(measured, None, None, loops=LOOPS)
+            self._enter(measured.trajectory, detection)
+
+    def _bad(self, error: LogError) -> None:
+        self.note(f"skipped {error}")
+
+    def _wanted(self, found: Iterable[Trajectory]) -> Iterator[Trajectory]:
+        """All but what lies in a study, which has a page of its own."""
+        for trajectory in found:
+            place = Path(trajectory.source or "").resolve()
+            if not any(folder in place.parents for folder in self._leave_out):
+                yield trajectory
+
+    def _enter(self, trajectory: Trajectory, detection: Detection) -> None:
+        self.read += 1
+        n, db = self.read, self._db
+        fields = {
+            readable(k): readable(str(v))
+            for k, v in detection.metadata.items()
+            if v not in ("", None)
+        }
+        models = sorted({turn.model for turn in trajectory.turns if turn.model})
+        if models:
+            fields.setdefault("model", "+".join(models))
+        text = "\n".join([trajectory.id, *map(_words_of, trajectory.turns)])
+        db.execute("BEGIN")
+        db.execute(
+            "INSERT INTO conversations (n, id, source, messages) VALUES (?, ?, ?, ?)",
+            (n, readable(trajectory.id), trajectory.source, len(trajectory.turns)),
+        )
+        db.executemany("INSERT INTO fields VALUES (?, ?, ?)", [(n, *x) for x in fields.items()])
+        db.execute("INSERT INTO contents VALUES (?, ?, NULL)", (n, _packed(trajectory.as_dict())))
+        db.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (n, readable(text)))
+        self._store(n, detection)
+        db.execute("COMMIT")
+        for name, value in fields.items():
+            if len(self.choices[name]) <= MOST_CHOICES:
+                self.choices[name][value] += 1
+        self._tell()
+
+    def _judge_all(self) -> None:
+        """Add the verdict on collapse and the similarities, which need vectors."""
+        from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415 - slow to import
+
+        try:
+            encoder = default_encoder()
+        except (ChimeraError, OSError) as error:
+            self.note(f"no verdicts on collapse and no similarities: {error}")
+            self.judged = self.read
+            return
+        measurer = measurer_for(LOCKED, lambda: encoder)
+        for group in self._handfuls():
+            if self._stopped.is_set():
+                return
+            with self.encoder_lock:
+                measured = list(measurer.measure([kept.trajectory for kept in group.values()]))
+            self._db.execute("BEGIN")
+            for (n, kept), each in zip(group.items(), measured, strict=True):
+                new = verdict(each, LOCKED, encoder, loops=None, trace=True)
+                self._store(n, _with_loops(new, kept.detection))
+                self.judged += 1
+            self._db.execute("COMMIT")
+            self._tell()
+
+    def _handfuls(self) -> Iterator[dict[int, Kept]]:
+        group: dict[int, Kept] = {}
+        for n in range(1, self.read + 1):
+            kept = self.keep(n)
+            assert kept is not None
+            group[n] = kept
+            if sum(len(each.trajectory.turns) for each in group.values()) >= TURNS_AT_ONCE:
+                yield group
+                group = {}
+        if group:
+            yield group
+
+    def _store(self, n: int, detection: Detection) -> None:
+        finding = found_in(detection)
+        stuck = looping_turns(detection) | set(detection.collapsed)
+        share = len(stuck) / detection.turns if detection.turns else None
+        row = (detection.turns, detection.judged, finding.kind, finding.since, share)
+        drawn = strip(detection)
+        self._db.execute(
+            "UPDATE conversations SET turns = ?, judged = ?, kind = ?, since = ?, share = ?, "
+            "strip = ? WHERE n = ?",
+            (*row, drawn, n),
+        )
+        packed = _packed(as_json(detection))
+        self._db.execute("UPDATE contents SET detection = ? WHERE n = ?", (packed, n))
+        listed = Listed(n, "", None, 0, *row, drawn)
+        self._news += row_patches(listed)
+
+    def _tell(self, *, at_once: bool = False) -> None:
+        now = time.monotonic()
+        if at_once or now - self._last_news >= SECONDS_BETWEEN_NEWS:
+            self._last_news = now
+            news, self._news = self._news, []
+            self.feed.publish([*news, *self.standing()])
+
+
+class Finding(NamedTuple):
+    """What was found in a conversation, in a word, and the message since when."""
+
+    kind: str
+    since: int | None
+
+
+def found_in(detection: Detection) -> Finding:
+    """The surest thing there is to say: a loop, a collapse, perhaps a loop, or nothing."""
+    for level in ("verdict", "notice"):
+        loops = [loop for loop in detection.loops if loop.level == level]
+        if loops:
+            first = min(loops, key=lambda loop: loop.began)
+            return Finding(first.kind if level == "verdict" else "notice", first.began)
+        if detection.first_collapse_turn:
+            return Finding("collapse", detection.positions[detection.first_collapse_turn - 1])
+    return Finding("none", None)
+
+
+def strip(detection: Detection) -> str | None:
+    """The similarities of a conversation in a few letters, a bar each; upper case where it loops.
+
+    A bar is the highest similarity of its turns, from `a` (0) to `z` (1); None without vectors.
+    """
+    trace = detection.trace
+    if not trace or not trace[0].lags:
+        return None
+    stuck = looping_turns(detection) | set(detection.collapsed)
+    bars = min(BARS, len(trace))
+    letters = []
+    for bar in range(bars):
+        part = trace[bar * len(trace) // bars : (bar + 1) * len(trace) // bars]
+        known = [s for row in part for s in (row.s1, row.s2) if s is not None]
+        letter = chr(ord("a") + round(25 * min(1.0, max(0.0, *known, 0.0))))
+        letters.append(letter.upper() if any(row.turn in stuck for row in part) else letter)
+    return "".join(letters)
+
+
+def bars(strip: str, *, looping: bool) -> str:
+    """The path that draws the bars of a strip in an area of 24 pixels' height.
+
+    >>> bars("aZ", looping=True)
+    'M5 24V0h4V24z'
+    """
+    return "".join(
+        f"M{5 * place} 24V{24 - round(24 * (ord(letter.lower()) - ord('a')) / 25)}h4V24z"
+        for place, letter in enumerate(strip)
+        if letter.isupper() == looping
+    )
+
+
+def row_patches(row: Listed) -> Iterator[Patch]:
+    """What changes in a row of the table once it is judged."""
+    cells = cells_of(row)
+    for name in ("judged", "loop", "since", "share"):
+        yield patch(f"{row.n}-{name}", cells[name])
+    yield patch(f"{row.n}", look=cells["look"])
+    if row.strip is not None:
+        for looping, name in ((False, "calm"), (True, "stuck")):
+            yield patch(f"{row.n}-{name}", path=bars(row.strip, looping=looping))
+
+
+def cells_of(row: Listed) -> dict[str, str]:
+    """What stands in the cells of a row."""
+    kind = row.kind
+    return {
+        "judged": "" if row.judged is None else row.judged.split(" (", maxsplit=1)[0],
+        "loop": "…" if kind is None else KINDS.get(kind, kind),
+        "since": "" if row.since is None else str(row.since),
+        "share": "" if row.share is None else percent(row.share, 0),
+        "look": ""
+        if kind in (None, "none")
+        else "collapsed"
+        if kind == "collapse"
+        else kind_look(kind),
+    }
+
+
+def kind_look(kind: str) -> str:
+    return "noticed" if kind == "notice" else "looping"
+
+
+def _where(query: Query) -> tuple[str, list[Any]]:
+    parts: list[str] = []
+    values: list[Any] = []
+    if query.kind == "loop":
+        parts.append(f"kind NOT IN ({', '.join('?' * len(KINDS))})")
+        values += KINDS
+    elif query.kind:
+        parts.append("kind = ?")
+        values.append(query.kind)
+    for name, value in (query.fields or {}).items():
+        parts.append("n IN (SELECT n FROM fields WHERE name = ? AND value = ?)")
+        values += [name, value]
+    if query.search.strip():
+        parts.append("n IN (SELECT rowid FROM texts WHERE texts MATCH ?)")
+        # As one phrase, whose last word may go on; a quote in it is doubled.
+        values.append('"{}"*'.format(query.search.strip().replace('"', '""')))
+    return ("WHERE " + " AND ".join(parts) if parts else ""), values
+
+
+def _words_of(turn: Turn) -> str:
+    calls = (f"{call.name} {call.arguments or ''} {call.result or ''}" for call in turn.calls)
+    return "\n".join([turn.speaker or "", turn.text, *calls])
+
+
+def _with_loops(new: Detection, words: Detection | None) -> Detection:
+    """A verdict on collapse, with what the words have said already."""
+    if words is None:
+        return new
+    return replace(
+        new,
+        steps=words.steps,
+        looping=words.looping,
+        loops=words.loops,
+        loop_score=words.loop_score,
+        loop_detector=words.loop_detector,
+    )
+
+
+def _no_encoder() -> Any:
+    raise AssertionError("words need no encoder")
+
+
+def _packed(value: Any) -> bytes:
+    return zlib.compress(json.dumps(value).encode(), 1)
+
+
+def _loaded(packed: bytes) -> Any:
+    return json.loads(zlib.decompress(packed))
+
+
+def _unpacked(packed: bytes) -> Trajectory:
+    row = _loaded(packed)
+    turns = (
+        Turn(**{**turn, "calls": tuple(Call(**call) for call in turn["calls"])})
+        for turn in row["turns"]
+    )
+    return Trajectory(row["id"], tuple(turns), row["metadata"], row["source"])

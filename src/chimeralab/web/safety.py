@@ -1,0 +1,217 @@
+"""Who may ask the server for what: every request passes here, and every answer leaves here.
+
+The server shows texts that models wrote to people whose browser also visits other pages. So it
+answers only to its own names (a page elsewhere could have its domain point here), only to those who
+hold a token, takes writes only from its own pages, and tells the browser to run nothing but the
+scripts that it serves itself.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from chimeralab.web.serving import is_address, is_loopback
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+        # No script, ours included, can turn a text into markup.
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+READING = frozenset({"GET", "HEAD"})
+# Nobody sends more than a reason and some turns.
+LARGEST_BODY = 100_000
+TOKEN_BYTES = 32
+
+
+class Visitor(NamedTuple):
+    """Whoever holds a token: the owner of the server, or a person who was invited to rate.
+
+    `paths` are what they may ask for, by how it begins; `study` and `name` are of a rater.
+    """
+
+    kind: str
+    paths: tuple[str, ...]
+    study: int | None = None
+    name: str | None = None
+
+    def may_see(self, path: str) -> bool:
+        return any(path == start or path.startswith(start) for start in self.paths)
+
+
+OWNER = Visitor("owner", ("/",))
+Door = Callable[[str], Visitor | None]
+"""Says whose token this is, if anyone's."""
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+def hashed(token: str) -> str:
+    """What may be stored of a token: it is random and long, so its hash gives nothing away."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def owner_door(token: str) -> Door:
+    """Lets in whoever has the token of the start-up link."""
+    known = token.encode()
+    return lambda offered: OWNER if hmac.compare_digest(offered.encode(), known) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names under which a server answers.
+
+    An address in numbers can't be made to point elsewhere, so beyond loopback every one is good; of
+    names, only the machine's own and the one that was asked for.
+    """
+
+    host: str
+    port: int
+    secure: bool = False
+    own: frozenset[str] = field(
+        default_factory=lambda: frozenset({socket.gethostname().lower(), socket.getfqdn().lower()})
+    )
+
+    @property
+    def is_loopback(self) -> bool:
+        return is_loopback(self.host)
+
+    def are_ours(self, host: str) -> bool:
+        """Whether a Host header names this server.
+
+        >>> names = Names("127.0.0.1", 8472)
+        >>> names.are_ours("localhost:8472"), names.are_ours("evil.example:8472")
+        (True, False)
+        >>> names.are_ours("127.0.0.1:9999"), names.are_ours("10.0.0.7:8472")
+        (False, False)
+        """
+        found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::(\d+))?", host.lower())
+        if found is None:
+            return False
+        name, port = found[1].strip("[]"), int(found[2] or (443 if self.secure else 80))
+        if port != self.port:
+            return False
+        if self.is_loopback:
+            return is_loopback(name)
+        return name in self.own or name == self.host.lower() or is_address(name)
+
+
+class Safety:
+    """Wraps the whole app: checks each request, and puts the policy on each response."""
+
+    def __init__(self, app: ASGIApp, names: Names, doors: Sequence[Door]) -> None:
+        self.app = app
+        self.names = names
+        self.doors = list(doors)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # a WebSocket is refused before it is opened
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        offered = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
+
+        async def safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                if offered and scope.get("visitor"):
+                    headers.append("set-cookie", self._cookie(offered))
+            await send(message)
+
+        refused = self._refusal(scope, offered)
+        if refused:
+            await refused(scope, receive, safely)
+        else:
+            await self.app(scope, _bounded(receive), safely)
+
+    @property
+    def cookie_name(self) -> str:
+        """Cookies are shared by all ports of a host, so the name says which server's it is."""
+        return f"chimera-{self.names.port}"
+
+    def _cookie(self, token: str) -> str:
+        secure = "; Secure" if self.names.secure else ""
+        return f"{self.cookie_name}={token}; Path=/; HttpOnly; SameSite=Strict{secure}"
+
+    def _refusal(self, scope: Scope, offered: str) -> Response | None:
+        """Why a request is not answered; who is asking is put into the scope."""
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if len(headers.getlist("host")) != 1 or not self.names.are_ours(host):
+            return _refuse(421, "this server does not go by that name")
+        token = offered or cookie_parser(headers.get("cookie", "")).get(self.cookie_name, "")
+        visitor = self._who(token)
+        if visitor is None:
+            return _refuse(403, "open the link that `chimera view` printed, or your invitation")
+        scope["visitor"] = visitor
+        if not visitor.may_see(scope["path"]):
+            return _refuse(403, "your link is for rating alone")
+        return None if scope["method"] in READING else self._refused_write(headers, host)
+
+    def _refused_write(self, headers: Headers, host: str) -> Response | None:
+        """Browsers say which page sends a write, and no page can make them say otherwise."""
+        scheme = "https" if self.names.secure else "http"
+        if headers.get("origin", "").lower() != f"{scheme}://{host.lower()}":
+            return _refuse(403, "only pages of this server may change anything")
+        length = headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit() or int(length) > LARGEST_BODY:
+            return _refuse(413, f"more than {LARGEST_BODY:,} bytes are never needed here")
+        return None
+
+    def _who(self, token: str) -> Visitor | None:
+        if not token or len(token) > 200 or not token.isascii():
+            return None
+        return next((found for door in self.doors if (found := door(token))), None)
+
+
+def _refuse(status: int, reason: str) -> Response:
+    return PlainTextResponse(f"{reason}\n", status)
+
+
+def _bounded(receive: Receive) -> Receive:
+    """Stops a body that is longer than it said, or that said nothing."""
+    got = 0
+
+    async def bounded() -> Message:
+        nonlocal got
+        message = await receive()
+        got += len(message.get("body", b""))
+        if got > LARGEST_BODY:
+            return {"type": "http.disconnect"}
+        return message
+
+    return bounded

@@ -1,0 +1,31 @@
+// Keys: j and k walk over the rows of a table, Enter opens one; what says data-key answers its key.
+
+export function answerKeys() {
+  document.addEventListener("keydown", event => {
+    if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return;
+    if (event.key === "j" || event.key === "k") walk(event.key === "j" ? 1 : -1);
+    else if (!press(event.key)) return;
+    event.preventDefault();
+  });
+}
+
+function isWriting(target) {
+  return target instanceof HTMLElement && target.matches("input, textarea, select, [contenteditable]");
+}
+
+function walk(step) {
+  // What can be walked to: the first link of each row, or of each entry of a list.
+  const links = [...document.querySelectorAll("[data-rows] tbody tr a:first-of-type, [data-walk]")];
+  if (!links.length) return;
+  const now = links.indexOf(document.activeElement);
+  const next = now < 0 ? (step > 0 ? 0 : links.length - 1) : now + step;
+  links[Math.min(Math.max(next, 0), links.length - 1)].focus();
+}
+
+function press(key) {
+  const place = document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+  if (!place) return false;
+  if (place.matches("input, select, textarea")) place.focus();
+  else place.click();
+  return true;
+}

@@ -1,0 +1,57 @@
+// Keeps a page up to date: what the server says of a place is put there as text, never as markup.
+
+const MOST_LINES = 2000;
+
+export function follow(address) {
+  const source = new EventSource(address);
+  source.onmessage = event => {
+    for (const patch of JSON.parse(event.data)) apply(patch);
+    document.dispatchEvent(new CustomEvent("patched"));
+  };
+  source.onopen = () => document.querySelector(".offline")?.remove();
+  source.onerror = () => say(source.readyState === EventSource.CLOSED
+    ? "The server has been started again: open the new link that it printed."
+    : "The server does not answer. This page goes on by itself when it does.");
+  // A browser keeps few connections to one server: a page in the background gives its own back.
+  addEventListener("pagehide", () => source.close());
+}
+
+function apply(patch) {
+  for (const place of document.querySelectorAll(`[data-live="${CSS.escape(patch.place)}"]`)) {
+    if ("value" in patch && place instanceof HTMLProgressElement) {
+      place.max = patch.most;
+      place.value = patch.value;
+      place.hidden = patch.value >= patch.most;
+    } else if ("text" in patch && place.textContent !== patch.text) {
+      place.textContent = patch.text;
+    }
+    if ("look" in patch) place.setAttribute("class", patch.look);
+    if ("path" in patch) place.setAttribute("d", patch.path);
+    if ("title" in patch) place.setAttribute("title", patch.title);
+    if ("hidden" in patch) place.hidden = patch.hidden;
+    if (patch.lines) extend(place, patch.lines);
+  }
+}
+
+function extend(list, lines) {
+  for (const line of lines) {
+    if (line.id && document.getElementById(line.id)) continue;
+    const item = document.createElement("li");
+    if (line.id) item.id = line.id;
+    item.className = line.look ?? "";
+    if (line.head) item.append(Object.assign(document.createElement("p"), { className: "who", textContent: line.head }));
+    const body = Object.assign(document.createElement("div"), { className: "text", textContent: line.text });
+    body.dir = "auto";
+    item.append(body);
+    list.append(item);
+  }
+  while (list.children.length > MOST_LINES) list.firstElementChild.remove();
+}
+
+function say(text) {
+  const old = document.querySelector(".offline");
+  const note = old ?? Object.assign(document.createElement("p"), { className: "offline" });
+  note.setAttribute("role", "status");
+  note.textContent = text;
+  if (!old) document.querySelector("main").prepend(note);
+}

@@ -1,0 +1,45 @@
+"""The app in this process, asked without a network."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from chimeralab.web.app import Site, application
+from chimeralab.web.safety import Names, Safety, owner_door
+
+TOKEN = "the-token-of-these-tests"
+PORT = 8472
+OWN = f"http://127.0.0.1:{PORT}"
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Site]:
+    """The examples, read and judged."""
+    site = Site([str(EXAMPLES)])
+    site.start()
+    assert site.library is not None
+    site.library.wait(60)
+    yield site
+    site.close()
+
+
+@pytest.fixture(scope="session")
+def safety(site: Site) -> Safety:
+    return Safety(application(site), Names("127.0.0.1", PORT), [owner_door(TOKEN)])
+
+
+@pytest.fixture
+def stranger(safety: Safety) -> TestClient:
+    """Someone who has no token."""
+    return TestClient(safety, base_url=OWN, raise_server_exceptions=False, follow_redirects=False)
+
+
+@pytest.fixture
+def owner(safety: Safety) -> TestClient:
+    """Whoever has opened the start-up link."""
+    client = TestClient(safety, base_url=OWN, raise_server_exceptions=False)
+    client.get(f"/?token={TOKEN}")
+    return client
