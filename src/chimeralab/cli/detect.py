@@ -13,6 +13,7 @@ from chimeralab.cli.options import (
     CODE_OPTION,
     DETECTOR_OPTIONS,
     LOG_OPTIONS,
+    NO_FIELD,
     WHICH_OPTIONS,
     Logs,
     asked_judges,
@@ -91,7 +92,7 @@ def detect(**options: Any) -> None:
                 click.echo(json_text(as_json(judged.detection)))
         if not table.conversations:
             raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
-    table.refuse_unknown_field()
+        table.refuse_unknown_field()
     if not options["json"]:
         table.print_conversations(out)
         table.print_summary(out)
@@ -199,7 +200,7 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
             detection = from_json(row)
             pairs = ((turn.s1, turn.s2) for turn in detection.trace or ())
             near = [max((s for s in pair if s is not None), default=np.nan) for pair in pairs]
-            group = str(detection.metadata.get(field, f"(no {field})")) if field else None
+            group = str(detection.metadata.get(field, NO_FIELD.format(field))) if field else None
             shown = detection if options["trace"] else replace(detection, trace=None)
             yield Judged(shown, near, group, str(detection.metadata["prompt"]))
 

@@ -4,10 +4,13 @@ import importlib
 import io
 import os
 import sys
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import click
 
+from chimeralab.cli.suggesting import SuggestingGroup
 from chimeralab.core.errors import ChimeraError
 from chimeralab.core.extras import missing_extra, need
 from chimeralab.version import __version__
@@ -25,6 +28,7 @@ class Subcommand(NamedTuple):
 
 
 LAB = "lab"
+BROKEN_PIPE, INTERRUPTED = 128 + 13, 128 + 2
 COMMANDS = {
     "detect": Subcommand("detect:detect", "Say which conversations collapsed, where, and why."),
     "sweep": Subcommand("sweep:sweep", "Try a grid of thresholds on the same similarities."),
@@ -62,8 +66,28 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class ReaderGone(Exception):
+    """Nobody reads our output any more. click would take the system's own error for a failure."""
+
+
+@contextmanager
+def telling_readers_gone() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGone from None
+
+
+class LazyGroup(SuggestingGroup):
     """A group that imports a subcommand when it is called, so that starting stays quick."""
+
+    def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
+        with telling_readers_gone():  # the help is printed here
+            return super().make_context(*arguments, **settings)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with telling_readers_gone():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -94,22 +118,25 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run, and exit with 0 (ok), 1 (a check failed) or 2 (bad input)."""
+    """Run, and exit with 0 (ok), 1 (a check failed), 2 (bad input), or as if a signal had come."""
     if "numpy" not in sys.modules:
         one_thread_for_blas()
     if isinstance(sys.stdout, io.TextIOWrapper):  # which may be unable to show every character
         sys.stdout.reconfigure(errors="replace")
     try:
-        sys.exit(cli.main(standalone_mode=False) or 0)
+        code = cli.main(standalone_mode=False) or 0
+        sys.stdout.flush()  # here, where a reader that went away is still noticed
+        sys.exit(code)
     except click.ClickException as error:
         error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        _give_up("stopped", 130)
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): nothing more to say, nor to flush.
+        _give_up("stopped", INTERRUPTED)
+    except (ReaderGone, BrokenPipeError):
+        # The reader of our output went away (`| head`): nothing more to say, nor to flush. That is
+        # no failed check, so the code is the one of a program that SIGPIPE has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(BROKEN_PIPE)
     except (ChimeraError, ModuleNotFoundError, OSError, MemoryError) as error:
         _give_up(in_a_sentence(error), 2)
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 
+from chimeralab.cli.suggesting import SuggestingGroup
+from chimeralab.cli.terminal import out
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.weights.cache import (
@@ -58,7 +59,7 @@ class EncoderRow(Record):
     served_by: str
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=SuggestingGroup, invoke_without_command=True)
 @json_option
 @click.pass_context
 def models(context: click.Context, as_json: bool) -> None:
@@ -174,7 +175,7 @@ def _print_table(rows: list[ModelRow]) -> None:
         size = f"{row.size / 1e6:.0f} MB"
         place = str(Path(row.folder).relative_to(models_root()))
         table.add_row(row.name, row.purpose, size, row.licence, row.state, place)
-    Console().print(table)
+    out.print(table)
     click.echo(f"where is inside {models_root()}")
     _print_next_steps(rows)
 

@@ -1,7 +1,7 @@
 """Options that several commands share: which logs to read, how to judge and group them."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
 from pathlib import Path
@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # it brings numpy, and `rate` needs none
     from chimeralab.detection.measure import Measured
 
 MOST_NAMED = 5
+MOST_FIELDS = 12
+NO_FIELD = "(no {})"
 COLUMNS = "chimeralab.columns"
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -104,7 +106,10 @@ CODE_OPTION: Decorator = click.option(
     help="In a study: run the code and send the keys that its plan names, without asking.",
 )
 LOG_OPTIONS: tuple[Decorator, ...] = (
-    click.argument("paths", nargs=-1, required=True, metavar="PATH..."),
+    # Patterns and - are paths, too: the type is there for shells to complete names of files.
+    click.argument(
+        "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(readable=False)
+    ),
     click.option(
         "--format",
         metavar="NAME|module:Class",
@@ -233,9 +238,18 @@ def is_study(paths: Sequence[str]) -> bool:
     return found
 
 
+def refuse_unknown_field(field: str, groups: Iterable[str], fields: Iterable[str]) -> None:
+    """Raise when every conversation is in the group of those that lack the field."""
+    if list(groups) == [NO_FIELD.format(field)]:
+        known = ", ".join(sorted(map(plain, fields))[:MOST_FIELDS]) or "none"
+        raise InputError(
+            f"no conversation has a field {field!r} to group by; their fields: {known}"
+        )
+
+
 def group_name(measured: "Measured", field: str) -> str:
     """The value of a metadata field; models are found at the turns too."""
     value = measured.trajectory.metadata.get(field)
     if value is None and field == "model":
         value = "+".join(sorted({turn.model for turn in measured.series.turns if turn.model}))
-    return str(value) if value not in (None, "") else f"(no {field})"
+    return str(value) if value not in (None, "") else NO_FIELD.format(field)

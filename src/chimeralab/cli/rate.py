@@ -19,7 +19,7 @@ from chimeralab.cli.options import (
     is_study,
     with_options,
 )
-from chimeralab.cli.terminal import err, out, plain, say, shortened, whose, with_progress
+from chimeralab.cli.terminal import err, out, plain, say, whose, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import percent
@@ -31,7 +31,7 @@ from chimeralab.rating.rules import NAME as RULES
 from chimeralab.rating.rules import rate_by_rules
 
 COLUMNS: Columns = {
-    "item": str, "rater": str, "label": int, "reason": str, "turns": str, "step": str,
+    "id": str, "rater": str, "label": int, "reason": str, "turns": str, "step": str,
     "kinds": str, "rubric": str,
 }  # fmt: skip
 # Rating needs no vectors, so there is no cache of them to name.
@@ -114,7 +114,8 @@ def rate(**options: Any) -> None:
     rubric = load_rubric(options["rubric"] or BUILT_IN)
     logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("conversation", "judged", "label", "step", "reason"):
+    table.add_column("conversation", overflow="fold", max_width=max(20, out.width // 3))
+    for heading in ("judged", "label", "step", "reason"):
         table.add_column(heading)
     labels: list[int | None] = []
     with ExitStack() as files:
@@ -122,16 +123,18 @@ def rate(**options: Any) -> None:
         for trajectory in with_progress(logs.read(), "conversations"):
             rating = rate_by_rules(item_of(trajectory, options["speaker"]), rubric)
             labels.append(rating.label)
+            cells = rating.as_dict()
+            row = {"id": cells.pop("item"), **cells}  # named as in the verdicts of `detect`
             if write:
-                write(rating.as_dict())
+                write(row)
             if options["as_json"]:
-                click.echo(json_text({"id": rating.item, **rating.as_dict()}))
+                click.echo(json_text(row))
                 continue
             label = "–" if rating.label is None else str(rating.label)
             who = whose(judged(trajectory, options["speaker"]).who)
-            cells = (shortened(rating.item, 40), who, label, rating.step or "–", rating.reason)
+            shown = (rating.item, who, label, rating.step or "–", rating.reason)
             style = "bold" if rating.label else ""
-            table.add_row(*(Text(plain(cell), style=style) for cell in cells))
+            table.add_row(*(Text(plain(cell), style=style) for cell in shown))
     if not labels:
         raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
     if not options["as_json"]:

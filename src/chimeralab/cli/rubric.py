@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from chimeralab.cli.suggesting import SuggestingGroup
 from chimeralab.cli.terminal import say
 from chimeralab.core.files import json_text
 from chimeralab.rating.rubric import (
@@ -17,7 +18,7 @@ from chimeralab.rating.rubric import (
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def rubric() -> None:
     """Show the rubric that raters work by, or lock one of your own."""
 

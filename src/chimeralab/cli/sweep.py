@@ -14,6 +14,7 @@ from chimeralab.cli.options import (
     Logs,
     group_name,
     is_study,
+    refuse_unknown_field,
     with_options,
 )
 from chimeralab.cli.terminal import out, percent, plain, with_progress
@@ -25,6 +26,8 @@ from chimeralab.detection.detectors import LOCKED, READINGS, Locked
 from chimeralab.detection.measure import Measurer
 from chimeralab.detection.sweep import STUDY_GRID, Sweep, Sweeper, all_cutoffs, grid_of
 from chimeralab.embedding.encoder import Encoder
+
+CONDITION = "condition"
 
 
 def _values(_context: click.Context, _option: click.Parameter, text: str) -> tuple[float, ...]:
@@ -49,7 +52,9 @@ GRID_OPTIONS = tuple(
 
 @click.command()
 @with_options(*LOG_OPTIONS, *GRID_OPTIONS, *READING_OPTIONS)
-@click.option("--group-by", default="condition", metavar="FIELD", help="Compare by this field.")
+@click.option(
+    "--group-by", metavar="FIELD", help=f"Compare by this field. [default: {CONDITION}, if any]"
+)
 @click.option(
     "--within",
     multiple=True,
@@ -79,9 +84,15 @@ def sweep(**options: Any) -> None:
     )
     sweeper = Sweeper(grid, options["within"])
     judged: Counter[str] = Counter()
+    groups, fields = set[str](), set[str]()
     for measured in with_progress(measurer.measure(logs.read()), "conversations"):
-        sweeper.add(measured, group_name(measured, options["group_by"]))
+        group = group_name(measured, options["group_by"] or CONDITION)
+        sweeper.add(measured, group)
         judged[measured.series.who] += 1
+        groups.add(group)
+        fields |= measured.trajectory.metadata.keys()
+    if options["group_by"]:
+        refuse_unknown_field(options["group_by"], groups, fields)
     result = sweeper.result(reference=LOCKED)
     if not result.conversations:
         raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")

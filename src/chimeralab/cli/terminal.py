@@ -25,8 +25,16 @@ COUNTS = ("planned", "begun", "completed", "open", "turns")
 # So many conditions that are all done are a line.
 MANY = 10
 
-out = Console(highlight=False, soft_wrap=False)
-err = Console(stderr=True, highlight=False)
+
+class PipedConsole(Console):
+    """A console that leaves it to the command to end when the reader of its output has gone."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704 - rich calls this while it handles the error
+
+
+out = PipedConsole(highlight=False, soft_wrap=False)
+err = PipedConsole(stderr=True, highlight=False)
 
 
 def say(message: str) -> None:

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.terminal import percent, plain, shortened, spans, sparkline, whose
-from chimeralab.core.errors import InputError
+from chimeralab.cli.options import refuse_unknown_field
+from chimeralab.cli.terminal import percent, plain, spans, sparkline, whose
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Loop
 from chimeralab.core.result_words import ResultWords
@@ -23,7 +23,6 @@ from chimeralab.stats.intervals import Interval
 
 MOST_ROWS = 40
 MIN_WIDTH = 80
-MOST_FIELDS = 12
 
 
 class Judged(NamedTuple):
@@ -90,18 +89,16 @@ class VerdictTable:
 
     def refuse_unknown_field(self) -> None:
         """Raise when the conversations should be grouped by something that none of them has."""
-        if self._group_by and list(self._groups) == [f"(no {self._group_by})"]:
-            known = ", ".join(sorted(map(plain, self._fields))[:MOST_FIELDS]) or "none"
-            raise InputError(
-                f"no conversation has a field {self._group_by!r} to group by; their fields: {known}"
-            )
+        if self._group_by:
+            refuse_unknown_field(self._group_by, self._groups, self._fields)
 
     def print_conversations(self, console: Console) -> None:
         """The rows in the order in which they were read."""
         spare = max(0, console.width - MIN_WIDTH)
         collapse, loops = self.all.asked_for_collapse, self.all.loops.judged > 0
         table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("conversation", no_wrap=True)
+        # An id is folded, never cut: it has to be pasted into `--id`.
+        table.add_column("conversation", overflow="fold", max_width=20 + spare // 3)
         table.add_column("judged", no_wrap=True)
         table.add_column("turns" if collapse else "steps", justify="right", no_wrap=True)
         if collapse:
@@ -113,7 +110,7 @@ class VerdictTable:
             table.add_column("loop", no_wrap=True)
         for _, _, _, nearest, detection in sorted(self._rows, key=lambda row: -row.minus_order):
             cells: list[str | Text] = [
-                Text(shortened(plain(detection.id), 20 + spare // 3)),
+                Text(plain(detection.id)),
                 *(_collapse_cells(detection) if collapse else ("all", str(detection.steps))),
             ]
             if collapse and spare:

@@ -22,7 +22,8 @@ MIN_LAGS = 5
 # A rotation over more speakers than this is measured at the first lags only.
 MAX_LAGS = 32
 # Conversations are embedded together until this many turns are at hand: enough for full batches,
-# few enough that memory does not grow with the number of conversations.
+# few enough that memory does not grow with the number of conversations. It begins with a single
+# conversation, so that the first verdict is there at once, and each handful is twice the last.
 TURNS_AT_ONCE = 1_024
 ROWS_AT_ONCE = 8_192
 
@@ -123,7 +124,8 @@ class Measurer:
         self._lags = max(MIN_LAGS, lags)
 
     def measure(self, trajectories: Iterable[Trajectory]) -> Iterator[Measured]:
-        for group in _handfuls(trajectories):
+        # Without vectors nothing is gained by waiting for more.
+        for group in _handfuls(trajectories, TURNS_AT_ONCE if self.encoder else 1):
             series = [self._series(trajectory) for trajectory in group]
             texts = [turn.text for one in series for turn in one.turns]
             encoded = self.encoder.encode(texts) if self.encoder else None
@@ -178,14 +180,14 @@ def measurer_for(
     )
 
 
-def _handfuls(trajectories: Iterable[Trajectory]) -> Iterator[list[Trajectory]]:
+def _handfuls(trajectories: Iterable[Trajectory], most: int) -> Iterator[list[Trajectory]]:
     group: list[Trajectory] = []
-    turns = 0
+    turns, enough = 0, 1
     for trajectory in trajectories:
         group.append(trajectory)
         turns += len(trajectory.turns)
-        if turns >= TURNS_AT_ONCE:
+        if turns >= enough:
             yield group
-            group, turns = [], 0
+            group, turns, enough = [], 0, min(most, max(2 * turns, 2 * enough))
     if group:
         yield group

@@ -69,8 +69,9 @@ class FileMemory:
     def __init__(self, path: Path, space: str) -> None:
         self._path = path
         self._space = space
+        if not path.parent.is_dir():  # a mistyped name must not leave folders behind
+            raise self._unusable(f"there is no folder {path.parent}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=30, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             # What a power cut takes is computed again: no vector is worth waiting for the disk.
@@ -105,7 +106,7 @@ class FileMemory:
                 self._db.execute("ROLLBACK")
             raise self._unusable(error) from error
 
-    def _unusable(self, error: Exception) -> InputError:
+    def _unusable(self, error: Exception | str) -> InputError:
         return InputError(
             f"the vector cache {self._path} can't be used ({error});"
             " name a writable file with --cache, or leave --cache out"

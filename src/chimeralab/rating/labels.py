@@ -1,5 +1,6 @@
 """Labels of several raters on the same items: one column per rater, None without a label."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -154,16 +155,20 @@ def _cells(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """The rows as plain text; the content says whether the file is JSON lines, not its name."""
     try:
         with path.open(encoding="utf-8-sig", errors="replace") as file:
-            is_json = file.read(1_000).lstrip().startswith("{")
+            head = file.read(1_000).lstrip()
     except OSError:
-        is_json = False  # reading the rows says why
-    kind, needed = (".jsonl", NEEDED[:2]) if is_json else (".csv", NEEDED)
+        head = ""  # reading the rows says why
+    is_json = head.startswith("{")
+    names = set(re.split(r'["\s,;]+', head.partition("\n")[0]))
+    # `rate` calls an item by its id, as the verdicts do.
+    item = "id" if "id" in names and "item" not in names else "item"
+    kind, needed = (".jsonl", (item, "rater")) if is_json else (".csv", (item, *NEEDED[1:]))
 
     def text(value: Any) -> str:
         return "" if value is None else str(value).strip()
 
     for line, cells in read_rows(path, needed, kind=kind):
-        yield line, {name: text(value) for name, value in cells.items()}
+        yield line, {name: text(value) for name, value in {"item": cells[item], **cells}.items()}
 
 
 def _column(
