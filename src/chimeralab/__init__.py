@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from chimeralab.version import __version__
 
 if TYPE_CHECKING:
-    from chimeralab.core.errors import ChimeraError, InputError
+    from chimeralab.core.errors import ChimeraError, InputError, LoopDetected
     from chimeralab.core.records import Call, Detection, Loop, Trajectory, Turn
     from chimeralab.detection.detectors import (
         LOCKED,
@@ -36,6 +36,7 @@ __all__ = [
     "InputError",
     "Locked",
     "Loop",
+    "LoopDetected",
     "Loops",
     "Needs",
     "Seen",
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "core.errors": ("ChimeraError", "InputError"),
+    "core.errors": ("ChimeraError", "InputError", "LoopDetected"),
     "core.records": ("Call", "Detection", "Loop", "Trajectory", "Turn"),
     "detection.seam": ("Cutoff", "Detector", "Needs", "Seen", "Signal"),
     "detection.locked": ("LOCKED", "Locked"),

@@ -1,5 +1,10 @@
 """Everything that can go wrong, as one tree. A message names the thing, place and way out."""
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chimeralab.core.records import Loop
+
 
 class ChimeraError(Exception):
     """The root: catch this to catch all of ours."""
@@ -28,6 +33,14 @@ class LogError(InputError):
         self.source = source
         self.line = line
         self.reason = reason
+
+
+class LoopDetected(ChimeraError):
+    """An agent was told that it repeats itself and went on; `loop` says what repeats."""
+
+    def __init__(self, message: str, loop: "Loop") -> None:
+        super().__init__(message)
+        self.loop = loop
 
 
 class WeightsError(ChimeraError):

@@ -1,7 +1,7 @@
 """A guard inside a running conversation: tell it each message, and it says when the talk loops."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -26,14 +26,14 @@ PATIENCE, PATIENCE_AFTER_NUDGE = 4, 2
 Tools = Mapping[str, Literal["ignore"] | Mapping[str, int]]
 
 ADVICE = {
-    "tool": "You have called {what} {times} times with the same outcome since message {began}",
-    "farewell": "Thanks, praise and farewells have been exchanged since message {began}",
-    "within-turn": "Message {began} says one thing over and over: {what}",
-    "paraphrase": "The same has been said in other words since message {began}: {what}",
-    "template": "One template has come back again and again since message {began}: {what}",
-    "alternating": "Two messages have taken turns since message {began}: {what}",
-    "cycle": "The same {period} messages have come round again since message {began}: {what}",
-    "verbatim": "The same message has come again and again since message {began}: {what}",
+    "tool": "You have called {what} {times} times with the same outcome since {place}",
+    "farewell": "Thanks, praise and farewells have been exchanged since {place}",
+    "within-turn": "One thing is said over and over in {place}: {what}",
+    "paraphrase": "The same has been said in other words since {place}: {what}",
+    "template": "One template has come back again and again since {place}: {what}",
+    "alternating": "Two messages have taken turns since {place}: {what}",
+    "cycle": "The same {period} messages have come round again since {place}: {what}",
+    "verbatim": "The same message has come again and again since {place}: {what}",
 }
 WAY_OUT = {"farewell": "End the conversation, or say something new."}
 
@@ -42,12 +42,14 @@ class LoopWarning(NamedTuple):
     """A loop that is going on, what to make of it, and a sentence to hand back to the model.
 
     A ``notice`` is evidence that is not a verdict; at ``nudge`` the verdict is on; at ``stop`` the
-    talk has gone on repeating itself. ``more`` counts the repeats since the loop was noticed.
+    talk has gone on repeating itself. ``more`` counts the repeats since the loop was noticed;
+    ``what`` says what repeats and since when, and ``advice`` adds the way out.
     """
 
     level: Literal["notice", "nudge", "stop"]
     loop: Loop
     more: int
+    what: str
     advice: str
 
 
@@ -106,6 +108,8 @@ class Guard:
         self._detector = detector if vectors or not needs.lags else None
         self._encoder = encoder
         self._settings, self._tools = loops, _tool_rules(tools or {})
+        # How a message is spoken of in advice, by its position; a host may know a better name.
+        self.place: Callable[[int], str] = "message {}".format
         self.reset()
 
     def reset(self) -> None:
@@ -138,6 +142,10 @@ class Guard:
         """Say that the advice was handed on: from now on there is less patience."""
         for loop in self._loops.signal.loops:
             self._told.setdefault(_known_by(loop), self._loops.repeats_since(loop))
+
+    def forgive(self) -> None:
+        """Say that somebody has stepped in: `nudged` begins to count again."""
+        self._told = {}
 
     def state(self) -> dict[str, Any]:
         """All that the guard knows of the conversation, as plain JSON values for `restore`."""
@@ -183,7 +191,7 @@ class Guard:
         loop = going_on[0]
         more = self._loops.repeats_since(loop)
         told = self._told.get(_known_by(loop))
-        spent = more >= PATIENCE or (told is not None and more - told >= PATIENCE_AFTER_NUDGE)
+        spent = more >= PATIENCE if told is None else more - told >= PATIENCE_AFTER_NUDGE
         level: Literal["notice", "nudge", "stop"] = "stop" if spent else "nudge"
         # The excerpt is text of a model or a tool: it can't end its own quotation.
         quoted = loop.excerpt.translate(QUOTATION).rstrip(".")
@@ -191,10 +199,10 @@ class Guard:
         least = next((rule.repeats for rule in rules), 0) if loop.level == "verdict" else 0
         what, times = f"“{quoted}”", more + max(least, len(loop.repeats) + 1)
         words = ADVICE[loop.kind].format(
-            what=what, times=times, began=loop.began, period=loop.period
+            what=what, times=times, place=self.place(loop.began), period=loop.period
         )
         advice = f"{words}. {WAY_OUT.get(loop.kind, 'Change something or ask.')}"
-        return LoopWarning("notice" if loop.level == "notice" else level, loop, more, advice)
+        return LoopWarning("notice" if loop.level == "notice" else level, loop, more, words, advice)
 
 
 class _Collapse:

@@ -1,0 +1,148 @@
+"""What all live guards share: when they nudge, when they stop, and when they leave work alone."""
+
+import logging
+
+import pytest
+
+from chimeralab import Guard, InputError, LoopDetected
+from chimeralab.integrations.watch import CONVERSATIONS, NUDGE, Watch
+
+
+def step(arguments: str = "pytest", result: str = "1 failed", name: str = "bash") -> list[dict]:
+    call = {"id": "c", "function": {"name": name, "arguments": arguments}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": result},
+    ]
+
+
+def actions(watch: Watch, steps: list[list[dict]], key: str = "") -> list[str | None]:
+    """What the host is told when it hands over all messages after each step."""
+    told = []
+    for n in range(1, len(steps) + 1):
+        found = watch.follow([message for each in steps[:n] for message in each], key)
+        told.append(found and found.action)
+    return told
+
+
+def test_a_repeated_call_is_nudged_at_the_third_and_stopped_at_the_fifth() -> None:
+    expected = [None, None, "nudge", None, "stop", "stop"]
+    assert actions(Watch(), [step()] * 6) == expected
+    watch = Watch()
+    told = [[watch.update(message) for message in step()][-1] for _ in range(6)]
+    assert [each and each.action for each in told] == expected
+    nudge, stop = told[2], told[4]
+    assert "“bash pytest” 3 times" in nudge.message
+    assert nudge.message.endswith("since message 1. Change something or ask.")
+    assert "5 times" in stop.message
+    assert (stop.loop.kind, stop.loop.began) == ("tool", 1)
+    with pytest.raises(LoopDetected, match="5 times") as raised:
+        stop.raise_stop()
+    assert raised.value.loop == stop.loop
+    nudge.raise_stop()
+
+
+def test_polling_and_paging_are_left_alone() -> None:
+    assert set(actions(Watch(), [step(result=f"{n} % done") for n in range(12)])) == {None}
+    paging = [step(f"page {n}", f"rows {n}0 to {n}9") for n in range(12)]
+    assert set(actions(Watch(), paging)) == {None}
+
+
+def test_one_that_recovers_after_the_nudge_goes_on() -> None:
+    work = [step(f"edit file{n}.py", f"wrote {n} lines") for n in range(8)]
+    assert actions(Watch(), [step()] * 3 + work) == [None, None, "nudge", *[None] * 8]
+
+
+def test_nobody_is_stopped_who_was_not_told() -> None:
+    seen_late = [message for _ in range(12) for message in step()]
+    watch = Watch()
+    assert watch.follow(seen_late).action == "nudge"
+    assert watch.follow(seen_late + step()) is None
+    assert watch.follow(seen_late + step() * 2).action == "stop"
+
+
+def test_a_nudge_in_the_conversation_counts_in_another_process_too() -> None:
+    nudge = {"role": "user", "name": NUDGE, "content": "You have called …"}
+    told = [*step() * 3, nudge, *step() * 2]
+    assert Watch().follow(told).action == "stop"
+
+
+def test_a_new_word_of_the_user_is_another_chance() -> None:
+    says = {"role": "user", "content": "Install it first, then try."}
+    watch, steps = Watch(), [step()] * 5 + [[says]] + [step()] * 3
+    assert actions(watch, steps) == [
+        None,
+        None,
+        "nudge",
+        None,
+        "stop",
+        "nudge",
+        None,
+        "stop",
+        "stop",
+    ]
+    same = [[says]] + [step()] * 5 + [[says]]
+    assert actions(Watch(), same)[-2:] == ["stop", "stop"]
+
+
+def test_settings_are_per_tool() -> None:
+    watch = Watch(tools={"wait": "ignore", "search": {"repeats": 5}})
+    assert set(actions(watch, [step(name="wait")] * 9, "a")) == {None}
+    searching = actions(watch, [step(name="search", result="3 hits")] * 7, "b")
+    assert searching == [None] * 4 + ["nudge", None, "stop"]
+    with pytest.raises(InputError, match="tools"):
+        Watch(tools={"wait": "never"})
+
+
+@pytest.mark.parametrize("word", ["off", "0", " OFF ", "false"])
+def test_one_switch_turns_it_off(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    assert set(actions(Watch(enabled=False), [step()] * 6)) == {None}
+    watch = Watch()
+    monkeypatch.setenv("CHIMERA_GUARD", word)
+    assert set(actions(watch, [step()] * 6)) == {None}
+    monkeypatch.delenv("CHIMERA_GUARD")
+    assert "nudge" in actions(watch, [step()] * 6)
+
+
+def test_an_error_inside_is_logged_once_and_the_guard_steps_aside(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch = Watch()
+    broken = [[{"role": "assistant", "content": 3}]]
+    with caplog.at_level(logging.WARNING):
+        assert set(actions(watch, broken + [step()] * 6, "a")) == {None}
+        assert set(actions(watch, broken + [step()] * 6, "b")) == {None}
+        assert watch.follow((1 / 0 for _ in range(1)), "c") is None
+    [record] = caplog.records
+    assert "steps aside" in record.message
+    assert "nudge" in actions(watch, [step()] * 6, "another conversation")
+    monkeypatch.setattr(Guard, "update", lambda *_: 1 / 0)
+    assert watch.update({"role": "user", "content": "Hello"}, "d") is None
+
+
+def test_conversations_are_kept_apart_and_forgotten() -> None:
+    watch = Watch()
+    for n in range(3):
+        for key in ("a", "b"):
+            found = [watch.update(message, key) for message in step()][-1]
+            assert (found and found.action) == ("nudge" if n == 2 else None)
+    watch.forget("a")
+    assert watch.follow(step(), "a") is None
+    for n in range(CONVERSATIONS + 5):
+        watch.update({"role": "user", "content": "Hello"}, str(n))
+    assert len(watch._talks) == CONVERSATIONS
+
+
+def test_a_long_conversation_that_is_new_is_judged_by_its_tail() -> None:
+    work = [message for n in range(300) for message in step(f"edit {n}", f"wrote file {n}")]
+    found = Watch().follow(work + step() * 3)
+    assert found.action == "nudge"
+    assert "since message 601" in found.message
+
+
+def test_a_history_that_was_rewritten_is_judged_anew() -> None:
+    watch = Watch()
+    assert actions(watch, [step()] * 4)[-2:] == ["nudge", None]
+    summary = {"role": "user", "content": "So far: tests fail."}
+    assert watch.follow([summary, *step()]) is None
+    assert watch.follow([summary, *step() * 3]).action == "nudge"
