@@ -307,7 +307,8 @@ OF_A_CONVERSATION = ("detections", "ratings", "turns", "attempts")
 
 
 def test_a_chain_taken_out_is_found(study: Study) -> None:
-    tamper(study, "DROP TABLE chain", "PRAGMA user_version = 5")
+    tamper(study, "DROP TABLE chain", "ALTER TABLE trials DROP COLUMN evidence")
+    tamper(study, "PRAGMA user_version = 5")
     assert_found(study, "study.db: its chain was taken out")
     run_study(Study(study.path), QUIETLY)
     assert_found(study, "study.db: its chain was taken out")

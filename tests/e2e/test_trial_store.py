@@ -163,7 +163,7 @@ def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(tmp_path
     study = make_trial(tmp_path / "trial", number=1)
     run_study(study)
     with sqlite3.connect(study.store_path) as db:
-        for column in ("noticed", "states", "recall_states", "claim"):
+        for column in ("noticed", "states", "recall_states", "claim", "evidence"):
             db.execute(f"ALTER TABLE trials DROP COLUMN {column}")
         db.execute("ALTER TABLE probes DROP COLUMN hash")
         db.execute("DROP TABLE chain")

@@ -97,6 +97,7 @@ ANYWHERE = {
     "phase": "where a taught belief stands: taught, held, tested",
     "round": "how often the belief was taught before",
     "consensus": "whether the others agree on a wrong (critical) or the right answer",
+    "evidence": "whether the evidence about a belief is true or false; empty where all is true",
     "needs": "facts that the answer needs",
     "lag": "how many questions ago the oldest of them was told",
     "disturbed": "whether part of the past was gone or altered",

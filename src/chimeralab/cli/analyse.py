@@ -1,6 +1,6 @@
 """`chimera analyse`: estimates with honest intervals from a table of runs, a study or a trial."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -333,6 +333,28 @@ def _print_arms(subject: "SubjectResult") -> None:
         cells = (number(arm.measures[name].value, 2) for name in shown)
         table.add_row(_folding(short(arm.arm)), *cells)
     out.print(table)
+    _print_doses(subject)
+
+
+def _print_doses(subject: "SubjectResult") -> None:
+    """What arrived of each stressor, arm by arm: together they may deliver less than alone."""
+    stressors = dict.fromkeys(name for arm in subject.arms for name in arm.delivered)
+    if not stressors:
+        return
+    out.print("\ndose delivered: share of trials at which each stressor did its work")
+    table = _trial_table("arm", *map(plain, stressors))
+    for arm in subject.arms:
+        if arm.delivered:
+            cells = (_dose(arm.delivered, name) for name in stressors)
+            table.add_row(_folding(short(arm.arm)), *cells)
+    out.print(table)
+
+
+def _dose(delivered: Mapping[str, float | None], name: str) -> str:
+    if name not in delivered:
+        return ""
+    share = delivered[name]
+    return "unknown" if share is None else f"{share:.0%}"
 
 
 def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:

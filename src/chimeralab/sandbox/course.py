@@ -20,6 +20,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 Phase = Literal["taught", "held", "tested"]
 Consensus = Literal["critical", "neutral"]
+# What the evidence about beliefs speaks for: the truth, the lure, or each for half of them.
+Evidence = Literal["true", "false", "mixed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,20 @@ class Course(Record):
         told = [other for step in self.steps for other in step.told]
         values = (other.value for other in told if other.relation == fact.relation)
         return sorted({value for value in values if value != fact.value})
+
+    @property
+    def beliefs(self) -> tuple[str, ...]:
+        """The questions about a belief, by id."""
+        return tuple(dict.fromkeys(step.question.id for step in self.steps if step.phase))
+
+    def falsified(self, evidence: Evidence) -> frozenset[str]:
+        """The questions whose evidence is false: the same ones under every arm."""
+        if evidence == "true":
+            return frozenset()
+        drawn = sorted(self.beliefs, key=lambda name: uniform(self.id, "evidence", name))
+        share = 1.0 if evidence == "false" else 0.5
+        # Of an odd number, chance decides what becomes of the one that is left.
+        return frozenset(drawn[: int(share * len(drawn) + uniform(self.id, "evidence"))])
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ def at_question(posed: Posed, pressed: Pressed) -> Iterator[Observation]:
         yield Observation("pair_generated", {"pair": posed.pair, "frame": posed.frame})
     if pressed.bias:
         where = {"consensus": posed.consensus, "phase": posed.phase}
+        where |= {"evidence": posed.evidence} if posed.evidence else {}
         yield Observation("bias_injected", {"signal": pressed.signal, **where})
 
 

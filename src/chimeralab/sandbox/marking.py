@@ -136,7 +136,16 @@ def posed_at(script: Script, turn: int) -> Posed:
         needs=question.needs,
         lag=lag_of(script.course, turn, question),
         claim=question.claim,
+        evidence=_evidence(script, turn),
     )
+
+
+def _evidence(script: Script, turn: int) -> str | None:
+    """Whether the evidence about a belief is true; None where all of it is, as it always was."""
+    step = script.course.step(turn)
+    if step.phase is None or script.evidence_shown == "true":
+        return None
+    return "false" if script.is_falsified(step.question) else "true"
 
 
 def pressed_at(script: Script, turn: int, scene: Scene) -> Pressed:
@@ -144,11 +153,13 @@ def pressed_at(script: Script, turn: int, scene: Scene) -> Pressed:
     step = script.course.step(turn)
     stressors = () if script.arm.sham else script.arm.stressors.values()
     pushed = any(each.pushes(script.course, turn) for each in stressors)
-    bias = bool(step.question.bias) or pushed
+    shown_false = step.phase == "tested" and script.is_falsified(step.question)
+    bias = bool(step.question.bias) or pushed or shown_false
     return Pressed(
         signal=step.lure if bias or step.consensus or step.phase else None,
         bias=bias,
         disturbed=any(each.action != "said" for each in scene.injections),
+        stands=script.stands(turn),
     )
 
 

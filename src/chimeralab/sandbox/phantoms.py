@@ -25,6 +25,7 @@ _VOICE = re.compile(r"^(?:Participant|Expert) \d+: (.+) \([\d.]+ % sure\)$", re.
 _COMMITTED = "you committed to this answer"
 _REVIEW = "Review the evidence before you answer."
 NO_IDEA = "I don't know."
+USUAL_DISCERNMENT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,10 @@ class PhantomSubjectSettings(Record):
     It recalls a fact told `n` trials ago with probability `recall` x exp(-`forgetting` x n), takes
     on a belief with probability `credulity` at every false feedback, gives it up after n of them
     with probability (1 - `rigidity`)^n x (2 x strength - 1) at every piece of evidence, and follows
-    a majority of n with probability 1 - exp(-`conformity` x n). It states its chance of being right
-    plus `overconfidence`. What it doesn't know it guesses. A measure against a stressor shields it
-    from that stressor with probability `helped`.
+    a majority of n with probability 1 - exp(-`conformity` x n). Evidence that is false it sees
+    through with probability `discernment`; otherwise it believes it as if it were true. It states
+    its chance of being right plus `overconfidence`. What it doesn't know it guesses. A measure
+    against a stressor shields it from that stressor with probability `helped`.
     """
 
     recall: Share = 0.95
@@ -47,13 +49,21 @@ class PhantomSubjectSettings(Record):
     overconfidence: Annotated[float, Field(ge=-1, le=1)] = 0.0
     helped: Share = 0.8
     seed: int = 0
+    discernment: Share = USUAL_DISCERNMENT
+
+    def as_dict(self) -> dict[str, Any]:
+        """What came later is left out where it changes nothing: earlier locks know no such key."""
+        values = Record.as_dict(self)
+        usual = {"discernment": USUAL_DISCERNMENT}
+        return {k: v for k, v in values.items() if k not in usual or v != usual[k]}
 
     def open(self) -> "PhantomSubject":
         return PhantomSubject(self)
 
 
 class SceneReading(NamedTuple):
-    """What a phantom finds in its messages about one question."""
+    """What a phantom finds in its messages about one question; `feedback` is that against which the
+    evidence speaks."""
 
     lag: int | None
     swapped: str | None
@@ -116,7 +126,10 @@ class PhantomSubject:
         found = read_scene(key, seen)
         place = self._settings.seed, request.conversation, key["item"]
         mind = self._remembered(request, key, found, probe)
-        if self._misled(found, place):
+        if not key["evidence"]["true"]:
+            if self._taken_in(found, place):
+                mind = Mind(key["lure"], mind.chance)
+        elif self._misled(found, place):
             mind = Mind(key["lure"], 1 - (1 - self._settings.credulity) ** found.feedback)
         if probe != Alone.name and self._follows(found, (*place, request.turn)):
             mind = Mind(key["lure"], mind.chance)
@@ -140,8 +153,16 @@ class PhantomSubject:
             return False
         if found.reviewed and uniform(*place, "review") < settings.helped:
             return False
-        supple = (1 - settings.rigidity) ** found.feedback
-        return not any(
+        return not self._convinced(found, place)
+
+    def _taken_in(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
+        seen_through = uniform(*place, "discernment") < self._settings.discernment
+        return not seen_through and self._convinced(found, place)
+
+    def _convinced(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
+        """Whether the evidence was believed, against all the feedback."""
+        supple = (1 - self._settings.rigidity) ** found.feedback
+        return any(
             uniform(*place, "evidence", n) < supple * (2 * strength - 1)
             for n, strength in enumerate(found.checks)
         )
@@ -159,12 +180,13 @@ def read_scene(key: Key, seen: tuple[Message, ...]) -> SceneReading:
     present = asked[-1] if asked else ""
     lags = [_lag(need, asked) for need in key["needs"]]
     evidence = key["evidence"]
-    false = f"“{key['question']}” is {key['lure']}."
+    confirmed = key["lure"] if evidence["true"] else key["truth"]
+    feedback = f"“{key['question']}” is {confirmed}."
     voices = _VOICE.findall(present)
     return SceneReading(
         lag=None if None in lags else max((lag for lag in lags if lag is not None), default=0),
         swapped=_swapped(key, asked),
-        feedback=sum(text.count(false) for text in asked),
+        feedback=sum(text.count(feedback) for text in asked),
         checks=(evidence["strength"],) * sum(text.count(evidence["text"]) for text in asked),
         others=voices.count(key["lure"]) - voices.count(key["truth"]),
         committed=_COMMITTED in present,

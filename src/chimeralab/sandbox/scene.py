@@ -1,6 +1,7 @@
 """What a subject has before it at one turn: the past as shown, the question, the evidence."""
 
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -20,7 +21,7 @@ USUAL_STRENGTH = 0.9
 EVIDENCE = "evidence"
 # What precedes the rest of an episode that the subject does not remember.
 EARLIER = "From earlier in this conversation:"
-CHECK = "A check that is right in {percent} % of cases says: the answer to “{question}” is {truth}."
+CHECK = "A check that is right in {percent} % of cases says: the answer to “{question}” is {named}."
 
 
 class Utterance(NamedTuple):
@@ -138,32 +139,32 @@ def messages(scene: Scene) -> tuple[Message, ...]:
 
 
 class Testimony(NamedTuple):
-    """A piece of evidence as it is shown, with the reliability that it states."""
+    """A piece of evidence as it is shown, the reliability that it states, and whether it is
+    `true`: false evidence looks the same and speaks for the lure."""
 
     text: str
     strength: float
+    true: bool = True
 
 
-def testimony(question: Question, strength: float) -> Testimony:
-    """What is shown for a question: of its own evidence the nearest in strength, else a check.
+def testimony(question: Question, strength: float, named: str) -> Testimony:
+    """The evidence for one answer: of the question's own the nearest in strength, else a check.
 
     >>> from chimeralab.sandbox.scenarios.items import Question
-    >>> testimony(Question("q", "recall", "Where?", "Rome"), 0.9).text
-    'A check that is right in 90 % of cases says: the answer to “Where?” is Rome.'
+    >>> testimony(Question("q", "recall", "Where?", "Rome"), 0.9, "Oslo").text
+    'A check that is right in 90 % of cases says: the answer to “Where?” is Oslo.'
     """
-    own = [Testimony(each.text, _reliability(each.odds)) for each in question.evidence]
+    truth = str(question.truth)
+    true, whole = named == truth, rf"(?<!\w){re.escape(truth)}(?!\w)"
+    own = [
+        Testimony(re.sub(whole, lambda _: named, each.text), _reliability(each.odds), true)
+        for each in question.evidence
+        if true or re.search(whole, each.text)
+    ]
     if own:
         return min(own, key=lambda each: abs(each.strength - strength))
-    percent, truth = f"{100 * strength:g}", str(question.truth)
-    text = CHECK.format(percent=percent, question=question.prompt, truth=truth)
-    return Testimony(text, strength)
-
-
-def evidence_line(step: Step, strength: float) -> Utterance | None:
-    """The evidence of a tested step."""
-    if step.phase != "tested":
-        return None
-    return Utterance("evidence", testimony(step.question, strength).text, by=EVIDENCE)
+    text = CHECK.format(percent=f"{100 * strength:g}", question=question.prompt, named=named)
+    return Testimony(text, strength, true)
 
 
 def odds(strength: float) -> str:

@@ -26,7 +26,8 @@ class Statement(Record):
 @dataclass(frozen=True, slots=True)
 class Posed(Record):
     """What was asked. `lag` is how long ago the oldest fact was told that the answer needs, and
-    `claim` names the two people of a question about who reports to whom."""
+    `claim` names the two people of a question about who reports to whom. `evidence` says whether
+    that about a belief is "true" or "false", where a plan has false evidence."""
 
     item: str
     kind: str
@@ -42,16 +43,23 @@ class Posed(Record):
     needs: tuple[str, ...]
     lag: int | None
     claim: tuple[str, str] | None
+    evidence: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Pressed(Record):
-    """What was done to the subject. `signal` is the answer that a stressor would push here, `bias`
-    whether one did; `disturbed` says that part of the past was gone or altered."""
+    """What was done to the subject. `signal` is the answer that a stressor, or false evidence,
+    would push here, `bias` whether one did; `disturbed` says that part of the past was gone or
+    altered.
+
+    `stands` says that what a stressor has said about the question can still be read. It follows
+    from the plan, and is not stored.
+    """
 
     signal: str | None
     bias: bool
     disturbed: bool
+    stands: bool | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +133,7 @@ class Scored(Record):
         """The row behind its columns; SQLite keeps yes and no as 1 and 0."""
         found: dict[str, dict[str, Any]] = {part: {} for part in ("", *_PARTS)}
         for name, column in COLUMNS.items():
-            cell = cells[name]
+            cell = cells.get(name)  # a store that nobody has written to since lacks later columns
             if cell is not None and (column.text or column.kind is bool):
                 cell = column.text.read(cell) if column.text else bool(cell)
             found[column.part][column.field] = cell
@@ -209,6 +217,7 @@ COLUMNS: dict[str, Column] = {
     "phase": Column("posed", "phase"),
     "round": Column("posed", "round", int),
     "consensus": Column("posed", "consensus"),
+    "evidence": Column("posed", "evidence"),
     "needs": Column("posed", "needs", text=_NEEDS),
     "lag": Column("posed", "lag", int),
     "disturbed": Column("pressed", "disturbed", bool),

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Heard, Message
-from chimeralab.sandbox.course import Course
+from chimeralab.sandbox.course import Course, Evidence
 from chimeralab.sandbox.probes import (
     Alone,
     Probe,
@@ -22,13 +22,13 @@ from chimeralab.sandbox.probes import (
 from chimeralab.sandbox.replies import read_choice
 from chimeralab.sandbox.scenarios.items import Question
 from chimeralab.sandbox.scene import (
+    EVIDENCE,
     USUAL_STRENGTH,
     Exchange,
     Moment,
     Scene,
     Testimony,
     Utterance,
-    evidence_line,
     messages,
     testimony,
 )
@@ -111,8 +111,8 @@ class Presented(NamedTuple):
 class Script(Record):
     """A course under an arm. `seed` is common to all arms, so that events fall on the same trials.
 
-    `strength` is that of the evidence where the arm has no say in it. A subject with its
-    `own_memory` hears one message at a time; see `hears`.
+    `strength` is that of the evidence where the arm has no say in it, and `evidence` whether it is
+    true. A subject with its `own_memory` hears one message at a time; see `hears`.
     """
 
     course: Course
@@ -122,6 +122,7 @@ class Script(Record):
     strength: float = USUAL_STRENGTH
     own_memory: bool = False
     answering: Answering = EARLY_ANSWERING
+    evidence: Evidence = "true"
     # What was said at a turn, and what solves it, never changes: both are worked out once.
     _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -223,6 +224,33 @@ class Script(Record):
         stated = (part.evidence_strength for part in self.arm.stressors.values())
         return next((strength for strength in stated if strength is not None), self.strength)
 
+    @property
+    def evidence_shown(self) -> Evidence:
+        """Whether the evidence of this session is true."""
+        stated = (part.evidence_shown for part in self.arm.stressors.values())
+        return next((each for each in stated if each is not None), self.evidence)
+
+    def is_falsified(self, question: Question) -> bool:
+        """Whether the evidence about a question is false."""
+        if "falsified" not in self._known:
+            self._known["falsified"] = self.course.falsified(self.evidence_shown)
+        return question.id in self._known["falsified"]
+
+    def stands(self, turn: int) -> bool:
+        """Whether what a stressor has said about a turn's question can still be read."""
+        place = "stands", turn
+        if place not in self._known:
+            parts = self.arm.stressors.values() if not self.arm.sham else ()
+            said = [part for part in parts if part.signals(self.course, turn)]
+            if said and not all(part.spares_others for part in parts):
+                # What is gone from memory does not depend on the answers, so blank ones will do.
+                blank = [""] * (turn - 1)
+                scene, moment = self.scene(turn, blank), self._moment(turn, blank)
+                said = [part for part in said if part.stands(scene, moment)]
+            self._known[place] = bool(said)
+        found: bool = self._known[place]
+        return found
+
     def _moment(self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED) -> Moment:
         options = self.course.step(turn).question.options
         alone = probed.get(Alone.name)
@@ -234,7 +262,7 @@ class Script(Record):
     def _key(self, question: Question, turn: int) -> dict[str, Any]:
         place = turn, question.id
         if place not in self._known:
-            shown = testimony(question, self._strength)
+            shown = self._testimony(question)
             self._known[place] = solution(question, self.course, turn, shown)
         key: dict[str, Any] = self._known[place]
         return key
@@ -285,9 +313,15 @@ class Script(Record):
         """A turn as it is without any stressor."""
         step = self.course.step(turn)
         told = tuple(Utterance("fact", fact.text, fact) for fact in step.told)
-        shown = evidence_line(step, self._strength)
         question = Utterance("question", question_text(step.question))
-        return Exchange(turn, (*told, *((shown,) if shown else ()), question))
+        if step.phase != "tested":
+            return Exchange(turn, (*told, question))
+        shown = Utterance("evidence", self._testimony(step.question).text, by=EVIDENCE)
+        return Exchange(turn, (*told, shown, question))
+
+    def _testimony(self, question: Question) -> Testimony:
+        named = question.signal if self.is_falsified(question) else question.truth
+        return testimony(question, self._strength, str(named))
 
 
 def _earlier(moment: Moment, turn: int) -> Moment:

@@ -201,6 +201,9 @@ MIGRATIONS = (
         head BLOB NOT NULL
     );
     """,
+    """
+    ALTER TABLE trials ADD COLUMN evidence TEXT;
+    """,
 )
 # The step that brings the chain, and the earliest version that can be read without writing to it.
 CHAINED = 6

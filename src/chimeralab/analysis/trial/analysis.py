@@ -42,6 +42,7 @@ from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
 from chimeralab.sandbox.scored import PlacedTrial, Scored, trials_of
 from chimeralab.sandbox.script import Arm
+from chimeralab.sandbox.stressors import Arrival
 from chimeralab.sandbox.stressors.sham import SHAM
 
 MOST_UNREAD = 0.2
@@ -162,12 +163,17 @@ def _arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
 
     for _, part in sorted(arm.stressors.items()):
         for check in part.checks:
-            share = _quotient(HitRate(sum(check.shows(row) for row in rows), len(rows)))
+            share = _dose(check, rows)
             said = f"{check.said} at {share or 0:.0%} of the trials"
             # A dose of nothing leaves no trace, as it should.
             yield Check(check.title, name, share, bool(share) or arm.dose == 0, said)
             if check.signal is not None:
                 yield _noticed(check.signal, [row for row in rows if check.asks(row)], name)
+
+
+def _dose(check: Arrival, rows: Rows) -> float | None:
+    """The share of the trials at which a stressor did its work."""
+    return _quotient(HitRate(sum(check.shows(row) for row in rows), len(rows)))
 
 
 def _short_doses(rows: Mapping[str, Rows], name: str, arms: Mapping[str, Arm]) -> Iterator[Check]:
@@ -181,11 +187,7 @@ def _short_doses(rows: Mapping[str, Rows], name: str, arms: Mapping[str, Arm]) -
              and not what.sham and what.countermeasure is None), None
         )  # fmt: skip
         for check in part.checks if alone else ():
-            doses = [
-                _quotient(HitRate(sum(check.shows(row) for row in rows[each]), len(rows[each])))
-                for each in (name, alone or "")
-            ]
-            given, usual = doses[0] or 0.0, doses[1] or 0.0
+            given, usual = (_dose(check, rows[each]) or 0.0 for each in (name, alone or ""))
             said = (
                 f"{check.said} at {given:.0%} of the trials, and at {usual:.0%} without the others"
             )
@@ -258,6 +260,8 @@ class ArmResult(Record):
     """One arm: its metrics with all companions, every measure, and recall by lag.
 
     `corrections_censored` counts the wrong beliefs that no piece of evidence corrected.
+    `delivered` is the dose of each stressor as it arrived: the share of trials at which it did its
+    work, None where it has no check that tells.
     """
 
     arm: str
@@ -270,6 +274,7 @@ class ArmResult(Record):
     measures: Mapping[str, Estimated]
     recall_by_lag: tuple[LagPoint, ...]
     corrections_censored: int
+    delivered: Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,4 +486,13 @@ def _arm(
         measures={each: measures.get(each, NOTHING) for each in design.measures},
         recall_by_lag=tuple(by_lag(own, random.common, resamples)),
         corrections_censored=corrected.count(None),
+        delivered=_delivered(arm, [row for session in own for row in session.rows]),
     )
+
+
+def _delivered(arm: Arm, rows: Rows) -> dict[str, float | None]:
+    """What arrived of each stressor of an arm; neutral text in its place is none of it."""
+    parts = {} if arm.sham else arm.stressors
+    return {
+        name: _dose(part.checks[0], rows) if part.checks else None for name, part in parts.items()
+    }

@@ -196,7 +196,7 @@ def declared_pairs(
 
 
 def _aims(stressors: Iterable[Stressor]) -> frozenset[str]:
-    return frozenset(aim for part in stressors for aim in part.aims)
+    return frozenset(aim for part in stressors for aim in part.aimed_at)
 
 
 def against(arms: Mapping[str, Arm], reference: str) -> list[AskedContrast]:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from chimeralab.analysis.contrasts import Effect, short
-from chimeralab.analysis.trial.analysis import SubjectResult
-from chimeralab.analysis.trial.effects import is_listed
+from chimeralab.analysis.trial.analysis import ArmResult, SubjectResult
+from chimeralab.analysis.trial.effects import Estimated, is_listed
 from chimeralab.analysis.trial.measures import METRICS, NO_WRONG_BELIEF, words_of
 from chimeralab.core.numbers import number, p_value
 from chimeralab.report.table import (
@@ -98,7 +98,7 @@ def measures_table(subject: SubjectResult, material: TrialMaterial) -> Table:
     ]
     rows, raw = [], []
     for arm in subject.arms:
-        cells: list[Shown] = [short(arm.arm), f"{arm.trials:,}"]
+        cells: list[Shown] = [short(arm.arm), f"{arm.trials:,}", _dose(arm)]
         for name in names:
             found = arm.measures[name]
             shown = estimate(found.value, found.interval, unit_of(name))
@@ -108,12 +108,31 @@ def measures_table(subject: SubjectResult, material: TrialMaterial) -> Table:
         rows.append([*cells, never])
         about = {"subject": subject.subject, "arm": arm.arm, "cell": arm.cell, "dose": arm.dose}
         raw += [
+            {**about, "measure": f"delivered.{name}", **_bounded(_exact(share, arm).as_dict())}
+            for name, share in arm.delivered.items()
+        ]
+        raw += [
             {**about, "measure": name, **_bounded(found.as_dict())}
             for name, found in arm.measures.items()
         ]
     named = (words_of(name).says for name in names)
-    headings = ("arm", "trials", *named, "beliefs never corrected")
-    return table(f"{subject.subject}_measures", headings, rows, raw)
+    headings = ("arm", "trials", "dose delivered", *named, "beliefs never corrected")
+    return table(f"{subject.subject}_measures", headings, rows, raw, words=(0, 2))
+
+
+def _exact(share: float | None, arm: ArmResult) -> Estimated:
+    """A share of an arm's trials that is on record, and not estimated."""
+    return Estimated(share, None, arm.trials)
+
+
+def _dose(arm: ArmResult) -> Shown:
+    """The share of trials at which each stressor of an arm did its work."""
+    if not arm.delivered:
+        return Dash("no stressor acts in this arm")
+    return ", ".join(
+        f"{name} {'unknown' if share is None else f'{share:.0%}'}"
+        for name, share in arm.delivered.items()
+    )
 
 
 def _bounded(row: dict[str, Any]) -> dict[str, Any]:

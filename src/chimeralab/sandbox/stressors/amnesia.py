@@ -98,6 +98,10 @@ class Amnesia(Stressor):
     def others(self) -> tuple[str, ...]:
         return tuple(name for name in self.also if name not in (EVERYTHING, EVIDENCE))
 
+    @property
+    def spares_others(self) -> bool:
+        return {*self.also} <= {EVIDENCE}
+
     def _spares(self, line: Utterance) -> bool:
         return bool(line.by) and not {EVERYTHING, line.by} & {*self.also}
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
 from chimeralab.sandbox.agents.seam import Ability
-from chimeralab.sandbox.course import Course, Step
+from chimeralab.sandbox.course import Course, Evidence, Step
 from chimeralab.sandbox.scene import Moment, Scene
 from chimeralab.sandbox.scored import Scored
 
@@ -64,13 +64,27 @@ class Stressor(Record):
         """Whether it has given a false signal about a turn's question, then or before."""
         return False
 
+    def signals(self, course: Course, turn: int) -> bool:
+        """Whether it has said anything about a turn's question, false or not."""
+        return self.pushes(course, turn)
+
     def misleads(self, course: Course, turn: int) -> str | None:
         """Who says something false about a turn's question, where the subject is asked about that:
         "the examiner", for instance. None where nobody does."""
         return None
 
     def stands(self, scene: Scene, moment: Moment) -> bool:
-        """Whether what misleads can still be read; asked only where somebody misleads."""
+        """Whether what it said about the question can still be read; asked only where it spoke."""
+        return True
+
+    @property
+    def aimed_at(self) -> tuple[str, ...]:
+        """The measures that it is meant to move as it is set: `aims`, unless a setting matters."""
+        return self.aims
+
+    @property
+    def spares_others(self) -> bool:
+        """Whether what the other stressors said stays where it is."""
         return True
 
     @property
@@ -92,6 +106,11 @@ class Stressor(Record):
     @property
     def evidence_strength(self) -> float | None:
         """How far the evidence can be trusted, where this stressor has a say in it."""
+        return None
+
+    @property
+    def evidence_shown(self) -> Evidence | None:
+        """Whether the evidence is true, where this stressor has a say in it."""
         return None
 
 

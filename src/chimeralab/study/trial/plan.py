@@ -15,7 +15,7 @@ from chimeralab.core.parts import Beside, Part, StandIn, choose, read_part, read
 from chimeralab.core.records import Record
 from chimeralab.runner import Prompt, Rules, Speaker
 from chimeralab.sandbox import probes as probe_seam
-from chimeralab.sandbox.course import Course, Layout
+from chimeralab.sandbox.course import Course, Evidence, Layout
 from chimeralab.sandbox.metrics import MetricWeights
 from chimeralab.sandbox.probes import PROBES, Probe
 from chimeralab.sandbox.scenarios import SCENARIOS, Scenario, items
@@ -74,6 +74,7 @@ class TrialPlan(Record):
     agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     answering: Answering = EARLY_ANSWERING
     declared: tuple[DeclaredEffect, ...] = ()
+    evidence: Evidence = "true"
 
     def __post_init__(self) -> None:
         for name, part in self.measures.items():
@@ -83,7 +84,7 @@ class TrialPlan(Record):
         """The plan as a lock holds it; what came later is left out where there is none."""
         values = {**Record.as_dict(self), "probes": list(self.probes)}
         nothing: dict[str, Any] = {"own": {}, "measures": {}, "agents": {}, "declared": []}
-        later = {**nothing, "answering": EARLY_ANSWERING.as_dict()}
+        later = {**nothing, "answering": EARLY_ANSWERING.as_dict(), "evidence": "true"}
         return {k: v for k, v in values.items() if k not in later or v != later[k]}
 
     @property
@@ -109,7 +110,7 @@ class TrialPlan(Record):
         probes = {name: self.probes[name] for name in ordered if name in self.probes}
         alone = self.keeps_memory(self.subjects[condition])
         arm, how = self.arms[condition], self.answering
-        return Script(course, arm, seed, probes, self.strength, alone, how)
+        return Script(course, arm, seed, probes, self.strength, alone, how, self.evidence)
 
     def keeps_memory(self, subject: str) -> bool:
         """Whether a subject remembers by itself, so that the lab can't write its past."""
@@ -174,8 +175,9 @@ def read_trial(
         for arm in arms
     ]
     tuned = {name: stress.part(name, {}, "[stressors]") for name in stress.tables}
-    # In arms that have no say in it, the evidence is as strong as [stressors] sets it.
+    # In arms that have no say in it, the evidence is as strong and as true as [stressors] says.
     stated = (part.evidence_strength for part in tuned.values())
+    shown = (part.evidence_shown for part in tuned.values())
     plan = TrialPlan(
         arms={key: arms[key.arm] for key in cast},
         subjects={key: key.subject for key in cast},
@@ -198,6 +200,7 @@ def read_trial(
         if beside.early
         else read_record(Answering, tables.get("answers", {}), "[answers]"),
         declared=read_record(OutcomeTable, tables.get("outcomes", {}), "[outcomes]").primary,
+        evidence=next((each for each in shown if each is not None), "true"),
     )
     _check_declared(plan, arms)
     outer = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
@@ -330,6 +333,12 @@ def _refuse_idle(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:
             raise InputError(
                 f"[stressors.{name}] never acts on these scenarios; "
                 "choose others in [scenarios], or see beliefs and consensus in [layout]"
+            )
+        alone = next((course for course in courses if len(course.beliefs) < 2), None)
+        if part.evidence_shown == "mixed" and alone is not None:
+            raise InputError(
+                f'[stressors.{name}] evidence = "mixed" needs two beliefs in every scenario, and '
+                f"{alone.id} has {len(alone.beliefs)}; see beliefs in [layout]"
             )
 
 

@@ -43,6 +43,7 @@ def stored_trials(study: Study, *, whole: bool = False) -> Iterator[PlacedTrial]
     """Every scored trial in the order of the plan; of `whole` sessions only, if asked for."""
     arms = trial_plan(study).arms
     courses = {course.id: course for course in trial_plan(study).courses}
+    scripts = {talk.id: talk.script for talk in study.talks}
     with study.archive() as archive:
         for row in archive.rows(_ROWS):
             if whole and row["outcome"] != "completed":
@@ -50,6 +51,10 @@ def stored_trials(study: Study, *, whole: bool = False) -> Iterator[PlacedTrial]
             dose = arms[row["condition"]].dose
             where = (row["trajectory"], row["condition"], row["prompt"], row["repeat"], dose)
             scored = Scored.from_cells(row)
+            script = scripts[row["trajectory"]]
+            if script is not None and outside_code(script) is None:
+                pressed = replace(scored.pressed, stands=script.stands(scored.trial))
+                scored = replace(scored, pressed=pressed)
             if scored.recalled and scored.pressed.disturbed:
                 done = _injections(archive, row["trajectory"], scored.trial)
                 gone = is_gone(courses[row["prompt"]], scored.trial, done)
