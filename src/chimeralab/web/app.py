@@ -1,10 +1,7 @@
 """The app: what it was started on, the pages of each part, and the frame around them."""
 
 import contextlib
-import os
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,62 +12,10 @@ from starlette.types import ASGIApp
 
 from chimeralab.core.errors import ChimeraError
 from chimeralab.web import logs
-from chimeralab.web.library import Library
 from chimeralab.web.pages import page, served
-from chimeralab.web.safety import Door, Names, Safety, owner_door
+from chimeralab.web.safety import Names, Safety, owner_door
 from chimeralab.web.serving import Opened, Serving
-
-
-class MenuEntry(NamedTuple):
-    """Somewhere to go from every page."""
-
-    href: str
-    title: str
-
-
-class Site:
-    """What the server shows: the studies it was started on, and the logs."""
-
-    def __init__(self, paths: Sequence[str], *, allow_run: bool = False) -> None:
-        self.allow_run = allow_run
-        self.studies = [folder for path in paths for folder in studies_at(Path(path))]
-        rest = [path for path in paths if not (Path(path) / "plan.toml").is_file()]
-        self.library = Library(rest, self.studies) if rest else None
-
-    def menu(self) -> list[MenuEntry]:
-        """The parts of the site; nothing to choose from where there is only one."""
-        found = [MenuEntry("/logs", "Logs")] if self.library else []
-        found += [
-            MenuEntry(f"/study/{number}", folder.resolve().name)
-            for number, folder in enumerate(self.studies, start=1)
-        ]
-        return found
-
-    @property
-    def doors(self) -> list[Door]:
-        """Who is let in beside the owner."""
-        return []
-
-    def start(self) -> None:
-        if self.library:
-            self.library.start()
-
-    def close(self) -> None:
-        if self.library:
-            self.library.close()
-
-
-def studies_at(path: Path) -> list[Path]:
-    """The study at a path, or the studies in a folder, at any depth."""
-    if (path / "plan.toml").is_file():
-        return [path]
-    found = []
-    for where, folders, files in os.walk(path):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if "plan.toml" in files:
-            found.append(Path(where))
-            folders.clear()
-    return found
+from chimeralab.web.site import Site
 
 
 def home(request: Request) -> Response:
@@ -78,6 +23,11 @@ def home(request: Request) -> Response:
     site: Site = request.app.state.site
     if site.library and not site.studies:
         return logs.table(request)
+    if not site.library and len(site.studies) == 1:
+        from chimeralab.web import study  # noqa: PLC0415 - it is loaded where there are studies
+
+        request.path_params["study"] = 1
+        return study.overview(request)
     return page(request, "home.html", site=site)
 
 
@@ -115,8 +65,13 @@ def application(site: Site) -> Starlette:
         finally:
             site.close()
 
+    routes = [Route("/", home), Route("/static/{name}", static), *logs.ROUTES]
+    if site.studies:
+        from chimeralab.web import study  # noqa: PLC0415 - as above
+
+        routes += study.ROUTES
     app = Starlette(
-        routes=[Route("/", home), Route("/static/{name}", static), *logs.ROUTES],
+        routes=routes,
         exception_handlers={HTTPException: refused, ChimeraError: refused, Exception: broken},
         lifespan=alive,
     )

@@ -1,0 +1,75 @@
+"""What the server was started on: studies and logs, found at the paths that were given."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from chimeralab.web.library import Library
+from chimeralab.web.runner import RunChild
+from chimeralab.web.safety import Door
+
+if TYPE_CHECKING:
+    from chimeralab.web.watch import StudyWatch
+
+
+class MenuEntry(NamedTuple):
+    """Somewhere to go from every page."""
+
+    href: str
+    title: str
+
+
+class Site:
+    """What the server shows: the studies it was started on, and the logs."""
+
+    def __init__(self, paths: Sequence[str], *, allow_run: bool = False) -> None:
+        self.allow_run = allow_run
+        folders = [folder for path in paths for folder in studies_at(Path(path))]
+        self.studies = _watches(folders)
+        self.children = [RunChild(path) for path in folders]
+        rest = [path for path in paths if not (Path(path) / "plan.toml").is_file()]
+        self.library = Library(rest, folders) if rest else None
+
+    def menu(self) -> list[MenuEntry]:
+        """The parts of the site."""
+        found = [MenuEntry("/logs", "Logs")] if self.library else []
+        return found + [MenuEntry(f"/study/{each.number}", each.name) for each in self.studies]
+
+    @property
+    def doors(self) -> list[Door]:
+        """Who is let in beside the owner."""
+        return []
+
+    @property
+    def parts(self) -> "list[Library | StudyWatch]":
+        return [*([self.library] if self.library else []), *self.studies]
+
+    def start(self) -> None:
+        for part in self.parts:
+            part.start()
+
+    def close(self) -> None:
+        for part in (*self.children, *self.parts):
+            part.close()
+
+
+def studies_at(path: Path) -> list[Path]:
+    """The study at a path, or the studies in a folder, at any depth."""
+    if (path / "plan.toml").is_file():
+        return [path]
+    found = []
+    for where, folders, files in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if "plan.toml" in files:
+            found.append(Path(where))
+            folders.clear()
+    return found
+
+
+def _watches(folders: Sequence[Path]) -> "list[StudyWatch]":
+    if not folders:
+        return []
+    from chimeralab.web.watch import StudyWatch  # noqa: PLC0415 - logs alone need no study
+
+    return [StudyWatch(number, path) for number, path in enumerate(folders, start=1)]

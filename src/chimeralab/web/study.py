@@ -1,0 +1,128 @@
+"""The pages about a study: its grid while it fills, and each of its conversations."""
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from chimeralab.web.live import lines
+from chimeralab.web.pages import page
+from chimeralab.web.runner import RunChild
+from chimeralab.web.site import Site
+from chimeralab.web.watch import MOST_LINES, StudyWatch, metric_cells, turn_line
+
+SECONDS_TO_OPEN = 60
+METRICS = ("sessions", "trials", "mci", "gfq", "dfs")
+
+
+def study_of(request: Request) -> StudyWatch:
+    """The study that an address is about; the pages of rating ask for it, too."""
+    site: Site = request.app.state.site
+    number = int(request.path_params["study"])
+    if not 1 <= number <= len(site.studies):
+        raise HTTPException(404, f"there is no study {number} here")
+    watch = site.studies[number - 1]
+    watch.ready.wait(SECONDS_TO_OPEN)
+    if watch.problem is not None:
+        raise HTTPException(409, watch.problem)
+    return watch
+
+
+def child_of(request: Request) -> RunChild:
+    site: Site = request.app.state.site
+    if not site.allow_run:
+        raise HTTPException(403, "start the server with --allow-run to run studies from here")
+    return site.children[int(request.path_params["study"]) - 1]
+
+
+def overview(request: Request) -> Response:
+    """The whole study: numbers, grid, metrics, failures and events."""
+    watch = study_of(request)
+    site: Site = request.app.state.site
+    plan = watch.study.plan
+    child = site.children[watch.number - 1] if site.allow_run else None
+    return page(
+        request,
+        "study.html",
+        watch=watch,
+        plan=plan,
+        locked=watch.study.lock is not None,
+        figures=watch.figures(),
+        grid=watch.grid(),
+        done=watch.progress(),
+        child=child,
+        open_cells=any(cell.outcome is None for cell in watch.cells.values()),
+        metrics={
+            arm: metric_cells(watch.metrics[arm]) if arm in watch.metrics else {}
+            for arm in plan.conditions
+        }
+        if plan.trial
+        else None,
+        metric_names=METRICS,
+        failures=watch.failures(),
+        events=watch.events(),
+        most=MOST_LINES,
+    )
+
+
+async def events(request: Request) -> Response:
+    """What changes on the page of the study."""
+    watch = await run_in_threadpool(study_of, request)
+    return watch.feed.stream(watch.standing)
+
+
+def talk(request: Request) -> Response:
+    """One conversation: as it was said so far."""
+    watch = study_of(request)
+    cell = watch.cells.get(request.path_params["talk"])
+    if cell is None:
+        raise HTTPException(404, "this study has no such conversation")
+    prompts = {prompt.id: prompt for prompt in watch.study.plan.prompts}
+    return page(
+        request,
+        "talk.html",
+        watch=watch,
+        cell=cell,
+        prompt=prompts.get(cell.prompt),
+        turns=[turn_line(row) for row in watch.turns(cell.id)],
+    )
+
+
+async def talk_events(request: Request) -> Response:
+    """The turns of one conversation, as they are stored."""
+    watch = await run_in_threadpool(study_of, request)
+    name = request.path_params["talk"]
+    if name not in watch.cells:
+        raise HTTPException(404, "this study has no such conversation")
+
+    def so_far() -> list[dict[str, object]]:
+        return [lines("turns", *map(turn_line, watch.turns(name)))]
+
+    return watch.talk_feed(name).stream(so_far)
+
+
+def start(request: Request) -> Response:
+    """Run what is missing, as a child of the server."""
+    watch, child = study_of(request), child_of(request)
+    if watch.running():
+        raise HTTPException(409, "it is being run already")
+    child.start()
+    return RedirectResponse(f"/study/{watch.number}", 303)
+
+
+def pause(request: Request) -> Response:
+    """Pause the run that was started here."""
+    watch, child = study_of(request), child_of(request)
+    child.pause()
+    return RedirectResponse(f"/study/{watch.number}", 303)
+
+
+ROUTES = [
+    Route("/study/{study:int}", overview),
+    Route("/study/{study:int}/events", events),
+    Route("/study/{study:int}/run", start, methods=["POST"]),
+    Route("/study/{study:int}/pause", pause, methods=["POST"]),
+    Route("/study/{study:int}/talk/{talk:path}/events", talk_events),
+    Route("/study/{study:int}/talk/{talk:path}", talk),
+]

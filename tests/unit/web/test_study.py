@@ -1,0 +1,177 @@
+"""A study on a page: what its store says, while another process writes it."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from chimeralab import pipeline
+from chimeralab.study import RunOptions, Study
+from chimeralab.web.app import application
+from chimeralab.web.safety import Names, Safety, owner_door
+from chimeralab.web.site import Site
+from chimeralab.web.watch import StudyWatch
+from tests.looping_study import write_study
+from tests.small_trial import PHANTOM, make_trial
+from tests.unit.web.conftest import OWN, PORT, TOKEN
+
+SECONDS = 60
+# A few short conversations show as much as many long ones.
+SMALL = (
+    ("repeats = 2", "repeats = 1"),
+    ('  { id = "p3", bucket = "<u>odd</u>", text = "Count." },\n', ""),
+    ('  { id = "p4", bucket = "<u>odd</u>", text = "=1+1" },\n', ""),
+)
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[tuple[Study, StudyWatch]]:
+    study = write_study(tmp_path / "study", *SMALL)
+    study.freeze()
+    watch = StudyWatch(1, study.path)
+    watch.start()
+    assert watch.ready.wait(SECONDS)
+    yield study, watch
+    watch.close()
+
+
+def phantoms(more: str) -> list[tuple[str, str]]:
+    """Changes of the plan that make its models ours, so that they run without consent."""
+    return [
+        ('use = "looper:Looper"\nsoonest = 2', f'use = "phantom"\n{more}'),
+        ('use = "looper:Looper"\nsoonest = 8', 'use = "phantom"'),
+    ]
+
+
+def client_of(*paths: Path, allow_run: bool = False) -> TestClient:
+    site = Site([str(path) for path in paths], allow_run=allow_run)
+    safety = Safety(application(site), Names("127.0.0.1", PORT), [owner_door(TOKEN)])
+    client = TestClient(safety, base_url=OWN, headers={"origin": OWN})
+    client.cookies.set(f"chimera-{PORT}", TOKEN)
+    return client
+
+
+def test_the_grid_is_there_before_anything_is_run(watched: tuple[Study, StudyWatch]) -> None:
+    study, watch = watched
+    assert {cell.id for cell in watch.cells.values()} == {talk.id for talk in study.talks}
+    assert {cell.state for cell in watch.cells.values()} == {"planned"}
+    assert list(watch.grid()) == ["p1", "p2"]
+    assert watch.run_in_words() == "not begun"
+
+
+def test_the_grid_fills_while_the_study_is_run(watched: tuple[Study, StudyWatch]) -> None:
+    study, watch = watched
+    done = pipeline.run(study, RunOptions(watch=False))
+    assert done.complete
+    until(lambda: all(cell.outcome == "completed" for cell in watch.cells.values()))
+    assert {cell.turns for cell in watch.cells.values()} == {14}
+    until(lambda: any(cell.mark == "collapsed" for cell in watch.cells.values()))
+    until(lambda: {each.name: each.value for each in watch.figures()}["state"] == "complete")
+
+
+def test_a_server_that_is_started_again_shows_the_same(watched: tuple[Study, StudyWatch]) -> None:
+    study, watch = watched
+    pipeline.run(study, RunOptions(watch=False))
+    until(lambda: all(cell.outcome for cell in watch.cells.values()))
+    until(lambda: not watch.is_behind)
+    again = StudyWatch(1, study.path)
+    again.start()
+    until(lambda: again.ready.is_set() and not again.is_behind)
+    assert again.cells == watch.cells
+    again.close()
+
+
+def test_a_failed_attempt_is_told_with_its_reason(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "study", *SMALL, *phantoms("fail_turns = [3]\nfail_times = 99"))
+    watch = StudyWatch(1, study.path)
+    watch.start()
+    assert watch.ready.wait(SECONDS)
+    pipeline.run(study, RunOptions(watch=False))
+    until(lambda: {each.name: each.value for each in watch.figures()}["attempts"] != "none")
+    assert watch.failures()[0]["text"].startswith("server")
+    assert "turn 3" in watch.failures()[0]["head"]
+    watch.close()
+
+
+def test_the_metrics_of_a_trial_come_with_intervals_and_events(tmp_path: Path) -> None:
+    study = make_trial(tmp_path / "trial", PHANTOM, 'each = ["amnesia"]')
+    pipeline.run(study)
+    with client_of(study.path) as client:
+        site: Site = client.app.app.state.site  # type: ignore[attr-defined]
+        until(lambda: len(site.studies[0].metrics) == len(study.plan.conditions))
+        page = client.get("/study/1").text
+    assert "Metrics by arm" in page
+    assert " to " in page.split('data-live="metric-amnesia-mci">')[1].split("<")[0]
+    assert 'id="event-1"' in page or "amnesia</p>" in page
+
+
+def test_hostile_words_of_a_study_stay_words(watched: tuple[Study, StudyWatch]) -> None:
+    study, _ = watched
+    pipeline.run(study, RunOptions(watch=False))
+    with client_of(study.path) as client:
+        talk = study.talks[0].id
+        page, shown = client.get("/study/1").text, client.get(f"/study/1/talk/{talk}").text
+    assert "<script>alert" not in page
+    assert "<script>document" not in shown
+    assert "&lt;script&gt;document" in shown
+
+
+@pytest.mark.parametrize("what", ["run", "pause"])
+def test_nothing_is_run_unless_the_server_was_told_so(tmp_path: Path, what: str) -> None:
+    study = write_study(tmp_path / "study", *SMALL, *phantoms(""))
+    with client_of(study.path) as client:
+        assert client.post(f"/study/1/{what}").status_code == 403
+        assert "Run what is missing" not in client.get("/study/1").text
+    assert not study.store_path.exists()
+
+
+def test_a_run_is_started_and_paused_from_the_page(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "study", *SMALL, *phantoms("latency = 0.2"))
+    with client_of(study.path, allow_run=True) as client:
+        site: Site = client.app.app.state.site  # type: ignore[attr-defined]
+        watch, child = site.studies[0], site.children[0]
+        assert client.post("/study/1/run").status_code == 200
+        assert client.post("/study/1/run").status_code in (400, 409)
+        until(lambda: any(cell.turns for cell in watch.cells.values()))
+        assert watch.running()
+        client.post("/study/1/pause")
+        until(lambda: not child.is_running)
+        assert child.failure is None
+        until(lambda: watch.run_in_words() == "paused: stopped by SIGINT")
+        assert client.post("/study/1/pause").status_code == 400
+
+
+def test_a_plan_that_needs_code_says_so_on_the_page(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "study")
+    study.freeze()
+    with client_of(study.path, allow_run=True) as client:
+        site: Site = client.app.app.state.site  # type: ignore[attr-defined]
+        client.post("/study/1/run")
+        until(lambda: not site.children[0].is_running)
+        assert "--allow-code" in client.get("/study/1").text
+
+
+def test_a_study_that_could_not_be_opened_is_shown_once_it_can(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "study")
+    with client_of(study.path) as client:
+        assert client.get("/study/1").status_code == 409
+        study.freeze()
+        until(lambda: client.get("/study/1").status_code == 200)
+
+
+def test_a_plan_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "plan.toml").write_text("[study]\nnam = 1\n")
+    with client_of(tmp_path / "study") as client:
+        answer = client.get("/study/1", headers={"accept": "text/html"})
+    assert answer.status_code == 409
+    assert "plan.toml" in answer.text
