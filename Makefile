@@ -8,7 +8,7 @@ BENCH_READY := .venv/.bench-ready
 CHIMERA := $(BIN)/chimera
 
 INTEGRATIONS := .venv-integrations
-EXTRAS := lab parquet inspect
+EXTRAS := lab parquet pandas inspect
 # What the package and its extras need, one requirement a line.
 REQUIREMENTS = import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
   print(*project["dependencies"], *(each for name in sys.argv[1:] for each in project["optional-dependencies"][name]), sep="\n")

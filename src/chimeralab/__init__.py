@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         Signal,
     )
     from chimeralab.detection.guard import Guard
-    from chimeralab.detection.judging import detect, detect_all, detect_file
+    from chimeralab.detection.judging import Results, detect, detect_all, detect_file
     from chimeralab.pipeline import run
     from chimeralab.study import Study
 
@@ -39,6 +39,7 @@ __all__ = [
     "LoopDetected",
     "Loops",
     "Needs",
+    "Results",
     "Seen",
     "Signal",
     "Study",
@@ -58,7 +59,7 @@ _HOMES = {
     "detection.locked": ("LOCKED", "Locked"),
     "detection.loops": ("LOOPS", "Loops"),
     "detection.guard": ("Guard",),
-    "detection.judging": ("detect", "detect_all", "detect_file"),
+    "detection.judging": ("Results", "detect", "detect_all", "detect_file"),
     "pipeline": ("run",),
     "study": ("Study",),
 }

@@ -30,17 +30,11 @@ from chimeralab.core.files import json_text
 from chimeralab.core.records import Detection
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.tables import check_table_name, open_table
+from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, TURN_COLUMNS, verdict_rows
 from chimeralab.detection.detectors import Detector, Judges, Locked, Loops, in_brief
 from chimeralab.detection.loops import loops_beside
 from chimeralab.detection.measure import Measurer, measurer_for
-from chimeralab.detection.verdict import (
-    CONVERSATION_COLUMNS,
-    TURN_COLUMNS,
-    as_json,
-    flat_rows,
-    from_json,
-    verdict,
-)
+from chimeralab.detection.verdict import as_json, from_json, verdict
 
 if TYPE_CHECKING:
     from chimeralab.embedding.encoder import Encoder
@@ -131,7 +125,7 @@ def _written(path: Path | None, *, trace: bool) -> Iterator[Callable[[Detection]
     with open_table(path, TURN_COLUMNS if trace else CONVERSATION_COLUMNS) as write:
 
         def write_detection(detection: Detection) -> None:
-            for row in [as_json(detection)] if nested else flat_rows(detection):
+            for row in [as_json(detection)] if nested else verdict_rows(detection):
                 write(row)
 
         yield write_detection

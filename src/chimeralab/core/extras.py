@@ -19,11 +19,13 @@ EXTRAS = {
         "vl_convert",
     ),
     "parquet": ("pyarrow",),
+    "pandas": ("pandas",),
     "inspect": ("inspect_ai",),
 }
 PURPOSES = {
     "lab": "studies, analyses, reports and pages",
     "parquet": "Parquet files",
+    "pandas": "pandas frames",
     "inspect": "models and agents of Inspect",
 }
 

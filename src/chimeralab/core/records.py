@@ -174,3 +174,9 @@ class Detection(Record):
     loops: tuple[Loop, ...] = ()
     loop_score: float | None = None
     loop_detector: Mapping[str, Any] | None = None
+
+    def to_pandas(self) -> Any:
+        """The verdict as a pandas frame: one row, or a row per turn where there is a trace."""
+        from chimeralab.core.verdict_rows import verdict_frame  # noqa: PLC0415 - seldom needed
+
+        return verdict_frame([self])

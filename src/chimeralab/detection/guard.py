@@ -12,8 +12,8 @@ from chimeralab.detection.loops import LOOPS, Loops, LoopStream, ToolRule
 from chimeralab.detection.saved import from_plain, to_plain
 from chimeralab.detection.seam import Detector, Seen, Signal
 from chimeralab.detection.words import is_blank
-from chimeralab.readers.chat import Result, message_of
-from chimeralab.readers.fields import Unreadable
+from chimeralab.readers.chat import Result
+from chimeralab.readers.held import message_in
 
 if TYPE_CHECKING:
     from chimeralab.embedding.encoder import Encoder
@@ -125,14 +125,16 @@ class Guard:
         What can't be read is refused before anything changes. A call is judged when its result is
         known, or when the talk goes on without one.
         """
-        turn, calls, results = _read(message)
-        for result in results:
+        turn, content = message_in(message)
+        for result in content.results:
             self._answer(result)
-        if not results and self._waiting:
+        if not content.results and self._waiting:
             self._give_up_waiting()
         self._loops.update(replace(turn, calls=tuple(c for c in turn.calls if _is_known(c))))
         position = self._loops.position
-        self._waiting += [Waiting(name, c, position) for name, c in calls if not _is_known(c)]
+        self._waiting += [
+            Waiting(name, c, position) for name, c in content.calls if not _is_known(c)
+        ]
         signal = NO_SIGNAL
         if self._collapse:
             signal = self._collapse.update(turn) if turn.spoken else self._collapse.last
@@ -250,25 +252,6 @@ class _Collapse:
         lags = self._similarities(list(self._texts)) if self._similarities else ()
         self.last = self._stream.update(Seen(turn, lags, blank))
         return self.last
-
-
-def _read(
-    message: str | Mapping[str, Any] | Turn,
-) -> tuple[Turn, Sequence[tuple[str | None, Call]], Sequence[Result]]:
-    """A message as a turn, its calls with their ids, and the results that it brings."""
-    if isinstance(message, str):
-        return Turn(message), (), ()
-    if isinstance(message, Turn):
-        return message, [(None, call) for call in message.calls], ()
-    if isinstance(message, Mapping):
-        try:
-            turn, content = message_of(dict(message), "message")
-        except Unreadable as error:
-            raise InputError(f"this message can't be guarded: {error}") from None
-        return turn, content.calls, content.results
-    raise InputError(
-        f"a guard takes a text, a message with role and content, or a Turn, not {type(message)}"
-    )
 
 
 def _is_known(call: Call) -> bool:

@@ -1,8 +1,4 @@
-"""From the similarities of one conversation to its verdict, and from verdicts to rows.
-
-A verdict comes with its evidence and its caveats. Rows are nested for JSON and flat for tables (a
-row per turn when there is a trace).
-"""
+"""From the similarities of one conversation to its verdict, with its evidence and its caveats."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -12,7 +8,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from chimeralab.core.records import Caveat, Detection, Episode, Evidence, Loop, TurnTrace
-from chimeralab.core.tables import Columns
 from chimeralab.detection.detectors import Detector, Signal
 from chimeralab.detection.loops import LOOPS, Loops, LoopStream
 from chimeralab.detection.measure import Measured
@@ -29,43 +24,6 @@ CAVEATS = {
     "truncated_turns": "longer than 256 word pieces, judged by their head alone",
     "repaired_turns": "with broken characters, replaced before judging",
     "longer_cycle": "in a cycle of three or more turns, which this rule does not count",
-}
-
-CONVERSATION_COLUMNS: Columns = {
-    "id": str,
-    "source": str,
-    "judged": str,
-    "turns": int,
-    "at_risk_turns": int,
-    "collapsed_turns": int,
-    "collapse_rate": float,
-    "at_risk_rate": float,
-    "first_collapse_turn": int,
-    "steps": int,
-    "looping": bool,
-    "loop_score": float,
-    "loops": str,
-    "episodes": str,
-    "warnings": str,
-    "reason": str,
-    "detector": str,
-    "operating_point": str,
-    "precision": str,
-    "metadata": str,
-}
-TURN_COLUMNS: Columns = {
-    "id": str,
-    "turn": int,
-    "position": int,
-    "speaker": str,
-    "s1": float,
-    "s2": float,
-    "period1": bool,
-    "period2": bool,
-    "run": int,
-    "collapsed": bool,
-    "lags": str,
-    "same_speaker": float,
 }
 
 
@@ -271,21 +229,3 @@ def from_json(row: Mapping[str, Any]) -> Detection:
         "loops": tuple(Loop(**{**x, "repeats": tuple(x["repeats"])}) for x in row.get("loops", ())),
     }
     return Detection(**values)
-
-
-def flat_rows(detection: Detection) -> Iterator[Mapping[str, Any]]:
-    """The verdict as table rows."""
-    if detection.trace is not None:
-        yield from ({"id": detection.id, **turn.as_dict()} for turn in detection.trace)
-        return
-    yield {
-        **detection.as_dict(),
-        "episodes": "; ".join(f"{span.start}-{span.end}" for span in detection.episodes),
-        "loops": "; ".join(
-            f"{loop.level} {loop.kind} {loop.began}-{loop.ended or ''}" for loop in detection.loops
-        ),
-        "warnings": "; ".join(f"{w.code}={w.count}" for w in detection.warnings),
-        "detector": detection.detector["name"],
-        "operating_point": detection.detector["operating_point"],
-        "precision": detection.encoder["precision"],
-    }

@@ -53,6 +53,8 @@ READERS: dict[str, type[Reader]] = {
 }
 """Every format by name, in the order in which they are tried."""
 
+UNKNOWN = "is not a conversation in a known format"
+
 
 def reader_named(name: str) -> type[Reader]:
     """The reader of a format, or one of the user's own: `module:Class`.
@@ -96,7 +98,7 @@ class Formats:
         if isinstance(value, dict):
             keys = ", ".join(repr(key[:20]) for key in list(value)[:5])
             shape = f"its fields are {keys or 'none'}; expected turns, messages or conversations"
-        raise Unreadable(f"is not a conversation in a known format: {shape}")
+        raise Unreadable(f"{UNKNOWN}: {shape}")
 
     def of_archives(self) -> Reader:
         """The reader of a zip archive."""

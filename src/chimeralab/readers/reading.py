@@ -67,7 +67,7 @@ def _conversations(
             if file.is_zip:
                 found = _from_archive(file.stream, formats, place, bad)
             else:
-                found = _from_values(
+                found = from_values(
                     values_in(file, place, bad, named_columns=formats.names_columns),
                     formats,
                     place,
@@ -84,9 +84,10 @@ def _conversations(
         bad("holds no conversations", place)
 
 
-def _from_values(
+def from_values(
     values: Iterable[JsonValue], formats: Formats, place: Place, bad: Report
 ) -> Iterator[Trajectory]:
+    """The conversations of JSON values, wherever they are from; `bad` hears of unreadable ones."""
     for piece in (piece for value in values for piece in formats.pieces(value, place)):
         reader = None
         try:

@@ -9,7 +9,8 @@ from chimeralab.analysis.selfplay.runs import judged_run
 from chimeralab.analysis.trial.effects import sessions_of
 from chimeralab.core.files import make_folder, replacing
 from chimeralab.core.tables import Columns, open_table
-from chimeralab.detection.verdict import flat_rows, from_json
+from chimeralab.core.verdict_rows import verdict_rows
+from chimeralab.detection.verdict import from_json
 from chimeralab.readers.plain import dumps
 from chimeralab.sandbox.scored import COLUMNS as SCORED
 from chimeralab.study.detecting import stored_detections
@@ -240,7 +241,7 @@ def _session_outcomes(study: Study) -> Iterator[Mapping[str, Any]]:
 
 def _loops(stored: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a stored verdict says of loops, as cells of a table."""
-    [row] = flat_rows(replace(from_json(stored), trace=None))
+    [row] = verdict_rows(replace(from_json(stored), trace=None))
     return {name: row[name] for name in LOOPS}
 
 

@@ -1,0 +1,82 @@
+"""Verdicts as rows of a table, and as a pandas frame: a row for each, or per turn with a trace."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from chimeralab.core.extras import need
+from chimeralab.core.tables import Columns
+
+if TYPE_CHECKING:
+    from chimeralab.core.records import Detection
+
+CONVERSATION_COLUMNS: Columns = {
+    "id": str,
+    "source": str,
+    "judged": str,
+    "turns": int,
+    "at_risk_turns": int,
+    "collapsed_turns": int,
+    "collapse_rate": float,
+    "at_risk_rate": float,
+    "first_collapse_turn": int,
+    "steps": int,
+    "looping": bool,
+    "loop_score": float,
+    "loops": str,
+    "episodes": str,
+    "warnings": str,
+    "reason": str,
+    "detector": str,
+    "operating_point": str,
+    "precision": str,
+    "metadata": str,
+}
+TURN_COLUMNS: Columns = {
+    "id": str,
+    "turn": int,
+    "position": int,
+    "speaker": str,
+    "s1": float,
+    "s2": float,
+    "period1": bool,
+    "period2": bool,
+    "run": int,
+    "collapsed": bool,
+    "lags": str,
+    "same_speaker": float,
+}
+# What pandas calls a column that may lack values.
+DTYPES = {int: "Int64", bool: "boolean", float: "float64"}
+
+
+def verdict_rows(detection: "Detection") -> Iterator[Mapping[str, Any]]:
+    """The verdict as table rows."""
+    if detection.trace is not None:
+        yield from ({"id": detection.id, **turn.as_dict()} for turn in detection.trace)
+        return
+    yield {
+        **detection.as_dict(),
+        "episodes": "; ".join(f"{span.start}-{span.end}" for span in detection.episodes),
+        "loops": "; ".join(
+            f"{loop.level} {loop.kind} {loop.began}-{loop.ended or ''}" for loop in detection.loops
+        ),
+        "warnings": "; ".join(f"{w.code}={w.count}" for w in detection.warnings),
+        "detector": detection.detector["name"],
+        "operating_point": detection.detector["operating_point"],
+        "precision": detection.encoder["precision"],
+    }
+
+
+def verdict_frame(detections: Iterable["Detection"]) -> Any:
+    """The rows as a pandas frame, with a column for each field of the log."""
+    need("pandas")
+    import pandas as pd  # noqa: PLC0415 - large, and not part of the light install
+
+    found = list(detections)
+    traced = any(detection.trace is not None for detection in found)
+    columns = dict(TURN_COLUMNS if traced else CONVERSATION_COLUMNS)
+    columns.pop("metadata", None)  # its fields have columns of their own
+    fields = dict.fromkeys(name for each in found for name in each.metadata if name not in columns)
+    rows = [{**each.metadata, **row} for each in found for row in verdict_rows(each)]
+    frame = pd.DataFrame(rows, columns=[*columns, *fields])
+    return frame.astype({name: DTYPES[kind] for name, kind in columns.items() if kind in DTYPES})

@@ -1,0 +1,200 @@
+"""Conversations that a program holds: messages as dicts or objects, turns, and frames of them.
+
+They have the shapes that logs have, so the readers of logs read them, too.
+"""
+
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import PurePath
+from typing import Any, NoReturn, Protocol, TypeGuard
+
+from chimeralab.core.errors import InputError, LogError
+from chimeralab.core.records import Call, Trajectory, Turn
+from chimeralab.readers.agents import is_langchain, langchain_message
+from chimeralab.readers.chat import ChatMessage, Content, message_of
+from chimeralab.readers.evaluations import json_inside
+from chimeralab.readers.fields import Unreadable
+from chimeralab.readers.formats import UNKNOWN, Formats
+from chimeralab.readers.json_values import JsonValue
+from chimeralab.readers.reading import from_values
+from chimeralab.readers.seam import Place
+from chimeralab.readers.tables import WHOLE, RowPerTurn, guessed
+
+TAKEN = (
+    "a list of texts, of messages with role and content, of LangChain messages or of Turns,"
+    " a Trajectory, or a DataFrame of pandas or polars"
+)
+MOST_COLUMNS = 12
+
+
+class Frame(Protocol):
+    """A DataFrame of pandas or polars. Neither package is ever imported for it."""
+
+    @property
+    def columns(self) -> Any: ...
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+
+def is_frame(held: Any) -> TypeGuard[Frame]:
+    return all(hasattr(held, name) for name in ("to_dict", "shape", "columns"))
+
+
+def conversation_in(held: Any, name: str = "conversation") -> Trajectory:
+    """One conversation, however it is held; an `InputError` says what can't be taken for one.
+
+    >>> talk = conversation_in([{"role": "user", "content": "Hi"}])
+    >>> talk.turns[0].text, talk.turns[0].speaker
+    ('Hi', 'user')
+    """
+    if isinstance(held, Trajectory):
+        return held
+    items = _items(held)
+    if all(isinstance(item, str) for item in items):
+        return Trajectory(name, tuple(map(Turn, items)))
+    if all(isinstance(item, Turn) for item in items):
+        return Trajectory(name, tuple(map(checked_turn, items)))
+    messages = [_fields(item, n) for n, item in enumerate(items)]
+    place = Place("these messages", name, line=1)
+    try:
+        found = list(islice(from_values([JsonValue(messages, 1)], Formats(), place, _raise), 2))
+    except LogError as error:
+        item, _, reason = error.reason.rpartition(f": {UNKNOWN}: ")
+        if item:  # as a log, it would be a list of conversations
+            number = int(item.rpartition(" ")[2]) - 1
+            reason = f"item {number} has no role and content, nor those of another format: {reason}"
+        raise InputError(f"these messages can't be read: {reason}") from None
+    if len(found) != 1:
+        raise InputError("this is a list of several conversations; detect_all judges each of them")
+    return replace(found[0], id=name, source=None)
+
+
+def conversations_in(frame: Frame) -> Iterator[Trajectory]:
+    """The conversations of a frame: one in each row, or a turn in each, or a text in each."""
+    names = list(map(str, frame.columns))
+    columns = guessed(dict.fromkeys(names))
+    rows = [dict(zip(names, row, strict=True)) for row in _rows(frame)]
+    whole = any(isinstance(row.get(n), list) for n in names if n.lower() in WHOLE for row in rows)
+    if not whole and "text" not in columns:
+        listed = ", ".join(map(repr, names[:MOST_COLUMNS])) or "none"
+        raise InputError(
+            "no column of this DataFrame is known to hold texts or messages; rename the one that"
+            f" does to 'text' or 'messages' (its columns: {listed})"
+        )
+    numbered = columns.get("id", "").lower() == "id"
+    if numbered and len({row[columns["id"]] for row in rows}) == len(rows) > 1 and not whole:
+        del columns["id"]  # it names rows, not conversations
+    reader = None if whole else type("FrameRows", (RowPerTurn,), {"columns": columns})
+    values = (JsonValue(row, n) for n, row in enumerate(rows, start=1))
+    try:
+        for found in from_values(values, Formats(reader), Place("frame", "frame"), _raise):
+            yield replace(found, source=None)
+    except LogError as error:
+        raise InputError(f"row {error.line} of the DataFrame: {error.reason}") from None
+
+
+def message_in(held: Any) -> ChatMessage:
+    """One message: a text, a `Turn`, or a message as a dict or an object."""
+    if isinstance(held, str):
+        return ChatMessage(Turn(held), Content(held))
+    if isinstance(held, Turn):
+        calls = tuple((None, call) for call in checked_turn(held).calls)
+        return ChatMessage(held, Content(held.text, bool(calls), calls))
+    try:
+        fields = _fields(held, None)
+        return (langchain_message if is_langchain(fields) else message_of)(fields, "message")
+    except Unreadable as error:
+        raise InputError(f"this message can't be read: {error}") from None
+
+
+def checked_turn(turn: Turn) -> Turn:
+    """A turn whose text is one and whose calls are calls: records don't look at what they get."""
+    if not isinstance(turn.text, str):
+        raise InputError(f"the text of a Turn is {type(turn.text).__name__}, not str")
+    if not all(isinstance(call, Call) for call in turn.calls):
+        raise InputError("the calls of a Turn are not all of the type Call")
+    return turn
+
+
+def _items(held: Any) -> list[Any]:
+    """What a list, an iterator, a column or an array holds; all else is refused."""
+    texts = str | bytes | bytearray | memoryview
+    listed = getattr(held, "tolist", None) or getattr(held, "to_list", None)
+    if callable(listed) and not is_frame(held):
+        held = listed()
+    lasting = isinstance(held, Sequence) and not isinstance(held, texts)
+    passing = isinstance(held, Iterator) and not isinstance(held, io.IOBase)
+    if not lasting and not passing:
+        _refuse(held)
+    return list(held)
+
+
+def _refuse(held: Any) -> NoReturn:
+    what = _kind(held)
+    if isinstance(held, str | PurePath | io.IOBase):
+        raise InputError(
+            f"{what} is not a conversation: put texts into a list, or read a log with detect_file"
+        )
+    if isinstance(held, Mapping):
+        inner = next((key for key in WHOLE if isinstance(held.get(key), list)), None)
+        hint = f"; hand over its {inner!r}" if inner else f"; detect takes {TAKEN}"
+        raise InputError(f"{what} is not a conversation{hint}")
+    if hasattr(held, "collect") and hasattr(type(held), "columns"):
+        raise InputError(f"{what} is not computed yet: call its collect() first")
+    raise InputError(f"{what} is not a conversation; detect takes {TAKEN}")
+
+
+def _fields(item: Any, number: int | None) -> dict[str, Any]:
+    """A message as a dict; those of LangChain and the SDKs of providers are objects."""
+    if isinstance(item, Mapping):
+        return dict(item)
+    dump = getattr(item, "model_dump", None)
+    if callable(dump) and not isinstance(item, type):
+        fields: dict[str, Any] = dump()
+        wrapped = {"type": fields.get("type"), "data": fields}
+        return wrapped if "content" in fields and is_langchain(wrapped) else fields
+    place = "this" if number is None else f"item {number} of the list"
+    if isinstance(item, list | tuple | Trajectory) or is_frame(item):
+        raise InputError(f"{place} is {_kind(item)}; for several conversations there is detect_all")
+    raise InputError(
+        f"{place} is {_kind(item)}, not a text, a Turn or a message with role and content"
+    )
+
+
+def _kind(held: Any) -> str:
+    name = type(held).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def _rows(frame: Any) -> Iterator[Sequence[Any]]:
+    """The rows of a frame with plain values in their cells."""
+    names = [str(name) for name in frame.columns]
+    of_polars = hasattr(frame, "iter_rows")
+    for row in frame.iter_rows() if of_polars else frame.itertuples(index=False, name=None):
+        yield [_plain(name, cell) for name, cell in zip(names, row, strict=True)]
+
+
+def _plain(name: str, cell: Any) -> Any:
+    """A cell as JSON would have it: lists for arrays, None for what pandas calls missing."""
+    if isinstance(cell, str):
+        inner = json_inside(cell) if name.lower() in (*WHOLE, "tool_calls") else None
+        return cell if inner is None else inner
+    if isinstance(cell, float) and math.isnan(cell):
+        return None
+    if type(cell).__name__ in ("NAType", "NaTType"):
+        return None
+    if hasattr(cell, "tolist"):
+        cell = cell.tolist()
+    if isinstance(cell, list | tuple):
+        return [_plain("", each) for each in cell]
+    if isinstance(cell, dict):
+        return {key: _plain("", each) for key, each in cell.items()}
+    return cell
+
+
+def _raise(reason: str, place: Place) -> NoReturn:
+    raise place.error(reason)
