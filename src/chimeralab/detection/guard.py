@@ -12,10 +12,12 @@ from chimeralab.detection.loops import LOOPS, Loops, LoopStream, ToolRule
 from chimeralab.detection.saved import from_plain, to_plain
 from chimeralab.detection.seam import Detector, Seen, Signal
 from chimeralab.detection.words import is_blank
-from chimeralab.readers.chat import Result
+from chimeralab.readers.chat import ChatMessage, Result
 from chimeralab.readers.held import message_in
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from chimeralab.embedding.encoder import Encoder
 
 NO_SIGNAL = Signal(0)
@@ -108,6 +110,7 @@ class Guard:
         self._detector = detector if vectors or not needs.lags else None
         self._encoder = encoder
         self._settings, self._tools = loops, _tool_rules(tools or {})
+        self._thread: ThreadPoolExecutor | None = None
         # How a message is spoken of in advice, by its position; a host may know a better name.
         self.place: Callable[[int], str] = "message {}".format
         self.reset()
@@ -125,7 +128,23 @@ class Guard:
         What can't be read is refused before anything changes. A call is judged when its result is
         known, or when the talk goes on without one.
         """
-        turn, content = message_in(message)
+        return self._take(message_in(message))
+
+    async def update_async(self, message: str | Mapping[str, Any] | Turn) -> GuardSignal:
+        """`update` for async code: what takes time is done in a thread, and the event loop goes on.
+
+        Messages are taken in the order in which they were handed over, also without awaiting each.
+        """
+        import asyncio  # noqa: PLC0415 - slow to import, and whoever gets here has done so
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
+        read = message_in(message)
+        # One thread of its own keeps the order, and a cancelled update ends before the next begins.
+        self._thread = self._thread or ThreadPoolExecutor(1, "chimera-guard")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._take, read)
+
+    def _take(self, message: ChatMessage) -> GuardSignal:
+        turn, content = message
         for result in content.results:
             self._answer(result)
         if not content.results and self._waiting:
@@ -166,8 +185,11 @@ class Guard:
         if not known or (state["collapse"] is None) != (self._collapse is None):
             raise InputError("this is not the state of a guard with these settings")
         loops, told = from_plain(state["loops"]), from_plain(state["told"])
-        waiting = [Waiting(*from_plain(each)) for each in state["waiting"]]
-        if not isinstance(loops, LoopStream):
+        try:
+            waiting = [Waiting(*from_plain(each)) for each in state["waiting"]]
+        except TypeError:
+            raise InputError("this is not the state of a guard: its calls are no calls") from None
+        if not isinstance(loops, LoopStream) or not isinstance(told, dict):
             raise InputError("this is not the state of a guard: it knows no loops")
         if self._collapse:
             self._collapse.restore(state["collapse"])
