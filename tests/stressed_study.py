@@ -28,6 +28,15 @@ countermeasures = ["ledger"]
 [stressors.infallibility]
 rounds = 2
 
+[[outcomes.primary]]
+measure = "dfs"
+arm = "conformity"
+
+[[outcomes.primary]]
+measure = "mci"
+arm = "amnesia-with-ledger"
+against = "amnesia"
+
 [layout]
 beliefs = 2
 tested = 2

@@ -57,11 +57,29 @@ def test_text_stands_out_from_its_paper(browser: Any, page: Path, dark: bool, wi
 @pytest.mark.parametrize("width", [320, 1280])
 def test_every_figure_is_seen_once_with_its_words(browser: Any, page: Path, width: int) -> None:
     visit = browser.visit(page, width=width)
+    visit.value_of("document.querySelectorAll('details').forEach(d => d.open = true)")
     charts = f"[...document.querySelectorAll('figure .chart')]{SEEN}"
     figures = visit.value_of("document.querySelectorAll('figure').length")
     assert figures > 12
     assert visit.value_of(f"{charts}.length") == figures
     assert visit.value_of(f"{charts}.every(c => c.getAttribute('aria-label').length > 40)")
+
+
+@pytest.mark.parametrize(("width", "most"), [(390, 1400), (1280, 900)])
+def test_a_stranger_meets_verdicts_and_the_summary_before_anything_else(
+    browser: Any, trial: Path, width: int, most: int
+) -> None:
+    visit = browser.visit(trial, width=width)
+    first = f"[...document.querySelectorAll('figure .chart')]{SEEN}[0]"
+    said = visit.value_of(f"{first}.getAttribute('aria-label')")
+    assert said.startswith("Differences in MCI, GFQ and DFS on one scale")
+    assert visit.value_of(f"{first}.getBoundingClientRect().top") < most
+    box = "document.getElementById('glance')"
+    assert visit.value_of(f"{box}.getBoundingClientRect().bottom") < most
+    assert visit.value_of(f"{box}.querySelectorAll('.finding strong').length") == 2
+    folded = "[...document.querySelectorAll('details figure')].length"
+    closed = "[...document.querySelectorAll('details:not([open]) figure')].length"
+    assert visit.value_of(folded) == visit.value_of(closed) > 8
 
 
 def test_planted_replies_of_a_trial_stay_text(browser: Any, trial: Path) -> None:

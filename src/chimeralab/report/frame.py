@@ -53,8 +53,9 @@ BESIDE = Markup(
 class Frame(NamedTuple):
     """What a report is made of: the parts that its kind of study fills in.
 
-    `remarks` stand beside the result, `sheets` are tables that are written as files alone, and so
-    are the `numbers` for a text.
+    `verdicts` show the sentences of the `glance` where these are more than plain ones, `remarks`
+    stand beside the result, and `first` comes before all other sections. `sheets` are tables that
+    are written as files alone, and so are the `numbers` for a text.
     """
 
     kind: str
@@ -71,6 +72,8 @@ class Frame(NamedTuple):
     methods: Methods
     software: Table
     not_shown: Sequence[str]
+    verdicts: Sequence[Block] = ()
+    first: Sequence[Section] = ()
     sheets: Sequence[Table] = ()
     numbers: Mapping[str, NamedNumber] = MappingProxyType({})
 
@@ -93,6 +96,7 @@ def make_page(frame: Frame) -> Report:
     revisions = "A declared revision is what the plan's author states; no server lets us check it."
     versions = [models(frame.study), frame.software, Paragraph(revisions, "note")]
     sections = [
+        *frame.first,
         Section("asked", "What was asked and locked", [Facts(head), *frame.design]),
         Section("flow", "From plan to analysis", [flow, as_table]),
         *frame.results,
@@ -111,9 +115,10 @@ def make_page(frame: Frame) -> Report:
         locked=frame.lock is not None,
         findings=len(frame.verification.findings),
         deviations=len(frame.verification.deviations),
-        glance=frame.glance,
+        glance=frame.verdicts or [Paragraph(sentence, "lead") for sentence in frame.glance],
         remarks=[remark for remark in frame.remarks if remark],
         sections=sections,
+        first=len(frame.first),
     )
     figures, tables = list(every(Figure, sections)), list(every(Table, sections))
     return Report(page, figures, [*tables, *frame.sheets], frame.glance, frame.numbers)

@@ -12,37 +12,76 @@ from chimeralab.core.numbers import between, number, p_phrase
 from chimeralab.report.charts.canvas import Figure, Label, draw
 from chimeralab.report.charts.contrasts import Axes, Dose, ForestRow, dose_response, forest
 from chimeralab.report.charts.groups import Parts, metric_parts
+from chimeralab.report.charts.summary import SummaryCell, SummaryGroup, SummaryRow, summary
 from chimeralab.report.table import difference, estimate
 from chimeralab.report.trial.material import TrialMaterial
-from chimeralab.report.trial.words import effect_in_words, unit_of
+from chimeralab.report.trial.words import (
+    INDEX,
+    INDICES,
+    effect_in_words,
+    is_found,
+    plain_name,
+    unit_of,
+)
 from chimeralab.sandbox.metrics import PARTS
 
 
+def summary_figure(material: TrialMaterial) -> Figure | None:
+    """What every arm does to MCI, GFQ and DFS, all subjects in one figure on one scale."""
+    groups = [_summarised(subject, material) for subject in material.analysis.subjects]
+    if not any(group.rows for group in groups):
+        return None
+    said = [
+        f"{group.name}, {row.name}: {', '.join(f'{i} {_drawn(c)}' for i, c in row.cells.items())}"
+        for group in groups
+        for row in group.rows
+    ]
+    silent = [f"{group.name}: {group.note}" for group in groups if group.note]
+    indices = {name.upper(): about for name, about in INDICES.items()}
+    return draw(
+        "summary",
+        f"Differences in MCI, GFQ and DFS on one scale. {'; '.join([*said, *silent])}.",
+        lambda width: summary(groups, indices, width=width),
+        captions=[
+            "Every comparison is made within scenarios; left of 0 is worse. Lines are 95 % "
+            "intervals over scenarios. A filled mark with a thick line stands out after "
+            "correction, a hollow one does not. "
+            + ("Shaded: declared before the run." if material.analysis.declared else "")
+        ],
+    )
+
+
+def _drawn(cell: SummaryCell) -> str:
+    shown = difference(cell.estimate, cell.interval, INDEX)
+    return f"{shown}, which stands out" if cell.found else shown
+
+
+def _summarised(subject: SubjectResult, material: TrialMaterial) -> SummaryGroup:
+    """Each bare arm against the reference, and each countermeasure against its bare arm."""
+    if not subject.informative:
+        return SummaryGroup(subject.subject, [], "not informative, so no effect is printed")
+    helped = {name for name, arm in material.plan.arms.items() if arm.countermeasure is not None}
+    bare = [each for each in subject.contrasts if not helped & each.weights.keys()]
+    # What mere disturbance does comes last: it is no weakness.
+    bare.sort(key=lambda each: not each.about)
+    rows: dict[str, dict[str, SummaryCell]] = {}
+    for effect in (*bare, *subject.countermeasures):
+        cells = rows.setdefault(effect.short_name, {})
+        # A difference of one scenario alone has no p, and a point would look like a finding.
+        if effect.measure in INDICES and effect.estimate is not None and effect.p is not None:
+            cells[effect.measure.upper()] = SummaryCell(
+                effect.estimate, effect.interval, is_found(effect),
+                bool(material.analysis.declared) and effect.role == "primary",
+            )  # fmt: skip
+    return SummaryGroup(subject.subject, [SummaryRow(name, rows[name]) for name in rows])
+
+
 def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:
-    """One forest for MCI, GFQ and DFS on one scale, and one for each measure that is aimed at."""
-    # A difference of one scenario alone has no p, and a point would look like a finding.
+    """One forest for each measure that is aimed at or declared; the summary has the indices."""
     known = [effect for effect in effects if effect.p is not None and is_listed(effect)]
-    indices = [effect for effect in known if effect.measure in HEADLINES]
-    if indices:
-        rows = []
-        for each in indices:
-            unit, title = unit_of(each.measure), words_of(each.measure).short
-            shown = difference(each.estimate, each.interval, unit, bare=True)
-            label = Label(f"{title}: {each.short_name}", f"{shown}, {p_phrase(each.p_holm)}")
-            rows.append(ForestRow(label, each.estimate, each.interval, None))
-        said = "; ".join(
-            f"{words_of(each.measure).short}, {each.short_name}: {effect_in_words(each)}"
-            for each in indices
-        )
-        yield _titled(
-            f"{name}_indices",
-            "MCI, GFQ and DFS",
-            f"Differences in MCI, GFQ and DFS, with intervals over scenarios. {said}.",
-            partial(forest, rows, "difference in MCI, GFQ and DFS", percent=False),
-        )
     others = (effect.measure for effect in known if effect.measure not in HEADLINES)
     for measure in dict.fromkeys(others):
-        unit, says = unit_of(measure), words_of(measure).says
+        unit, says = unit_of(measure), plain_name(measure)
         group = [effect for effect in known if effect.measure == measure]
         rows = []
         for each in group:

@@ -20,15 +20,23 @@ from chimeralab.report.page import (
     Paragraph,
     Section,
     every,
+    strong,
 )
 from chimeralab.report.trial import tables
-from chimeralab.report.trial.figures import dose_figures, forests, parts_figures
+from chimeralab.report.trial.figures import (
+    dose_figures,
+    forests,
+    parts_figures,
+    summary_figure,
+)
 from chimeralab.report.trial.material import TrialMaterial, gather_trial, trial_flow
 from chimeralab.report.trial.words import (
     OUTSIDE,
     few_scenarios,
-    glance,
+    findings,
+    how_sure,
     slopes,
+    stressors_in_words,
     trial_methods,
 )
 from chimeralab.sandbox.scene import Injection
@@ -58,8 +66,8 @@ FAMILIES = (
         "contrasts",
         "Each arm against the reference",
         "Each arm minus {reference} on the same scenarios: left of 0 there is less of it, right of "
-        "0 more. Lines are 95 % intervals over scenarios; p is Holm-corrected over all primary "
-        "effects.",
+        "0 more. Lines are 95 % intervals over scenarios; p is Holm-corrected over all effects of "
+        "its role, primary or exploratory.",
     ),
     EffectFamily(
         "factorial",
@@ -91,6 +99,7 @@ def report_trial(study: Study, tell: Callable[[str], None] = lambda doing: None)
 
 def make_trial_report(material: TrialMaterial) -> Report:
     """Draw every figure, set every table, and put them on one page."""
+    found = findings(material)
     subjects = [
         Section(f"subject-{number}", "Subject:", list(_subject(subject, material)), subject.subject)
         for number, subject in enumerate(material.analysis.subjects, start=1)
@@ -112,8 +121,13 @@ def make_trial_report(material: TrialMaterial) -> Report:
             study=material.study,
             lock=material.lock,
             verification=material.verification,
-            glance=glance(material),
-            remarks=[few_scenarios(material)],
+            glance=tuple(map(str, found)),
+            verdicts=[
+                Paragraph(strong(each.verdict, after=f" {each.detail}"), "finding")
+                for each in found
+            ],
+            remarks=[how_sure(material), few_scenarios(material)],
+            first=[Section("summary", "What each arm does", list(_summary(material)))],
             facts=list(facts(material)),
             design=[tables.design_table(material), Paragraph(control, "note")],
             flow=trial_flow(material),
@@ -128,6 +142,29 @@ def make_trial_report(material: TrialMaterial) -> Report:
             numbers=named(entries_of(material.study, material.analysis)),
         )
     )
+
+
+def _summary(material: TrialMaterial) -> Iterator[Block]:
+    """What a reader looks for first: one figure, what was declared, and what was delivered."""
+    figure = summary_figure(material)
+    if figure:
+        yield Paragraph(stressors_in_words(material))
+        yield figure
+    else:
+        yield Paragraph("No effect can be shown; the subjects below say why.")
+    yield Heading("What was declared before the run")
+    if material.analysis.declared:
+        yield tables.declared_table(material)
+    else:
+        yield Paragraph(
+            "Nothing: the plan has no [[outcomes.primary]]. Every effect on what a stressor is "
+            "aimed at counts as primary, and all of them are corrected together."
+        )
+    doses = tables.dose_table(material)
+    if doses:
+        yield Heading("What was delivered")
+        yield Paragraph("At which share of an arm's trials its stressor did its work.")
+        yield doses
 
 
 def facts(material: TrialMaterial) -> Iterator[HeadFact]:
@@ -163,7 +200,7 @@ def _subject(subject: SubjectResult, material: TrialMaterial) -> Iterator[Block]
     )
     if subject.informative:
         # Figures of a subject that can't be judged would impress.
-        yield from parts_figures(subject, material)
+        yield Folded("Drawn: each metric with its parts", list(parts_figures(subject, material)))
     ceilings = (
         "A metric can't exceed its ceiling: MCI reaches 1 only where every question needs all of "
         "its context. An agent that is always wrong at constant confidence still gets an MCI of "
@@ -171,7 +208,9 @@ def _subject(subject: SubjectResult, material: TrialMaterial) -> Iterator[Block]
     )
     metrics = tables.parts_table(subject, material)
     yield Folded("As a table, with ceilings", [metrics, Paragraph(ceilings, "note")])
-    yield Folded("Every measure, arm by arm", [tables.measures_table(subject, material)])
+    yield Folded(
+        "Every measure by its plain name, arm by arm", [tables.measures_table(subject, material)]
+    )
     by_lag = tables.lag_table(subject, material)
     if by_lag:
         yield Folded("Recall by how many trials ago a fact was told", [by_lag])
@@ -217,10 +256,12 @@ def _effects(
     yield Heading(family.title)
     yield Paragraph(family.lead.format(reference=short(subject.reference)))
     if family.field == "doses":
-        yield from dose_figures(subject)
         yield Bullets(list(slopes(subject)))
+        drawn, kind = list(dose_figures(subject)), "curve"
     else:
-        yield from forests(name, effects)
+        drawn, kind = list(forests(name, effects)), "forest"
+    if drawn:
+        yield Folded(f"Drawn: {counted(len(drawn), kind)}", drawn)
     yield Folded("As a table", [sheet])
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from chimeralab.analysis.contrasts import Effect, short
 from chimeralab.analysis.trial.analysis import ArmResult, SubjectResult
-from chimeralab.analysis.trial.effects import Estimated, is_listed
-from chimeralab.analysis.trial.measures import METRICS, NO_WRONG_BELIEF, words_of
-from chimeralab.core.numbers import number, p_value
+from chimeralab.analysis.trial.effects import is_listed
+from chimeralab.analysis.trial.measures import NO_WRONG_BELIEF, words_of
+from chimeralab.core.numbers import number, p_value, percent
 from chimeralab.report.table import (
     SHARE,
     Dash,
@@ -20,11 +20,18 @@ from chimeralab.report.table import (
     table,
 )
 from chimeralab.report.trial.material import TrialMaterial
-from chimeralab.report.trial.words import INDEX, unit_of
+from chimeralab.report.trial.words import (
+    INDEX,
+    is_harm,
+    outcome_in_words,
+    plain_name,
+    unit_of,
+)
 from chimeralab.sandbox.metrics import PARTS
 from chimeralab.sandbox.script import Arm
 from chimeralab.sandbox.stressors.sham import SHAM
 
+BETTER = {True: "less", False: "more"}
 PASSED = {True: "passed", False: "failed", None: "unknown"}
 
 
@@ -89,50 +96,92 @@ def checks_table(subject: SubjectResult, material: TrialMaterial) -> Table:
     return table(f"{subject.subject}_checks", headings, rows, raw, words=(0, 1, 2, 3))
 
 
+def declared_table(material: TrialMaterial) -> Table:
+    """What the trial was run for, as declared before it, and what came of it."""
+    rows, raw = [], []
+    for subject in material.analysis.subjects:
+        reference = short(subject.reference)
+        for declared in material.analysis.declared:
+            found = next((e for e in subject.effects if declared.is_of(e, reference)), None)
+            outcome = f"{plain_name(declared.measure)}, {' − '.join(declared.pair(reference))}"
+            unit = unit_of(declared.measure)
+            reason = found.reason if found else "the subject is not informative"
+            value, p = (found.estimate, found.p_holm) if found else (None, None)
+            interval = found.interval if found else None
+            rows.append(
+                [
+                    subject.subject,
+                    outcome,
+                    known(difference(value, interval, unit), value, reason),
+                    known(p_value(p), p, reason),
+                    outcome_in_words(found),
+                ]
+            )
+            raw.append(
+                {"subject": subject.subject, **declared.as_dict(),
+                 **_bounded({"estimate": value, "interval": interval, "p_holm": p})}
+            )  # fmt: skip
+    headings = ("subject", "declared outcome", "difference (95 % interval)", "Holm p", "result")
+    return table("declared", headings, rows, raw, words=(0, 1, 4))
+
+
+def dose_table(material: TrialMaterial) -> Table | None:
+    """How much of each stressor arrived, arm by arm, and how much neutral text under a sham."""
+    subjects = material.analysis.subjects
+    rows, raw = [], []
+    for place, arm in enumerate(subjects[0].arms):
+        doses = [_delivered(subject.arms[place], material) for subject in subjects]
+        for what in doses[0]:
+            shares = [dose[what] for dose in doses]
+            cells = [known(percent(share, 0), share, "nothing on record tells") for share in shares]
+            rows.append([short(arm.arm), what, *cells])
+            raw += [
+                {"subject": subject.subject, "arm": short(arm.arm), "what": what, "share": share}
+                for subject, share in zip(subjects, shares, strict=True)
+            ]
+    if not rows:
+        return None
+    headings = ("arm", "what was delivered", *(f"trials, {each.subject}" for each in subjects))
+    return table("delivered", headings, rows, raw, words=(0, 1))
+
+
+def _delivered(arm: ArmResult, material: TrialMaterial) -> dict[str, float | None]:
+    """The share of an arm's trials at which each stressor did its work, or a sham said a word."""
+    if not material.plan.arms[arm.arm].sham:
+        return dict(arm.delivered)
+    said = material.injections.get(arm.arm, 0)
+    return {"neutral text": said / arm.trials if arm.trials else None}
+
+
 def measures_table(subject: SubjectResult, material: TrialMaterial) -> Table:
-    """Every measure that any arm has, arm by arm, with intervals over scenarios."""
-    names = [
+    """Every measure that any arm has, by its plain name, with intervals over scenarios."""
+    measures = [
         name
         for name in subject.arms[0].measures
-        if name not in METRICS and any(arm.measures[name].value is not None for arm in subject.arms)
+        if any(arm.measures[name].value is not None for arm in subject.arms)
     ]
-    rows, raw = [], []
-    for arm in subject.arms:
-        cells: list[Shown] = [short(arm.arm), f"{arm.trials:,}", _dose(arm)]
-        for name in names:
+    rows = []
+    for name in measures:
+        cells: list[Shown] = [plain_name(name), BETTER[is_harm(name)]]
+        for arm in subject.arms:
             found = arm.measures[name]
             shown = estimate(found.value, found.interval, unit_of(name))
             cells.append(known(shown, found.value, words_of(name).missing))
+        rows.append(cells)
+    never: list[Shown] = ["wrong beliefs that were never corrected, counted", BETTER[True]]
+    for arm in subject.arms:
         held = arm.measures["trials_to_correction"].value
-        never = known(f"{arm.corrections_censored:,}", held, NO_WRONG_BELIEF)
-        rows.append([*cells, never])
-        about = {"subject": subject.subject, "arm": arm.arm, "cell": arm.cell, "dose": arm.dose}
-        raw += [
-            {**about, "measure": f"delivered.{name}", **_bounded(_exact(share, arm).as_dict())}
-            for name, share in arm.delivered.items()
-        ]
-        raw += [
-            {**about, "measure": name, **_bounded(found.as_dict())}
-            for name, found in arm.measures.items()
-        ]
-    named = (words_of(name).says for name in names)
-    headings = ("arm", "trials", "dose delivered", *named, "beliefs never corrected")
-    return table(f"{subject.subject}_measures", headings, rows, raw, words=(0, 2))
-
-
-def _exact(share: float | None, arm: ArmResult) -> Estimated:
-    """A share of an arm's trials that is on record, and not estimated."""
-    return Estimated(share, None, arm.trials)
-
-
-def _dose(arm: ArmResult) -> Shown:
-    """The share of trials at which each stressor of an arm did its work."""
-    if not arm.delivered:
-        return Dash("no stressor acts in this arm")
-    return ", ".join(
-        f"{name} {'unknown' if share is None else f'{share:.0%}'}"
-        for name, share in arm.delivered.items()
-    )
+        never.append(known(f"{arm.corrections_censored:,}", held, NO_WRONG_BELIEF))
+    if "trials_to_correction" in measures:
+        rows.append(never)
+    raw = [
+        {"subject": subject.subject, "arm": arm.arm, "cell": arm.cell, "dose": arm.dose,
+         "measure": name, **_bounded(found.as_dict())}
+        for arm in subject.arms
+        for name, found in arm.measures.items()
+    ]  # fmt: skip
+    headings = ("measure", "better is", *(short(arm.arm) for arm in subject.arms))
+    return table(f"{subject.subject}_measures", headings, rows, raw, words=(0, 1))
 
 
 def _bounded(row: dict[str, Any]) -> dict[str, Any]:
@@ -203,7 +252,7 @@ def effect_table(name: str, effects: Sequence[Effect]) -> Table | None:
         rows.append(
             [
                 effect.short_name,
-                words_of(effect.measure).says,
+                plain_name(effect.measure),
                 known(shown, effect.estimate, effect.reason),
                 known(p_value(effect.p), effect.p, effect.reason),
                 known(p_value(effect.p_holm), effect.p_holm, effect.reason),

@@ -1,19 +1,35 @@
-"""What a trial says, in sentences: the glance, verdicts and measures, and the methods."""
+"""What a trial says, in sentences: verdicts and how sure they are, and the methods."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from chimeralab.analysis.contrasts import Effect, short
+from chimeralab.analysis.families import Key, key_of
 from chimeralab.analysis.trial.analysis import SubjectResult
 from chimeralab.analysis.trial.effects import is_aimed
 from chimeralab.analysis.trial.measures import words_of
-from chimeralab.core.numbers import counted, p_phrase
+from chimeralab.core.numbers import between, counted, p_phrase
 from chimeralab.report.frame import computed_with, locked_in_words, verified_in_words
 from chimeralab.report.references import Methods, References
-from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference
+from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference, signed
 from chimeralab.report.trial.material import TrialMaterial
 from chimeralab.stats.intervals import FEWEST_CLUSTERS
+from chimeralab.study.trial.arms import CONTROL
 
-INDEX = Unit(1, 3, "", "")
+INDEX = Unit(1, 2, "", "")
+# So many effects of a subject are named at the top; the figure under it has all.
+MOST_SAID = 3
+# What the published indices and their parts are about.
+INDICES = {"mci": "memory", "gfq": "new combinations", "dfs": "independence"}
+PLAIN = {
+    "mci.rf": "right answers",
+    "mci.ci": "steadiness of confidence",
+    "mci.cb": "right answers by the context they need",
+    "gfq.ta": "right answers to novel questions",
+    "gfq.cta": "the same, weighted by confidence",
+    "dfs.fi": "same answer with and without a signal",
+    "dfs.br": "resistance to false signals",
+}
 # What others have found; our own numbers can be compared with these.
 OUTSIDE = (
     "Asch's people gave 32 to 37 % conforming answers on critical trials, and under 1 % errors "
@@ -24,38 +40,160 @@ OUTSIDE = (
 )
 
 
+def plain_name(measure: str) -> str:
+    """What a measure is called by those who have not read the paper.
+
+    >>> plain_name("dfs"), plain_name("mci.rf"), plain_name("recall")
+    ('independence (DFS)', 'right answers (RF in MCI)', 'earlier facts recalled')
+    """
+    index, _, part = measure.partition(".")
+    if index not in INDICES:
+        return words_of(measure).says
+    if part:
+        return f"{PLAIN[measure]} ({part.upper()} in {index.upper()})"
+    return f"{INDICES[index]} ({index.upper()})"
+
+
 def unit_of(measure: str) -> Unit:
     """How the values of a measure are written: an index as it is, a share in per cent."""
     return INDEX if words_of(measure).unit == "index" else SHARE
 
 
-def glance(material: TrialMaterial) -> tuple[str, ...]:
+class Finding(NamedTuple):
+    """What a trial says of one subject: the verdict, and how sure that is."""
+
+    verdict: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict} {self.detail}"
+
+
+def findings(material: TrialMaterial) -> tuple[Finding, ...]:
     """The result in a few words for each subject."""
-    return tuple(_said_of(subject, material) for subject in material.analysis.subjects)
+    return tuple(_found_of(subject) for subject in material.analysis.subjects)
 
 
-def _said_of(subject: SubjectResult, material: TrialMaterial) -> str:
-    """What the arms did to one subject, by what each was aimed at."""
+def _found_of(subject: SubjectResult) -> Finding:
+    """Which weakness a subject has, by what was declared to be looked for."""
     who = subject.subject
     if not subject.informative:
-        reason = subject.short_reasons[0]
-        return f"{who}: not informative, so no effect is printed ({reason})."
-    aimed = [effect for effect in subject.contrasts if is_aimed(effect)]
-    tested = [effect for effect in aimed if effect.p_holm is not None]
-    differences = counted(len(tested), "difference")
-    reference = short(subject.reference)
+        silent = f"{who}: not informative, so no effect is printed"
+        reason = subject.short_reasons[0].removeprefix(f"{CONTROL}: the {CONTROL}")
+        named = f"the {CONTROL}{reason}" if reason != subject.short_reasons[0] else reason
+        return Finding(f"{silent}.", f"{_sentence(named)}.")
+    primary = primary_of(subject)
+    tested = [effect for effect in primary if effect.p_holm is not None]
     if not tested:
-        reasons = [effect.reason for effect in aimed if effect.reason]
-        why = f" ({reasons[0]})" if reasons else ""
-        return f"{who}: informative, but no difference from {reference} can be tested{why}."
-    found = [effect for effect in tested if is_found(effect)]
-    if not found:
-        return f"{who}: none of {differences} from {reference} stands out, Holm-corrected."
-    largest = max(found, key=lambda effect: abs(effect.estimate or 0.0))
-    arm = short(next(iter(largest.weights)))
+        why = next((effect.reason for effect in primary if effect.reason), "nothing was asked")
+        return Finding(f"{who}: nothing can be tested.", f"{_sentence(why)}.")
+    found = sorted(filter(is_found, tested), key=lambda effect: effect.p_holm or 0.0)
+    said = list(_verdicts(found, tested, {key_of(each) for each in subject.countermeasures}))
+    shown = (found or tested)[:MOST_SAID]
+    more = len(found) - len(shown)
+    details = [*map(_changes, shown), *([f"{more} more stand out"] if more > 0 else [])]
+    return Finding(f"{who}: {'; '.join(said)}.", f"{_sentence('; '.join(details))}.")
+
+
+def _verdicts(found: Sequence[Effect], tested: Sequence[Effect], aids: set[Key]) -> Iterator[str]:
+    """What stress did, and then what was done against it; "no" only of what was looked for."""
+    stress = [effect for effect in tested if key_of(effect) not in aids]
+    for worse, words in ((True, "weak under"), (False, "better under")):
+        arms = [_under(e) for e in found if e in stress and is_worse(e) == worse]
+        if arms:
+            yield f"{words} {_series(dict.fromkeys(arms))}"
+        elif worse and stress:
+            yield "no weakness found"
+    if len(stress) < len(tested):
+        helping = [_under(e) for e in found if e not in stress and not is_worse(e)]
+        helps = f"helped by {_series(dict.fromkeys(helping))}"
+        yield helps if helping else "no countermeasure found to help"
+
+
+def primary_of(subject: SubjectResult) -> list[Effect]:
+    """The effects that count as primary, each comparison once."""
+    primary = (effect for effect in subject.effects if effect.role == "primary")
+    return list({key_of(effect): effect for effect in primary}.values())
+
+
+def is_harm(measure: str) -> bool:
+    """Whether more of a measure is worse; of an index, and of most others, less is."""
+    return words_of(measure).harm == "more"
+
+
+def is_worse(effect: Effect) -> bool:
+    """Whether an effect is for the worse."""
+    return ((effect.estimate or 0.0) > 0) == is_harm(effect.measure)
+
+
+def outcome_in_words(effect: Effect | None) -> str:
+    """What became of a declared outcome."""
+    if effect is None or effect.p_holm is None:
+        return "can't be tested"
+    if not is_found(effect):
+        return "no difference found"
+    return "worse" if is_worse(effect) else "better"
+
+
+def _under(effect: Effect) -> str:
+    """What was done, in the words of the design."""
+    return effect.asked.title or short(next(iter(effect.weights)))
+
+
+def _changes(effect: Effect) -> str:
+    """By how much a measure differs, from where to where it may be, and p."""
+    unit, interval = unit_of(effect.measure), effect.interval
+    about = f"under {_under(effect)}, {plain_name(effect.measure)}"
+    p = p_phrase(effect.p_holm)
+    if not is_found(effect):
+        said = f"{about} differs by {difference(effect.estimate, interval, unit)}, {p}"
+        worst = _worst(effect)
+        return f"{said}, and {worst} is not ruled out" if worst else said
+    value = effect.estimate or 0.0
+    sign = -1 if value < 0 else 1
+    said = f"{about} {'falls' if sign < 0 else 'rises'} by {signed(sign * value, unit).lstrip('+')}"
+    if interval is not None:
+        low, high = sorted(sign * bound for bound in interval)
+        said += f" ({between((low, high), unit.digits, unit.scale)})"
+    return f"{said}, {p}"
+
+
+def _worst(effect: Effect) -> str:
+    """The largest harm that the interval leaves open."""
+    if effect.interval is None:
+        return ""
+    more_is_worse = is_harm(effect.measure)
+    bound = effect.interval.high if more_is_worse else -effect.interval.low
+    unit = unit_of(effect.measure)
+    if round(bound * unit.scale, unit.digits) <= 0:
+        return ""
+    return f"a {'rise' if more_is_worse else 'fall'} of up to {signed(bound, unit).lstrip('+')}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _series(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def how_sure(material: TrialMaterial) -> str:
+    """What p-values and intervals of the result stand for, once for all subjects."""
+    tests = [
+        effect
+        for subject in material.analysis.subjects
+        for effect in primary_of(subject)
+        if effect.p_holm is not None
+    ]
+    if not tests:
+        return ""
+    what = "declared before the run" if material.analysis.declared else "that stressors aim at"
+    reference = short(material.analysis.subjects[0].reference)
     return (
-        f"{who}: {len(found)} of {differences} from {reference} stand out, Holm-corrected; "
-        f"the largest: {words_of(largest.measure).says} under {arm}, {effect_in_words(largest)}."
+        f"Differences from {reference} within scenarios, with 95 % intervals; p is Holm-corrected "
+        f"over the {counted(len(tests), 'effect')} {what}."
     )
 
 
@@ -119,14 +257,19 @@ def _design(material: TrialMaterial, references: References) -> Iterator[str]:
     yield f"The flow of sessions is reported after CONSORT {references.cite('consort')}."
 
 
-def _stress(material: TrialMaterial) -> Iterator[str]:
+def stressors_in_words(material: TrialMaterial) -> str:
+    """What was done to the subjects."""
     arms = material.plan.arms.values()
     words = {name: part.words for arm in arms for name, part in arm.stressors.items()}
-    if words:
-        named = (f"{name} ({does})" if does else name for name, does in words.items())
-        yield f"Stressors were {', '.join(named)}."
-    if any(arm.sham for arm in arms):
-        yield "A sham arm got neutral text of equal length in the same places."
+    named = (f"{name} ({does})" if does else name for name, does in words.items())
+    stressors = f"Stressors were {', '.join(named)}." if words else ""
+    sham = "A sham arm got neutral text of equal length in the same places."
+    return " ".join([stressors, sham] if any(arm.sham for arm in arms) else [stressors])
+
+
+def _stress(material: TrialMaterial) -> Iterator[str]:
+    arms = material.plan.arms.values()
+    yield stressors_in_words(material)
     against = dict.fromkeys(arm.against for arm in arms if arm.against)
     if against:
         yield f"Countermeasures were {', '.join(against)}, each compared with its bare arm."
@@ -155,6 +298,12 @@ def _measurement(material: TrialMaterial, references: References) -> Iterator[st
 
 def _statistics(material: TrialMaterial, references: References) -> Iterator[str]:
     cite = references.cite
+    declared = [
+        f"{plain_name(each.measure)} under {each.arm}" for each in material.analysis.declared
+    ]
+    primary = "Effects on what a stressor is aimed at"
+    if declared:
+        primary = f"The effects that the plan declares ({'; '.join(declared)})"
     yield (
         "Before any effect, we checked that the control is at least ten points better than "
         "guessing, that no more than 20 % of the answers can't be read, and that each stressor "
@@ -164,9 +313,9 @@ def _statistics(material: TrialMaterial, references: References) -> Iterator[str
     yield (
         "Differences are taken within scenarios; intervals resample whole scenarios "
         f"{cite('bootstrap')}, their percentiles widened for few of them {cite('expanded')}; "
-        "p-values are from paired t tests over scenarios. Effects on what a stressor is aimed at "
-        "are primary and Holm-corrected together, over all subjects; so are all others, which are "
-        f"exploratory {cite('holm')}."
+        f"p-values are from paired t tests over scenarios. {primary} are primary and "
+        "Holm-corrected together, over all subjects; so are all others, which are exploratory "
+        f"{cite('holm')}."
     )
     if any(arm.dose is not None for arm in material.plan.arms.values()):
         yield "A dose is tested by its least-squares slope within scenarios."

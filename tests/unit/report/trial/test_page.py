@@ -3,14 +3,17 @@
 import re
 import shutil
 import sqlite3
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import pytest
 
+from chimeralab.analysis.contrasts import short
 from chimeralab.analysis.trial.analysis import NAMES
 from chimeralab.analysis.trial.measures import words_of
 from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import number
 from chimeralab.report.charts.canvas import svg
 from chimeralab.report.charts.contrasts import Axes, Dose, dose_response
 from chimeralab.report.files import write_report
@@ -18,6 +21,7 @@ from chimeralab.report.frame import Report
 from chimeralab.report.trial.figures import doses_of
 from chimeralab.report.trial.material import TrialMaterial, gather_trial
 from chimeralab.report.trial.page import make_trial_report, show_session
+from chimeralab.report.trial.words import findings, how_sure
 from chimeralab.stats.intervals import Interval
 from chimeralab.study import Study
 from tests.stressed_study import HOSTILE, finished_trial
@@ -47,7 +51,16 @@ def part_of(page: str, subject: int) -> str:
 
 def test_page_has_every_section(report: Report) -> None:
     ids = re.findall(r'<h2 id="([a-z0-9-]+)"', report.page)
-    wanted = ["asked", "flow", "subject-1", "subject-2", "outside", "methods", "versions"]
+    wanted = [
+        "summary",
+        "asked",
+        "flow",
+        "subject-1",
+        "subject-2",
+        "outside",
+        "methods",
+        "versions",
+    ]
     assert ids == [*wanted, "not-shown"]
 
 
@@ -56,6 +69,7 @@ def test_an_informative_subject_has_a_forest_and_a_curve_for_what_is_aimed_at(
 ) -> None:
     names = {figure.name for figure in report.figures}
     assert {
+        "summary",
         "flow",
         "phantom_contrasts_accuracy",
         "phantom_contrasts_conformity_rate",
@@ -128,6 +142,97 @@ def test_metric_parts_stand_beside_their_metric(report: Report, material: TrialM
     assert control["mci_rf"] == found.rf
     assert control["mci_ceiling"] == found.ceiling
     assert list(sheet.headings)[:5] == ["arm", "MCI", "RF", "CI", "CB"]
+
+
+def test_the_summary_comes_first_and_has_the_three_indices_of_every_subject(
+    report: Report, material: TrialMaterial
+) -> None:
+    drawn = report.figures[0]
+    assert drawn.name == "summary"
+    for picture in (str(drawn.wide), str(drawn.narrow)):
+        for words in ("MCI", "GFQ", "DFS", "phantom", "mumbler", "conformity − sham"):
+            assert words in picture
+    assert "mumbler: not informative, so no effect is printed" in drawn.label
+    phantom = material.analysis.subjects[0]
+    effect = next(e for e in phantom.contrasts if e.measure == "dfs" and "amnesia" in e.name)
+    assert number(effect.estimate, 2, sign=True) in str(drawn.wide)
+    assert report.page.index('id="summary"') < report.page.index('id="asked"')
+    # Every forest waits behind a line that opens it.
+    before = report.page[: report.page.index('aria-label="Differences in right answers')]
+    assert before.count("<details") > before.count("</details")
+
+
+def test_what_was_declared_stands_with_what_came_of_it(
+    report: Report, material: TrialMaterial
+) -> None:
+    sheet = next(each for each in report.tables if each.name == "declared")
+    told = [[cell.text for cell in row] for row in sheet.rows]
+    assert [row[:2] for row in told] == [
+        ["phantom", "independence (DFS), conformity − sham"],
+        ["phantom", "memory (MCI), amnesia-with-ledger − amnesia"],
+        ["mumbler", "independence (DFS), conformity − sham"],
+        ["mumbler", "memory (MCI), amnesia-with-ledger − amnesia"],
+    ]
+    assert {row[4] for row in told[2:]} == {"can't be tested"}
+    undeclared = replace(material.analysis, declared=())
+    page = make_trial_report(material._replace(analysis=undeclared)).page
+    assert "Nothing: the plan has no [[outcomes.primary]]" in page
+
+
+def test_the_delivered_dose_of_every_arm_is_on_the_page(
+    report: Report, material: TrialMaterial
+) -> None:
+    sheet = next(each for each in report.tables if each.name == "delivered")
+    stressed = {short(name) for name, arm in material.plan.arms.items() if arm.stressors}
+    assert {row["arm"] for row in sheet.raw} == stressed
+    full = next(row for row in sheet.raw if row["arm"] == "amnesia-frequency-1")
+    assert full["what"] == "amnesia"
+    assert full["share"] > 0.8
+    sham = next(row for row in sheet.raw if row["arm"] == "sham")
+    assert sham["what"] == "neutral text"
+    assert 0 < sham["share"] <= 1
+
+
+def test_measures_are_listed_by_their_plain_names(report: Report) -> None:
+    sheet = next(each for each in report.tables if each.name == "phantom_measures")
+    named = {row[0].text: row[1].text for row in sheet.rows}
+    assert named["independence (DFS)"] == named["right answers"] == "more"
+    assert named["right answers given up to a majority"] == "less"
+    assert not any(re.search(r"[a-z]_[a-z]|^[A-Z]+$", name) for name in named)
+
+
+def with_primary(
+    material: TrialMaterial, found: float, interval: Interval, p: float
+) -> TrialMaterial:
+    """The phantom with another result of its declared effect of conformity on DFS, and no other."""
+    phantom, mumbler = material.analysis.subjects
+    declared = material.analysis.declared[:1]
+    contrasts = tuple(
+        replace(e, estimate=found, interval=interval, p_holm=p)
+        if declared[0].is_of(e, "sham")
+        else replace(e, role="exploratory")
+        for e in phantom.contrasts
+    )
+    silent = dict.fromkeys(("factorial", "doses", "countermeasures"), ())
+    subjects = (replace(phantom, contrasts=contrasts, **silent), mumbler)
+    analysis = replace(material.analysis, subjects=subjects, declared=declared)
+    return material._replace(analysis=analysis)
+
+
+def test_the_verdict_names_the_weakness_and_how_sure_it_is(material: TrialMaterial) -> None:
+    weak = with_primary(material, -0.48, Interval(-0.67, -0.25), 0.002)
+    assert str(findings(weak)[0]) == (
+        "phantom: weak under conformity. "
+        "Under conformity, independence (DFS) falls by 0.48 (0.25 to 0.67), p = 0.002."
+    )
+    steady = with_primary(material, 0.04, Interval(-0.04, 0.11), 0.231)
+    assert str(findings(steady)[0]) == (
+        "phantom: no weakness found. Under conformity, independence (DFS) differs by "
+        "+0.04 (−0.04 to +0.11), p = 0.231, and a fall of up to 0.04 is not ruled out."
+    )
+    better = with_primary(material, 0.2, Interval(0.1, 0.3), 0.01)
+    assert findings(better)[0].verdict == "phantom: no weakness found; better under conformity."
+    assert "over the 1 effect declared before the run" in how_sure(weak)
 
 
 def test_a_session_shows_what_was_put_in_and_taken_away(study: Study) -> None:
