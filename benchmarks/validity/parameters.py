@@ -68,6 +68,18 @@ def rigidity(trials: Iterable[PlacedTrial], rounds: int, strength: float) -> Est
     return _estimate(_occasions(found), lambda r, n: (1 - r) ** n * weight, Range(0, 1))
 
 
+def discernment(trials: Iterable[PlacedTrial], strength: float) -> Estimated:
+    """Chance of seeing through false evidence, from the right beliefs that it did not change."""
+    found = [
+        (place.scenario, float(each.tested[0].answered.response == each.held.pressed.signal), 0.0)
+        for place, each in _taught(trials, false=True)
+        if each.held.answered.correct
+    ]
+    weight = 2 * strength - 1
+    occasions = _occasions([(*each, 0.0) for each in found])
+    return _estimate(occasions, lambda d, n: np.full(len(n), (1 - d) * weight), Range(0, 1))
+
+
 def conformity(trials: Iterable[PlacedTrial], size: int) -> Estimated:
     """Pull of every single voice of a wrong majority, on questions answered right alone."""
     found = [
@@ -102,13 +114,19 @@ def _recalls(trials: Iterable[PlacedTrial]) -> Occasions:
     return _occasions(found)
 
 
-def _taught(trials: Iterable[PlacedTrial]) -> list[tuple[SessionPlace, Belief]]:
+def _taught(
+    trials: Iterable[PlacedTrial], *, false: bool = False
+) -> list[tuple[SessionPlace, Belief]]:
     sessions: dict[str, list[Scored]] = {}
     places = {}
     for place, row in trials:
         sessions.setdefault(place.session, []).append(row)
         places[place.session] = place
-    return [(places[name], each) for name, rows in sessions.items() for each in beliefs(rows)]
+    return [
+        (places[name], each)
+        for name, rows in sessions.items()
+        for each in beliefs(rows, false=false)
+    ]
 
 
 def _occasions(found: Sequence[tuple[str, float, float, float]]) -> Occasions:

@@ -1,11 +1,13 @@
 """Does the lab find what is there? Subjects with known parameters, put through simulated trials.
 
-Coverage: how often the interval of a parameter holds its true value, and that of a difference which
-`chimera analyse` prints. Null: how often the sham arm differs from the control. Dose: whether more
-of a stressor moves what it is aimed at.
+Coverage: how often the interval of a parameter holds its true value, and that of a difference or an
+interaction which `chimera analyse` prints. Null: how often the sham arm differs from the control.
+Dose: whether more of a stressor moves what it is aimed at. Arguments name the parts to measure, as
+in `null amnesia×infallibility`; without any, all are.
 """
 
 import math
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -17,7 +19,14 @@ import numpy as np
 from benchmarks.sessions import play
 from benchmarks.table import Result, keep
 from benchmarks.validity import parameters
-from chimeralab.analysis.trial.effects import Estimated, against, effects, estimated, sessions_of
+from chimeralab.analysis.trial.effects import (
+    Estimated,
+    against,
+    effects,
+    estimated,
+    factorial,
+    sessions_of,
+)
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.course import Course, Layout
 from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
@@ -30,6 +39,8 @@ from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
 
 COMMAND = "python -m benchmarks.validity.recovery"
 SIMULATIONS = 2_000
+# Differences take several arms and many resamples each.
+FEWER = 500
 SCENARIOS = 12
 ROUNDS, MOST_ROUNDS, STRENGTH, SIZE = 2, 3, 0.9, 4
 # Each parameter is varied on a subject that has no other weakness.
@@ -61,6 +72,7 @@ QUIET = Layout(beliefs=0, consensus=0, recall_every=1)
 COMPANY = Layout(beliefs=0, consensus=1, critical=1, recall_every=100)
 TAUGHT = Layout(beliefs=4, tested=1, consensus=0, recall_every=100)
 TEACHING = Arm({"infallibility": Infallibility(ROUNDS, strength=STRENGTH)})
+FALSE_EVIDENCE = Arm({"infallibility": Infallibility(ROUNDS, strength=STRENGTH, evidence="false")})
 CROWD = Arm({"conformity": Conformity(SIZE)})
 CASES = {
     "recall": Case(
@@ -86,6 +98,11 @@ CASES = {
         Exposure(COMPANY, CROWD, ("alone",), replace(PLAIN, conformity=0.15)),
         partial(parameters.conformity, size=SIZE),
     ),
+    "discernment": Case(
+        0.4,
+        Exposure(TAUGHT, FALSE_EVIDENCE, (), replace(PLAIN, discernment=0.4)),
+        partial(parameters.discernment, strength=STRENGTH),
+    ),
     "overconfidence": Case(
         0.1,
         Exposure(QUIET, CONTROL, ("confidence",), replace(PLAIN, recall=0.7, overconfidence=0.1)),
@@ -100,21 +117,39 @@ CONTRASTS = {
     "conformity_rate": (1 - math.exp(-0.15 * SIZE), CASES["conformity"].exposure),
 }
 RESAMPLES = 1_000
+# Amnesia that leaves nothing but the present message and what other stressors said.
+WIPED = {"amnesia": Amnesia(frequency=1, scope=1, duration=1)}
+CROSSED = {
+    "control": CONTROL,
+    "amnesia": Arm(WIPED),
+    "infallibility": TEACHING,
+    "amnesia+infallibility": Arm({**TEACHING.stressors, **WIPED}),
+}
+INTERACTION = "amnesia×infallibility"
+FEW_BELIEFS = Layout(beliefs=3, tested=1, consensus=0, recall_every=100)
 
 
-def main() -> None:
+def main(*wanted: str) -> None:
+    wanted = wanted or (*CASES, *CONTRASTS, INTERACTION, "null", "dose")
     with ProcessPoolExecutor(2) as pool:
-        for name in CASES:
-            covers = list(pool.map(partial(covered, name), range(SIMULATIONS), chunksize=50))
-            keep(coverage_result(name, covers))
-        for name in CONTRASTS:
-            tried = partial(contrast_covered, name)
-            covers = list(pool.map(tried, range(SIMULATIONS), chunksize=50))
-            keep(coverage_result(f"the difference in {name}", covers))
-        significant = list(pool.map(sham_differs, range(SIMULATIONS), chunksize=50))
-    keep(null_result(significant))
-    for result in dose_results():
-        keep(result)
+
+        def tried(what: Callable[[int], bool], times: int) -> list[bool]:
+            return list(pool.map(what, range(times), chunksize=20))
+
+        for name in wanted:
+            if name in CASES:
+                keep(coverage_result(name, tried(partial(covered, name), SIMULATIONS)))
+            elif name in CONTRASTS:
+                covers = tried(partial(contrast_covered, name), FEWER)
+                keep(coverage_result(f"the difference in {name}", covers))
+            elif name == INTERACTION:
+                covers = tried(interaction_covered, FEWER)
+                keep(coverage_result("the interaction of amnesia and infallibility", covers))
+            elif name == "null":
+                keep(null_result(tried(sham_differs, SIMULATIONS)))
+            else:
+                for result in dose_results():
+                    keep(result)
 
 
 def covered(name: str, number: int) -> bool:
@@ -138,6 +173,30 @@ def contrast_covered(measure: str, number: int) -> bool:
     [found] = effects(sessions, against(arms, "control"), measure, rng, RESAMPLES)
     low, high = found.interval or (found.estimate, found.estimate)
     return low is not None and high is not None and low <= truth <= high
+
+
+def interaction_covered(number: int) -> bool:
+    """One simulated factorial: whether the interval of the interaction holds the truth."""
+    exposure = CASES["credulity"].exposure._replace(layout=FEW_BELIEFS)
+    trials = [
+        each
+        for name, arm in CROSSED.items()
+        for each in _trials(exposure._replace(arm=arm), number, name)
+    ]
+    sessions, rng = sessions_of(trials, MetricWeights()), np.random.default_rng(number)
+    both = [each for each in factorial(CROSSED) if len(each.about) > 1]
+    [found] = effects(sessions, both, "misled", rng, RESAMPLES)
+    truth = _interaction_truth(exposure.subject.credulity)
+    return found.interval is not None and found.interval.low <= truth <= found.interval.high
+
+
+def _interaction_truth(credulity: float) -> float:
+    """Who has forgotten guesses, sometimes the lure; who believes the lure already can't."""
+    held = [
+        step for course in _courses(FEW_BELIEFS) for step in course.steps if step.phase == "held"
+    ]
+    guessed = float(np.mean([1 / len(step.question.options) for step in held]))
+    return -(1 - (1 - credulity) ** ROUNDS) * guessed
 
 
 def sham_differs(number: int) -> bool:
@@ -221,8 +280,10 @@ def _dosed(repeats: int, **stressors: object) -> Dosed:
 
 @cache
 def _courses(layout: Layout) -> tuple[Course, ...]:
-    made = (SHORT.make(seed) for seed in range(1, SCENARIOS + 1))
-    return tuple(layout.lay_out(scenario, MOST_ROUNDS, 0) for scenario in made)
+    world = replace(SHORT, recall=3) if layout is FEW_BELIEFS else SHORT
+    rounds = ROUNDS if layout is FEW_BELIEFS else MOST_ROUNDS
+    made = (world.make(seed) for seed in range(1, SCENARIOS + 1))
+    return tuple(layout.lay_out(scenario, rounds, 0) for scenario in made)
 
 
 def _trials(exposure: Exposure, number: int, name: str = "arm") -> list[PlacedTrial]:
@@ -247,4 +308,4 @@ def _all_stressors() -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

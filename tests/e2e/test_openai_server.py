@@ -295,6 +295,24 @@ def test_a_real_server_is_held_to_the_options(smollm_url: str, smollm_key: str, 
     assert [reply.note for reply in found if reply] == [None, None]
 
 
+def test_a_real_server_is_held_to_the_options_through_inspect(
+    smollm_url: str, smollm_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("inspect_ai", reason="inspect-ai is an extra")
+    monkeypatch.setenv("LOCAL_API_KEY", os.environ[smollm_key])
+
+    async def asked() -> list[Reply]:
+        model = InspectSettings("openai-api/local/smollm2", base_url=smollm_url).open()
+        try:
+            return [await model.reply(choice(seed)) for seed in (1, 2)]
+        finally:
+            await model.close()
+
+    found = asyncio.run(asked())
+    assert {reply.text for reply in found} <= set(CITIES)
+    assert [reply.note for reply in found] == [None, None]
+
+
 def test_a_server_that_is_not_held_to_the_options_answers_in_its_own_words(
     smollm_url: str, smollm_key: str
 ) -> None:

@@ -2,7 +2,8 @@
 
 import importlib
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -11,7 +12,23 @@ from chimeralab.core.code import SentKey
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.core.secrets import redact
-from chimeralab.models.seam import FailureKind, Finish, Reply, Request, failure, kind_of
+from chimeralab.models.answer_schema import (
+    DECLINED,
+    MORE_TOKENS,
+    NOT_KEPT,
+    NOT_TAKEN,
+    answer_in,
+    answer_schema,
+)
+from chimeralab.models.seam import (
+    FailureKind,
+    Finish,
+    ModelFailure,
+    Reply,
+    Request,
+    failure,
+    kind_of,
+)
 
 _FINISH: dict[str, Finish] = {
     "stop": "stop",
@@ -23,6 +40,9 @@ _FINISH: dict[str, Finish] = {
 @dataclass(frozen=True, slots=True)
 class InspectSettings(Record):
     """`use = "inspect"`. Keys are read from the environment, as the provider's page there says.
+
+    The options of a question go along as a JSON schema. A provider that refuses one is asked in
+    words alone, and one that ignores it is noted where that shows.
 
     `timeout` is in seconds and applies to every try; retries and the waiting between tries are
     inspect-ai's, and so is `concurrency`, the number of questions on their way at once.
@@ -52,6 +72,7 @@ class InspectModel:
 
     def __init__(self, settings: InspectSettings) -> None:
         self._settings = settings
+        self._in_words = ""  # why the provider is no longer told the options but in words
         try:
             self._inspect = importlib.import_module("inspect_ai.model")
         except ImportError as error:
@@ -75,6 +96,19 @@ class InspectModel:
             raise InputError(f"inspect-ai can't open {settings.model!r}: {words}") from None
 
     async def reply(self, request: Request) -> Reply:
+        held = request.options if not self._in_words else ()
+        try:
+            reply = _reply(await self._generate(request, held))
+        except ModelFailure as refused:
+            if not held or refused.status not in DECLINED:
+                raise
+            self._in_words = NOT_TAKEN.format(who="the provider", why=refused)
+            held, reply = (), _reply(await self._generate(request, ()))
+        if held:
+            return _chosen(reply, held)
+        return replace(reply, note=self._in_words) if request.options else reply
+
+    async def _generate(self, request: Request, options: Sequence[str]) -> Any:
         kinds = {
             "system": self._inspect.ChatMessageSystem,
             "user": self._inspect.ChatMessageUser,
@@ -84,16 +118,22 @@ class InspectModel:
         config = self._inspect.GenerateConfig(
             temperature=request.sampling.temperature,
             top_p=request.sampling.top_p,
-            max_tokens=request.sampling.max_tokens,
+            max_tokens=request.sampling.max_tokens + (MORE_TOKENS if options else 0),
             seed=request.seed if self._settings.send_seed else None,
+            response_schema=self._inspect.ResponseSchema(
+                name="answer", json_schema=answer_schema(options), strict=True
+            )
+            if options
+            else None,
         )
         try:
-            output = await self._model.generate(messages, config=config)
+            return await self._model.generate(messages, config=config)
         except Exception as error:
             words = f"{type(error).__name__}: {error}"
             where = f"{self._settings.model} through inspect-ai"
-            raise failure(_kind(error, words), f"{where}: {words}") from None
-        return _reply(output)
+            failed = failure(_kind(error, words), f"{where}: {words}")
+            failed.status = _status(error)
+            raise failed from None
 
     async def close(self) -> None:
         await self._model.api.aclose()
@@ -120,10 +160,24 @@ def _reply(output: Any) -> Reply:
     )
 
 
-def _kind(error: Exception, words: str) -> FailureKind:
+def _chosen(reply: Reply, options: Sequence[str]) -> Reply:
+    """The option that a reply chooses; where the provider did not heed the schema, that is noted,
+    unless the reply is an option all the same."""
+    for text in (answer_in(reply.text), reply.text.strip()):
+        if text is not None and text in options:
+            return replace(reply, text=text)
+    return replace(reply, note=NOT_KEPT.format(who="the provider"))
+
+
+def _status(error: Exception) -> int | None:
     """Providers raise their own exceptions; nearly all carry the status of the answer."""
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
-    if isinstance(status, int) and status >= 400:
+    return status if isinstance(status, int) and status >= 400 else None
+
+
+def _kind(error: Exception, words: str) -> FailureKind:
+    status = _status(error)
+    if status is not None:
         return kind_of(status, words)
     if "timeout" in words.lower() or "timed out" in words.lower():
         return "timeout"

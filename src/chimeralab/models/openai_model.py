@@ -22,6 +22,14 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.secrets import redact
+from chimeralab.models.answer_schema import (
+    DECLINED,
+    MORE_TOKENS,
+    NOT_KEPT,
+    NOT_TAKEN,
+    answer_in,
+    answer_schema,
+)
 from chimeralab.models.openai import OpenAISettings
 from chimeralab.models.seam import (
     FailureKind,
@@ -68,10 +76,11 @@ class OpenAIModel:
                 if (
                     not held.fields
                     or self._settings.constrain is not None
-                    or not self._declined(refused)
+                    or refused.status not in DECLINED
                 ):
                     raise
-                held, self._in_words = Constraint(), f"the server takes no JSON schema ({refused})"
+                held = Constraint()
+                self._in_words = NOT_TAKEN.format(who="the server", why=refused)
                 body = await self._ask(request, held)
         try:
             if tries.unread:
@@ -96,11 +105,6 @@ class OpenAIModel:
         if not request.options or self._in_words or self._settings.constrain == "off":
             return Constraint()
         return HELD_BY[self._settings.constrain or "json_schema"](request.options)
-
-    @staticmethod
-    def _declined(refused: ModelFailure) -> bool:
-        """Whether the server refused the question as it was put: without the schema it may do."""
-        return refused.status in (400, 404, 415, 422, 501)
 
     async def _ask(self, request: Request, held: "Constraint") -> str:
         sampling = request.sampling
@@ -153,32 +157,16 @@ class Constraint(NamedTuple):
             return reply
         if not self.fields:
             return replace(reply, note=in_words) if in_words else reply
-        text = _answer_in(reply.text) if self.in_json else reply.text.strip()
+        text = answer_in(reply.text) if self.in_json else reply.text.strip()
         if text is not None and text in options:
             return replace(reply, text=text)
-        return replace(reply, note="the server did not keep to the options")
-
-
-def _answer_in(text: str) -> str | None:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return None
-    answer = found.get("answer") if isinstance(found, dict) else None
-    return answer if isinstance(answer, str) else None
+        return replace(reply, note=NOT_KEPT.format(who="the server"))
 
 
 def _schema(options: Sequence[str]) -> Constraint:
-    answer = {"type": "string", "enum": list(options)}
-    schema = {
-        "type": "object",
-        "properties": {"answer": answer},
-        "required": ["answer"],
-        "additionalProperties": False,
-    }
-    described = {"name": "answer", "strict": True, "schema": schema}
+    described = {"name": "answer", "strict": True, "schema": answer_schema(options)}
     wanted = {"type": "json_schema", "json_schema": described}
-    return Constraint({"response_format": wanted}, more_tokens=16, in_json=True)
+    return Constraint({"response_format": wanted}, more_tokens=MORE_TOKENS, in_json=True)
 
 
 def _choice(options: Sequence[str]) -> Constraint:

@@ -1,7 +1,9 @@
 """Models through inspect-ai, where it is installed."""
 
 import asyncio
+import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,6 +39,15 @@ def provider() -> str:
                 raise StatusError(429, f"slow down, {KEY}")
             if self.model_name == "long":
                 raise StatusError(400, "maximum context length is 10")
+            if schema := config.response_schema:
+                options = schema.json_schema.properties["answer"].enum
+                if self.model_name == "strict":
+                    raise StatusError(400, "response_format is not supported")
+                if self.model_name == "kept":
+                    text = json.dumps({"answer": options[-1]})
+                    return inspect.ModelOutput.from_content("served", text)
+                if self.model_name == "plain":
+                    return inspect.ModelOutput.from_content("served", f"{options[0]}\n")
             said = [f"{message.role}={message.text}" for message in input]
             how = f"{config.temperature} {config.top_p} {config.max_tokens} {config.seed}"
             output = inspect.ModelOutput.from_content("served", "; ".join([*said, how]))
@@ -47,15 +58,38 @@ def provider() -> str:
     return "chimeratest"
 
 
-def ask(name: str) -> Reply:
-    async def once() -> Reply:
+def ask(name: str, options: tuple[str, ...] = (), times: int = 1) -> Reply:
+    async def asked() -> Reply:
         model = InspectSettings(name, max_retries=0).open()
         try:
-            return await model.reply(REQUEST)
+            for _ in range(times):
+                reply = await model.reply(replace(REQUEST, options=options))
+            return reply
         finally:
             await model.close()
 
-    return asyncio.run(once())
+    return asyncio.run(asked())
+
+
+@pytest.mark.parametrize(("name", "answer"), [("kept", "Oslo"), ("plain", "Rome")])
+def test_a_reply_is_held_to_its_options(provider: str, name: str, answer: str) -> None:
+    reply = ask(f"{provider}/{name}", ("Rome", "Oslo"))
+    assert (reply.text, reply.note) == (answer, None)
+
+
+def test_a_provider_that_ignores_the_options_is_noted(provider: str) -> None:
+    reply = ask(f"{provider}/stop", ("Rome", "Oslo"))
+    assert "user=Go on." in reply.text
+    assert " 23 " in reply.text  # seven tokens, and those of the object around an option
+    assert reply.note == "the provider did not keep to the options"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_provider_that_takes_no_schema_is_asked_in_words(provider: str, times: int) -> None:
+    reply = ask(f"{provider}/strict", ("Rome", "Oslo"), times)
+    assert " 7 " in reply.text
+    assert reply.note is not None
+    assert reply.note.startswith("the provider takes no JSON schema (")
 
 
 def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
