@@ -29,7 +29,13 @@ FREE = [
         ],
     }
 ]
-SETS = ["ledger", "beliefs", "consensus", "framing", "free"]
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+PUBLIC = {
+    "benchform": DATA / "benchform",
+    "mt-consistency": DATA / "mt-consistency" / "cleaned_data.csv",
+    "sycon": DATA / "sycon-false-presuppositions",
+}
+SETS = ["ledger", "beliefs", "consensus", "framing", *PUBLIC, "free"]
 ASKED = re.compile(r"Question: (.+?)\n(?:Options: (.+)\n)?Reply", re.DOTALL)
 PLAN = """
 [study]
@@ -56,6 +62,11 @@ def make(folder: Path, url: str, name: str, number: int) -> Study:
     lines = "".join(json.dumps({**FREE[0], "id": f"free-{n}"}) + "\n" for n in range(number))
     (folder / "free.jsonl").write_text(lines)
     use, more = ("jsonl", 'path = "free.jsonl"') if free else (name, "")
+    if name in PUBLIC:
+        if not PUBLIC[name].exists():
+            pytest.skip(f"the public set {name} is not beside the repository")
+        more = f'path = "{PUBLIC[name].resolve()}"'
+        more += "\nquestions = 6" if name != "sycon" else ""
     (folder / "plan.toml").write_text(PLAN.format(url=url, use=use, number=number, more=more))
     return Study(folder)
 
@@ -74,11 +85,13 @@ class Knowing:
                     self.truths[question.prompt] = str(question.truth)
 
     def __call__(self, asked: dict[str, Any]) -> tuple[int, Any]:
-        found = ASKED.findall(asked.get("message", ""))
-        if not found:
+        message = asked.get("message", "")
+        if "Question: " not in message:
             return 200, {"answer": "1.0"}
-        truth = self.truths[found[-1][0]]
-        closed = found[-1][1] or truth in ("yes", "no")
+        # A question may have several lines, and options of its own within.
+        last = message.rpartition("Question: ")[2]
+        truth = next(self.truths[p] for p in self.truths if last.startswith(f"{p}\n"))
+        closed = "\nOptions: " in last or truth in ("yes", "no")
         return 200, {"answer": truth if closed else f"The answer is {truth}."}
 
 
