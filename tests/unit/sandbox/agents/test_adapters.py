@@ -337,3 +337,57 @@ def test_the_key_of_a_server_goes_along_and_nowhere_else(tmp_path, chimera, monk
     written = b"".join(file.read_bytes() for file in study.path.iterdir() if file.is_file())
     assert KEY.encode() not in written
     assert b"Your key is <AGENT_KEY>." in written
+
+
+def test_one_bad_session_does_not_keep_the_others_from_going_on(tmp_path, chimera):
+    """The first session that comes to its third message is lost, and then answers otherwise."""
+    held, unlucky = Serving(), []
+
+    def answer(asked: dict[str, Any]) -> tuple[int, Any]:
+        third = asked["do"] == "observe" and asked["episode"] == 3
+        if third and not unlucky and not getattr(held.sessions[asked["session"]], "is_fork", False):
+            unlucky.append(held.sessions[asked["session"]].memory[0][0])
+            return 410, {}
+        status, given = held.answer(asked)
+        if unlucky and asked["do"] == "observe" and asked["message"] == unlucky[0]:
+            given = {"answer": "something else"} if asked["episode"] == 1 else given
+        return status, given
+
+    with serving(answer) as url:
+        agent = f'use = "http"\nurl = "{url}"\ncan = ["fork", "forget"]'
+        study = make_agent_trial(tmp_path / "study", agent, number=2)
+        ran = chimera("run", study.path, "--concurrency", 1)
+    assert ran.code == 0
+    found = outcome_of(study.path)
+    assert {outcome for outcome, _ in found} == {"failed", "completed"}
+    [reason] = [reason for outcome, reason in found if outcome == "failed"]
+    assert "gone through again, it answered" in reason
+    assert "with 'something else' where it had said" in reason
+    analysed = chimera("analyse", study.path)
+    assert analysed.code == 0
+    assert "left out, since cut short" in analysed.err
+    assert chimera("verify", study.path).code == 0
+
+
+def test_a_sibling_that_answers_otherwise_is_on_record_and_nothing_ends(tmp_path, chimera):
+    held = Serving()
+    order: list[str] = []
+
+    def answer(asked: dict[str, Any]) -> tuple[int, Any]:
+        if asked["session"] not in order:
+            order.append(asked["session"])
+        status, given = held.answer(asked)
+        # Of each pair of sessions, the second is the sibling.
+        if asked["do"] == "observe" and order.index(asked["session"]) % 2:
+            given = {**given, "answer": f"{given['answer']}?"}
+        return status, given
+
+    with serving(answer) as url:
+        agent = f'use = "http"\nurl = "{url}"\ncan = ["forget"]'
+        study = make_agent_trial(tmp_path / "study", agent, number=1)
+        assert chimera("run", study.path, "--concurrency", 1).code == 0
+    assert [outcome for outcome, _ in outcome_of(study.path)] == ["completed"]
+    with closing(sqlite3.connect(study.path / "study.db")) as store:
+        query = "SELECT reason FROM attempts WHERE outcome = 'answered' AND reason IS NOT NULL"
+        noted = {reason for (reason,) in store.execute(query)}
+    assert any(reason.startswith("in a sibling session, it answered turn") for reason in noted)
