@@ -1,6 +1,6 @@
 """`chimera detect`: which conversations loop or collapsed, in logs or in a study's store."""
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import numpy as np
 
+from chimeralab.cli.checks import COLLAPSE, LOOP, NOTHING_JUDGED, JUnit, asked_checks
 from chimeralab.cli.options import (
     CODE_OPTION,
     DETECTOR_OPTIONS,
@@ -31,7 +32,7 @@ from chimeralab.core.records import Detection
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.tables import check_table_name, open_table
 from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, TURN_COLUMNS, verdict_rows
-from chimeralab.detection.detectors import Detector, Judges, Locked, Loops, in_brief
+from chimeralab.detection.detectors import Detector, Locked, Loops, in_brief
 from chimeralab.detection.loops import loops_beside
 from chimeralab.detection.measure import Measurer, measurer_for
 from chimeralab.detection.verdict import as_json, from_json, verdict
@@ -53,9 +54,22 @@ if TYPE_CHECKING:
 @with_options(*WHICH_OPTIONS)
 @click.option(
     "--fail-on",
-    type=click.Choice(["loop", "collapse", "nothing-judged"]),
+    type=click.Choice([LOOP, COLLAPSE, NOTHING_JUDGED]),
     multiple=True,
-    help="Exit with 1 if any conversation loops, if any collapsed, or if none could be judged.",
+    help="Exit with 1 if any conversation loops, if any collapsed, or if none could be judged; the "
+    "last is part of every check.",
+)
+@click.option(
+    "--max-share",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Let up to this share (0.05 is 5 %) of the conversations loop, or what --fail-on names.",
+)
+@click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.xml",
+    help="Also write the results as JUnit test cases, for CI servers.",
 )
 @click.option("--fail-on-collapse", is_flag=True, hidden=True)
 @CODE_OPTION
@@ -73,8 +87,8 @@ def detect(**options: Any) -> None:
     the locked operating point, and the output says so.
     """
     detector = take_detector(options)
-    failing = {*options["fail_on"], *(["collapse"] if options["fail_on_collapse"] else [])}
-    refuse_untold(failing, asked_judges(detector, options))
+    checks = asked_checks(options, asked_judges(detector, options))
+    junit = JUnit(options["junit"], checks)
     source = judge_study if is_study(options["paths"]) else judge_logs
     with _written(options["out"], trace=options["trace"]) as write:
         judging = source(detector, options)
@@ -82,6 +96,7 @@ def detect(**options: Any) -> None:
         for judged in judging.verdicts:
             table.add(judged)
             write(judged.detection)
+            junit.add(judged.detection)
             if options["json"]:
                 click.echo(json_text(as_json(judged.detection)))
         if not table.conversations:
@@ -94,24 +109,12 @@ def detect(**options: Any) -> None:
         # Standard output holds the JSON lines alone.
         table.print_summary(err)
     say(judging.how())
-    found = {
-        "loop": table.all.loops.hits > 0,
-        "collapse": table.all.collapses.hits > 0,
-        "nothing-judged": table.all.judged == 0,
-    }
-    if any(found[name] for name in failing):
+    complaints = list(checks.complaints(table.all))
+    for complaint in complaints:
+        say(f"failed: {complaint}")
+    junit.write("\n".join([table.all.sentence(judging.words), *complaints]))
+    if complaints:
         raise click.exceptions.Exit(1)
-
-
-def refuse_untold(failing: Container[str], asked: Judges) -> None:
-    """Refuse a check that could never fail, as nobody would look."""
-    if "loop" in failing and asked.loops is None:
-        raise InputError("--fail-on loop needs the loop detector; leave out --detector locked")
-    if "collapse" in failing and asked.collapse is None:
-        raise InputError(
-            "--fail-on collapse needs the collapse verdict; leave out --no-vectors and"
-            " --detector loops"
-        )
 
 
 @contextmanager

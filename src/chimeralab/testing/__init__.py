@@ -1,0 +1,48 @@
+"""For tests of agents: `assert_no_loop`, which pytest also has as a fixture of that name."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chimeralab.detection.judging import Conversation
+    from chimeralab.detection.loops import Loops
+    from chimeralab.detection.seam import Detector
+    from chimeralab.readers.held import Frame
+
+__all__ = ["assert_no_loop"]
+
+
+def assert_no_loop(
+    messages: "Conversation | Frame",
+    *,
+    loops: "Loops | None" = None,
+    detector: "Detector | None" = None,
+    speaker: str | None = None,
+) -> None:
+    """Fail unless a conversation was held and does not go round in circles.
+
+    It takes what `detect` takes, and says what repeats. Words and tool calls are looked at; with
+    ``detector=chimeralab.LOCKED``, meaning is as well, and a collapse fails, too.
+
+    >>> assert_no_loop(["Shall we go?", "By train, please.", "Then I'll book it."])
+    >>> assert_no_loop(["Let me check that again."] * 5)
+    Traceback (most recent call last):
+    AssertionError: the conversation loops:
+      message 4 repeats messages 2 and 3: “Let me check that again.” (verbatim since message 1)
+    """
+    __tracebackhide__ = True  # pytest then shows the line of the test
+    # Imported here: this module is loaded whenever pytest starts.
+    from chimeralab.core.records import Detection  # noqa: PLC0415
+    from chimeralab.detection.judging import detect  # noqa: PLC0415
+    from chimeralab.detection.loops import LOOPS  # noqa: PLC0415
+    from chimeralab.detection.wording import findings  # noqa: PLC0415
+
+    found = detect(messages, speaker=speaker, detector=detector, loops=loops or LOOPS)
+    for each in [found] if isinstance(found, Detection) else found:
+        name = "the conversation" if isinstance(found, Detection) else f"conversation {each.id!r}"
+        if not each.steps:
+            raise AssertionError(f"{name} has nothing to judge: no message and no tool call")
+        if each.looping or each.collapsed:
+            told = "".join(f"\n  {line}" for line in findings(each))
+            raise AssertionError(f"{name} {'loops' if each.looping else 'collapsed'}:{told}")
+    if not isinstance(found, Detection) and not found:
+        raise AssertionError("there is no conversation to judge")
