@@ -24,6 +24,7 @@ MOST_NAMED = 5
 MOST_FIELDS = 12
 NO_FIELD = "(no {})"
 COLUMNS = "chimeralab.columns"
+VERBOSE = "chimeralab.verbose"
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -72,7 +73,13 @@ class Logs:
                 " not finished when the log was written"
             )
         if others:
-            say(f"{len(others)} other {'file' if len(others) == 1 else 'files'} passed over")
+            verbose = context is not None and context.meta.get(VERBOSE)
+            say(
+                f"{len(others)} other {'file' if len(others) == 1 else 'files'} passed over"
+                + (":" if verbose else "; --verbose names them")
+            )
+            for other in others if verbose else ():
+                say(f"  {other}")
 
 
 def _refuse(reason: str) -> None:
@@ -93,6 +100,10 @@ def _reader(
 def _columns(context: click.Context, _option: click.Parameter, asked: str | None) -> None:
     # The format is decided by both options, and this one is seen first.
     context.meta[COLUMNS] = asked
+
+
+def _verbose(context: click.Context, _option: click.Parameter, asked: bool) -> None:
+    context.meta[VERBOSE] = asked
 
 
 STUDY_ARGUMENT: Decorator = click.argument("path", metavar="STUDY", type=click.Path(path_type=Path))
@@ -130,6 +141,13 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
         help="Whose turns to judge. Default: the assistant's in a chat, everybody's in self-play.",
     ),
     click.option("--skip-bad", is_flag=True, help="Pass over what can't be read, and count it."),
+    click.option(
+        "--verbose",
+        is_flag=True,
+        expose_value=False,
+        callback=_verbose,
+        help="Name the files in folders that are no logs.",
+    ),
     click.option(
         "--cache",
         type=click.Path(dir_okay=False, path_type=Path),

@@ -1,5 +1,6 @@
 """Logs of agent frameworks: LangChain, AutoGen, OpenHands, SWE-agent, and ATIF of Harbor."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -207,19 +208,22 @@ def _autogen_messages(message: Any, place: str) -> Iterator[ChatMessage]:
 
 OPENHANDS_NOTES = ("change_agent_state", "recall", "null", "think", "condensation", "pause")
 OPENHANDS_SAYS = ("message", "finish")
+OPENHANDS_GOES_ON = ("loading", "init", "running", "paused", "idle")
+OPENHANDS_SOURCES = ("agent", "user", "environment", "hook")
 
 
 class OpenHands(Reader):
     """Events of OpenHands: actions and observations, or those of its later SDK."""
 
     name = "openhands"
-    recognised = "events with source, and action or observation, or a kind that ends in Event"
+    recognised = "events with source, and action, observation or kind; a file each or together"
     turns = "a message or finish action; any other action is a call, its observation the result"
-    left_out = "thoughts, recalls, changes of state, a folder with a file for each event"
+    left_out = "thoughts of actions that think, recalls, changes of state, condensations"
     whole = False
+    pieces = re.compile(r"(?:event-)?(\d+)(?:-[\w-]+)?\.json")
 
     def __init__(self) -> None:
-        self._lines: list[ChatMessage] = []
+        self._events: list[Any] = []
 
     def matches(self, value: Any) -> bool:
         listed = value.get("history") if isinstance(value, dict) else value
@@ -227,25 +231,45 @@ class OpenHands(Reader):
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         if isinstance(value, dict) and "history" not in value:
-            self._lines += _event_messages(value, "the event")
+            list(_event_messages(value, "the event"))  # what is wrong is said where it stands
+            self._events.append(value)
             return
         fields = {"history": value} if isinstance(value, list) else mapping(value, "the line")
-        events = enumerate(listing(fields, "history"))
-        messages = [each for n, event in events for each in _event_messages(event, f"events[{n}]")]
         metadata = scalars({k: v for k, v in fields.items() if k != "metadata"}, but={"id"})
         name = identity(fields, "instance_id", "id") or place.default_id()
-        yield Trajectory(name, turns_of(messages), metadata, str(place))
+        yield _event_talk(name, listing(fields, "history"), metadata, place)
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
-        if self._lines:
-            yield Trajectory(place.stem, turns_of(self._lines), {}, str(place))
+        if self._events:
+            yield _event_talk(place.stem, self._events, {}, place)
+
+
+def _event_talk(name: str, events: list[Any], metadata: dict[str, Any], place: Place) -> Trajectory:
+    messages = [
+        each for n, event in enumerate(events) for each in _event_messages(event, f"events[{n}]")
+    ]
+    states = [state for event in events if (state := _state(event)) is not None]
+    metadata |= {"unfinished": True} if states and states[-1] in OPENHANDS_GOES_ON else {}
+    return Trajectory(name, turns_of(messages), metadata, str(place))
+
+
+def _state(event: Any) -> str | None:
+    """The state that an event says the agent is now in."""
+    if not isinstance(event, dict):
+        return None
+    extras = event.get("extras")
+    state = extras.get("agent_state") if isinstance(extras, dict) else None
+    if event.get("kind") == "ConversationStateUpdateEvent":
+        state = (
+            event.get("value") if event.get("key") in ("execution_status", "agent_status") else None
+        )
+    return state if isinstance(state, str) else None
 
 
 def _is_event(value: Any) -> bool:
     if not isinstance(value, dict) or "source" not in value:
         return False
-    kind = value.get("kind")
-    if isinstance(kind, str) and kind.endswith("Event"):
+    if isinstance(value.get("kind"), str) and value["source"] in OPENHANDS_SOURCES:
         return True
     return any(isinstance(value.get(key), str) for key in ("action", "observation"))
 
@@ -256,8 +280,10 @@ def _event_messages(event: Any, place: str) -> Iterator[ChatMessage]:
         yield from _sdk_messages(fields, place)
     elif isinstance(fields.get("observation"), str):
         extras = fields.get("extras")
-        code = extras.get("exit_code") if isinstance(extras, dict) else None
-        failed = fields["observation"] == "error" or (code not in (None, 0, -1))
+        told = extras if isinstance(extras, dict) else {}
+        inner = told.get("metadata")
+        told = inner if isinstance(inner, dict) else told
+        failed = fields["observation"] == "error" or told.get("exit_code") not in (None, 0, -1)
         if fields["observation"] not in OPENHANDS_NOTES and fields.get("cause") is not None:
             yield brought(fields.get("content"), str(fields["cause"]), failed or None)
     else:
@@ -297,9 +323,16 @@ def _sdk_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage
         arguments = call.arguments if call.arguments is not None else fields.get("action")
         named = fields.get("tool_call_id")
         at = named if isinstance(named, str) else identity_
+        action = fields.get("action")
+        if name == "finish" and isinstance(action, dict) and isinstance(action.get("message"), str):
+            yield spoken(Content(action["message"]), "assistant")
+            return
         yield spoken(Content(said, True, ((at, Call(name, arguments)),)), "assistant")
-    elif kind in ("ObservationEvent", "AgentErrorEvent"):
-        given = fields.get("observation", fields.get("error"))
+    elif kind in ("ObservationEvent", "AgentErrorEvent", "UserRejectObservation"):
+        if fields.get("tool_name") == "finish":
+            return  # it repeats what the agent said
+        keys = ("observation", "error", "rejection_reason")
+        given = next((fields[key] for key in keys if fields.get(key) is not None), None)
         failed = kind == "AgentErrorEvent"
         if isinstance(given, dict):
             failed = failed or bool(given.get("is_error"))
@@ -317,9 +350,17 @@ class SWEAgent(Reader):
     left_out = "demonstrations, the state of the environment, what was sent to the model"
 
     def matches(self, value: Any) -> bool:
-        if not isinstance(value, dict) or not isinstance(value.get("trajectory"), list):
+        if not isinstance(value, dict):
             return False
-        return any(key in value for key in ("history", "info", "environment"))
+        told = any(key in value for key in ("history", "info", "environment"))
+        return (told and isinstance(value.get("trajectory"), list)) or bool(self.inner(value))
+
+    def inner(self, value: Any) -> list[Any]:
+        """The attempts of an agent that tries again, where none of them was chosen yet."""
+        if not isinstance(value, dict) or "trajectory" in value:
+            return []
+        tried = value.get("attempts")
+        return [each for each in tried if self.matches(each)] if isinstance(tried, list) else []
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = mapping(value, "the line")

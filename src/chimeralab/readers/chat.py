@@ -201,13 +201,15 @@ class OpenAI(Reader):
 
     def matches(self, value: Any) -> bool:
         if isinstance(value, list):
-            return bool(value) and isinstance(value[0], dict) and "role" in value[0]
+            first = value[0] if value else None
+            return isinstance(first, dict) and "role" in first and "parts" not in first
         return isinstance(value, dict) and any(key in value for key in self.KEYS + self.ENVELOPES)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = {"messages": value} if isinstance(value, list) else mapping(value, "the line")
         request, response = unwrapped(fields, "request"), unwrapped(fields, "response")
         messages: list[ChatMessage] = []
+        cut_off = False
         key = next((key for key in self.KEYS if key in request), None)
         if key is not None or not response.get("choices"):
             listed = enumerate(listing(request, key or self.KEYS[0]))
@@ -215,9 +217,11 @@ class OpenAI(Reader):
         if response.get("choices"):
             choice = mapping(listing(response, "choices")[0], "choices[0]")
             messages.append(message_of(choice.get("message"), "choices[0].message"))
+            cut_off = choice.get("finish_reason") == "length"
         models = [each.get("model") for each in (request, response)]
         named = [model for model in models if isinstance(model, str)]
         metadata = ({"model": named[-1]} if named else {}) | scalars(fields, but={"id"})
+        metadata |= {"unfinished": True} if cut_off else {}
         name = identity(fields, "id", "custom_id") or place.default_id()
         yield Trajectory(name, turns_of(messages), metadata, str(place))
 

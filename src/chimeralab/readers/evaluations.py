@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chimeralab.core.records import Trajectory
@@ -45,7 +45,7 @@ class Tau2(Reader):
         if isinstance(value.get("simulations"), list):
             return True
         ends = "termination_reason" in value or "reward_info" in value
-        return "messages" in value and "task_id" in value and ends
+        return "task_id" in value and ends
 
     def inner(self, value: Any) -> list[Any]:
         if not isinstance(value, dict) or not isinstance(value.get("simulations"), list):
@@ -55,7 +55,9 @@ class Tau2(Reader):
         model = agent.get("llm") if isinstance(agent, dict) else None
         about = {"model": model} if isinstance(model, str) else {}
         return [
-            about | {"termination_reason": None} | each if isinstance(each, dict) else each
+            about | {"task_id": None, "termination_reason": None} | each
+            if isinstance(each, dict)
+            else each
             for each in value["simulations"]
         ]
 
@@ -140,9 +142,11 @@ class Promptfoo(Reader):
         key = f"{joined}/{metadata['model']}/{fields.get('promptIdx')}"
         before = self._waiting.get(key)
         if before is not None:
-            trajectory = Trajectory(
-                before.id, before.turns + trajectory.turns, before.metadata, before.source
-            )
+            # A prompt may repeat the conversation so far; then it holds all of it.
+            shown = trajectory.turns[: len(before.turns)]
+            repeated = shown == before.turns and len(shown) < len(trajectory.turns)
+            turns = trajectory.turns if repeated else before.turns + trajectory.turns
+            trajectory = replace(before, turns=turns)
         self._waiting[key] = trajectory
 
     def finish(self, place: Place) -> Iterator[Trajectory]:

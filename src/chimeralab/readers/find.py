@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.readers.fields import Unreadable
-from chimeralab.readers.formats import Formats
+from chimeralab.readers.formats import READERS, Formats
 from chimeralab.readers.layouts import values_in
 from chimeralab.readers.opening import open_archive, opened, with_head
 from chimeralab.readers.seam import STANDARD_INPUT, Place, Reader, place_of
@@ -74,7 +75,10 @@ class LogSearch:
         """The logs at any depth, by name; hidden files are left out."""
         for where, folders, files in os.walk(folder):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
-            for name in sorted(files):
+            together = self._pieces_of_one(where, files)
+            if together:
+                yield where
+            for name in sorted(set(files) - together):
                 path = str(Path(where) / name)
                 if name[0] == "." or not name.lower().endswith(ENDINGS):
                     continue
@@ -82,6 +86,18 @@ class LogSearch:
                     yield path
                 else:
                     self.on_skip(path)
+
+    def _pieces_of_one(self, folder: str, files: list[str]) -> set[str]:
+        """The files of a folder that are one log together; none where each is a log of its own."""
+        known = (self.format,) if self.format else READERS.values()
+        for reader in known:
+            found = sorted(filter(reader.pieces.fullmatch, files)) if reader.pieces else []
+            try:
+                if found and reader().matches(_first_value(str(Path(folder) / found[0]))):
+                    return set(found)
+            except (LogError, Unreadable, OSError, MemoryError):
+                continue
+        return set()
 
     def _is_log(self, path: str) -> bool:
         formats, place = Formats(self.format), place_of(path)
@@ -113,6 +129,14 @@ class LogSearch:
             return path.endswith(".eval")
         except (LogError, OSError, MemoryError):
             return True
+
+
+def _first_value(path: str) -> Any:
+    with opened(path) as file:
+        if file.is_zip:
+            return None
+        first = next(iter(values_in(file, place_of(path), _ignore)), None)
+        return first.value if first and isinstance(first.value, dict) else None
 
 
 def _is_file(path: str) -> bool:

@@ -14,12 +14,13 @@ from chimeralab.readers.evaluations import Preferences, Promptfoo, Tau2
 from chimeralab.readers.fields import Unreadable, kind
 from chimeralab.readers.inspect import Inspect
 from chimeralab.readers.json_values import JsonValue
+from chimeralab.readers.opentelemetry import OpenTelemetry
 from chimeralab.readers.plain import Plain
 from chimeralab.readers.providers import Gemini, Responses
 from chimeralab.readers.seam import Place, Reader
 from chimeralab.readers.sessions import ChatGPT, Codex, GeminiCLI
 from chimeralab.readers.tables import RowPerTurn
-from chimeralab.readers.traces import Langfuse, LangSmith, OpenAITraces, OpenTelemetry
+from chimeralab.readers.traces import Langfuse, LangSmith, OpenAITraces
 from chimeralab.readers.transcripts import NameAndText
 
 READERS: dict[str, type[Reader]] = {
@@ -54,6 +55,21 @@ READERS: dict[str, type[Reader]] = {
 """Every format by name, in the order in which they are tried."""
 
 UNKNOWN = "is not a conversation in a known format"
+
+NO_CONVERSATIONS = {
+    "resourceLogs": "is OpenTelemetry log records; let your instrumentation put the messages into "
+    "spans (OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental and "
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_only)",
+    "resourceMetrics": "is OpenTelemetry metrics, which hold no messages; export the spans",
+    "traceID": "is a Jaeger trace; export it as OTLP JSON",
+    "agent_states": "is the saved state of an AutoGen team; dump the result of its run instead: "
+    "result.model_dump_json()",
+    "llm_context": "is the saved state of an AutoGen agent; dump the result of its run instead: "
+    "result.model_dump_json()",
+    "chat_messages": "is an export of Claude; write a row for each message, with "
+    "conversation_id, speaker and text",
+}
+"""What is often handed in for a conversation, by a field that gives it away, and the way out."""
 
 
 def reader_named(name: str) -> type[Reader]:
@@ -96,9 +112,14 @@ class Formats:
                 return reader
         shape = f"it is {kind(value)}"
         if isinstance(value, dict):
+            page = value.get("data")
+            first = page[0] if isinstance(page, list) and page else None
+            for sign, advice in NO_CONVERSATIONS.items():
+                if sign in value or (isinstance(first, dict) and sign in first):
+                    raise Unreadable(advice)
             keys = ", ".join(repr(key[:20]) for key in list(value)[:5])
             shape = f"its fields are {keys or 'none'}; expected turns, messages or conversations"
-        raise Unreadable(f"{UNKNOWN}: {shape}")
+        raise Unreadable(f"{UNKNOWN}: {shape} (`chimera formats` lists them)")
 
     def of_archives(self) -> Reader:
         """The reader of a zip archive."""

@@ -151,12 +151,15 @@ class Gemini(Reader):
         if key is not None or not candidates:
             listed = enumerate(listing(request, key or self.KEYS[0]))
             messages += [gemini_message(each, f"{key}[{n}]") for n, each in listed]
+        cut_off = False
         if candidates:
             first = mapping(listing(response, "candidates")[0], "candidates[0]")
             if first.get("content") is not None:
                 messages.append(gemini_message(first["content"], "candidates[0].content", "model"))
+            cut_off = "MAX_TOKENS" in (first.get("finishReason"), first.get("finish_reason"))
         model = identity(response, "modelVersion", "model_version") or identity(request, "model")
         metadata = scalars(fields, but={"id"}) | ({"model": model} if model else {})
+        metadata |= {"unfinished": True} if cut_off else {}
         name = identity(fields, "id", "key", "custom_id", "responseId") or place.default_id()
         yield Trajectory(name, turns_of(messages), metadata, str(place))
 

@@ -63,31 +63,63 @@ def _conversations(
         on_bad(place.error(reason))
 
     try:
-        with opened(path) as file:
-            if file.is_zip:
-                found = _from_archive(file.stream, formats, place, bad)
-            else:
-                found = from_values(
-                    values_in(file, place, bad, named_columns=formats.names_columns),
-                    formats,
-                    place,
-                    bad,
-                )
-            for trajectory in found:
-                gave_nothing = False
-                yield trajectory
+        for trajectory in _from_log(path, formats, bad):
+            gave_nothing = False
+            yield trajectory
     except Unreadable as problem:
         bad(str(problem), place)
-    except MemoryError:
-        bad("takes more memory than there is; write one conversation per line", place)
     if gave_nothing:
         bad("holds no conversations", place)
+
+
+def _from_log(path: str, formats: Formats, bad: Report) -> Iterator[Trajectory]:
+    for file in _files_of(path, formats):
+        try:
+            yield from _from_file(file, formats, bad)
+        except Unreadable as problem:
+            bad(str(problem), place_of(file))
+        except MemoryError:
+            bad("takes more memory than there is; write one conversation per line", place_of(file))
+    for reader in formats.readers:
+        yield from reader.finish(place_of(path))
+
+
+def _files_of(path: str, formats: Formats) -> list[str]:
+    """A log is one file, or the pieces of one in a folder, in order of their numbers."""
+    if Path(path).is_dir():
+        for reader in formats.readers:
+            if reader.pieces:
+                named = (
+                    (reader.pieces.fullmatch(file.name), file) for file in Path(path).iterdir()
+                )
+                found = sorted((int(match[1]), str(file)) for match, file in named if match)
+                if found:
+                    return [file for _, file in found]
+    return [path]
+
+
+def _from_file(path: str, formats: Formats, bad: Report) -> Iterator[Trajectory]:
+    place = place_of(path)
+    with opened(path) as file:
+        if file.is_zip:
+            yield from _from_archive(file.stream, formats, place, bad)
+        else:
+            values = values_in(file, place, bad, named_columns=formats.names_columns)
+            yield from _from_some(values, formats, place, bad)
 
 
 def from_values(
     values: Iterable[JsonValue], formats: Formats, place: Place, bad: Report
 ) -> Iterator[Trajectory]:
     """The conversations of JSON values, wherever they are from; `bad` hears of unreadable ones."""
+    yield from _from_some(values, formats, place, bad)
+    for reader in formats.readers:
+        yield from reader.finish(place)
+
+
+def _from_some(
+    values: Iterable[JsonValue], formats: Formats, place: Place, bad: Report
+) -> Iterator[Trajectory]:
     for piece in (piece for value in values for piece in formats.pieces(value, place)):
         reader = None
         try:
@@ -97,8 +129,6 @@ def from_values(
             bad(str(problem), replace(piece.place, format=reader.name if reader else None))
         except RecursionError:
             bad("is nested too deeply", piece.place)
-    for reader in formats.readers:
-        yield from reader.finish(place)
 
 
 def _from_archive(

@@ -1,5 +1,6 @@
 """The seam for log formats: what a reader is, and the places in a log that it can name."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -10,6 +11,7 @@ from chimeralab.core.errors import LogError
 from chimeralab.core.records import Trajectory
 
 STANDARD_INPUT = "-"
+EVENTS = "events"  # a folder that is a log, and named after the one around it
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ def place_of(path: str) -> Place:
     if path == STANDARD_INPUT:
         return Place("standard input", "stdin")
     name = PurePath(path).name.removesuffix(".gz").removesuffix(".zst")
+    if name == EVENTS:
+        name = PurePath(path).parent.name
     return Place(path, PurePath(name).stem or path)
 
 
@@ -81,6 +85,8 @@ class Reader:
     """What is in such a log and not in its conversations."""
     whole: ClassVar[bool] = True
     """Whether a value is a whole conversation; False where it is a line of one."""
+    pieces: ClassVar[re.Pattern[str] | None] = None
+    """Names of files that hold a value each and are one log together, in order of their number."""
     zipped: ClassVar[bool] = False
     """Whether logs of this format may be zip archives; then `members` and `load` read them."""
 

@@ -1,12 +1,15 @@
 """The example logs are what their names say, and the page on formats shows what is read."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import chimeralab
 from chimeralab import readers
+from chimeralab.cli.main import cli
 from chimeralab.core.records import Trajectory
 from chimeralab.detection.judged_turns import judged
 
@@ -65,6 +68,19 @@ def test_the_table_of_formats_is_what_the_readers_say_of_themselves(request):
         for reader in readers.READERS.values()
     ]
     assert [row for row in rows if len(row) == 4] == said
+    assert all(all(row) for row in said)
+
+
+def test_the_command_prints_what_the_page_says():
+    printed = json.loads(CliRunner().invoke(cli, ["formats", "--json"]).stdout)["formats"]
+    assert [
+        (each["name"], each["recognised"], each["turns"], each["left_out"]) for each in printed
+    ] == [
+        (reader.name, reader.recognised, reader.turns, reader.left_out)
+        for reader in readers.READERS.values()
+    ]
+    table = CliRunner().invoke(cli, ["formats"]).stdout
+    assert all(name in table for name in readers.READERS)
 
 
 @pytest.mark.weights

@@ -2,6 +2,7 @@
 
 import pytest
 
+import chimeralab
 from chimeralab.detection.judged_turns import judged
 
 TALK = [{"from": "human", "value": "Hi."}, {"from": "gpt", "value": "Hello!"}]
@@ -25,6 +26,17 @@ def test_the_assistant_has_many_names(talk, name):
 @pytest.mark.parametrize("name", ["system", "tool", "function_call", "observation"])
 def test_system_and_tools_are_not_spoken(talk, name):
     assert not talk({"conversations": [{"from": name, "value": "x"}]}).turns[0].spoken
+
+
+def test_an_assistant_that_only_calls_tools_is_judged_and_not_its_user(talk):
+    """Nothing is said that could be judged; its calls are still there for the loop detector."""
+    asked = {"from": "human", "value": "How warm is it?"}
+    call = {"from": "function_call", "value": '{"name": "warm", "arguments": {"town": "Oslo"}}'}
+    read = talk({"conversations": [asked, *[call, {"from": "observation", "value": "12"}] * 5]})
+    told = judged(read)
+    assert (told.who, told.turns) == ("assistant turns (chat)", ())
+    (loop,) = chimeralab.detect(read, detector=None).loops
+    assert loop.level == "verdict"
 
 
 def test_entries_may_have_role_and_content(talk):

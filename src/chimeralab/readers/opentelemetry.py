@@ -1,0 +1,190 @@
+"""OpenTelemetry spans with the attributes of generative AI, in the conventions of all years."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from chimeralab.core.records import Trajectory
+from chimeralab.readers.chat import ChatMessage, Content, message_of, spoken
+from chimeralab.readers.evaluations import json_inside
+from chimeralab.readers.fields import identity, listing_if_any, mapping
+from chimeralab.readers.model_calls import MOST_LEVELS, Generation, SpanReader, messages_in
+from chimeralab.readers.seam import Place
+
+MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
+AROUND_CALLS = ("create_agent", "invoke_agent", "invoke_workflow", "execute_tool")
+"""Operations whose spans repeat what the calls inside them say."""
+
+
+class OpenTelemetry(SpanReader):
+    """Spans with the attributes of generative AI: OTLP as JSON, or as the SDK prints them."""
+
+    name = "opentelemetry"
+    recognised = "an object with resourceSpans, or spans with a trace id and attributes"
+    turns = "a message of the last span of a chain, as each span repeats the history"
+    left_out = "spans without messages, reasoning, token counts, timing"
+    no_messages = (
+        "is an OpenTelemetry trace without messages; let your instrumentation record them "
+        "(OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true)"
+    )
+
+    def matches(self, value: Any) -> bool:
+        if not isinstance(value, dict):
+            return False
+        if isinstance(value.get("resourceSpans", value.get("resource_spans")), list):
+            return True
+        context = value.get("context")
+        traced = "traceId" in value or (isinstance(context, dict) and "trace_id" in context)
+        return traced and isinstance(value.get("attributes"), dict | list)
+
+    def says_something(self, value: Any) -> bool:
+        told = (_attributes(span.get("attributes")) for span in _spans(value))
+        return any(key.startswith(("gen_ai.", "llm.")) for each in told for key in each)
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        for span in _spans(mapping(value, "the line")):
+            told = _attributes(span.get("attributes"))
+            asked, given = _span_messages(told, listing_if_any(span, "events", "span"))
+            context = span.get("context")
+            holder = context if isinstance(context, dict) else span
+            session = identity(told, "gen_ai.conversation.id", "session.id")
+            trace = session or identity(holder, "traceId", "trace_id") or place.stem
+            time = str(span.get("startTimeUnixNano") or span.get("start_time") or "")
+            models = (told.get(key) for key in MODELS)
+            model = next((name for name in models if isinstance(name, str)), None)
+            outer = told.get("gen_ai.operation.name") in AROUND_CALLS
+            self.keep(Generation(trace, session is not None, time, asked, given, model, outer))
+        return iter(())
+
+
+def _spans(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    resources = value.get("resourceSpans", value.get("resource_spans"))
+    if not isinstance(resources, list):
+        return [value]
+    scopes = [
+        scope
+        for resource in resources
+        if isinstance(resource, dict)
+        for key in ("scopeSpans", "scope_spans")
+        for scope in listing_if_any(resource, key, "resourceSpans")
+        if isinstance(scope, dict)
+    ]
+    listed = [span for scope in scopes for span in listing_if_any(scope, "spans", "scopeSpans")]
+    return [mapping(span, "scopeSpans.spans") for span in listed]
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Attributes by name, whether an object or OTLP's list of keys and typed values."""
+    if isinstance(value, dict):
+        return value
+    listed = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return {str(each.get("key")): _untyped(each.get("value")) for each in listed}
+
+
+def _untyped(value: Any) -> Any:
+    if not isinstance(value, dict) or len(value) != 1:
+        return value
+    ((kind, inner),) = value.items()
+    if kind == "arrayValue" and isinstance(inner, dict):
+        listed = inner.get("values")
+        return [_untyped(each) for each in listed] if isinstance(listed, list) else []
+    if kind == "kvlistValue" and isinstance(inner, dict):
+        return _attributes(inner.get("values"))
+    return inner if str(kind).endswith("Value") else value
+
+
+class SpanMessages(NamedTuple):
+    """What a span says that a model was shown, and what it gave."""
+
+    asked: list[ChatMessage]
+    given: list[ChatMessage]
+
+
+def _span_messages(told: Mapping[str, Any], events: list[Any]) -> SpanMessages:
+    """The messages of a span, in the conventions of today or of yesterday."""
+    named = [each for each in events if isinstance(each, dict)]
+    inside = [_attributes(each.get("attributes")) for each in named]
+    for attributes in (told, *inside):
+        system = attributes.get("gen_ai.system_instructions")
+        asked = attributes.get("gen_ai.input.messages")
+        given = attributes.get("gen_ai.output.messages")
+        if asked is not None or given is not None:
+            texts = [
+                each.turn.text for each in messages_in(_as_content(system), "system", "system")
+            ]
+            first = [spoken(Content("\n".join(texts)), "system")] if texts else []
+            return SpanMessages(
+                first + list(messages_in(asked, "user", "gen_ai.input.messages")),
+                list(messages_in(given, "assistant", "gen_ai.output.messages")),
+            )
+    for asked_by, given_by in (
+        ("gen_ai.prompt.", "gen_ai.completion."),
+        ("llm.input_messages.", "llm.output_messages."),
+    ):
+        flat = [_numbered(told, asked_by, "user"), _numbered(told, given_by, "assistant")]
+        if any(flat):
+            return SpanMessages(*flat)
+    asked, given = [], []
+    for event, attributes in zip(named, inside, strict=True):
+        kind = str(event.get("name"))
+        if kind == "gen_ai.choice":
+            given += _event_message(attributes, "assistant")
+        elif kind.startswith("gen_ai.") and kind.endswith(".message"):
+            asked += _event_message(attributes, kind.split(".")[1])
+    return SpanMessages(asked, given)
+
+
+def _as_content(system: Any) -> Any:
+    """Instructions are bare parts, and parts of text are all that matters of them."""
+    listed = json_inside(system) if isinstance(system, str) else system
+    if isinstance(listed, list):
+        return [each.get("content") for each in listed if isinstance(each, dict)]
+    return system
+
+
+def _event_message(told: Mapping[str, Any], role: str) -> Iterator[ChatMessage]:
+    inner: Any = told.get("gen_ai.event.content", told.get("message"))
+    inner = json_inside(inner) if isinstance(inner, str) else inner
+    fields = dict(inner) if isinstance(inner, dict) else dict(told)
+    if isinstance(fields.get("message"), dict):
+        fields = fields["message"]
+    calls = fields.get("tool_calls")
+    calls = json_inside(calls) if isinstance(calls, str) else calls
+    kept = {key: fields.get(key) for key in ("content", "name") if key in fields}
+    yield message_of(
+        kept | {"role": role, "tool_calls": calls, "tool_call_id": fields.get("id")}, role
+    )
+
+
+def _numbered(told: Mapping[str, Any], prefix: str, role: str) -> list[ChatMessage]:
+    """Messages spelled out as attributes: `gen_ai.prompt.0.content` and the like."""
+    tree: dict[str, Any] = {}
+    for key, value in told.items():
+        if key.startswith(prefix):
+            node = tree
+            *path, last = key.removeprefix(prefix).split(".")
+            for step in path[:MOST_LEVELS]:
+                inner = node.setdefault(step, {})
+                if not isinstance(inner, dict):
+                    break
+                node = inner
+            else:
+                node[last] = value
+    messages = []
+    for _, node in _in_order(tree):
+        inner = node.get("message")
+        fields = inner if isinstance(inner, dict) else node
+        listed = fields.get("tool_calls")
+        calls = [
+            each.get("tool_call") if isinstance(each.get("tool_call"), dict) else each
+            for _, each in _in_order(listed if isinstance(listed, dict) else {})
+        ]
+        kept = {key: fields[key] for key in ("content", "tool_call_id", "name") if key in fields}
+        kept |= {"role": fields.get("role") or role, "tool_calls": calls}
+        messages.append(message_of(kept, prefix.rstrip(".")))
+    return messages
+
+
+def _in_order(tree: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    numbered = [(key, node) for key, node in tree.items() if isinstance(node, dict)]
+    known = [(int(key), node) for key, node in numbered if key.isdecimal() and len(key) < 9]
+    return sorted(known, key=lambda pair: pair[0])

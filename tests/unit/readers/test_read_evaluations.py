@@ -1,0 +1,44 @@
+"""Preference pairs, and the tests of promptfoo that are one conversation."""
+
+import json
+
+import chimeralab
+from chimeralab import readers
+from chimeralab.detection.judged_turns import judged
+
+
+def test_both_answers_of_a_preference_are_conversations(write):
+    asked = {"role": "user", "content": "Which is it?"}
+    same, other = ({"role": "assistant", "content": text} for text in ("The red one.", "Blue."))
+    looping, healthy = [asked, same] * 6, [asked, other]
+    log = write({"prompt": [asked], "chosen": healthy, "rejected": looping})
+    chosen, rejected = readers.read(log)
+    assert [turn.text for turn in judged(chosen).turns] == ["Blue."]
+    assert [turn.text for turn in judged(rejected).turns] == ["The red one."] * 6
+    assert chimeralab.detect(rejected, detector=None).loops
+    chosen, _ = readers.read(
+        write({"chosen": "\n\nHuman: Hi\n\nAssistant: Yes?", "rejected": "No."})
+    )
+    assert [turn.text for turn in judged(chosen).turns] == ["Yes?"]
+
+
+def promptfoo_test(asked: list[str], answer: str) -> dict[str, object]:
+    messages = [
+        {"role": "assistant" if n % 2 else "user", "content": said} for n, said in enumerate(asked)
+    ]
+    return {
+        "prompt": {"raw": json.dumps(messages)},
+        "vars": {},
+        "testCase": {"metadata": {"conversationId": "c"}},
+        "response": {"output": answer},
+    }
+
+
+def test_tests_that_repeat_the_conversation_are_joined_without_repeating_it(talk):
+    read = talk(promptfoo_test(["Hi"], "Yes?"), promptfoo_test(["Hi", "Yes?", "Bye"], "Bye."))
+    assert [turn.text for turn in read.turns] == ["Hi", "Yes?", "Bye", "Bye."]
+
+
+def test_a_question_that_is_asked_twice_is_there_twice(talk):
+    read = talk(promptfoo_test(["Hi"], "Yes?"), promptfoo_test(["Hi"], "Yes?"))
+    assert [turn.text for turn in read.turns] == ["Hi", "Yes?"] * 2

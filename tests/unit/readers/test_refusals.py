@@ -1,0 +1,82 @@
+"""What can't be read: named for what it seems to be, with the way out, and harmless to the rest."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from chimeralab import readers
+from chimeralab.cli.main import cli
+from chimeralab.core.errors import InputError, LogError
+from tests.unit.readers.logs_of import LOGS
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\x80\x04\x95", "Python pickle"),
+        (b"SQLite format 3\0", "SQLite database"),
+        (b'{"object": "trace.span", "span_data": {"type": "response"}}', "OpenAI trace"),
+        (b'{"traceId": "a", "attributes": []}', "OpenTelemetry trace without messages"),
+        (b"name: x\nversion: y\n", "'Name: text' lines"),
+        (b"ARROW1\0\0", "Arrow file; save it as Parquet"),
+        (b"%PDF-1.7", "PDF; save its text"),
+        (b'{"resourceLogs": []}', "OpenTelemetry log records; .*OTEL_SEMCONV_STABILITY_OPT_IN"),
+        (b'{"resourceMetrics": []}', "OpenTelemetry metrics, .* export the spans"),
+        (b'{"data": [{"traceID": "a", "spans": []}]}', "Jaeger trace"),
+        (b'[{"traceID": "a", "spans": []}]', "Jaeger trace; export it as OTLP JSON"),
+        (b'{"type": "TeamState", "agent_states": {}}', "AutoGen team; dump the result"),
+        (b'{"type": "AssistantAgentState", "llm_context": {}}', "AutoGen agent; dump the result"),
+        (b'{"uuid": "a", "chat_messages": []}', "export of Claude; write a row"),
+        (b'{"name": "x"}', "`chimera formats` lists them"),
+        (b"chat,who,said\n1,Ann,Hi\n", "looks like a table .* --columns"),
+        (b'{"simulations": [{"id": 1}]}', r"messages is missing \(read as tau2; --format"),
+        (b'{"trajectory": [{"thought": 5}], "info": {}}', r"not text \(read as swe-agent;"),
+        (b'{"schema_version": "ATIF-v1.4", "steps": [{}]}', r"source is missing \(read as atif;"),
+        (b'{"chosen": [{"role": 5}], "rejected": "x"}', r"not text \(read as preferences;"),
+        (b'[{"lc": 1, "id": ["HumanMessage"], "kwargs": {"content": 5}}]', "read as langchain"),
+        (b'{"input": [{"role": "user", "content": 5}]}', "read as responses"),
+        (b'{"sessionId": "s", "messages": [{"type": 5}]}', "read as gemini-cli"),
+        (b'{"mapping": {"a": {"parent": null, "message": {}}}}', "read as chatgpt"),
+    ],
+)
+def test_a_refusal_names_what_it_seems_to_be(tmp_path, content, words):
+    log = tmp_path / "log"
+    log.write_bytes(content)
+    with pytest.raises(LogError, match=words):
+        list(readers.read(log))
+
+
+def test_a_refusal_names_the_format_that_a_log_was_taken_for(tmp_path):
+    log = tmp_path / "log"
+    log.write_text('{"contents": [{"role": "model", "parts": [{"text": 5}]}]}')
+    with pytest.raises(LogError, match=r"parts\[0\].text is a number, not text \(read as gemini;"):
+        list(readers.read(log))
+
+
+def test_files_that_are_no_logs_are_counted_and_named_on_request(tmp_path):
+    (tmp_path / "talk.jsonl").write_bytes(LOGS["plain"].healthy)
+    (tmp_path / "package.json").write_text('{"name": "x"}')
+    (tmp_path / "readme.md").write_text("# Title\n\nSome words.\n")
+    asked = ["detect", "--no-vectors", str(tmp_path)]
+    quiet, verbose = (CliRunner().invoke(cli, [*asked, *more]) for more in ([], ["--verbose"]))
+    assert (quiet.exit_code, verbose.exit_code) == (0, 0)
+    assert "2 other files passed over; --verbose names them" in quiet.stderr
+    assert "package.json" not in quiet.stderr
+    assert "2 other files passed over:" in verbose.stderr
+    assert [name for name in ("package.json", "readme.md") if name in verbose.stderr] == [
+        "package.json",
+        "readme.md",
+    ]
+
+
+def test_a_damaged_log_in_a_folder_fails_the_command_after_the_others(tmp_path):
+    (tmp_path / "good.jsonl").write_bytes(LOGS["codex older"].looping)
+    (tmp_path / "bad.jsonl").write_text('{"messages": [{"role": "user", "content": 5}]}\n')
+    asked = ["detect", "--no-vectors", "--json", str(tmp_path)]
+    with pytest.raises(InputError, match="1 bad entry skipped"):
+        cli.main(asked, standalone_mode=False)
+    ran = CliRunner().invoke(cli, asked)
+    assert json.loads(ran.stdout)["id"] == "s-1"
+    assert "bad.jsonl, line 1: messages[0].content is a number" in ran.stderr
+    assert CliRunner().invoke(cli, [*asked, "--skip-bad"]).exit_code == 0
