@@ -22,10 +22,13 @@ install = sed -n '/^pip==/,/[^\\]$$/p' constraints.txt > $(1)/pip.txt \
   && $(1)/bin/python -m pip install -qq --no-deps --no-build-isolation --editable . \
   && $(1)/bin/python -m pip check
 
+# How long the demo has taken since it was set up.
+ELAPSED = echo "-- $$(( $$(date +%s) - $$(cat .venv/.demo-started) )) s since set-up was done"
+
 .PHONY: help demo test test-all test-integrations lint types layers pytest bench weights browser constraints clean
 
 help:
-	@echo "make demo      find the loops in examples, run a small study and a stress test, report both"
+	@echo "make demo      find the loops in examples, run a stress test and a small study, report both"
 	@echo "make test      lint, types, layers and all tests but the slow ones"
 	@echo "make test-all  the same with the slow ones"
 	@echo "make test-integrations  the tests with the packages of others, in an environment of their own"
@@ -33,27 +36,31 @@ help:
 	@echo "make constraints  write constraints.txt again: the versions that everything is installed in"
 	@echo "make clean     remove the virtual environment and caches"
 
+# What is quickest comes first: verdicts on logs within seconds, then the trial, then self-play.
 demo: $(READY) weights
-	@echo "== 1 of 4: which of the example conversations loop, and where?"
+	@date +%s > .venv/.demo-started
+	@echo "== 1 of 3: which of the example conversations loop, and where?"
 	$(CHIMERA) detect examples --group-by condition
+	@$(ELAPSED)
 	@echo
-	@echo "== 2 of 4: a locked self-play study on the embedded model (minutes; what is done is kept)"
+	@echo "== 2 of 3: a stress test: does a wrong majority pull a subject away from what it was told? Two"
+	@echo "   phantoms, one steady and one pliable, and the embedded model (about a minute; what is done is kept)"
+	@mkdir -p demo && (test -f demo/stress-test/plan.toml || cp -R studies/stress-test demo/)
+	$(CHIMERA) check demo/stress-test --offline
+	$(CHIMERA) lock demo/stress-test
+	$(CHIMERA) run demo/stress-test
+	$(CHIMERA) report demo/stress-test
+	@$(ELAPSED)
+	@echo
+	@echo "== 3 of 3: a locked self-play study on the embedded model (minutes; what is done is kept)"
 	@test -f demo/study/plan.toml || $(CHIMERA) new demo/study --template selfplay
 	$(CHIMERA) lock demo/study
 	$(CHIMERA) run demo/study
 	$(CHIMERA) detect demo/study --group-by condition
-	@echo
-	@echo "== 3 of 4: its report"
 	$(CHIMERA) report demo/study
+	@$(ELAPSED)
 	@echo
-	@echo "== 4 of 4: a stress test of memory and independence, on the embedded model and two"
-	@echo "   phantoms: one that resists and one that bends (minutes; what is done is kept)"
-	@mkdir -p demo && (test -f demo/stress-test/plan.toml || cp -R studies/stress-test demo/)
-	$(CHIMERA) lock demo/stress-test
-	$(CHIMERA) run demo/stress-test
-	$(CHIMERA) report demo/stress-test
-	@echo
-	@echo "open demo/study/report/index.html and demo/stress-test/report/index.html"
+	@echo "open demo/stress-test/report/index.html and demo/study/report/index.html"
 
 test: lint types layers pytest
 

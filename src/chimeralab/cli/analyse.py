@@ -303,7 +303,7 @@ def print_trial(result: "TrialAnalysis") -> None:
             _print_effects(heading, getattr(subject, family))
     if any(subject.effects for subject in result.subjects):
         out.print(
-            "primary effects are those that [outcomes] declares, or else those on what stressors "
+            "primary effects are those that \\[outcomes] declares, or else those on what stressors "
             "are aimed at; all others are exploratory. Holm p is corrected over all effects of one "
             "role. --json has every measure",
             style="dim",

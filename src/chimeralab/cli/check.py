@@ -13,6 +13,9 @@ from chimeralab.study import Study
 from chimeralab.study.forecast import Forecast, forecast, gate_in_words
 from chimeralab.study.subjects import FirstAnswer, ask_once, open_models
 
+# What answers faster than this is no model: its rate says nothing.
+LEAST_TIMED = 0.001
+
 
 @click.command()
 @STUDY_ARGUMENT
@@ -39,7 +42,7 @@ def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> 
 async def _first_answers(study: Study) -> tuple[FirstAnswer, ...]:
     async with open_models(study.plan, study.path) as models:
         trial = study.plan.trial
-        return await ask_once(models, trial.agents if trial else ())
+        return await ask_once(models, trial.agents if trial else (), time_it=True)
 
 
 def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer, ...]) -> None:
@@ -51,8 +54,7 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
         table.add_row(load.model, *(f"{n:,}" for n in counts), _amount(load.cost))
     out.print(table)
     for answer in answers:
-        name = answer.reported_model or "(gives no name)"
-        click.echo(plain(f"{answer.model} answers as {name}, after {answer.seconds:.1f} s"))
+        click.echo(plain(_answered(answer)))
     if trial := study.plan.trial:
         for name in trial.agents:
             click.echo(f"{name} {trial.memory_in_words(name)}")
@@ -70,6 +72,14 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
         click.echo(plain(f"primary outcome {found}"))
     for advice in expected.advice:
         click.echo(f"note: {advice}")
+
+
+def _answered(answer: FirstAnswer) -> str:
+    name = answer.reported_model or "(gives no name)"
+    said = f"{answer.model} answers as {name}, after {answer.seconds:.1f} s"
+    if answer.again and answer.again > LEAST_TIMED:
+        said += f", and then {1 / answer.again:.1f} calls per second, one at a time"
+    return said
 
 
 def _amount(cost: float | None) -> str:

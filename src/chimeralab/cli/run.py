@@ -147,6 +147,7 @@ class RunProgress:
     talks_ended: int = 0
     turns_stored: int = 0
     turns_given_up: int = 0
+    calls: int = 0
     tokens: int = 0
     spent: float = 0.0
     unknown_costs: int = 0
@@ -181,6 +182,7 @@ class RunProgress:
                 self.talks_ended += news.outcome != "paused"
             case TrialScored():
                 self.trials.take(news)
+                self.calls += news.row.asked
 
     @property
     def turns_done(self) -> int:
@@ -202,6 +204,8 @@ class RunProgress:
         parts = [
             f"{self.planned.talks_ended + self.talks_ended:,}/{self.planned.talks:,} conversations",
             f"{self.turns_done:,}/{self.turns_done + self.turns_left:,} turns",
+            # A trial asks several questions per turn, most of them in forks.
+            *([f"{self.calls / seconds:,.1f} calls/s"] if self.calls else []),
             f"{self.tokens / seconds:,.0f} tokens/s",
             f"cost {cost}",
             # The gate is decided after the run: until then, every verdict is a mark.

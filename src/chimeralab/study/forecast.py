@@ -8,6 +8,7 @@ from chimeralab.analysis.selfplay.outcomes import PAIRS
 from chimeralab.core.records import Record
 from chimeralab.rating.plan import GateTable
 from chimeralab.runner.interventions import models_of
+from chimeralab.sandbox.phantoms import PhantomSubjectSettings
 from chimeralab.stats.planning import (
     KappaPower,
     RatedItems,
@@ -86,8 +87,14 @@ def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
             *_on_answers(plan),
         ),
         gate=sharpness,
-        detectable=detectable(plan.trial) if plan.trial else (),
+        detectable=detectable(plan.trial, _phantoms(plan)) if plan.trial else (),
     )
+
+
+def _phantoms(plan: Plan) -> dict[str, PhantomSubjectSettings]:
+    """The subjects whose weaknesses are set."""
+    parts = {name: subject.part.settings for name, subject in plan.models.items()}
+    return {name: p for name, p in parts.items() if isinstance(p, PhantomSubjectSettings)}
 
 
 def _sharpness(gate: GateTable, conversations: int, prompts: int) -> tuple[KappaPower, ...]:
@@ -259,9 +266,9 @@ def _at_most(text: str) -> int:
 def _hours(loads: Sequence[Load], answers: Sequence[FirstAnswer], concurrency: int) -> float | None:
     """From the speed of one short answer, as if conversations never slowed each other down."""
     speeds = {
-        answer.model: answer.completion_tokens / answer.seconds
+        answer.model: answer.completion_tokens / answer.each
         for answer in answers
-        if answer.completion_tokens and answer.seconds
+        if answer.completion_tokens and answer.each
     }
     if any(load.model not in speeds for load in loads if load.calls):
         return None

@@ -24,12 +24,21 @@ HELLO = Request(
 
 @dataclass(frozen=True, slots=True)
 class FirstAnswer(Record):
-    """What a model answered when it was asked once, and how fast."""
+    """What a model answered when it was asked once, how fast, and how fast when asked `again`.
+
+    The first answer may wait until weights are loaded, or a server has woken up.
+    """
 
     model: str
     reported_model: str | None
     completion_tokens: int | None
     seconds: float
+    again: float | None = None
+
+    @property
+    def each(self) -> float:
+        """The seconds of an answer like those that follow."""
+        return self.seconds if self.again is None else self.again
 
 
 @asynccontextmanager
@@ -69,18 +78,24 @@ def allow_keys(plan: Plan) -> None:
 
 
 async def ask_once(
-    models: Mapping[str, Model], agents: Collection[str] = ()
+    models: Mapping[str, Model], agents: Collection[str] = (), *, time_it: bool = False
 ) -> tuple[FirstAnswer, ...]:
-    """Ask every model once, so that one that is out of reach is known before anything is spent."""
+    """Ask every model once, so that one that is out of reach is known before anything is spent.
+
+    With `time_it`, models are asked a second time, which says how fast they are once awake.
+    """
     answers = []
     for name, model in models.items():
-        started = time.perf_counter()
         with saying(_place(name, agents)):
+            started = time.perf_counter()
             reply = await model.reply(HELLO)
-            seconds = time.perf_counter() - started
-            answers.append(
-                FirstAnswer(name, reply.reported_model, reply.completion_tokens, seconds)
-            )
+            seconds, again = time.perf_counter() - started, None
+            if time_it and name not in agents:
+                started = time.perf_counter()
+                await model.reply(HELLO)
+                again = time.perf_counter() - started
+            named, tokens = reply.reported_model, reply.completion_tokens
+            answers.append(FirstAnswer(name, named, tokens, seconds, again))
     return tuple(answers)
 
 

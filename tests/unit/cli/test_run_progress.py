@@ -1,7 +1,17 @@
 """What is shown of a run: counted from its news, and true after a restart."""
 
+from types import SimpleNamespace
+
 from chimeralab.cli.run import RunProgress
-from chimeralab.runner import AttemptFailed, Event, Intervened, RunStarted, TalkEnded, TurnStored
+from chimeralab.runner import (
+    AttemptFailed,
+    Event,
+    Intervened,
+    RunStarted,
+    TalkEnded,
+    TrialScored,
+    TurnStored,
+)
 
 
 def tally(*news):
@@ -59,3 +69,12 @@ def test_a_paused_conversation_is_not_ended():
     shown = str(tally(STARTED, TalkEnded("t", "paused", 3, "server: down")))
     assert "1/4 conversations" in shown
     assert "1 paused" in shown
+
+
+def test_questions_in_forks_count_as_calls():
+    news = SimpleNamespace(place=SimpleNamespace(arm="sham"), row=SimpleNamespace(asked=3))
+    shown = RunProgress(trials=SimpleNamespace(take=lambda _: None, arms={}))
+    assert "calls/s" not in str(shown)
+    shown.take(TrialScored(news.place, news.row))
+    assert shown.calls == 3
+    assert "calls/s" in str(shown)

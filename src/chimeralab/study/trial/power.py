@@ -1,11 +1,12 @@
 """What a trial can find, before it is run: its design gone through by a phantom."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from chimeralab.analysis.trial.effects import DeclaredEffect, MeasuredSession, sessions_of
+from chimeralab.core.numbers import number
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Request
 from chimeralab.sandbox.marking import score
@@ -21,6 +22,24 @@ PHANTOMS = 3
 
 
 @dataclass(frozen=True, slots=True)
+class KnownDifference(Record):
+    """What the settings of a phantom among the subjects make of a primary outcome.
+
+    `smallest` is what can be found with 80 % power in a subject that varies as it does.
+    """
+
+    subject: str
+    difference: float
+    smallest: float | None
+
+    def __str__(self) -> str:
+        will = abs(self.difference) >= (self.smallest or 1.0)
+        return f"{self.subject} has {number(self.difference, 2, sign=True)}, which " + (
+            "will be found" if will else "is too little to be found"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Detectable(Record):
     """The smallest true difference that a primary outcome shows with 80 % power; None: unknown."""
 
@@ -29,6 +48,7 @@ class Detectable(Record):
     against: str
     scenarios: int
     difference: float | None
+    known: tuple[KnownDifference, ...] = ()
 
     def __str__(self) -> str:
         what = f"{self.measure}, {self.arm} − {self.against}"
@@ -36,14 +56,21 @@ class Detectable(Record):
             return f"{what}: what can be found is unknown, as phantoms show no spread there"
         if self.difference >= 1:
             return f"{what}: {self.scenarios} scenarios find nothing with 80 % power; add scenarios"
-        return (
+        found = (
             f"{what}: {self.scenarios} scenarios find {self.difference:.2f} or more "
             "with 80 % power (simulated on phantoms; a subject that varies more needs more)"
         )
+        return "; ".join([found, *map(str, self.known)])
 
 
-def detectable(plan: TrialPlan) -> tuple[Detectable, ...]:
-    """What each declared outcome can find. Free answers are beyond a phantom: then nothing."""
+Phantoms = Mapping[str, PhantomSubjectSettings]
+
+
+def detectable(plan: TrialPlan, phantoms: Phantoms | None = None) -> tuple[Detectable, ...]:
+    """What each declared outcome can find, and what it will show of `phantoms`, by name.
+
+    Free answers are beyond a phantom: then nothing.
+    """
     steps = [step for course in plan.courses for step in course.steps]
     if not plan.declared or not all(step.question.options for step in steps):
         return ()
@@ -51,14 +78,43 @@ def detectable(plan: TrialPlan) -> tuple[Detectable, ...]:
     by_short = {
         getattr(key, "arm", key): key for key, who in plan.subjects.items() if who == subject
     }
-    return tuple(_of(each, plan, by_short) for each in plan.declared)
+    return tuple(_of(each, plan, by_short, phantoms or {}) for each in plan.declared)
 
 
-def _of(declared: DeclaredEffect, plan: TrialPlan, conditions: dict[str, str]) -> Detectable:
+def _of(
+    declared: DeclaredEffect, plan: TrialPlan, conditions: dict[str, str], phantoms: Phantoms
+) -> Detectable:
     pair = declared.pair(reference_of({name: plan.arms[key] for name, key in conditions.items()}))
+    usual = _simulated(declared, pair, plan, conditions, PhantomSubjectSettings())
+    known = []
+    for name, settings in phantoms.items():
+        differences = _simulated(declared, pair, plan, conditions, settings)
+        if differences:
+            mean, smallest = float(np.mean(differences)), _smallest(differences, plan)
+            known.append(KnownDifference(name, mean, smallest))
+    found = _smallest(usual, plan)
+    return Detectable(declared.measure, *pair, len(plan.courses), found, tuple(known))
+
+
+def _smallest(differences: Sequence[float], plan: TrialPlan) -> float | None:
+    """What can be found where scenarios differ like this; None where they don't."""
+    spread = float(np.var(differences, ddof=1)) if len(differences) > 1 else 0.0
+    if spread <= 0 or len(plan.courses) < 2:
+        return None
+    return detectable_difference(VarianceComponents(spread, 0.0), len(plan.courses), 1)
+
+
+def _simulated(
+    declared: DeclaredEffect,
+    pair: tuple[str, str],
+    plan: TrialPlan,
+    conditions: dict[str, str],
+    settings: PhantomSubjectSettings,
+) -> list[float]:
+    """The differences within the scenarios of the plan, of several phantoms alike."""
     differences: list[float] = []
     for seed in range(1, PHANTOMS + 1):
-        subject = PhantomSubject(PhantomSubjectSettings(seed=seed))
+        subject = PhantomSubject(replace(settings, seed=settings.seed + seed))
         trials = [
             placed
             for name in pair
@@ -71,11 +127,7 @@ def _of(declared: DeclaredEffect, plan: TrialPlan, conditions: dict[str, str]) -
         ]
         sessions = sessions_of(trials, plan.weights, plan.own_measures)
         differences += _differences(sessions, declared.measure, pair)
-    spread = float(np.var(differences, ddof=1)) if len(differences) > 1 else 0.0
-    found = None
-    if spread > 0 and len(plan.courses) > 1:
-        found = detectable_difference(VarianceComponents(spread, 0.0), len(plan.courses), 1)
-    return Detectable(declared.measure, *pair, len(plan.courses), found)
+    return differences
 
 
 def _differences(

@@ -40,6 +40,13 @@ measure = "conformity_rate"
 arm = "conformity"
 against = "control"
 [scenarios]"""
+ALONE = """
+[layout]
+consensus = 1.0
+[[outcomes.primary]]
+measure = "conformity_rate"
+arm = "conformity"
+[scenarios]"""
 DECLARED = ("[scenarios]", PRIMARY)
 FREE = PhantomSubjectSettings(credulity=0.9, conformity=0.6, recall=0.8)
 
@@ -115,6 +122,18 @@ def test_more_scenarios_find_smaller_differences(tmp_path):
         assert small_trial.difference > large_trial.difference > 0
         assert "9 scenarios find" in str(large_trial)
     assert detectable(study(tmp_path / "none").plan.trial) == ()
+
+
+def test_what_is_set_in_a_phantom_is_found_where_it_is_large_enough(tmp_path):
+    phantoms = {"firm": PhantomSubjectSettings(conformity=0.0), "soft": FREE}
+    changes = ("number = 2", "number = 6"), ("[scenarios]", ALONE), ("novel = 1", "novel = 3")
+    (found,) = detectable(study(tmp_path, *changes).plan.trial, phantoms)
+    firm, soft = found.known
+    assert soft.difference > soft.smallest > 0
+    assert abs(firm.difference) < 0.1
+    assert f"soft has +{soft.difference:.2f}, which will be found" in str(found)
+    assert "firm has" in str(found)
+    assert str(firm).endswith("is too little to be found")
 
 
 def test_a_cell_whose_dose_was_not_delivered_leaves_the_factorial_with_a_reason(tmp_path):
