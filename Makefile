@@ -9,6 +9,8 @@ CHIMERA := $(BIN)/chimera
 
 INTEGRATIONS := .venv-integrations
 EXTRAS := lab parquet pandas inspect
+# The hosts of live guards, each with an extra.
+HOSTS := langchain claude-agent-sdk openai-agents litellm pydantic-ai opentelemetry adk smolagents autogen
 # What the package and its extras need, one requirement a line.
 REQUIREMENTS = import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
   print(*project["dependencies"], *(each for name in sys.argv[1:] for each in project["optional-dependencies"][name]), sep="\n")
@@ -111,7 +113,7 @@ $(READY): $(BUILT_FROM)
 $(INTEGRATIONS)/.ready: $(BUILT_FROM)
 	@echo "setting up $(INTEGRATIONS) with the packages of others (once)"
 	@test -d $(INTEGRATIONS) || $(PYTHON) -m venv $(INTEGRATIONS)
-	@$(call install,$(INTEGRATIONS),$(EXTRAS),--group integrations)
+	@$(call install,$(INTEGRATIONS),$(EXTRAS) $(HOSTS),--group integrations)
 	@touch $@
 
 $(BENCH_READY): $(READY)

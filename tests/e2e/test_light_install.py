@@ -25,6 +25,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 LOG = str(ROOT / "examples" / "conversations.jsonl")
 RATINGS = "item,rater,label\na,x,1\na,y,1\nb,x,0\nb,y,0\nc,x,1\nc,y,0\nd,x,0\nd,y,0\n"
 LARGEST_MB = 180
+HOSTS = {
+    "langchain": "langchain", "claude-agent-sdk": "claude_agent_sdk", "litellm": "litellm",
+    "openai-agents": "openai_agents", "pydantic-ai": "pydantic_ai", "autogen": "autogen",
+    "opentelemetry": "opentelemetry", "adk": "adk", "smolagents": "smolagents",
+}  # fmt: skip
+"""The extras of live guards, and the module of each in `chimeralab.integrations`."""
 # A fresh environment must not see the sources that this process may have been pointed to.
 CLEAN = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 # Runs commands one after another, and prints what became of each as a JSON line.
@@ -162,9 +168,38 @@ def test_every_extra_says_what_it_brings() -> None:
             canonicalize_name(Requirement(each).name)
             for each in PROJECT["optional-dependencies"][extra]
         }
-        owners = {canonicalize_name(owner) for name in named for owner in modules[name]}
-        assert brought <= owners, extra
+        # The hosts of live guards are not here; tests/integrations imports each by its name.
+        tops = [name.partition(".")[0] for name in named]
+        owners = {canonicalize_name(owner) for top in tops for owner in modules.get(top, ())}
+        assert brought <= owners or extra in HOSTS, extra
     assert set(EXTRAS) == set(PROJECT["optional-dependencies"])
+
+
+@pytest.mark.parametrize("extra", HOSTS)
+def test_a_live_guard_without_its_host_names_the_extra(extra: str) -> None:
+    hidden = json.dumps([each.partition(".")[0] for each in EXTRAS[extra]])
+    code = RUN + (
+        "try:\n"
+        f"    import chimeralab.integrations.{HOSTS[extra]}\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, hidden, "[]"], capture_output=True, text=True, check=True
+    )
+    assert f'pip install "chimera-lab[{extra}]"' in ran.stdout
+
+
+def test_the_package_brings_in_no_host() -> None:
+    hosts = {each.partition(".")[0] for extra in HOSTS for each in EXTRAS[extra]} - {"google"}
+    code = (
+        "import sys, chimeralab\n"
+        "from chimeralab.integrations import claude_code, watch\n"
+        "for name in chimeralab.__all__: getattr(chimeralab, name)\n"
+        f"print(*{hosts} & set(sys.modules))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == []
 
 
 def test_the_package_and_a_guard_by_words_load_no_numpy() -> None:

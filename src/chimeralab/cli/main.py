@@ -62,6 +62,7 @@ COMMANDS = {
         "measure:measure_command", "Score trial logs: memory, generalisation, stability.", LAB
     ),
     "formats": Subcommand("formats:formats", "List the log formats, and how each is recognised."),
+    "hook": Subcommand("hook:hook", "Guard an agent against loops from inside: Claude Code."),
     "models": Subcommand("models:models", "List, pull and verify model files."),
 }
 

@@ -1,5 +1,7 @@
 """What a light install leaves out, and which extra brings it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from chimeralab.core.errors import InputError
@@ -21,16 +23,34 @@ EXTRAS = {
     "parquet": ("pyarrow",),
     "pandas": ("pandas",),
     "inspect": ("inspect_ai",),
+    "langchain": ("langchain", "langchain_core", "langgraph"),
+    "claude-agent-sdk": ("claude_agent_sdk",),
+    "openai-agents": ("agents",),
+    "litellm": ("litellm",),
+    "pydantic-ai": ("pydantic_ai",),
+    "opentelemetry": ("opentelemetry.sdk",),
+    "adk": ("google.adk",),
+    "smolagents": ("smolagents",),
+    "autogen": ("autogen_agentchat", "autogen_core"),
 }
 PURPOSES = {
     "lab": "studies, analyses, reports and pages",
     "parquet": "Parquet files",
     "pandas": "pandas frames",
     "inspect": "models and agents of Inspect",
+    "langchain": "agents of LangChain and LangGraph",
+    "claude-agent-sdk": "agents of the Claude Agent SDK",
+    "openai-agents": "agents of the OpenAI Agents SDK",
+    "litellm": "calls through LiteLLM",
+    "pydantic-ai": "agents of Pydantic AI",
+    "opentelemetry": "spans of OpenTelemetry",
+    "adk": "agents of Google's ADK",
+    "smolagents": "agents of smolagents",
+    "autogen": "teams of AutoGen",
 }
 
 
-class MissingExtra(InputError):
+class MissingExtra(InputError, ImportError):
     """Something was asked for that this install leaves out."""
 
     def __init__(self, extra: str, module: str) -> None:
@@ -53,6 +73,20 @@ def missing_extra(error: ModuleNotFoundError) -> MissingExtra | None:
     >>> str(missing_extra(ModuleNotFoundError("gone", name="scipy.special"))).rpartition(": ")[2]
     'pip install "chimera-lab[lab]"'
     """
-    module = (error.name or "").partition(".")[0]
-    found = (extra for extra, modules in EXTRAS.items() if module in modules)
-    return next((MissingExtra(extra, module) for extra in found), None)
+    missing = f"{error.name}."
+    found = (
+        MissingExtra(extra, module)
+        for extra, modules in EXTRAS.items()
+        for module in modules
+        if missing.startswith(f"{module}.") or module.startswith(missing)
+    )
+    return next(found, None)
+
+
+@contextmanager
+def extra_named() -> Iterator[None]:
+    """Around the imports of a module that needs an extra: where it is missing, its name is said."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or error from None

@@ -1,6 +1,5 @@
 """Tool calls that bring nothing new: the same call with the same result, or the same failure."""
 
-import hashlib
 import json
 import re
 from collections import deque
@@ -133,6 +132,8 @@ def same_text(text: str | None) -> str:
     if text is None:
         return ""
     if len(text) > LONGEST:
+        import hashlib  # noqa: PLC0415 - slow to import, and hardly ever needed
+
         whole = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
         return " ".join(text[:HEAD].split()) + " … " + whole
     return " ".join(text.split())

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -12,8 +13,8 @@ from chimeralab.detection.loops import LOOPS, Loops, LoopStream, ToolRule
 from chimeralab.detection.saved import from_plain, to_plain
 from chimeralab.detection.seam import Detector, Seen, Signal
 from chimeralab.detection.words import is_blank
-from chimeralab.readers.chat import ChatMessage, Result
-from chimeralab.readers.held import message_in
+from chimeralab.readers.chat import ChatMessage, Result, message_of
+from chimeralab.readers.fields import Unreadable
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -128,7 +129,7 @@ class Guard:
         What can't be read is refused before anything changes. A call is judged when its result is
         known, or when the talk goes on without one.
         """
-        return self._take(message_in(message))
+        return self._take(_read(message))
 
     async def update_async(self, message: str | Mapping[str, Any] | Turn) -> GuardSignal:
         """`update` for async code: what takes time is done in a thread, and the event loop goes on.
@@ -138,7 +139,7 @@ class Guard:
         import asyncio  # noqa: PLC0415 - slow to import, and whoever gets here has done so
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
-        read = message_in(message)
+        read = _read(message)
         # One thread of its own keeps the order, and a cancelled update ends before the next begins.
         self._thread = self._thread or ThreadPoolExecutor(1, "chimera-guard")
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._take, read)
@@ -147,7 +148,8 @@ class Guard:
         turn, content = message
         for result in content.results:
             self._answer(result)
-        if not content.results and self._waiting:
+        # A note of the system between a call and its result is not the talk going on.
+        if not content.results and self._waiting and (turn.spoken or turn.calls):
             self._give_up_waiting()
         self._loops.update(replace(turn, calls=tuple(c for c in turn.calls if _is_known(c))))
         position = self._loops.position
@@ -274,6 +276,17 @@ class _Collapse:
         lags = self._similarities(list(self._texts)) if self._similarities else ()
         self.last = self._stream.update(Seen(turn, lags, blank))
         return self.last
+
+
+def _read(message: Any) -> ChatMessage:
+    """A plain message at once; any other, or one that is malformed, by what knows them all."""
+    if isinstance(message, dict) and "role" in message and not {"type", "lc"} & message.keys():
+        with suppress(Unreadable):
+            return message_of(message, "message")
+    # Imported here: it brings every format of logs, which a guard in a hook has no time for.
+    from chimeralab.readers.held import message_in  # noqa: PLC0415
+
+    return message_in(message)
 
 
 def _is_known(call: Call) -> bool:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Record, Turn
 
 if TYPE_CHECKING:
@@ -182,6 +181,8 @@ def check_detector(detector: Any, what: str) -> None:
     """Refuse what can't judge, before anything depends on it: it is shown one turn on trial."""
     members = [name for name in vars(Detector) if not name.startswith("_")]
     lacks = [name for name in members if not hasattr(detector, name)]
+    from chimeralab.core.parts import StandIn  # noqa: PLC0415 - slow to import, needed by plans
+
     if not lacks and not isinstance(detector, StandIn):
         lacks = list(_failing(detector))
     if lacks:

@@ -1,6 +1,5 @@
 """What a message says, word by word: all that the loop detector sees where there are no vectors."""
 
-import hashlib
 import re
 import unicodedata
 from collections import Counter, defaultdict, deque
@@ -78,6 +77,8 @@ def without_blocks(text: str) -> str:
     """The text with each fenced block and long quotation as one word: to quote is not to say."""
 
     def mark(block: re.Match[str]) -> str:
+        import hashlib  # noqa: PLC0415 - slow to import, and few messages hold a block
+
         content = " ".join(block.group().split()).encode("utf-8", "replace")
         return f" block{hashlib.blake2b(content, digest_size=6).hexdigest()} "
 

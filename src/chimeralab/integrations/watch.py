@@ -5,24 +5,22 @@ go on (None), to hand a nudge to the model, or to stop. Polling and paging are l
 loop detector itself.
 """
 
-import logging
+import json
 import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from threading import RLock
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from chimeralab.core.errors import LoopDetected
 from chimeralab.core.records import Loop
-from chimeralab.detection.guard import Guard, Tools
+from chimeralab.detection.guard import Guard, LoopWarning, Tools
 from chimeralab.detection.loops import LOOPS, Loops
-
-logger = logging.getLogger(__name__)
 
 SWITCH = "CHIMERA_GUARD"
 OFF = {"0", "off", "no", "false"}
-NUDGE = "chimera-guard"
-"""The name that a nudge of ours has as a message, so that it is known when it comes back."""
+MARK = "Loop guard: "
+"""How what we say begins, so that a nudge is known when it comes back in the conversation."""
 
 TAIL = 200  # messages of a conversation that is seen for the first time; windows are shorter
 CONVERSATIONS = 256  # that are followed at a time
@@ -34,17 +32,27 @@ Message = Mapping[str, Any]
 class Intervention(NamedTuple):
     """What a host does now: hand the message to the model, or stop and show it.
 
-    ``message`` says what repeats and since when; ``loop`` is the loop itself.
+    ``message`` says what repeats and since when; ``loop`` is the loop itself; ``again`` is whether
+    the host was told to stop before, and went on.
     """
 
     action: Literal["nudge", "stop"]
     message: str
     loop: Loop
+    again: bool = False
 
     def raise_stop(self) -> None:
         """For hosts that stop by an exception: raise one where this is a stop."""
         if self.action == "stop":
             raise LoopDetected(self.message, self.loop)
+
+
+class Settings(TypedDict, total=False):
+    """What every live guard can be told: see `Watch`."""
+
+    tools: Tools
+    loops: Loops
+    enabled: bool
 
 
 class Watch:
@@ -55,7 +63,7 @@ class Watch:
     goes on unwatched.
 
     >>> watch = Watch()
-    >>> call = {"id": "c", "function": {"name": "bash", "arguments": "pytest"}}
+    >>> call = {"id": "c", "function": {"name": "sh", "arguments": "make"}}
     >>> asks = {"role": "assistant", "content": None, "tool_calls": [call]}
     >>> gets = {"role": "tool", "tool_call_id": "c", "content": "1 failed"}
     >>> for step in range(1, 6):
@@ -67,7 +75,7 @@ class Watch:
     4 None
     5 stop
     >>> print(found.message)
-    Stopped in a loop. You have called “bash pytest” 5 times with the same outcome since message 1.
+    Loop guard: stopped. You have called “sh make” 5 times with the same outcome since message 1.
     """
 
     def __init__(
@@ -80,7 +88,7 @@ class Watch:
     ) -> None:
         self._enabled, self._logged = enabled, False
         self._lock = RLock()
-        self._talks: OrderedDict[str, _Talk | None] = OrderedDict()
+        self._talks: OrderedDict[str | int, _Talk | None] = OrderedDict()
 
         def started(before: int = 0) -> _Talk:
             guard = Guard(vectors=False, loops=loops, tools=tools)
@@ -96,51 +104,55 @@ class Watch:
 
     def update(self, message: Message, key: str = "") -> Intervention | None:
         """Take the next message of a conversation."""
-        return self._safely(key, lambda talk: talk.update([message]))
+        return self._safely(lambda: self._judged(key, key, [message], before=0))
 
     def follow(self, messages: Iterable[Message], key: str = "") -> Intervention | None:
         """Take a conversation as it stands now; what was seen before is not judged again.
 
-        Where its beginning has changed, as after a summary, it is a new one.
+        It is known by its beginning, so a host need not say which one it is. Where the beginning
+        has changed, as after a summary, it is a new one; ``key`` tells twins apart.
         """
 
-        def caught_up(talk: _Talk) -> Intervention | None:
+        def caught_up() -> Intervention | None:
             listed = list(messages)
-            known = len(talk.seen)
-            if listed[:known] != talk.seen:
-                known = max(0, len(listed) - TAIL)
-                talk = self._talks[key] = self._started(known)
-            new, talk.seen = listed[known:], listed
-            return talk.update(new)
+            names = [hash(key)]
+            for each in listed:
+                names.append(hash((names[-1], json.dumps(each, default=str))))
+            known = next((n for n in range(len(listed), 0, -1) if names[n] in self._talks), None)
+            before = max(0, len(listed) - TAIL) if known is None else known
+            old = names[0] if known is None else names[known]
+            return self._judged(old, names[-1], listed[before:], before)
 
-        return self._safely(key, caught_up)
+        return self._safely(caught_up)
 
-    def forget(self, key: str = "") -> None:
-        """A conversation is over."""
-        with self._lock:
-            self._talks.pop(key, None)
-
-    def _safely(
-        self, key: str, act: Callable[["_Talk"], Intervention | None]
+    def _judged(
+        self, old: str | int, new: str | int, messages: Iterable[Message], before: int
     ) -> Intervention | None:
+        """Find a conversation by its old name, judge its new messages, keep it by its new name."""
+        talk = self._talks.pop(old) if old in self._talks else self._started(before)
+        self._talks[new] = None  # steps aside for good, if what follows fails
+        while len(self._talks) > CONVERSATIONS:
+            self._talks.popitem(last=False)
+        found = talk.update(messages) if talk else None
+        self._talks[new] = talk
+        return found
+
+    def _safely(self, act: Callable[[], Intervention | None]) -> Intervention | None:
         if not self.enabled:
             return None
         with self._lock:
             try:
-                talk = self._talks.setdefault(key, self._started())
-                self._talks.move_to_end(key)
-                while len(self._talks) > CONVERSATIONS:
-                    self._talks.popitem(last=False)
-                return act(talk) if talk else None
+                return act()
             except Exception as error:
-                self._talks[key] = None  # steps aside for good
                 self._log(error)
                 return None
 
     def _log(self, error: Exception) -> None:
         if not self._logged:
+            import logging  # noqa: PLC0415 - slow to import, and hardly ever needed
+
             self._logged = True
-            logger.warning(
+            logging.getLogger(__name__).warning(
                 "the loop guard steps aside after an error of its own (%s: %s);"
                 " the conversation goes on unwatched, and later errors are not logged",
                 type(error).__name__, error, exc_info=error,
@@ -151,30 +163,34 @@ class _Talk:
     """One conversation: its guard, what the model was told, and what the user has said."""
 
     def __init__(self, guard: Guard) -> None:
-        self.seen: list[Message] = []
         self._guard = guard
+        self._warning: LoopWarning | None = None
         self._told: set[tuple[str, int]] = set()
+        self._stopped: tuple[str, int] | None = None
         self._heard: deque[str] = deque(maxlen=REMEMBERED)
 
     def update(self, messages: Iterable[Message]) -> Intervention | None:
-        warning = None
         for message in messages:
-            ours = message.get("name") == NUDGE
-            warning = self._guard.update({**message, "role": "system"} if ours else message).loop
-            if ours and warning:
-                self._tell(warning.loop)
+            ours = str(message.get("content")).startswith(MARK)
+            read = {**message, "role": "system"} if ours else message
+            self._warning = self._guard.update(read).loop
+            if ours and self._warning:
+                self._tell(self._warning.loop)
             elif self._is_news_from_user(message):
                 self._told.clear()
+                self._stopped = None
                 self._guard.forgive()
+        warning = self._warning
         if warning is None or warning.level == "notice":
             return None
-        told = (warning.loop.stream, warning.loop.began) in self._told
-        if told and warning.level == "stop":
-            return Intervention("stop", f"Stopped in a loop. {warning.what}.", warning.loop)
-        if told:
+        name = warning.loop.stream, warning.loop.began
+        if name in self._told and warning.level == "stop":
+            again, self._stopped = self._stopped == name, name
+            return Intervention("stop", f"{MARK}stopped. {warning.what}.", warning.loop, again)
+        if name in self._told:
             return None
         self._tell(warning.loop)
-        return Intervention("nudge", warning.advice, warning.loop)
+        return Intervention("nudge", MARK + warning.advice, warning.loop)
 
     def _tell(self, loop: Loop) -> None:
         self._told.add((loop.stream, loop.began))

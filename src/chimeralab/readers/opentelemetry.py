@@ -43,7 +43,7 @@ class OpenTelemetry(SpanReader):
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         for span in _spans(mapping(value, "the line")):
             told = _attributes(span.get("attributes"))
-            asked, given = _span_messages(told, listing_if_any(span, "events", "span"))
+            asked, given = span_messages(told, listing_if_any(span, "events", "span"))
             context = span.get("context")
             holder = context if isinstance(context, dict) else span
             session = identity(told, "gen_ai.conversation.id", "session.id")
@@ -99,7 +99,7 @@ class SpanMessages(NamedTuple):
     given: list[ChatMessage]
 
 
-def _span_messages(told: Mapping[str, Any], events: list[Any]) -> SpanMessages:
+def span_messages(told: Mapping[str, Any], events: list[Any]) -> SpanMessages:
     """The messages of a span, in the conventions of today or of yesterday."""
     named = [each for each in events if isinstance(each, dict)]
     inside = [_attributes(each.get("attributes")) for each in named]

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import PurePath
-from typing import Any, ClassVar
-from zipfile import ZipFile
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from chimeralab.core.errors import LogError
 from chimeralab.core.records import Trajectory
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
 
 STANDARD_INPUT = "-"
 EVENTS = "events"  # a folder that is a log, and named after the one around it
@@ -63,6 +64,8 @@ Report = Callable[[str, Place], None]
 def place_of(path: str) -> Place:
     if path == STANDARD_INPUT:
         return Place("standard input", "stdin")
+    from pathlib import PurePath  # noqa: PLC0415 - a guard reads messages and no files
+
     name = PurePath(path).name.removesuffix(".gz").removesuffix(".zst")
     if name == EVENTS:
         name = PurePath(path).parent.name
@@ -110,10 +113,10 @@ class Reader:
         """The values inside a value that holds several conversations."""
         return []
 
-    def members(self, archive: ZipFile) -> list[str]:
+    def members(self, archive: "ZipFile") -> list[str]:
         """The members of a zip archive that hold a conversation, in order."""
         return []
 
-    def load(self, archive: ZipFile, name: str) -> Any:
+    def load(self, archive: "ZipFile", name: str) -> Any:
         """The value of a member, for `read`."""
         raise NotImplementedError

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from chimeralab import Guard, InputError, LoopDetected
-from chimeralab.integrations.watch import CONVERSATIONS, NUDGE, Watch
+from chimeralab.integrations.watch import CONVERSATIONS, MARK, Watch
 
 
 def step(arguments: str = "pytest", result: str = "1 failed", name: str = "bash") -> list[dict]:
@@ -62,7 +62,7 @@ def test_nobody_is_stopped_who_was_not_told() -> None:
 
 
 def test_a_nudge_in_the_conversation_counts_in_another_process_too() -> None:
-    nudge = {"role": "user", "name": NUDGE, "content": "You have called …"}
+    nudge = {"role": "user", "content": f"{MARK}You have called …"}
     told = [*step() * 3, nudge, *step() * 2]
     assert Watch().follow(told).action == "stop"
 
@@ -120,14 +120,17 @@ def test_an_error_inside_is_logged_once_and_the_guard_steps_aside(
     assert watch.update({"role": "user", "content": "Hello"}, "d") is None
 
 
-def test_conversations_are_kept_apart_and_forgotten() -> None:
+def test_conversations_are_kept_apart_without_names_and_forgotten() -> None:
     watch = Watch()
     for n in range(3):
         for key in ("a", "b"):
             found = [watch.update(message, key) for message in step()][-1]
             assert (found and found.action) == ("nudge" if n == 2 else None)
-    watch.forget("a")
-    assert watch.follow(step(), "a") is None
+    talks = [step(result=f"{n} failed") for n in range(3)]
+    for n, expected in enumerate([None, None, "nudge", None, "stop"], 1):
+        told = [watch.follow(talk * n) for talk in talks]
+        assert [each and each.action for each in told] == [expected] * 3
+    assert watch.follow(talks[0] * 5).action == "stop", "asked again, it is still stopped"
     for n in range(CONVERSATIONS + 5):
         watch.update({"role": "user", "content": "Hello"}, str(n))
     assert len(watch._talks) == CONVERSATIONS

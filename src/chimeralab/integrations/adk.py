@@ -1,0 +1,39 @@
+"""A `before_model_callback` for agents of Google's Agent Development Kit."""
+
+from typing import Any, Unpack
+
+from chimeralab.core.extras import extra_named
+from chimeralab.integrations.watch import Message, Settings, Watch
+
+with extra_named():
+    from google.adk.models import LlmResponse
+    from google.genai.types import Content, Part
+
+
+class LoopGuard:
+    """Adds a nudge to the request, and answers in the model's place with the reason to stop."""
+
+    def __init__(self, **settings: Unpack[Settings]) -> None:
+        self._watch = Watch(**settings)
+
+    def __call__(self, callback_context: Any, llm_request: Any) -> Any:
+        contents = llm_request.contents
+        found = self._watch.follow(_plain(part, c.role) for c in contents for part in c.parts or ())
+        if found is None:
+            return None
+        said = Content(role="user", parts=[Part(text=found.message)])
+        if found.action == "stop":
+            return LlmResponse(content=said.model_copy(update={"role": "model"}))
+        contents.append(said)
+        return None
+
+
+def _plain(part: Any, role: str) -> Message:
+    if call := part.function_call:
+        return {
+            "role": "assistant",
+            "tool_calls": [{"function": {"name": call.name, "arguments": call.args}}],
+        }
+    if answer := part.function_response:
+        return {"role": "tool", "content": str(answer.response)}
+    return {"role": role, "content": part.text or ""}

@@ -1,0 +1,42 @@
+"""A model context for agents of AutoGen."""
+
+from typing import Any, Unpack
+
+from chimeralab.core.extras import extra_named
+from chimeralab.integrations.watch import Message, Settings, Watch
+
+with extra_named():
+    from autogen_core.model_context import UnboundedChatCompletionContext
+    from autogen_core.models import LLMMessage, UserMessage
+
+
+class LoopGuard(UnboundedChatCompletionContext):
+    """Adds a nudge to what the model is shown, and ends the run by raising `LoopDetected`.
+
+    A termination condition could only stop: it has no way to tell the model anything.
+    """
+
+    def __init__(self, **settings: Unpack[Settings]) -> None:
+        super().__init__()
+        self._watch = Watch(**settings)
+
+    async def get_messages(self) -> list[LLMMessage]:
+        messages: list[LLMMessage] = await super().get_messages()
+        found = self._watch.follow(each for said in messages for each in _plain(said))
+        if found:
+            found.raise_stop()
+            messages.append(UserMessage(content=found.message, source="guard"))
+        return messages
+
+
+def _plain(message: Any) -> list[Message]:
+    role = {"UserMessage": "user", "AssistantMessage": "assistant"}.get(message.type, "system")
+    if isinstance(message.content, str):
+        return [{"role": role, "content": message.content}]
+    if role == "assistant":
+        return [{"role": role, "tool_calls": [vars(call) for call in message.content]}]
+    results = message.content if message.type == "FunctionExecutionResultMessage" else []
+    return [
+        {"role": "tool", "tool_call_id": r.call_id, "content": r.content, "error": bool(r.is_error)}
+        for r in results
+    ]

@@ -1,0 +1,49 @@
+"""A middleware for agents of LangChain 1 and LangGraph."""
+
+from typing import Any, Unpack
+
+from chimeralab.core.extras import extra_named
+from chimeralab.integrations.watch import Settings, Watch
+
+with extra_named():
+    from langchain.agents.middleware import AgentMiddleware, hook_config
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        HumanMessage,
+        convert_to_openai_messages,
+    )
+
+
+class LoopGuard(AgentMiddleware):
+    """Tells the model in a message that it repeats itself, then ends the agent with the reason.
+
+    It looks before the model is called, when the results of all tools are known and a message can
+    be added; after the model, calls would wait for their results, and the nudge would part them.
+    """
+
+    def __init__(self, **settings: Unpack[Settings]) -> None:
+        super().__init__()
+        self._watch = Watch(**settings)
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        return self._looked(state)
+
+    @hook_config(can_jump_to=["end"])
+    async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        return self._looked(state)
+
+    def _looked(self, state: Any) -> dict[str, Any] | None:
+        found = self._watch.follow(_plain(message) for message in state["messages"])
+        if found is None:
+            return None
+        if found.action == "nudge":
+            return {"messages": [HumanMessage(found.message)]}
+        return {"messages": [AIMessage(found.message)], "jump_to": "end"}
+
+
+def _plain(message: BaseMessage) -> dict[str, Any]:
+    plain: dict[str, Any] = convert_to_openai_messages(message)
+    failed = getattr(message, "status", None) == "error"
+    return {**plain, "error": True} if failed else plain

@@ -1,0 +1,53 @@
+"""A callback for LiteLLM: for its proxy and for `litellm.acompletion`."""
+
+from typing import Any, Unpack
+
+from chimeralab.core.errors import LoopDetected
+from chimeralab.core.extras import extra_named
+from chimeralab.integrations.watch import MARK, Settings, Watch
+
+with extra_named():
+    from litellm.integrations.custom_logger import CustomLogger
+
+BAD_REQUEST = 400  # which clients don't try again
+
+
+class LoopRefused(LoopDetected):
+    """The refusal of a call, as the proxy passes it on."""
+
+    status_code = BAD_REQUEST
+
+
+class LoopGuard(CustomLogger):
+    """Adds a nudge to the messages of a call, and refuses later calls with the reason.
+
+    The client keeps the conversation and never sees the nudge, so it is left out when the same
+    messages come by again.
+    """
+
+    def __init__(self, **settings: Unpack[Settings]) -> None:
+        super().__init__()
+        self._watch = Watch(**settings)
+
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: Any
+    ) -> dict[str, Any]:
+        return self._guarded(data)
+
+    async def async_pre_call_deployment_hook(
+        self, kwargs: dict[str, Any], call_type: Any
+    ) -> dict[str, Any]:
+        return self._guarded(kwargs)
+
+    def _guarded(self, call: dict[str, Any]) -> dict[str, Any]:
+        messages = call.get("messages")
+        if not isinstance(messages, list):
+            return call
+        found = self._watch.follow(
+            message for message in messages if not str(message.get("content")).startswith(MARK)
+        )
+        if found is None:
+            return call
+        if found.action == "stop":
+            raise LoopRefused(found.message, found.loop)
+        return {**call, "messages": [*messages, {"role": "user", "content": found.message}]}

@@ -1,0 +1,65 @@
+"""A span processor for OpenTelemetry: an event when a conversation loops. It observes only."""
+
+from collections.abc import Iterator
+from typing import Any, Unpack
+
+from chimeralab.core.extras import extra_named
+from chimeralab.integrations.watch import Intervention, Message, Settings, Watch
+from chimeralab.readers.opentelemetry import span_messages
+
+with extra_named():
+    from opentelemetry._logs import SeverityNumber, get_logger
+    from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+    from opentelemetry.trace import NonRecordingSpan, set_span_in_context
+
+EVENT = "chimera.loop"
+LEVELS = {"nudge": SeverityNumber.WARN, "stop": SeverityNumber.ERROR}
+
+
+class LoopEvents(SpanProcessor):
+    """Emits a log record, with the event name `chimera.loop`, beside the span that repeats.
+
+    A span of generative AI repeats the history of its conversation, so the conversation is known by
+    that. One event comes where other guards would nudge, and one where they would stop.
+    """
+
+    def __init__(self, logger_provider: Any = None, **settings: Unpack[Settings]) -> None:
+        self._watch = Watch(**settings)
+        self._logger = get_logger("chimeralab", logger_provider=logger_provider)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        found = self._watch.follow(_messages(span))
+        if found and not found.again:
+            self._emit(found, span)
+
+    def _emit(self, found: Intervention, span: ReadableSpan) -> None:
+        told = span.attributes or {}
+        self._logger.emit(
+            event_name=EVENT,
+            context=set_span_in_context(NonRecordingSpan(span.get_span_context())),
+            severity_number=LEVELS[found.action],
+            body=found.message,
+            attributes={
+                "gen_ai.conversation.id": told.get("gen_ai.conversation.id"),
+                "chimera.loop.action": found.action,
+                "chimera.loop.kind": found.loop.kind,
+                "chimera.loop.began": found.loop.began,
+                "chimera.loop.excerpt": found.loop.excerpt,
+            },
+        )
+
+
+def _messages(span: ReadableSpan) -> Iterator[Message]:
+    """What the model was shown; its answer is shown to it with the next call."""
+    events = [{"name": e.name, "attributes": dict(e.attributes or {})} for e in span.events]
+    for turn, content in span_messages(dict(span.attributes or {}), events).asked:
+        for call, text, failed in content.results:
+            yield {"role": "tool", "tool_call_id": call, "content": text} | (
+                {} if failed is None else {"error": failed}
+            )
+        if not content.results:
+            calls = [
+                {"id": name, "function": {"name": call.name, "arguments": call.arguments}}
+                for name, call in content.calls
+            ]
+            yield {"role": turn.role, "content": turn.text, "tool_calls": calls}

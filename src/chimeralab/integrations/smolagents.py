@@ -1,0 +1,36 @@
+"""A step callback for agents of smolagents."""
+
+from typing import Any, Unpack
+
+from chimeralab.core.extras import extra_named
+from chimeralab.integrations.watch import MARK, Message, Settings, Watch
+
+with extra_named():
+    from smolagents import ActionStep, MemoryStep
+
+
+class LoopGuard:
+    """Adds a nudge to what the step has brought, and ends the run by raising `LoopDetected`."""
+
+    def __init__(self, **settings: Unpack[Settings]) -> None:
+        self._watch = Watch(**settings)
+
+    def __call__(self, memory_step: ActionStep, agent: Any) -> None:
+        steps = [*agent.memory.steps, memory_step]
+        found = self._watch.follow(message for step in steps for message in _plain(step))
+        if found:
+            found.raise_stop()
+            memory_step.observations = f"{memory_step.observations or ''}\n{found.message}"
+
+
+def _plain(step: MemoryStep) -> list[Message]:
+    if not isinstance(step, ActionStep):
+        return [{"role": "user", "content": str(getattr(step, "task", ""))}]
+    calls = [
+        {"function": {"name": c.name, "arguments": c.arguments}} for c in step.tool_calls or ()
+    ]
+    result = str(step.error or step.observations or "").partition(f"\n{MARK}")[0]
+    brought: Message = {"role": "tool", "content": result}
+    asks: Message = {"role": "assistant", "tool_calls": calls}
+    # Several calls of a step share one text of observations, which is the result of each.
+    return [asks] + [brought] * len(calls)
