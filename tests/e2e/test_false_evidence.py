@@ -54,11 +54,12 @@ def test_the_delivered_dose_stands_beside_the_measures(ran, chimera):
     assert "dose delivered" in chimera("analyse", ran.path).out
     assert chimera("report", ran.path).code == 0
     page = (ran.path / "report" / "index.html").read_text()
-    assert "dose delivered" in page
-    assert f"infallibility {doses['infallibility']['infallibility']:.0%}" in page
-    with next((ran.path / "report").rglob("p_measures.csv")).open() as file:
-        names = {row["measure"] for row in csv.DictReader(file)}
-    assert {"delivered.infallibility", "discrimination"} <= names
+    assert "what was delivered" in page
+    assert "true evidence followed minus false evidence followed" in page
+    with next((ran.path / "report").rglob("delivered.csv")).open() as file:
+        shown = {(row["arm"], row["what"]): float(row["share"]) for row in csv.DictReader(file)}
+    dose = doses["infallibility"]["infallibility"]
+    assert shown["infallibility", "infallibility"] == pytest.approx(dose)
 
 
 def test_which_evidence_was_false_is_stored_verified_and_exported(ran, chimera, tmp_path):

@@ -10,6 +10,7 @@ from benchmarks.validity.recovery import (
     CASES,
     covered,
     dose_results,
+    interaction_covered,
     null_result,
     sham_differs,
 )
@@ -20,6 +21,18 @@ RUNS = range(400)
 @pytest.mark.parametrize("name", CASES)
 def test_one_simulated_trial_comes_close_to_the_truth(name):
     assert sum(covered(name, number) for number in range(8)) >= 6
+
+
+def test_an_interaction_is_found_where_amnesia_spares_the_feedback():
+    assert sum(interaction_covered(number) for number in range(4)) >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+def test_the_interval_of_an_interaction_holds_the_truth_as_often_as_it_says():
+    with ProcessPoolExecutor(2) as pool:
+        share = np.mean(list(pool.map(interaction_covered, RUNS, chunksize=20)))
+    assert 0.92 <= share <= 0.98
 
 
 @pytest.mark.slow
