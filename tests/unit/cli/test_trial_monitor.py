@@ -37,6 +37,7 @@ def test_live_metrics_by_arm_are_those_of_the_whole_log():
         for metric in ("mci", "gfq", "dfs"):
             live, after = getattr(found, metric).value, getattr(whole, metric).value
             assert abs(live - after) < 1e-12
+            assert getattr(found, metric).interval is not None
     console = Console(width=80, record=True)
     console.print(monitor.table(80))
     assert "crowd" in console.export_text()

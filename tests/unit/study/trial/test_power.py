@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from chimeralab.analysis.trial.analysis import Draws, TrialDesign, analyse_trial
+from chimeralab.analysis.trial.effects import is_listed
 from chimeralab.core.errors import InputError
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.sandbox.scored import SessionPlace
@@ -97,6 +98,13 @@ def test_without_a_declaration_what_is_aimed_at_is_primary(tmp_path):
     measures = {e.measure for e in subject.effects if e.role == "primary"}
     assert {"recall", "conformity_rate", "misled"} <= measures
     assert "mci" not in measures
+
+
+def test_the_three_indices_come_before_all_else(tmp_path):
+    (subject,) = analysed(small(tmp_path)).subjects
+    for family in (subject.contrasts, subject.factorial):
+        listed = dict.fromkeys(e.measure for e in family if is_listed(e))
+        assert [*listed][:3] == ["mci", "gfq", "dfs"]
 
 
 @pytest.mark.parametrize(
