@@ -19,6 +19,7 @@ ENDINGS = (
     ".jsonl", ".ndjson", ".json", ".eval", ".traj", ".csv", ".tsv", ".parquet", ".txt", ".md",
     ".gz", ".zst",
 )  # fmt: skip
+EVENTS_AGAIN = "event_cache"  # in which OpenHands keeps pages of the same events
 LINES_TO_TRY = 1000
 # Fields that say of broken JSON that it was meant as a log.
 SIGNS = (b'"messages"', b'"role"', b'"turns"', b'"conversations"', b'"parentUuid"', b'"speaker"')
@@ -74,7 +75,7 @@ class LogSearch:
     def _in_folder(self, folder: str) -> Iterator[str]:
         """The logs at any depth, by name; hidden files are left out."""
         for where, folders, files in os.walk(folder):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            folders[:] = sorted(n for n in folders if not n.startswith((".", EVENTS_AGAIN)))
             together = self._pieces_of_one(where, files)
             if together:
                 yield where

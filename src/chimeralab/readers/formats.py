@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 from chimeralab.core.code import load_class
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import choose
-from chimeralab.readers.agents import ATIF, AutoGen, LangChain, OpenHands, SWEAgent
+from chimeralab.readers.agents import ATIF, AutoGen, LangChain, SWEAgent
 from chimeralab.readers.chat import OpenAI, ShareGPT
 from chimeralab.readers.claude_code import ClaudeCode
 from chimeralab.readers.evaluations import Preferences, Promptfoo, Tau2
 from chimeralab.readers.fields import Unreadable, kind
 from chimeralab.readers.inspect import Inspect
 from chimeralab.readers.json_values import JsonValue
+from chimeralab.readers.openhands import OpenHands
 from chimeralab.readers.opentelemetry import OpenTelemetry
 from chimeralab.readers.plain import Plain
 from chimeralab.readers.providers import Gemini, Responses

@@ -13,12 +13,15 @@ from tests.unit.readers.talks import HEALTHY, LOOPING, Talk
 
 
 def kept(folder: Path, talk: Talk) -> Path:
-    """A session as OpenHands stores it: numbered events, and what it knows of the conversation."""
+    """A session as OpenHands stores it: numbered events, some again in pages, and its title."""
     events = folder / "session-1" / "events"
     events.mkdir(parents=True)
     for n, event in enumerate(openhands(talk)):
         (events / f"{n}.json").write_text(json.dumps(event))
     (events.parent / "metadata.json").write_text('{"title": "Files"}')
+    pages = events.parent / "event_cache"
+    pages.mkdir()
+    (pages / "0-25.json").write_text(json.dumps(openhands(talk)[:25]))
     return events
 
 

@@ -1,0 +1,100 @@
+"""Sessions of Codex and Gemini CLI, where a log is more than its messages."""
+
+from typing import Any
+
+import pytest
+
+from chimeralab.core.records import Call
+
+
+def codex(kind: str, **payload: Any) -> Any:
+    return {"timestamp": "2026-01-01T00:00:00Z", "type": kind, "payload": payload}
+
+
+RUN = codex("response_item", type="function_call", name="run", arguments="{}", call_id="1")
+
+
+@pytest.mark.parametrize(
+    ("output", "result", "failed"),
+    [
+        ("Chunk ID: 46326d\nWall time: 0.5455 seconds\nProcess exited with code 0\n"
+         "Original token count: 3\nOutput:\n1 failed\n", "1 failed\n", None),
+        ("Exit code: 1\nWall time: 2 seconds\nOutput:\nno such file", "no such file", True),
+        ('{"output": "a.txt", "metadata": {"exit_code": 0, "seconds": 0.1}}', "a.txt", None),
+        ('{"output": "gone", "metadata": {"exit_code": 2}}', "gone", True),
+        ("Output:\nof the command itself", "Output:\nof the command itself", None),
+        ('{"output": "of the command itself"}', '{"output": "of the command itself"}', None),
+    ],
+)  # fmt: skip
+def test_what_codex_says_of_the_running_is_no_part_of_the_result(talk, output, result, failed):
+    """Times and numbers differ from call to call; the same result must be the same."""
+    back = codex("response_item", type="function_call_output", call_id="1", output=output)
+    assert talk(RUN, back).turns[0].calls == (Call("run", "{}", result, failed),)
+
+
+def test_lines_that_codex_may_add_do_no_harm(talk):
+    read = talk(
+        codex("session_meta", id="s"),
+        codex("world_state", full=True),
+        codex("a_line_of_tomorrow", anything=[1]),
+        codex("response_item", type="message", role="assistant", content="Hi."),
+        codex("response_item", type="an_item_of_tomorrow", content=5),
+    )
+    assert (read.id, [turn.text for turn in read.turns]) == ("s", ["Hi."])
+
+
+HEAD = {"sessionId": "s", "projectHash": "p", "startTime": "t", "kind": "main"}
+
+
+def said(name: str, kind: str, content: Any, **more: Any) -> Any:
+    return {"id": name, "timestamp": "t", "type": kind, "content": content} | more
+
+
+def heard(read: Any) -> list[tuple[str, str]]:
+    return [(turn.role, turn.text) for turn in read.turns]
+
+
+def test_a_message_that_gemini_cli_writes_again_is_the_same_message(talk):
+    call = {"name": "ls", "args": {}, "resultDisplay": "a.txt", "status": "success"}
+    read = talk(
+        HEAD,
+        said("1", "user", [{"text": "List."}]),
+        said("2", "gemini", ""),
+        {"$set": {"lastUpdated": "t"}},
+        said("2", "gemini", "", toolCalls=[call]),
+        said("3", "info", "Update available"),
+        said("4", "gemini", "One file."),
+    )
+    assert read.id == "s"
+    assert heard(read) == [("user", "List."), ("assistant", ""), ("assistant", "One file.")]
+    assert read.turns[1].calls == (Call("ls", {}, "a.txt"),)
+
+
+def test_what_was_taken_back_in_gemini_cli_is_gone(talk):
+    lines = [said("1", "user", "Hi."), said("2", "gemini", "Hello."), said("3", "user", "No.")]
+    assert heard(talk(HEAD, *lines, {"$rewindTo": "2"})) == [("user", "Hi.")]
+    read = talk(HEAD, *lines, {"$rewindTo": "unknown"}, said("4", "user", "Anew."))
+    assert heard(read) == [("user", "Anew.")]
+
+
+def test_a_list_that_is_set_replaces_the_messages(talk):
+    aside = said("0", "user", [{"text": "<session_context>\nToday is Monday."}])
+    listed = {"$set": {"messages": [aside, said("1", "user", "Hi.")]}}
+    read = talk(HEAD, said("9", "user", "Old."), listed, said("2", "gemini", "Hello."))
+    assert [turn.spoken for turn in read.turns] == [False, True, True]
+    assert heard(read)[1:] == [("user", "Hi."), ("assistant", "Hello.")]
+
+
+def test_calls_in_the_contents_of_a_resumed_session_find_their_results(talk):
+    call = {"functionCall": {"id": "c", "name": "ls", "args": {"dir": "."}}}
+    told = "<untrusted_context>\nOutput: a.txt\nProcess Group PGID: 4711\n</untrusted_context>"
+    back = {"functionResponse": {"id": "c", "name": "ls", "response": {"output": told}}}
+    pair = [said("2", "gemini", [call]), said("2", "user", [back])]
+    read = talk(HEAD, {"$set": {"messages": [said("1", "user", "List."), *pair]}})
+    assert read.turns[1].calls == (Call("ls", {"dir": "."}, "a.txt"),)
+    assert not read.turns[2].spoken
+
+
+def test_a_damaged_line_of_a_session_names_its_place(reason):
+    told = reason(HEAD, said("1", "user", "Hi."), said("2", "gemini", [{"text": 5}]))
+    assert told == "the message.content.parts[0].text is a number, not text"
