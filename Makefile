@@ -91,8 +91,13 @@ bench: $(BENCH_READY) weights
 weights: $(READY)
 	@$(CHIMERA) models pull minilm smollm2
 
-# The browser tests skip, and say so, where there is no Chromium and none can be installed.
-browser:
+# The browser tests skip, and say so, where there is no Chromium and none can be installed; those of
+# accessibility need axe-core from npm, too.
+AXE := axe-core@4.10.3
+browser: $(READY)
+	@test -s .venv/axe.min.js && exit 0; \
+	(cd .venv && npm pack --silent $(AXE) >/dev/null 2>&1 && tar -xzOf axe-core-*.tgz package/axe.min.js > axe.min.js \
+	  && rm axe-core-*.tgz) || { rm -f .venv/axe.min.js; echo "no axe-core from npm: the tests of accessibility will be skipped"; }
 	@command -v chromium chromium-browser google-chrome >/dev/null && exit 0; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "installing Chromium for the browser tests"; \

@@ -6,6 +6,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,10 @@ FLAGS = (
     "--disable-component-update",
 )
 SECONDS = 60
+# Fetched by `make browser` from npm, beside the environment; it is not ours to hand on.
+AXE = "axe-core@4.10.3"
+AXE_FILE = Path(sys.prefix) / "axe.min.js"
+KEYS = {"Enter": 13, "Tab": 9, "Escape": 27}
 
 
 @pytest.fixture(scope="session")
@@ -73,11 +78,22 @@ class Browser:
         while not any(_is(event, method, session) for event in self.events):
             self.events.append(self._next())
 
+    def context(self) -> str:
+        """A person of their own: what they are given (cookies) nobody else has."""
+        return str(self.ask("Target.createBrowserContext")["browserContextId"])
+
     def visit(
-        self, page: Path, *, width: int = 1280, dark: bool = False, scripts: bool = True
+        self,
+        page: Path | str,
+        *,
+        width: int = 1280,
+        dark: bool = False,
+        scripts: bool = True,
+        context: str | None = None,
     ) -> "Visit":
-        """Open a page in a tab of its own, and wait until it has loaded."""
-        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        """Open a file or an address in a tab of its own, and wait until it has loaded."""
+        whose = {"browserContextId": context} if context else {}
+        target = self.ask("Target.createTarget", url="about:blank", **whose)["targetId"]
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         visit = Visit(self, session)
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -92,7 +108,8 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         visit.ask("Emulation.setEmulatedMedia", features=[scheme])
         visit.ask("Emulation.setScriptExecutionDisabled", value=not scripts)
-        visit.ask("Page.navigate", url=page.resolve().as_uri())
+        address = page.resolve().as_uri() if isinstance(page, Path) else page
+        visit.ask("Page.navigate", url=address)
         self.wait_for("Page.loadEventFired", session)
         return visit
 
@@ -129,6 +146,23 @@ class Visit:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
+    def until(self, expression: str, seconds: float = SECONDS) -> Any:
+        """Wait until an expression is true; whatever it is then."""
+        end = time.monotonic() + seconds
+        while not (found := self.value_of(expression)):
+            assert time.monotonic() < end, f"never true: {expression}"
+            time.sleep(0.05)
+        return found
+
+    def press(self, *keys: str) -> None:
+        """Press keys one after the other, as someone without a mouse does."""
+        for key in keys:
+            code = KEYS.get(key, 0)
+            text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
+            how = {"key": key, "windowsVirtualKeyCode": code, "text": text}
+            self.ask("Input.dispatchKeyEvent", type="keyDown", **how)
+            self.ask("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
+
     def complaints(self) -> list[str]:
         """Console messages, uncaught errors and the browser's own warnings."""
         said = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
@@ -148,6 +182,23 @@ class Visit:
     def low_contrast(self, least: float = 4.5) -> list[str]:
         """Texts of the page that fall short of the contrast that WCAG AA asks for."""
         return list(self.value_of(f"({CONTRAST})({least})"))
+
+    def serious_errors(self) -> list[str]:
+        """What axe-core finds that keeps people from using the page; needs its script."""
+        if not AXE_FILE.is_file():
+            pytest.skip(f"{AXE} is not here (`make browser` fetches it from npm)")
+        self.value_of(f"{AXE_FILE.read_text(encoding='utf-8')}; 0")
+        run = "axe.run({resultTypes: ['violations']}).then(r => r.violations)"
+        answer = self.ask(
+            "Runtime.evaluate", expression=run, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in answer, answer
+        found = answer["result"]["value"]
+        return [
+            f"{each['id']}: {each['nodes'][0]['html'][:160]}"
+            for each in found
+            if each["impact"] in ("serious", "critical")
+        ]
 
     def picture(self) -> bytes:
         """The whole page as a PNG."""

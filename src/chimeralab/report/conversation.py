@@ -30,6 +30,7 @@ from chimeralab.report.charts.timeline import (
 )
 from chimeralab.report.messages import Gap, ShownMessage, Transcript, list_messages
 from chimeralab.report.page import Facts, HeadFact, render
+from chimeralab.report.side_by_side import SideBySide, stretches
 
 MOST_SPANS_NAMED = 6
 MOST_LOOPS_NAMED = 6
@@ -279,6 +280,8 @@ def conversation_page(
     places = {m.position: f"turn-{m.turn}" if m.turn else f"message-{m.position}" for m in said}
     window = detector.thresholds.window if detector and detector.thresholds else None
     used = list(dict.fromkeys(judge for judge in judges if judge))
+    marks = {message.position: message.loop for message in said if message.loop}
+    repeated = stretches(trajectory, detection, marks)
     return {
         "detection": detection,
         "window": window,
@@ -287,6 +290,7 @@ def conversation_page(
         "verdict": verdict_in_words(detection, words),
         "loops": list(loop_lines(detection, places)),
         "first_loop": next((places[m.position] for m in said if m.loop and m.loop.sure), None),
+        "repeated": SideBySide(repeated, places) if repeated else None,
         "facts": Facts(list(facts(trajectory, detection, used))),
         "trace": [row for row in detection.trace or () if row.turn in shown],
         "transcript": Transcript(messages, window, "log", words, shown, places),

@@ -395,10 +395,18 @@ class Archive:
     def trajectories(self) -> Iterator[Trajectory]:
         """Every conversation that has a turn, finished or not."""
         for talk in self.talks():
-            turns = tuple(
-                Turn(turn["text"], turn["speaker"], model=turn["model"])
-                for turn in self.turns(talk["id"])
-            )
-            metadata = {key: talk[key] for key in METADATA}
-            if turns:
-                yield Trajectory(talk["id"], turns, metadata, str(self.path))
+            if found := self._said_in(talk):
+                yield found
+
+    def trajectory(self, talk: str) -> Trajectory | None:
+        """One conversation, if it has a turn."""
+        query = "SELECT * FROM trajectories WHERE id = ?"
+        return next((self._said_in(row) for row in self.rows(query, talk)), None)
+
+    def _said_in(self, talk: Row) -> Trajectory | None:
+        turns = tuple(
+            Turn(turn["text"], turn["speaker"], model=turn["model"])
+            for turn in self.turns(talk["id"])
+        )
+        metadata = {key: talk[key] for key in METADATA}
+        return Trajectory(talk["id"], turns, metadata, str(self.path)) if turns else None

@@ -11,19 +11,20 @@ import threading
 import time
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from chimeralab import readers
-from chimeralab.core.errors import ChimeraError, LogError
+from chimeralab.core.errors import ChimeraError, InputError, LogError
 from chimeralab.core.numbers import percent
 from chimeralab.core.records import Call, Detection, Trajectory, Turn
 from chimeralab.core.text import readable
 from chimeralab.detection.detectors import LOCKED, LOOPS
 from chimeralab.detection.measure import measurer_for
 from chimeralab.detection.verdict import as_json, from_json, looping_turns, verdict
+from chimeralab.web.conversation import ENCODING
 from chimeralab.web.live import Feed, Patch, patch
 
 SCHEMA = """
@@ -118,7 +119,6 @@ class Library:
         self.notes: list[str] = []
         self.state = "reading"
         self.read = self.judged = 0
-        self.encoder_lock = threading.Lock()
         self.choices: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._leave_out = [path.resolve() for path in leave_out]
         self._folder = tempfile.TemporaryDirectory(prefix="chimera-view-")
@@ -227,20 +227,25 @@ class Library:
 
     def _read_all(self) -> None:
         """Take in every conversation; words alone say at once whether it loops."""
-        found = readers.read_all(self.paths, on_bad=self._bad)
         words = measurer_for(None, _no_encoder)
-        for measured in words.measure(self._wanted(found)):
-            if self._stopped.is_set():
-                return
-            detection = verdict(measured, None, None, loops=LOOPS)
-            self._enter(measured.trajectory, detection)
+        for path in self.paths:
+            try:
+                for measured in words.measure(self._wanted(path)):
+                    if self._stopped.is_set():
+                        return
+                    detection = verdict(measured, None, None, loops=LOOPS)
+                    self._enter(measured.trajectory, detection)
+            except InputError as error:
+                # A folder of studies need not hold logs as well.
+                if not any(Path(path).resolve() in folder.parents for folder in self._leave_out):
+                    self.note(str(error))
 
     def _bad(self, error: LogError) -> None:
         self.note(f"skipped {error}")
 
-    def _wanted(self, found: Iterable[Trajectory]) -> Iterator[Trajectory]:
+    def _wanted(self, path: str) -> Iterator[Trajectory]:
         """All but what lies in a study, which has a page of its own."""
-        for trajectory in found:
+        for trajectory in readers.read_all([path], on_bad=self._bad):
             place = Path(trajectory.source or "").resolve()
             if not any(folder in place.parents for folder in self._leave_out):
                 yield trajectory
@@ -286,7 +291,7 @@ class Library:
         for group in self._handfuls():
             if self._stopped.is_set():
                 return
-            with self.encoder_lock:
+            with ENCODING:
                 measured = list(measurer.measure([kept.trajectory for kept in group.values()]))
             self._db.execute("BEGIN")
             for (n, kept), each in zip(group.items(), measured, strict=True):

@@ -11,6 +11,12 @@ from starlette.routing import Route
 
 from chimeralab.core.result_words import FACT
 from chimeralab.detection.detectors import LOCKED, LOOPS, Judges
+from chimeralab.web.conversation import (
+    ShownConversation,
+    Trail,
+    draw_picture,
+    show_conversation,
+)
 from chimeralab.web.library import KINDS, ORDERS, PAGE, Library, Query, bars, cells_of
 from chimeralab.web.pages import page
 
@@ -130,30 +136,33 @@ async def events(request: Request) -> Response:
     return library.feed.stream(library.standing)
 
 
-def conversation(request: Request) -> Response:
-    """One conversation: evidence first, then the pictures and every message."""
-    # Drawing takes a while to import, and the table must not wait for it.
-    from chimeralab.report.conversation import conversation_page  # noqa: PLC0415
-
+def shown_of(request: Request) -> ShownConversation:
+    """The conversation that an address is about."""
     library, n = library_of(request), request.path_params["n"]
     kept = library.keep(n)
     if kept is None or kept.detection is None:
         raise HTTPException(404, f"there is no conversation {n} here (yet)")
     by_vectors = kept.detection.detector["name"] is not None
     judges = Judges(LOCKED if by_vectors else None, LOOPS)
-    shown = conversation_page(kept.trajectory, kept.detection, judges, FACT)
-    return page(
-        request,
-        "conversation.html",
-        **shown,
-        timeline=None,
-        heat_map=None,
-        most_alike=(),
-    )
+    return ShownConversation(kept.trajectory, kept.detection, judges, FACT, f"/logs/{n}")
+
+
+def conversation(request: Request) -> Response:
+    """One conversation, with the way to its neighbours in the log."""
+    library, n = library_of(request), request.path_params["n"]
+    before = f"/logs/{n - 1}" if n > 1 else None
+    after = f"/logs/{n + 1}" if n < library.read else None
+    trail = Trail("/logs", "All conversations", before, after)
+    return show_conversation(request, shown_of(request), trail)
+
+
+def picture(request: Request) -> Response:
+    return draw_picture(shown_of(request), request.path_params["name"])
 
 
 ROUTES = [
     Route("/logs", table),
     Route("/logs/events", events),
     Route("/logs/{n:int}", conversation),
+    Route("/logs/{n:int}/{name}.svg", picture),
 ]

@@ -32,8 +32,9 @@ class Site:
         self.library = Library(rest, folders) if rest else None
 
     def menu(self) -> list[MenuEntry]:
-        """The parts of the site."""
-        found = [MenuEntry("/logs", "Logs")] if self.library else []
+        """The parts of the site; a folder of studies need not hold logs as well."""
+        logs = self.library and (self.library.read or not self.studies)
+        found = [MenuEntry("/logs", "Logs")] if logs else []
         return found + [MenuEntry(f"/study/{each.number}", each.name) for each in self.studies]
 
     @property

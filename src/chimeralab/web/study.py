@@ -1,16 +1,34 @@
 """The pages about a study: its grid while it fills, and each of its conversations."""
 
+from typing import Any
+from urllib.parse import quote
+
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from chimeralab.core.parts import StandIn
+from chimeralab.detection.detectors import Judges
+from chimeralab.detection.loops import loops_beside
+from chimeralab.detection.measure import measurer_for
+from chimeralab.detection.verdict import verdict
+from chimeralab.embedding.encoder import default_encoder
+from chimeralab.rating.gate_record import scope_of
+from chimeralab.study.auditing import reliability
+from chimeralab.web.conversation import (
+    ENCODING,
+    ShownConversation,
+    Trail,
+    draw_picture,
+    show_conversation,
+)
 from chimeralab.web.live import lines
 from chimeralab.web.pages import page
 from chimeralab.web.runner import RunChild
 from chimeralab.web.site import Site
-from chimeralab.web.watch import MOST_LINES, StudyWatch, metric_cells, turn_line
+from chimeralab.web.watch import MOST_LINES, StudyWatch, TalkCell, metric_cells, turn_line
 
 SECONDS_TO_OPEN = 60
 METRICS = ("sessions", "trials", "mci", "gfq", "dfs")
@@ -72,12 +90,20 @@ async def events(request: Request) -> Response:
     return watch.feed.stream(watch.standing)
 
 
-def talk(request: Request) -> Response:
-    """One conversation: as it was said so far."""
-    watch = study_of(request)
+def cell_of(request: Request, watch: StudyWatch) -> TalkCell:
     cell = watch.cells.get(request.path_params["talk"])
     if cell is None:
         raise HTTPException(404, "this study has no such conversation")
+    return cell
+
+
+def talk(request: Request) -> Response:
+    """One conversation: judged once it is over, and until then as it was said so far."""
+    watch = study_of(request)
+    cell = cell_of(request, watch)
+    trail = Trail(f"/study/{watch.number}", watch.name)
+    if cell.outcome is not None and cell.turns and watch.study.plan.trial is None:
+        return show_conversation(request, shown_of(watch, cell), trail)
     prompts = {prompt.id: prompt for prompt in watch.study.plan.prompts}
     return page(
         request,
@@ -86,15 +112,42 @@ def talk(request: Request) -> Response:
         cell=cell,
         prompt=prompts.get(cell.prompt),
         turns=[turn_line(row) for row in watch.turns(cell.id)],
+        done=watch.events(cell.id),
+        trail=trail,
     )
+
+
+def shown_of(watch: StudyWatch, cell: TalkCell) -> ShownConversation:
+    """A finished conversation with the verdict of the study's detector, stored or made now."""
+    settings: Any = watch.study.plan.detector.settings
+    # Code of others is not run to show a page: then loops alone are looked for.
+    detector = None if isinstance(settings, StandIn) else settings
+    judges = Judges(detector, loops_beside(detector))
+    with watch.study.archive() as archive:
+        trajectory = archive.trajectory(cell.id)
+    assert trajectory is not None
+    detection = watch.detection(cell.id)
+    if detection is None:
+        with ENCODING:
+            measurer = measurer_for(detector, default_encoder, speaker="all")
+            (measured,) = measurer.measure([trajectory])
+            detection = verdict(
+                measured, detector, measurer.encoder, loops=judges.loops, trace=True
+            )
+    words = scope_of(reliability(watch.study)).words
+    place = f"/study/{watch.number}/pictures/{quote(cell.id)}"
+    return ShownConversation(trajectory, detection, judges, words, place)
+
+
+def picture(request: Request) -> Response:
+    watch = study_of(request)
+    return draw_picture(shown_of(watch, cell_of(request, watch)), request.path_params["name"])
 
 
 async def talk_events(request: Request) -> Response:
     """The turns of one conversation, as they are stored."""
     watch = await run_in_threadpool(study_of, request)
-    name = request.path_params["talk"]
-    if name not in watch.cells:
-        raise HTTPException(404, "this study has no such conversation")
+    name = cell_of(request, watch).id
 
     def so_far() -> list[dict[str, object]]:
         return [lines("turns", *map(turn_line, watch.turns(name)))]
@@ -125,4 +178,5 @@ ROUTES = [
     Route("/study/{study:int}/pause", pause, methods=["POST"]),
     Route("/study/{study:int}/talk/{talk:path}/events", talk_events),
     Route("/study/{study:int}/talk/{talk:path}", talk),
+    Route("/study/{study:int}/pictures/{talk:path}/{name}.svg", picture),
 ]

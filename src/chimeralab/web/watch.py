@@ -21,19 +21,21 @@ import numpy as np
 from chimeralab.core.errors import ChimeraError
 from chimeralab.core.numbers import between, counted, number
 from chimeralab.core.parts import StandIn
-from chimeralab.core.records import Turn
+from chimeralab.core.records import Detection, Turn
 from chimeralab.core.result_words import MARK
 from chimeralab.core.text import inert
 from chimeralab.detection.guard import Guard
+from chimeralab.detection.verdict import from_json
 from chimeralab.sandbox.columns import columns_of
 from chimeralab.sandbox.metrics import PARTS, Metrics, measure
 from chimeralab.sandbox.scored import trials_of
 from chimeralab.study import Study
 from chimeralab.study.database import CHAINED
-from chimeralab.study.detecting import stored_detections
+from chimeralab.study.detecting import detector_key, stored_detections
 from chimeralab.study.run import watcher
 from chimeralab.study.store import Archive, Row
 from chimeralab.study.trial.rows import stored_trials
+from chimeralab.web.conversation import ENCODING
 from chimeralab.web.live import Feed, Patch, lines, patch
 
 SECONDS_BETWEEN_LOOKS = 0.1
@@ -205,18 +207,27 @@ class StudyWatch:
             return list(archive.turns(talk))
 
     def failures(self) -> list[dict[str, str]]:
-        """The newest failed attempts, oldest first."""
+        """The newest failed attempts, the last one first."""
         return self._lines(f"{_FAILED} ORDER BY id DESC LIMIT ?", failure_line)
 
-    def events(self) -> list[dict[str, str]]:
-        """What was done to conversations last, oldest first."""
+    def events(self, talk: str | None = None) -> list[dict[str, str]]:
+        """What was done to conversations last, or all that was done to one; the last first."""
+        if talk is not None:
+            return self._lines(f"{_DONE} WHERE trajectory = ? ORDER BY id DESC", event_line, talk)
         return self._lines(f"{_DONE} ORDER BY id DESC LIMIT ?", event_line)
 
-    def _lines(self, query: str, line: Any) -> list[dict[str, str]]:
+    def _lines(self, query: str, line: Any, value: Any = MOST_LINES) -> list[dict[str, str]]:
         if not self.study.store_path.is_file():
             return []
         with self.study.archive() as archive:
-            return [line(row) for row in archive.rows(query, MOST_LINES)][::-1]
+            return [line(row) for row in archive.rows(query, value)]
+
+    def detection(self, talk: str) -> Detection | None:
+        """The verdict that the study has stored on a conversation."""
+        query = "SELECT detection FROM detections WHERE trajectory = ? AND detector = ?"
+        with self.study.archive() as archive:
+            found = archive.value(query, talk, detector_key(self.study))
+        return from_json(json.loads(found)) if found else None
 
     def progress(self) -> Patch:
         done = sum(cell.outcome is not None for cell in self.cells.values())
@@ -232,12 +243,14 @@ class StudyWatch:
         limit = self._cost_limit()
         cost = "unknown" if totals.unpriced else f"{totals.spent:.4g}"
         attempts = ", ".join(f"{n:,} {name}" for name, n in totals.failures.most_common(4))
-        running = self.running()
+        running, trial = self.running(), self.study.plan.trial is not None
+        talks = "Sessions" if trial else "Conversations"
+        marking = f"{MARK.collapsed} or looping".capitalize()
         return [
             Figure("state", "Run", self.run_in_words()),
-            Figure("talks", "Conversations", f"{ends.total():,} of {len(cells):,}"),
+            Figure("talks", talks, f"{ends.total():,} of {len(cells):,}"),
             Figure("turns", "Turns", f"{sum(cell.turns for cell in cells):,}"),
-            Figure("marked", f"{MARK.collapsed} or looping".capitalize(), f"{marked:,}"),
+            *([] if trial else [Figure("marked", marking, f"{marked:,}")]),
             Figure("failed", "Ended otherwise", f"{failed:,}"),
             Figure("attempts", "Failed attempts", attempts or "none"),
             Figure("speed", "Tokens per second", f"{speed:,.0f}" if running else "–"),
@@ -461,7 +474,8 @@ class StudyWatch:
                     if row["turn"] <= heard:
                         continue
                     heard = row["turn"]
-                    seen = guard.update(Turn(row["text"], row["speaker"], model=row["model"]))
+                    with ENCODING:
+                        seen = guard.update(Turn(row["text"], row["speaker"], model=row["model"]))
                     if seen.collapsed:
                         mark = "collapsed"
                     elif not mark and seen.loop and seen.loop.level != "notice":

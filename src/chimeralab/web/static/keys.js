@@ -14,8 +14,8 @@ function isWriting(target) {
 }
 
 function walk(step) {
-  // What can be walked to: the first link of each row, or of each entry of a list.
-  const links = [...document.querySelectorAll("[data-rows] tbody tr a:first-of-type, [data-walk]")];
+  // What can be walked to: the first link of each row, the cells of a grid, the turns of a talk.
+  const links = [...document.querySelectorAll("[data-rows] tbody tr td:first-child a, [data-walk], .turns .number[href]")];
   if (!links.length) return;
   const now = links.indexOf(document.activeElement);
   const next = now < 0 ? (step > 0 ? 0 : links.length - 1) : now + step;

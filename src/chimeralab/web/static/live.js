@@ -1,6 +1,6 @@
 // Keeps a page up to date: what the server says of a place is put there as text, never as markup.
 
-const MOST_LINES = 2000;
+const MOST_LINES = 500;
 
 export function follow(address) {
   const source = new EventSource(address);
@@ -43,9 +43,11 @@ function extend(list, lines) {
     const body = Object.assign(document.createElement("div"), { className: "text", textContent: line.text });
     body.dir = "auto";
     item.append(body);
-    list.append(item);
+    // News stand on top; a conversation is read downwards.
+    if (list.matches(".feed")) list.prepend(item);
+    else list.append(item);
   }
-  while (list.children.length > MOST_LINES) list.firstElementChild.remove();
+  while (list.matches(".feed") && list.children.length > MOST_LINES) list.lastElementChild.remove();
 }
 
 function say(text) {
