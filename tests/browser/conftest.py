@@ -189,9 +189,7 @@ class Visit:
             pytest.skip(f"{AXE} is not here (`make browser` fetches it from npm)")
         self.value_of(f"{AXE_FILE.read_text(encoding='utf-8')}; 0")
         run = "axe.run({resultTypes: ['violations']}).then(r => r.violations)"
-        answer = self.ask(
-            "Runtime.evaluate", expression=run, awaitPromise=True, returnByValue=True
-        )
+        answer = self.ask("Runtime.evaluate", expression=run, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         found = answer["result"]["value"]
         return [
