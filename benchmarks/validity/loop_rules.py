@@ -167,8 +167,10 @@ TERMS: dict[str, Callable[[], tuple[Change, ...]]] = {
     "told apart": lambda: ((evidence.TextMemory, "_tells_apart", lambda *_: False),),
     "news in a brief message": lambda: ((evidence, "BRIEF", 0),),
     "progress": lambda: ((evidence.TextMemory, "something_new", _NO_NEWS),),
-    "boilerplate": lambda: ((evidence.TextMemory, "_without_boilerplate", lambda _, said: said),),
-    "blocks": lambda: ((evidence, "without_blocks", lambda text: text),),
+    "boilerplate": lambda: (
+        (evidence.TextMemory, "_without_boilerplate", lambda _, said, copied: said),
+    ),
+    "blocks": lambda: ((words, "without_blocks", lambda text: text),),
     "own-speaker streams": lambda: _setting(own_words=1_000_000),
     "own words": lambda: _setting(own_words=0),
     "short answers": lambda: _setting(reply=1.0),

@@ -35,7 +35,7 @@ from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, TURN_COLUMNS, ver
 from chimeralab.detection.detectors import Detector, Locked, Loops, in_brief
 from chimeralab.detection.loops import loops_beside
 from chimeralab.detection.measure import Measurer, measurer_for
-from chimeralab.detection.verdict import as_json, from_json, verdict
+from chimeralab.detection.verdict import as_json, from_json, verdicts
 
 if TYPE_CHECKING:
     from chimeralab.embedding.encoder import Encoder
@@ -158,17 +158,21 @@ def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
     measurer = measurer_for(collapse, open_encoder, speaker=options["speaker"])
     field = options["group_by"]
 
-    def verdicts() -> Iterator[Judged]:
-        for measured in with_progress(measurer.measure(logs.read()), "conversations"):
-            detection = verdict(
-                measured, collapse, measurer.encoder, loops=loops, trace=options["trace"]
-            )
+    def each() -> Iterator[Judged]:
+        judged = verdicts(
+            measurer.measure(logs.read()),
+            collapse,
+            measurer.encoder,
+            loops=loops,
+            trace=options["trace"],
+        )
+        for detection, measured in with_progress(judged, "conversations"):
             group = group_name(measured, field) if field else None
             near = measured.similarities[:, :2]
             nearest = np.fmax(*near.T).tolist() if near.size else []
             yield Judged(detection, nearest, group)
 
-    return Judging(verdicts(), lambda: _how(measurer, collapse, loops))
+    return Judging(each(), lambda: _how(measurer, collapse, loops))
 
 
 def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:

@@ -127,6 +127,20 @@ def same_arguments(arguments: Any) -> str:
         return same_text(str(arguments))
 
 
+def as_told(arguments: Any) -> str:
+    """Arguments as a person is shown them: a text as it is, anything else as JSON.
+
+    >>> as_told({"path": "a.txt", "all": True}), as_told("ls -l"), as_told(None)
+    ('{"path": "a.txt", "all": true}', 'ls -l', '')
+    """
+    if isinstance(arguments, str) or not arguments:
+        return arguments or ""
+    try:
+        return json.dumps(arguments, ensure_ascii=False, default=str)
+    except (ValueError, TypeError, RecursionError):  # keys that JSON has not, or a ring
+        return str(arguments)
+
+
 def same_text(text: str | None) -> str:
     """A text without its white space, or the hash of a very long one."""
     if text is None:

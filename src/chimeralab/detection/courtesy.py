@@ -70,11 +70,21 @@ _PHRASES = """
     保 重 | 晚 安 | 早 安 | 感 谢 | 多 谢 | 谢 谢 你 | 谢 谢 您 | 不 客 气 | 不 用 谢 | 没 关 系 |
     辛 苦 了 | 祝 你 | 祝 您 | 祝 福 | 顺 利 | 好 梦 | 后 会 有 期 | 太 好 了 | 太 棒 了
 """
-HEADS = tuple(_HEADS.split())
-PHRASES = frozenset(tuple(phrase.split()) for phrase in _PHRASES.split("|"))
+HEADS: dict[str, tuple[str, ...]] = {
+    letter: tuple(each for each in _HEADS.split() if each[0] == letter)
+    for letter in {each[0] for each in _HEADS.split()}
+}
+"""Heads of courteous words by their first letter."""
+PHRASES: dict[str, tuple[tuple[str, ...], ...]] = {}
+"""Set phrases by their first word."""
+for _phrase in sorted({tuple(phrase.split()) for phrase in _PHRASES.split("|")}):
+    PHRASES[_phrase[0]] = (*PHRASES.get(_phrase[0], ()), _phrase)
 FILLERS = frozenset(_FILLERS.split())
+SHARES = 0.2, 0.5  # of courteous words among those that say something: none of it, all of it
+LENGTHS = 25, 45  # words; in a longer message courtesy counts less, and nothing
 COURTEOUS = 0.5  # how far a message is nothing but courtesy, from which on it counts as such
 SOON = 2  # messages
+IDLE = 8  # words; a message of so many is not idle
 
 
 def share_of_courtesy(words: Sequence[str]) -> float | None:
@@ -86,15 +96,20 @@ def share_of_courtesy(words: Sequence[str]) -> float | None:
     0.0
     """
     in_phrase = set[int]()
-    for length in (2, 3, 4):
-        for start in range(len(words) - length + 1):
-            if tuple(words[start : start + length]) in PHRASES:
-                in_phrase.update(range(start, start + length))
+    for start, word in enumerate(words):
+        for phrase in PHRASES.get(word, ()):
+            if tuple(words[start : start + len(phrase)]) == phrase:
+                in_phrase.update(range(start, start + len(phrase)))
     others = [word for n, word in enumerate(words) if n not in in_phrase]
     telling = [word for word in others if word not in FUNCTION_WORDS and word not in FILLERS]
-    courteous = len(in_phrase) + sum(word.startswith(HEADS) for word in telling)
+    courteous = len(in_phrase) + sum(map(is_courteous, telling))
     total = len(in_phrase) + len(telling)
     return courteous / total if total else None
+
+
+def is_courteous(word: str) -> bool:
+    """Whether a word is courteous by itself."""
+    return word.startswith(HEADS.get(word[:1], ()))
 
 
 def courtesy_of(text: str, words: Sequence[str]) -> float:
@@ -103,12 +118,12 @@ def courtesy_of(text: str, words: Sequence[str]) -> float:
     >>> courtesy_of("Take care!", ["take", "care"])
     1.0
     """
-    if len(words) >= 45:
+    if len(words) >= LENGTHS[1]:
         return 0.0
     if not any(char.isalnum() for char in text):
         return float(any(unicodedata.category(char) == "So" for char in text))
     share = share_of_courtesy(words) or 0.0
-    return ramp(share, 0.2, 0.5) * (1 - ramp(len(words), 25, 45))
+    return ramp(share, *SHARES) * (1 - ramp(len(words), *LENGTHS))
 
 
 def is_idle(words: Sequence[str]) -> bool:
@@ -117,4 +132,4 @@ def is_idle(words: Sequence[str]) -> bool:
     >>> is_idle("Well, you know".lower().replace(",", "").split()), is_idle(["ok", "Ulm"])
     (True, False)
     """
-    return len(words) < 8 and share_of_courtesy(words) is None
+    return len(words) < IDLE and share_of_courtesy(words) is None

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from chimeralab.core.records import Record
 from chimeralab.detection.courtesy import COURTEOUS, SOON, courtesy_of, is_idle
 from chimeralab.detection.words import (
-    Index,
+    Common,
+    Heard,
     MessageWords,
     common_places,
     exchanged,
@@ -16,8 +17,6 @@ from chimeralab.detection.words import (
     ramp,
     repeated_within,
     stem,
-    without_blocks,
-    words_of,
 )
 
 
@@ -65,7 +64,6 @@ BRIEF = 9  # words; in fewer than these a new word is news
 ANSWER = 20  # words; fewer may be a short answer
 FRAMED_WORDS = 80  # a longer message is no template
 POLITE_WORDS = 10  # fewer courteous words of one speaker are an acknowledgement
-QUOTES = ("```", ">", '"', "“")
 
 
 class Weighed(NamedTuple):
@@ -83,11 +81,9 @@ NOTHING = Weighed(0.0, "", (), 0)
 class KeptMessage(NamedTuple):
     """What is kept of a message to compare later ones with."""
 
-    words: tuple[str, ...]
+    words: MessageWords
     speaker: str | None
     evidence: float
-    grams: int = 0
-    stems: int = 0
 
 
 class Likeness(NamedTuple):
@@ -113,6 +109,9 @@ class TextEvidence(NamedTuple):
         return max(self.repeated, self.reworded, key=lambda seen: seen.evidence)
 
 
+NO_EVIDENCE = TextEvidence(NOTHING, NOTHING, NOTHING, NOTHING, 0.0)
+
+
 class TextMemory:
     """The last spoken messages of a conversation, numbered from 1, to compare the next one with."""
 
@@ -120,66 +119,108 @@ class TextMemory:
         self.settings = settings
         self.number = 0
         self.something_new = False
-        self._said: dict[int, KeptMessage] = {}
-        self._grams, self._stems = Index(settings.window), Index(settings.window)
-        self._content = Index(settings.window)
-        self._words = Index(settings.window)
+        self._said: dict[int, KeptMessage] = {}  # as many as the window has, the oldest first
         self._courteous: int | None = None  # the last courteous message
 
-    def weigh(self, text: str, speaker: str | None) -> TextEvidence:
+    def weigh(self, heard: Heard, speaker: str | None) -> TextEvidence:
         """Take in the next message and say what it is evidence of."""
         s = self.settings
         self.number += 1
-        words = words_of(text)
-        whole = words_of(without_blocks(text)) if any(mark in text for mark in QUOTES) else words
-        telling = self._without_boilerplate(whole)
-        said = MessageWords.of(whole)
-        wording = said if telling is whole else MessageWords.of(telling)
-        shared = self._stems.shared(wording.stems)
-        near = {n: c / max(len(wording.stems), self._said[n].stems) for n, c in shared.items()}
-        mine = {n: share for n, share in near.items() if self._said[n].speaker == speaker}
-        alike = self._alike(wording, near, mine)
-        weight = s.short_weight if len(words) < s.short else 1.0
         progress, self.something_new = self.something_new, False
+        if heard.quiet:
+            self._keep(KeptMessage(heard.whole, speaker, 0.0))
+            return NO_EVIDENCE
+        words, said = heard.words, heard.whole
+        common = heard.common or self._common(said)
+        for back in common.copies:  # the same words again have the same sets
+            if self._said[self.number - back].words == said:
+                said = self._said[self.number - back].words
+        copied = self._copied(said, common.copies)
+        wording = self._without_boilerplate(said, copied)
+        if wording is not said:
+            common = self._common(wording)
+            copied = self._copied(wording, common.copies)
+        near = {self.number - back: share for back, share in common.near.items()}
+        alike = self._alike(wording, near, copied, speaker)
+        weight = s.short_weight if len(words) < s.short else 1.0
         # After news from a tool, a report that resembles the last one is work, not rewording.
         again, stale = (weight * s.progress, 0.0) if progress else (weight, weight)
-        new = sum(not self._content.count(each) for each in wording.content)
-        stale *= 1 - ramp(new / max(1, len(wording.content)), s.fresh_low, s.fresh_high)
+        fresh = common.new / max(1, len(wording.content))
+        stale *= 1 - ramp(fresh, s.fresh_low, s.fresh_high)
         if len(words) < BRIEF:
             again *= 1 - ramp(self._news(words), 0.0, 0.5)
-        reply = s.reply if self._is_answer(speaker, len(telling)) else 1.0
+        reply = s.reply if self._is_answer(speaker, len(wording)) else 1.0
         # Whether it says something new is asked before a short answer weighs less.
-        seen = self._repeated(alike, again, len(telling))
+        seen = self._repeated(alike, again, len(wording))
         repeated = max(
-            self._repeated(alike, again, len(telling), reply),
-            self._framed(said.words, again),
+            self._repeated(alike, again, len(wording), reply),
+            self._framed(said, again),
             key=lambda each: each.evidence,
         )
-        reworded = self._reworded(near, len(telling), stale)
-        courtesy = courtesy_of(text, words)
+        reworded = self._reworded(near, len(wording), stale)
+        courtesy = courtesy_of(heard.text, words)
         polite = self._polite(courtesy, words, repeated.evidence)
-        own = NOTHING
+        own, own_heat = NOTHING, 0.0
         if speaker is not None:
+            mine = self._of(speaker, near)
             of_mine = [each for each in alike if each.number in mine]
-            own = self._repeated(of_mine, again, len(telling), reply)
-        own_heat = max(own.evidence, self._reworded(mine, len(telling), stale).evidence)
+            own = self._repeated(of_mine, again, len(wording), reply)
+            own_heat = max(own.evidence, self._reworded(mine, len(wording), stale).evidence)
         polite_only = courtesy >= COURTEOUS and len(words) < POLITE_WORDS
         if polite_only or len(words) < s.own_words:
             # Acknowledgements of one side are no loop: they neither raise nor end one.
             own = own._replace(evidence=min(own.evidence, s.drift))
-        self._keep(said, KeptMessage(said.words, speaker, seen.evidence))
-        if len(telling) >= 25 and repeated_within(telling) >= 0.5:
+        self._keep(KeptMessage(said, speaker, seen.evidence))
+        if wording.may_repeat_within and repeated_within(wording) >= 0.5:
             repeated = Weighed(s.on, "within-turn", (), 1)
         return TextEvidence(repeated, reworded, polite, own, own_heat if speaker else 0.0)
 
-    def _without_boilerplate(self, words: list[str]) -> list[str]:
+    def _common(self, wording: MessageWords) -> Common:
+        """What a message has in common with the earlier ones."""
+        stems, near = wording.stems, {}
+        for n, kept in self._said.items():
+            others = kept.words.stems
+            if both := len(stems & others):
+                near[self.number - n] = both / max(len(stems), len(others))
+        copies = [self.number - n for n in self._said]
+        return Common(near, copies, len(self._unheard(wording.content, "content")))
+
+    def _copied(
+        self, wording: MessageWords, copies: Iterable[int]
+    ) -> dict[int, frozenset[tuple[str, ...]]]:
+        """By earlier message, the runs of words that it has in common with this one, if any."""
+        copied = {}
+        for back in copies:
+            number = self.number - back
+            if both := wording.keys & self._said[number].words.keys:
+                copied[number] = both
+        return copied
+
+    def _of(self, speaker: str | None, near: Mapping[int, float]) -> dict[int, float]:
+        return {n: share for n, share in near.items() if self._said[n].speaker == speaker}
+
+    def _unheard(self, keys: frozenset[str], which: str) -> frozenset[str]:
+        """The keys that no earlier message has in its set of that name."""
+        for kept in reversed(self._said.values()):
+            if not keys:
+                break
+            keys -= getattr(kept.words, which)
+        return keys
+
+    def _without_boilerplate(
+        self, words: MessageWords, copied: Mapping[int, frozenset[tuple[str, ...]]]
+    ) -> MessageWords:
         """The words outside of what two earlier messages said, where those say something new."""
-        covered = [False] * len(words)
-        for n in range(len(words) - 2):
-            if self._grams.count(tuple(words[n : n + 3])) >= 2:
-                covered[n] = covered[n + 1] = covered[n + 2] = True
-        if not any(covered):
+        once, twice = set[tuple[str, ...]](), set[tuple[str, ...]]()
+        for runs in copied.values():
+            twice |= once & runs
+            once |= runs
+        if not twice:
             return words
+        covered = [False] * len(words)
+        for n, three in enumerate(zip(words, words[1:], words[2:], strict=False)):
+            if three in twice:
+                covered[n] = covered[n + 1] = covered[n + 2] = True
         rest: list[str] = []
         run: list[str] = []
         for word, known in zip([*words, ""], [*covered, True], strict=True):
@@ -188,40 +229,53 @@ class TextMemory:
                 continue
             rest += run if len(run) >= 5 else []  # shorter runs are the slots of a template
             run = []
-        content = {stem(word) for word in rest if is_content(word)}
-        new = sum(not self._content.count(each) for each in content)
+        content = frozenset(stem(word) for word in rest if is_content(word))
         enough = len(rest) >= max(8, len(words) / 3) and len(content) >= 3
-        return rest if enough and 2 * new >= len(content) else words
+        if enough and 2 * len(self._unheard(content, "content")) >= len(content):
+            return MessageWords(rest)
+        return words
 
     def _alike(
-        self, wording: MessageWords, near: Mapping[int, float], mine: Mapping[int, float]
+        self,
+        wording: MessageWords,
+        near: Mapping[int, float],
+        copied: Mapping[int, frozenset[tuple[str, ...]]],
+        speaker: str | None,
     ) -> list[Likeness]:
         """How alike a message is to the nearest ones, everybody's and the speaker's own.
 
         Those that it only resembles, while it says something else, are left out.
         """
+        words, grams, said = wording[:COMPARED_WORDS], wording.grams, self._said
         overlaps = {
-            n: count / max(len(wording.grams), self._said[n].grams)
-            for n, count in self._grams.shared(wording.grams).items()
+            n: len(grams & runs) / max(len(grams), len(said[n].words.grams))
+            for n, runs in copied.items()
         }
+        compared = {
+            n
+            for n, share in near.items()
+            if overlaps.get(n, 0.0) > self.settings.twin_low
+            or (share >= COMPARED_FROM and len(words) <= LONGEST_STEP)
+            or words == said[n].words[:COMPARED_WORDS]
+        }
+        if not compared:  # then there is nothing to choose from
+            return []
         chosen = set[int]()
-        for each in (near, mine):
+        for each in (near, self._of(speaker, near)):
             nearest = sorted(each, key=lambda n: (-each[n], -overlaps.get(n, 0.0), -n))[:COMPARED]
             chosen.update(nearest)
-        words, alike = wording.words[:COMPARED_WORDS], []
-        for number in chosen:
-            runs, order = overlaps.get(number, 0.0), 0.0
-            other = self._said[number].words[:COMPARED_WORDS]
-            least = self.settings.twin_low
+        alike = []
+        for number in chosen & compared:
+            order, other = 0.0, said[number].words[:COMPARED_WORDS]
             if words == other:
                 order = 1.0
-            elif runs > least or (near[number] >= COMPARED_FROM and len(words) <= LONGEST_STEP):
+            else:
                 pairs = common_places(words, other)
                 if self._tells_apart(words, exchanged(words, other, pairs)):
                     continue
                 if any(is_content(words[place]) for place, _ in pairs):
                     order = len(pairs) / max(len(words), len(other))
-            alike.append(Likeness(number, runs, order))
+            alike.append(Likeness(number, overlaps.get(number, 0.0), order))
         return alike
 
     def _tells_apart(
@@ -246,15 +300,16 @@ class TextMemory:
 
     def _opposed(self, word: str, other: str, words: Sequence[str]) -> bool:
         """Whether two words stand together in this message or in an earlier one."""
-        places = self._words.places(other)
+        said = (kept.words.distinct for kept in self._said.values())
         return word != other and (
-            other in words or any(n in places for n in self._words.places(word))
+            other in words or any(word in each and other in each for each in said)
         )
 
     def _news(self, words: Sequence[str]) -> float:
         """The share of words that no earlier message has, among those that say something."""
         telling = [word for word in words if names_something(word)]
-        return sum(not self._words.count(word) for word in telling) / max(1, len(telling))
+        unheard = self._unheard(frozenset(telling), "distinct")
+        return sum(word in unheard for word in telling) / max(1, len(telling))
 
     def _repeated(
         self, alike: Sequence[Likeness], weight: float, words: int, reply: float = 1.0
@@ -293,7 +348,12 @@ class TextMemory:
         """
         s, last = self.settings, self._said.get(self.number - 1)
         before = self._said.get(self.number - 2)
-        if last is None or before is None or len(words) > FRAMED_WORDS:
+        if not weight or last is None or before is None or not 0 < len(words) <= FRAMED_WORDS:
+            return NOTHING
+        # Seen at a glance in most messages: too few words stand in all three for a frame.
+        common = last.words.distinct & before.words.distinct
+        known = [word for word in words if word in common]
+        if len(known) / len(words) <= s.frame_low or sum(map(is_content, known)) < 2:
             return NOTHING
         places = common_places(last.words[:FRAMED_WORDS], before.words[:FRAMED_WORDS])
         frame = common_places(words, [last.words[place] for place, _ in places])
@@ -317,10 +377,12 @@ class TextMemory:
         s = self.settings
         if not stale or words < s.short:
             return NOTHING
-        nearest = sorted(near, key=lambda n: (-near[n], -n))[:3]
-        mean = sum(near[n] for n in nearest) / 3
+        mean = sum(sorted(near.values(), reverse=True)[:3]) / 3
         evidence = ramp(mean, s.words_low, s.words_high) * stale
-        return Weighed(evidence, "paraphrase", tuple(nearest), 0) if evidence else NOTHING
+        if not evidence:
+            return NOTHING
+        nearest = sorted(near, key=lambda n: (-near[n], -n))[:3]
+        return Weighed(evidence, "paraphrase", tuple(nearest), 0)
 
     def _polite(self, courtesy: float, words: Sequence[str], repeated: float) -> Weighed:
         """Courtesy counts soon after courtesy; an idle word between neither counts nor ends it."""
@@ -335,12 +397,8 @@ class TextMemory:
             return Weighed(s.drift, "farewell", (), 1)
         return NOTHING
 
-    def _keep(self, wording: MessageWords, said: KeptMessage) -> None:
-        self._grams.add(self.number, wording.runs | wording.grams)
-        self._stems.add(self.number, wording.stems)
-        self._content.add(self.number, wording.content)
-        self._words.add(self.number, set(wording.words))
-        self._said[self.number] = said._replace(grams=len(wording.grams), stems=len(wording.stems))
+    def _keep(self, said: KeptMessage) -> None:
+        self._said[self.number] = said
         self._said.pop(self.number - self.settings.window, None)
 
     def stretched_back(self, began: int) -> int:
@@ -360,7 +418,7 @@ class TextMemory:
         """The mean share of words that a message has in common with the two nearest later ones."""
         if number not in self._said:
             return 0.0
-        words = {stem(word) for word in self._said[number].words}
-        others = ({stem(word) for word in self._said[n].words} for n in later if n in self._said)
+        words = self._said[number].words.stems
+        others = (self._said[n].words.stems for n in later if n in self._said)
         near = sorted(len(words & other) / max(len(words), len(other)) for other in others)
         return sum(near[-2:]) / 2

@@ -42,11 +42,12 @@ def judged(trajectory: Trajectory, speaker: str | None = None) -> JudgedTurns:
     # An agent that only calls tools still makes a chat, or its user would be judged instead.
     talking = [turn for turn in turns if turn.spoken or side_of(turn) == "assistant"]
     # The role is the surer sign: in a chat, either side may go by a name of its own.
+    voices = {(turn.role, turn.speaker): turn for turn in talking}.values()
     for side in (_role, _speaker):
-        if {role_of(side(turn)) for turn in talking} == CHAT:
+        if {role_of(side(turn)) for turn in voices} == CHAT:
             return _chosen(turns, "assistant turns (chat)", _is("assistant", side))
     # A question that nobody answered, as in a sample that failed, is not judged instead.
-    if talking and all(_role(turn) == "user" for turn in talking):
+    if voices and all(_role(turn) == "user" for turn in voices):
         return _chosen(turns, "assistant turns (chat)", _is("assistant", _role))
     return _chosen(turns, "all turns (self-play)", _anyone)
 

@@ -11,7 +11,7 @@ from chimeralab.core.verdict_rows import verdict_frame
 from chimeralab.detection.detectors import LOCKED, Detector
 from chimeralab.detection.loops import LOOPS, Loops
 from chimeralab.detection.measure import measurer_for
-from chimeralab.detection.verdict import verdict
+from chimeralab.detection.verdict import verdicts
 from chimeralab.readers.held import Frame, conversation_in, conversations_in, is_frame
 
 if TYPE_CHECKING:
@@ -108,8 +108,9 @@ def detect_all(  # noqa: PLR0913
         return encoder or default_encoder()
 
     measurer = measurer_for(detector, open_encoder, speaker=speaker)
-    for measured in measurer.measure(_trajectories(conversations)):
-        yield verdict(measured, detector, measurer.encoder, loops=loops, trace=trace)
+    measured = measurer.measure(_trajectories(conversations))
+    for judged in verdicts(measured, detector, measurer.encoder, loops=loops, trace=trace):
+        yield judged.detection
 
 
 def _trajectories(conversations: Any) -> Iterator[Trajectory]:

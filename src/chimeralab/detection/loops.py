@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from chimeralab.core.records import Call, Loop, Turn
 from chimeralab.core.roles import RESULTS, side_of
-from chimeralab.detection.calls import CallLog
-from chimeralab.detection.evidence import LoopSettings, TextMemory, Weighed
+from chimeralab.detection.calls import CallLog, as_told
+from chimeralab.detection.evidence import NOTHING, LoopSettings, TextEvidence, TextMemory, Weighed
 from chimeralab.detection.seam import Detector, Needs, Seen, Signal
+from chimeralab.detection.words import Heard, heard
 
 EXCERPT = 80
 ROUNDING = 1e-9
@@ -156,6 +157,11 @@ class Occasion(NamedTuple):
     said: str
 
 
+def is_said(turn: Turn) -> bool:
+    """Whether somebody says something in a turn."""
+    return turn.spoken and bool(turn.text.strip())
+
+
 class LoopStream:
     """Judges one conversation as it goes on; what a message costs depends on the window alone.
 
@@ -185,15 +191,19 @@ class LoopStream:
 
     def update(self, turn: Turn) -> LoopSignal:
         """Take the next message of the conversation, whoever says it."""
+        self.take(turn, heard(turn.text) if is_said(turn) else None)
+        return self.signal
+
+    def take(self, turn: Turn, message: Heard | None) -> None:
+        """Take the next message, with its words if it says any."""
         self.position += 1
         self._repeated = set()
-        if not turn.spoken and side_of(turn) in RESULTS:
+        if message is not None:
+            self._judge_text(message, turn.speaker)
+        elif not turn.spoken and side_of(turn) in RESULTS:
             self._texts.something_new |= self._calls.heard(turn.text)
-        if turn.spoken and turn.text.strip():
-            self._judge_text(turn.text, turn.speaker)
         for call in turn.calls:
             self.judge_call(call, self.position)
-        return self.signal
 
     @property
     def signal(self) -> LoopSignal:
@@ -210,33 +220,54 @@ class LoopStream:
         """How many messages have repeated something since a loop was noticed."""
         return self._repeats[loop.level, loop.stream]
 
-    def _judge_text(self, text: str, speaker: str | None) -> None:
-        seen = self._texts.weigh(text, speaker)
-        number = self._texts.number
+    def _judge_text(self, message: Heard, speaker: str | None) -> None:
+        seen = self._texts.weigh(message, speaker)
         self._text_positions.append(self.position)
+        if message.quiet:
+            self._fade(speaker)
+        else:
+            self._add(seen, speaker)
+        sums = (self._repeating, self._polite, self._rewording, *self._speakers.values())
+        if not self._going_on and not any(each.on for each in sums):
+            return
+        loudest = max(self._repeating, self._polite, key=lambda each: (each.on, each.value))
+        common = seen.polite if loudest is self._polite else seen.repeated
+        moment = Occasion(self._text_positions, common.near, message.text)
+        self._follow(loudest, moment)
+        for own in self._speakers.values():
+            self._follow(own, moment._replace(near=seen.own.near), hidden=loudest.on)
+        self._follow(self._rewording, moment._replace(near=seen.best.near), hidden=loudest.on)
+
+    def _add(self, seen: TextEvidence, speaker: str | None) -> None:
+        """Add to the sums what a message is evidence of."""
+        number, best = self._texts.number, seen.best
         if seen.repeated.kind == "within-turn":
             self._repeating.rise(number, seen.repeated)
         else:
             self._repeating.add(number, seen.repeated)
         self._polite.add(number, seen.polite)
-        self._rewording.add(number, seen.best)
-        self._warm(None, seen.best.evidence)
+        self._rewording.add(number, best)
+        self._warm(None, best.evidence)
         if speaker is not None:
             self._warm(speaker, seen.own_heat)
-            own = self._speakers.setdefault(
-                speaker, Sum(self.settings, "verdict", f"speaker:{speaker}")
-            )
+            own = self._speakers.get(speaker)
+            if own is None:
+                own = Sum(self.settings, "verdict", f"speaker:{speaker}")
+                self._speakers[speaker] = own
             own.add(number, seen.own)
-        telling = max(seen.best, seen.own, seen.polite, key=lambda each: each.evidence)
+        telling = max(best, seen.own, seen.polite, key=lambda each: each.evidence)
         if telling.evidence > self.settings.drift + ROUNDING:
             self._repeated.update(self._text_positions[n] for n in telling.near)
-        loudest = max(self._repeating, self._polite, key=lambda each: (each.on, each.value))
-        common = seen.polite if loudest is self._polite else seen.repeated
-        moment = Occasion(self._text_positions, common.near, text)
-        self._follow(loudest, moment)
-        for own in self._speakers.values():
-            self._follow(own, moment._replace(near=seen.own.near), hidden=loudest.on)
-        self._follow(self._rewording, moment._replace(near=seen.best.near), hidden=loudest.on)
+
+    def _fade(self, speaker: str | None) -> None:
+        """Add nothing: what is less than it was can't raise a score, and what is 0 stays so."""
+        own = self._speakers.get(speaker) if speaker is not None else None
+        for each in (self._repeating, self._polite, self._rewording, own):
+            if each is not None and (each.value or each.on):
+                each.add(self._texts.number, NOTHING)
+        for name in {None, speaker}:
+            if self._heat.get(name):
+                self._heat[name] = max(0.0, self._heat[name] - WARMTH)
 
     def judge_call(self, call: Call, position: int) -> None:
         """Take a tool call of the message at a position, once its result is known."""
@@ -255,7 +286,7 @@ class LoopStream:
         self._failing.rise(number, seen._replace(evidence=warning))
         self.score = max(self.score, score_of(FOURTH * weight / 2))
         moment = Occasion(
-            self._call_positions, repeat.of[:2], f"{call.name} {call.arguments or ''}"
+            self._call_positions, repeat.of[:2], f"{call.name} {as_told(call.arguments)}"
         )
         self._repeated.update({self._call_positions[n] for n in repeat.of[:2]} - {position})
         self._follow(self._calling, moment)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +125,8 @@ class Measurer:
 
     def measure(self, trajectories: Iterable[Trajectory]) -> Iterator[Measured]:
         # Without vectors nothing is gained by waiting for more.
-        for group in _handfuls(trajectories, TURNS_AT_ONCE if self.encoder else 1):
+        most = TURNS_AT_ONCE if self.encoder else 1
+        for group in handfuls(trajectories, lambda each: len(each.turns), most):
             series = [self._series(trajectory) for trajectory in group]
             texts = [turn.text for one in series for turn in one.turns]
             encoded = self.encoder.encode(texts) if self.encoder else None
@@ -180,12 +181,18 @@ def measurer_for(
     )
 
 
-def _handfuls(trajectories: Iterable[Trajectory], most: int) -> Iterator[list[Trajectory]]:
-    group: list[Trajectory] = []
+Item = TypeVar("Item")
+
+
+def handfuls(
+    items: Iterable[Item], turns_of: Callable[[Item], int], most: int = TURNS_AT_ONCE
+) -> Iterator[list[Item]]:
+    """Items as they come: one, and then each time twice as many turns, up to `most`."""
+    group: list[Item] = []
     turns, enough = 0, 1
-    for trajectory in trajectories:
-        group.append(trajectory)
-        turns += len(trajectory.turns)
+    for item in items:
+        group.append(item)
+        turns += turns_of(item)
         if turns >= enough:
             yield group
             group, turns, enough = [], 0, min(most, max(2 * turns, 2 * enough))

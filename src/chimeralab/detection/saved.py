@@ -11,20 +11,20 @@ from chimeralab.detection.evidence import KeptMessage, TextMemory
 from chimeralab.detection.locked import Locked, LockedStream
 from chimeralab.detection.loops import LoopingTurns, Loops, LoopStream, Sum, ToolRule
 from chimeralab.detection.seam import Signal
-from chimeralab.detection.words import Index
+from chimeralab.detection.words import MessageWords
 
 _ROWS = {
     cls.__name__: cls for cls in (Call, Loop, Made, KeptMessage, ToolRule, Signal, Locked, Loops)
 }
 _OBJECTS = {
-    cls.__name__: cls
-    for cls in (CallLog, TextMemory, LockedStream, LoopStream, LoopingTurns, Sum, Index)
+    cls.__name__: cls for cls in (CallLog, TextMemory, LockedStream, LoopStream, LoopingTurns, Sum)
 }
 _LISTS: dict[str, Callable[[list[Any]], Any]] = {
     "tuple": tuple,
     "list": list,
     "set": set,
     "frozenset": frozenset,
+    "MessageWords": MessageWords,
 }
 
 

@@ -2,15 +2,16 @@
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chimeralab.core.records import Caveat, Detection, Episode, Evidence, Loop, TurnTrace
 from chimeralab.detection.detectors import Detector, Signal
-from chimeralab.detection.loops import LOOPS, Loops, LoopStream
-from chimeralab.detection.measure import Measured
+from chimeralab.detection.loops import LOOPS, Loops, LoopStream, is_said
+from chimeralab.detection.measure import Measured, handfuls
+from chimeralab.detection.screen import Screen
 
 if TYPE_CHECKING:
     from chimeralab.embedding.encoder import Encoder
@@ -39,23 +40,58 @@ def verdict(
 
     `encoder` is what its vectors came from, if it has any.
     """
+    return next(verdicts([measured], detector, encoder, loops=loops, trace=trace)).detection
+
+
+class Verdict(NamedTuple):
+    """The verdict on a conversation, and what it was measured by."""
+
+    detection: Detection
+    measured: Measured
+
+
+def verdicts(
+    measured: Iterable[Measured],
+    detector: Detector | None,
+    encoder: "Encoder | None",
+    *,
+    loops: Loops | None = LOOPS,
+    trace: bool = False,
+) -> Iterator[Verdict]:
+    """Judge conversations as they come, some thousand messages at a time."""
+    screen, described = (Screen(loops), loops.describe()) if loops else (None, None)
+    for group in handfuls(measured, lambda each: len(each.trajectory.turns)):
+        talks = ([turn.text for turn in each.trajectory.turns if is_said(turn)] for each in group)
+        words = screen.hear(talks) if screen else iter(())
+        for each in group:
+            detection = _without_loops(each, detector, encoder, trace=trace)
+            if loops:
+                stream = LoopStream(loops)
+                for turn in each.trajectory.turns:
+                    stream.take(turn, next(words) if is_said(turn) else None)
+                detection = replace(
+                    detection,
+                    steps=stream.steps,
+                    looping=any(loop.level == "verdict" for loop in stream.loops),
+                    loops=tuple(stream.loops),
+                    loop_score=stream.score,
+                    loop_detector=described,
+                )
+            yield Verdict(detection, each)
+
+
+def _without_loops(
+    measured: Measured,
+    detector: Detector | None,
+    encoder: "Encoder | None",
+    *,
+    trace: bool,
+) -> Detection:
     detection = _uncollapsed(measured) if detector is None else _judged(measured, detector, encoder)
     if detector is not None and trace:
         signals = detector.judge(measured.seen)
         detection = replace(detection, trace=tuple(_trace(measured, signals)))
-    if loops is None:
-        return detection
-    stream = LoopStream(loops)
-    for turn in measured.trajectory.turns:
-        stream.update(turn)
-    return replace(
-        detection,
-        steps=stream.steps,
-        looping=any(loop.level == "verdict" for loop in stream.loops),
-        loops=tuple(stream.loops),
-        loop_score=stream.score,
-        loop_detector=loops.describe(),
-    )
+    return detection
 
 
 def _uncollapsed(measured: Measured) -> Detection:

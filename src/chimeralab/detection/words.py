@@ -2,23 +2,33 @@
 
 import re
 import unicodedata
-from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any, Generic, NamedTuple, TypeVar
 
 STEM = 5
 MOST_WORDS = 4_000  # of one message; nobody reads further to see that it repeats
 MOST_CHARACTERS = 40_000
+MOST_REMEMBERED = 1 << 16
+WITHIN_WORDS = 25  # a shorter message does not go round in circles by itself
+
+Value = TypeVar("Value")
 
 # Scripts without spaces between words are read letter by letter.
 _WORD = re.compile(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+(?:['’][^\W_]+)*"
 )
-_WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+# The same for ASCII, in a fraction of the time: letters small, and blanks between the words.
+_LOWER = bytes(
+    ord(sign.lower()) if sign.isalnum() or sign == "'" else ord(" ")
+    for sign in map(chr, range(128))
+).ljust(256)
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _SPEECH = re.compile(r'["“][^"“”]{30,}["”]')
 _QUOTE = re.compile(r"(?:^[ \t]*>.*(?:\n|\Z))+", re.MULTILINE)
+QUOTES = ("```", ">", '"', "“")  # without one of these a text has no quotation
 
 # English, German, Spanish and French. In other languages every word counts as content.
 _FUNCTION_WORDS = """
@@ -68,9 +78,17 @@ def words_of(text: str) -> list[str]:
     >>> words_of("\N{THUMBS UP SIGN}\N{THUMBS UP SIGN}")
     ['\\U0001f44d', '\\U0001f44d']
     """
-    plain = unicodedata.normalize("NFKC", text[:MOST_CHARACTERS]).casefold().replace("’", "'")
-    found = _WORD.findall(plain)[:MOST_WORDS]
-    return found or [sign for sign in plain if unicodedata.category(sign)[0] in "SP"][:MOST_WORDS]
+    plain = text[:MOST_CHARACTERS]
+    if plain.isascii():
+        found = plain.encode().translate(_LOWER).decode().split()
+        if "'" in plain:
+            odd = ((word,) if word.isalnum() else _WORD.findall(word) for word in found)
+            found = list(chain.from_iterable(odd))
+    else:
+        plain = unicodedata.normalize("NFKC", plain).casefold().replace("’", "'")
+        found = _WORD.findall(plain)
+    found = found or [sign for sign in plain if unicodedata.category(sign)[0] in "SP"]
+    return found[:MOST_WORDS]
 
 
 def without_blocks(text: str) -> str:
@@ -84,6 +102,53 @@ def without_blocks(text: str) -> str:
 
     text = _QUOTE.sub(mark, _FENCE.sub(mark, text[:MOST_CHARACTERS]))
     return _SPEECH.sub(mark, text)
+
+
+@dataclass(slots=True)
+class Heard:
+    """A message as words: `words` are all of them, `whole` has a word for each quotation.
+
+    A `quiet` one is known to be like none of the messages before it, and of others it may be known
+    what they have in `common` with those; see `screen`.
+    """
+
+    text: str
+    words: Sequence[str]
+    whole: "MessageWords"
+    quiet: bool = False
+    common: "Common | None" = None
+
+
+class Common(NamedTuple):
+    """What a message has in common with earlier ones; these are told by how far back they are.
+
+    `near` has shares of words, and those left out have none. Those that have runs of words in
+    common are among `copies`. So many content words are `new`.
+    """
+
+    near: Mapping[int, float]
+    copies: Collection[int]
+    new: int
+
+
+def heard(text: str) -> Heard:
+    """The words of a message."""
+    words = words_of(text)
+    quotes = any(mark in text for mark in QUOTES)
+    return Heard(text, words, MessageWords(words_of(without_blocks(text)) if quotes else words))
+
+
+class Memo(dict[str, Value]):
+    """What a function says of words, remembered: the same few thousand make up most talk."""
+
+    def __init__(self, function: Callable[[str], Value]) -> None:
+        self._function = function
+
+    def __missing__(self, word: str) -> Value:
+        if len(self) >= MOST_REMEMBERED:
+            self.clear()
+        value = self[word] = self._function(word)
+        return value
 
 
 def is_content(word: str) -> bool:
@@ -114,66 +179,76 @@ def stem(word: str) -> str:
     return "0" if word.isdigit() else word[:STEM]
 
 
-@dataclass(frozen=True, slots=True)
-class MessageWords:
-    """One message in the sets by which messages are compared.
+class made_once(Generic[Value]):  # noqa: N801 - a decorator
+    """A property that is computed once: `cached_property` without the lock of older Pythons."""
 
-    `runs` are all runs of three words, `grams` those with a content word: function words alone make
-    nobody repeat anybody. A shorter message, or one of function words only, is one gram.
+    def __init__(self, function: Callable[[Any], Value]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: Any, owner: type) -> Value:
+        value = instance.__dict__[self._function.__name__] = self._function(instance)
+        return value
+
+
+STEMS = Memo(stem)
+TELLING = Memo(is_content)
+
+
+class MessageWords(tuple[str, ...]):
+    """The words of a message, with the sets by which messages are compared.
+
+    A set is made when it is first asked for: most messages of most talks are like no other, and
+    nobody asks.
     """
 
-    words: tuple[str, ...]
-    runs: frozenset[tuple[str, ...]]
-    grams: frozenset[tuple[str, ...]]
-    stems: frozenset[str]
-    content: frozenset[str]
+    @made_once
+    def distinct(self) -> frozenset[str]:
+        """Each word once."""
+        return frozenset(self)
 
-    @classmethod
-    def of(cls, words: Sequence[str]) -> "MessageWords":
-        telling = {word for word in set(words) if is_content(word)}
-        runs = frozenset(zip(words, words[1:], words[2:], strict=False)) or {tuple(words)}
-        grams = {run for run in runs if not telling.isdisjoint(run)}
-        return cls(
-            words=tuple(words),
-            runs=frozenset(runs),
-            grams=frozenset(grams or {tuple(words)}),
-            stems=frozenset(map(stem, words)),
-            content=frozenset(map(stem, telling)),
-        )
+    @made_once
+    def runs(self) -> frozenset[tuple[str, ...]]:
+        """All runs of three words; a shorter message is one run."""
+        return frozenset(zip(self, self[1:], self[2:], strict=False)) or frozenset({tuple(self)})
 
+    @made_once
+    def grams(self) -> frozenset[tuple[str, ...]]:
+        """The runs with a content word: function words alone make nobody repeat anybody.
 
-class Index:
-    """Which of the last messages hold a key. Counting what they share costs no look at others."""
+        A message of function words only is one gram.
+        """
+        if len(self) < 3:
+            return self.runs
+        telling = self._telling
+        grams = [(a, b, c) for a, b, c in self.runs if a in telling or b in telling or c in telling]
+        return frozenset(grams) if grams else frozenset({tuple(self)})
 
-    def __init__(self, window: int) -> None:
-        self._window = window
-        self._places: defaultdict[object, list[int]] = defaultdict(list)
-        self._kept: deque[tuple[int, Collection[object]]] = deque()
+    @made_once
+    def keys(self) -> frozenset[tuple[str, ...]]:
+        """The runs and the grams."""
+        return self.runs | self.grams
 
-    def shared(self, keys: Iterable[object]) -> Counter[int]:
-        """By message, how many of these keys it holds."""
-        return Counter(chain.from_iterable(self._places.get(key, ()) for key in keys))
+    @made_once
+    def stems(self) -> frozenset[str]:
+        return frozenset(map(STEMS.__getitem__, self.distinct))
 
-    def places(self, key: object) -> Sequence[int]:
-        """Which of the last messages hold a key."""
-        return self._places.get(key, ())
+    @made_once
+    def content(self) -> frozenset[str]:
+        """The stems of the content words."""
+        return frozenset(map(STEMS.__getitem__, self._telling))
 
-    def count(self, key: object) -> int:
-        """How many of the last messages hold a key."""
-        return len(self._places.get(key, ()))
+    @property
+    def may_repeat_within(self) -> bool:
+        """Whether half of its runs of five words can stand three times in it.
 
-    def add(self, place: int, keys: Collection[object]) -> None:
-        """Take in a message; the oldest one leaves."""
-        self._kept.append((place, keys))
-        for key in keys:
-            self._places[key].append(place)
-        if len(self._kept) > self._window:
-            oldest, gone = self._kept.popleft()
-            for key in gone:
-                places = self._places[key]
-                places.remove(oldest)
-                if not places:
-                    del self._places[key]
+        Of that half, at most a third are different, and so are the first three words of each.
+        """
+        return len(self) >= WITHIN_WORDS and 3 * len(self.runs) <= 2 * len(self) - 2
+
+    @made_once
+    def _telling(self) -> frozenset[str]:
+        return frozenset(filter(TELLING.__getitem__, self.distinct))
 
 
 def repeated_within(words: Sequence[str]) -> float:

@@ -79,10 +79,10 @@ def _turn(turn: Any, place: str) -> Turn:
         spoken = _is_spoken(speaker, role)
     elif not isinstance(spoken, bool):
         raise Unreadable(f"{place}.spoken is {kind(spoken)}, not true or false")
-    calls = tuple(
-        _call(call, f"{place}.calls[{n}]")
-        for n, call in enumerate(listing(turn, "calls", place) if turn.get("calls") else ())
-    )
+    calls: tuple[Call, ...] = ()
+    if turn.get("calls"):
+        made = enumerate(listing(turn, "calls", place))
+        calls = tuple(_call(call, f"{place}.calls[{n}]") for n, call in made)
     said = "" if calls and "text" not in turn else text(turn, "text", place)
     # A message that only calls tools is a step, but nothing that is said.
     return Turn(said, speaker, role, model, spoken and (bool(said.strip()) or not calls), calls)

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.detection.words import (
-    Index,
     MessageWords,
     common_places,
     exchanged,
@@ -39,23 +38,9 @@ def test_what_is_exchanged_shares_no_place(one: list[str], other: list[str]) -> 
     assert len(pairs) + sum(len(there) for _, there in swaps) <= len(other)
 
 
-@given(st.lists(st.frozensets(st.sampled_from("abcde")), max_size=20), st.integers(1, 5))
-def test_an_index_knows_the_last_messages_alone(
-    messages: list[frozenset[str]], window: int
-) -> None:
-    index = Index(window)
-    for place, keys in enumerate(messages):
-        index.add(place, keys)
-    kept = dict(list(enumerate(messages))[-window:])
-    for key in "abcde":
-        assert index.count(key) == sum(key in keys for keys in kept.values())
-    shared = index.shared("abc")
-    assert shared == {n: len(k & set("abc")) for n, k in kept.items() if k & set("abc")}
-
-
 def test_function_words_alone_are_no_gram() -> None:
-    assert MessageWords.of("it is of the".split()).grams == {("it", "is", "of", "the")}
-    assert MessageWords.of("it is the parser".split()).grams == {("is", "the", "parser")}
+    assert MessageWords("it is of the".split()).grams == {("it", "is", "of", "the")}
+    assert MessageWords("it is the parser".split()).grams == {("is", "the", "parser")}
 
 
 def test_a_fence_and_a_quotation_are_one_word_each() -> None:
