@@ -123,7 +123,7 @@ def main() -> None:
     """Run, and exit with 0 (ok), 1 (a check failed), 2 (bad input), or as if a signal had come."""
     if "numpy" not in sys.modules:
         one_thread_for_blas()
-    # Words make many small objects and no rings: looking for some so often takes a fifth of the time.
+    # Words make many small objects and no rings; to look for some often takes a fifth of the time.
     gc.set_threshold(50_000, 20, 20)
     if isinstance(sys.stdout, io.TextIOWrapper):  # which may be unable to show every character
         sys.stdout.reconfigure(errors="replace")
