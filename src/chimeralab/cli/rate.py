@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from rich.table import Table
@@ -63,6 +63,18 @@ STUDY_OPTIONS = (
         help="In a study: write a blinded packet for people into this new folder.",
     ),
     click.option(
+        "--invite",
+        metavar="NAME",
+        help="In a study: invite a person to rate in the browser, and print their link for the "
+        "server that `chimera view STUDY` starts.",
+    ),
+    click.option(
+        "--adjudicate",
+        is_flag=True,
+        default=None,
+        help="With --invite: to settle what the raters of the decided gate differ on.",
+    ),
+    click.option(
         "--attack",
         is_flag=True,
         default=None,
@@ -77,8 +89,8 @@ STUDY_OPTIONS = (
     ),
     CODE_OPTION,
 )
-ACTIONS = ("sample", "export_packet", "import_packet", "attack")
-OF_STUDIES = ("rater", "only", "seed", "purpose", "by", "allow_code", *ACTIONS)
+ACTIONS = ("sample", "export_packet", "import_packet", "invite", "attack")
+OF_STUDIES = ("rater", "only", "seed", "purpose", "by", "allow_code", "adjudicate", *ACTIONS)
 OF_LOGS = ("format", "speaker", "rubric", "out")
 
 
@@ -157,6 +169,8 @@ def _rate_study(options: dict[str, Any]) -> None:
     asked = [name for name in ACTIONS if options[name] is not None]
     if options["purpose"] == "gate" and not asked:
         asked = ["sample"]  # its size stands in the plan
+    if options["adjudicate"] and asked != ["invite"]:
+        raise InputError("--adjudicate goes with --invite NAME: who settles it?")
     if len(asked) > 1:
         raise InputError(f"{_flag(asked[0])} and {_flag(asked[1])} are two things: one at a time")
     study = Study(options["paths"][0], asking(options["allow_code"]))
@@ -256,11 +270,33 @@ def _take_back(study: Any, options: dict[str, Any]) -> dict[str, Any]:
     return {"rater": options["rater"], "stored": len(result.ratings), "blank": result.blank}
 
 
+def _invite(study: Any, options: dict[str, Any]) -> dict[str, Any]:
+    from chimeralab.study.invitations import RatingRoom  # noqa: PLC0415
+    from chimeralab.web.serving import PORT  # noqa: PLC0415
+
+    with RatingRoom(study) as room:
+        task: Literal["rate", "adjudicate"] = "adjudicate" if options["adjudicate"] else "rate"
+        token = room.invite(options["invite"], options["only"], task)
+        invitation = room.invited(token)
+        assert invitation is not None
+        sheets = len(room.desk(invitation).sheets)
+    link = f"http://127.0.0.1:{PORT}/rate?token={token}"
+    say(f"{invitation.rater}: {sheets} sheets to {task}, of {invitation.sample or 'all finished'}")
+    if not options["as_json"]:
+        click.echo(link)
+    say(
+        f"start `chimera view {study.path}` and hand them this link; it is shown only now, and "
+        "another --invite replaces it. With --host or --port, put that address in its place."
+    )
+    return {"rater": invitation.rater, "task": task, "sheets": sheets, "link": link}
+
+
 WORK: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
     "rater": _ask,
     "sample": _sample,
     "export_packet": _hand_out,
     "import_packet": _take_back,
+    "invite": _invite,
     "attack": _attack,
 }
 

@@ -9,12 +9,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.files import write_text
@@ -24,6 +25,7 @@ from chimeralab.core.text import inert
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.stats.panel import Panel, panel
+from chimeralab.version import __version__
 
 PAGE, SHEET = "packet.html", "ratings.csv"
 COLUMNS = {"sheet": str, "check": str, "label": str, "turns": str, "reason": str}
@@ -31,6 +33,8 @@ LABELS: dict[str, Label | None] = {"": None, "0": 0, "1": 1}
 FEWEST_DUPLICATES, MOST_DUPLICATES = 0.05, 0.10
 MASK = "█████"
 TEMPLATES = Path(__file__).with_name("templates")
+# Frame and style sheet of all pages that we write.
+LOOK = TEMPLATES.parents[1] / "report" / "templates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,10 @@ class KeyEntry(Record):
 
 @dataclass(frozen=True, slots=True)
 class PacketKey(Record):
-    """Everything that is needed to take a packet back. It is not part of the packet."""
+    """Everything that is needed to take a packet back. It is not part of the packet.
+
+    One that is rated on a server has no page of its own, and so no hash of it.
+    """
 
     packet: str
     seed: int
@@ -100,47 +107,76 @@ class FilledRow(NamedTuple):
     reason: str
 
 
-def export_packet(
-    folder: Path, items: Sequence[Item], rubric: Rubric, plan: PacketPlan
-) -> PacketKey:
-    """Write the page and the sheet to fill into a new folder, and give back the key to keep."""
+class FilledPacket(NamedTuple):
+    """All rows of a packet as it came back, and what it is called where one is wrong."""
+
+    source: str
+    rows: Sequence[FilledRow]
+
+
+class LaidOut(NamedTuple):
+    """The sheets of a packet as people see them, in their order, and the key to them."""
+
+    sheets: Mapping[str, Item]
+    key: PacketKey
+
+
+def lay_out(items: Sequence[Item], rubric: Rubric, plan: PacketPlan) -> LaidOut:
+    """Shuffle, repeat some, black out names, and give every sheet a name that tells nothing."""
     if not items:
         raise InputError("there is no item to rate")
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty; name a new folder for the packet")
-    shown = [Item(item.id, _masked(item.texts, plan.masked)) for item in _shuffled(items, plan)]
+    shown = [Item(item.id, masked(item.texts, plan.masked)) for item in _shuffled(items, plan)]
     content = json.dumps([plan.seed, [item.texts for item in shown]]).encode("ascii")
     name = "p" + hashlib.sha256(content).hexdigest()[:7]
     sheets = {f"{name}-{n:03}": item for n, item in enumerate(shown, 1)}
-    page = packet_page(name, sheets, rubric)
     whole, seen, entries = {item.id: item.sha256 for item in items}, set(), []
     for sheet, item in sheets.items():
         check = check_of(sheet, item)
         entries.append(KeyEntry(sheet, item.id, whole[item.id], check, item.id in seen))
         seen.add(item.id)
-    page_hash = hashlib.sha256(page.encode()).hexdigest()
-    key = PacketKey(name, plan.seed, rubric.sha256, page_hash, plan.masked, tuple(entries))
+    return LaidOut(
+        sheets, PacketKey(name, plan.seed, rubric.sha256, "", plan.masked, tuple(entries))
+    )
+
+
+def sheets_of(key: PacketKey, items: Mapping[str, Item]) -> dict[str, Item]:
+    """The sheets again, from the key and the conversations behind them."""
+    _refuse_changed(key, items)
+    return {
+        entry.sheet: Item(entry.item, masked(items[entry.item].texts, key.masked))
+        for entry in key.entries
+    }
+
+
+def export_packet(
+    folder: Path, items: Sequence[Item], rubric: Rubric, plan: PacketPlan
+) -> PacketKey:
+    """Write the page and the sheet to fill into a new folder, and give back the key to keep."""
+    sheets, key = lay_out(items, rubric, plan)
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty; name a new folder for the packet")
+    page = packet_page(key.packet, sheets, rubric)
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / PAGE, page)
     with open_table(folder / SHEET, COLUMNS) as write:
-        for entry in entries:
+        for entry in key.entries:
             write({**dict.fromkeys(COLUMNS, ""), "sheet": entry.sheet, "check": entry.check})
-    return key
+    return replace(key, page_sha256=hashlib.sha256(page.encode()).hexdigest())
 
 
 def packet_page(name: str, sheets: Mapping[str, Item], rubric: Rubric) -> str:
     """One page that works offline. Texts are escaped, and no script but ours can run."""
     script = (TEMPLATES / "packet.js").read_text(encoding="utf-8")
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined
+        loader=FileSystemLoader([TEMPLATES, LOOK]), autoescape=True, undefined=StrictUndefined
     )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template("packet.html").render(
         name=name,
         rubric=rubric,
-        script=script,
+        script=Markup(script),  # noqa: S704 - our own file
         script_hash=f"sha256-{digest}",
-        style=(TEMPLATES / "packet.css").read_text(encoding="utf-8"),
+        version=__version__,
         sheets=[
             {
                 "id": sheet,
@@ -177,12 +213,46 @@ def import_packet(
     sheet: Path, key: PacketKey, items: Mapping[str, Item], rubric: Rubric, rater: str
 ) -> PacketResult:
     """Read a filled sheet. The first label of an item counts, its duplicate is the retest."""
-    if rubric.sha256 != key.rubric_sha256:
-        raise InputError(f"packet {key.packet} was made with another rubric; rate by that one")
     page = sheet.with_name(PAGE)
     if page.exists() and hashlib.sha256(page.read_bytes()).hexdigest() != key.page_sha256:
         raise InputError(f"{page} was edited after it was made; the labels can't be trusted")
-    rows = _by_sheet(read_sheet(sheet), key, sheet)
+    return take_in(FilledPacket(str(sheet), read_sheet(sheet)), key, items, rubric, rater)
+
+
+def take_in(
+    filled: FilledPacket,
+    key: PacketKey,
+    items: Mapping[str, Item],
+    rubric: Rubric,
+    rater: str,
+) -> PacketResult:
+    """The ratings that a filled packet stands for."""
+    source = filled.source
+    if rubric.sha256 != key.rubric_sha256:
+        raise InputError(f"packet {key.packet} was made with another rubric; rate by that one")
+    rows = _by_sheet(filled.rows, key, source)
+    _refuse_changed(key, items)
+    first = {entry.item: rows[entry.sheet] for entry in key.entries if not entry.duplicate}
+    again = {entry.item: rows[entry.sheet] for entry in key.entries if entry.duplicate}
+    ratings = []
+    for item, row in first.items():
+        unsaid = "No label was given." if row.label is None else "No reason was given."
+        turns = read_turns(row.turns, len(items[item].texts))
+        if turns is None:
+            raise LogError(source, f"turns {row.turns!r}; write them like 4-7", row.line)
+        reason = row.reason or unsaid
+        ratings.append(Rating(item, rater, row.label, reason, turns, rubric=rubric.version))
+    blank = sum(rating.label is None for rating in ratings)
+    if blank == len(ratings):
+        raise InputError(f"{source} holds no label; fill it in and hand it back")
+    pairs = {item: (first[item].label, again[item].label) for item in again}
+    columns = ([pair[n] for pair in pairs.values()] for n in (0, 1))
+    retest = panel(*columns, rng=np.random.default_rng(key.seed))
+    repeated = {item: None if None in pair else pair[0] == pair[1] for item, pair in pairs.items()}
+    return PacketResult(tuple(ratings), retest, blank, repeated)
+
+
+def _refuse_changed(key: PacketKey, items: Mapping[str, Item]) -> None:
     for entry in key.entries:
         if entry.item not in items:
             raise InputError(
@@ -190,22 +260,6 @@ def import_packet(
             )
         if items[entry.item].sha256 != entry.text_sha256:
             raise InputError(f"the text of '{entry.item}' has changed since the packet was made")
-    first = {entry.item: rows[entry.sheet] for entry in key.entries if not entry.duplicate}
-    again = {entry.item: rows[entry.sheet] for entry in key.entries if entry.duplicate}
-    ratings = []
-    for item, row in first.items():
-        unsaid = "No label was given." if row.label is None else "No reason was given."
-        turns = _turns(row, len(items[item].texts), sheet)
-        reason = row.reason or unsaid
-        ratings.append(Rating(item, rater, row.label, reason, turns, rubric=rubric.version))
-    blank = sum(rating.label is None for rating in ratings)
-    if blank == len(ratings):
-        raise InputError(f"{sheet} holds no label; fill it in and hand it back")
-    pairs = {item: (first[item].label, again[item].label) for item in again}
-    columns = ([pair[n] for pair in pairs.values()] for n in (0, 1))
-    retest = panel(*columns, rng=np.random.default_rng(key.seed))
-    repeated = {item: None if None in pair else pair[0] == pair[1] for item, pair in pairs.items()}
-    return PacketResult(tuple(ratings), retest, blank, repeated)
 
 
 def _shuffled(items: Sequence[Item], plan: PacketPlan) -> list[Item]:
@@ -220,7 +274,7 @@ def _shuffled(items: Sequence[Item], plan: PacketPlan) -> list[Item]:
     return order
 
 
-def _masked(texts: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+def masked(texts: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     """The texts without the names that would tell the condition or the model."""
     known = sorted(filter(None, names), key=len, reverse=True)
     if not known:
@@ -229,7 +283,7 @@ def _masked(texts: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(pattern.sub(MASK, text) for text in texts)
 
 
-def _by_sheet(rows: list[FilledRow], key: PacketKey, path: Path) -> dict[str, FilledRow]:
+def _by_sheet(rows: Sequence[FilledRow], key: PacketKey, source: str) -> dict[str, FilledRow]:
     """The rows by sheet; each sheet that was handed out must be there once, as it was."""
     known = {entry.sheet: entry for entry in key.entries}
     found: dict[str, FilledRow] = {}
@@ -237,25 +291,29 @@ def _by_sheet(rows: list[FilledRow], key: PacketKey, path: Path) -> dict[str, Fi
         entry = known.get(row.sheet)
         if entry is None:
             reason = f"sheet {row.sheet!r} is not part of packet {key.packet}"
-            raise LogError(str(path), reason, row.line)
+            raise LogError(source, reason, row.line)
         if row.sheet in found:
-            raise LogError(str(path), f"sheet {row.sheet!r} comes twice", row.line)
+            raise LogError(source, f"sheet {row.sheet!r} comes twice", row.line)
         if row.check != entry.check:
             reason = f"the check of {row.sheet!r} is not the one handed out: was the text edited?"
-            raise LogError(str(path), reason, row.line)
+            raise LogError(source, reason, row.line)
         found[row.sheet] = row
     missing = next((sheet for sheet in known if sheet not in found), None)
     if missing is not None:
-        raise LogError(str(path), f"sheet {missing!r} is missing; leave its label blank instead")
+        raise LogError(source, f"sheet {missing!r} is missing; leave its label blank instead")
     return found
 
 
-def _turns(row: FilledRow, last: int, path: Path) -> tuple[int, ...]:
-    """Turns as people write them: "4-7", "4, 5, 6"."""
+def read_turns(written: str, last: int) -> tuple[int, ...] | None:
+    """Turns as people write them; None where that can't be meant.
+
+    >>> read_turns("4-6, 2", last=9), read_turns("4-12", last=9)
+    ((4, 5, 6, 2), None)
+    """
     turns: list[int] = []
-    for part in filter(None, re.split(r"[,;\s]+", re.sub(r"\s*[-–]\s*", "-", row.turns))):
+    for part in filter(None, re.split(r"[,;\s]+", re.sub(r"\s*[-–]\s*", "-", written))):
         found = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
         if found is None or not 1 <= int(found[1]) <= int(found[2] or found[1]) <= last:
-            raise LogError(str(path), f"turns {row.turns!r}; write them like 4-7", row.line)
+            return None
         turns.extend(range(int(found[1]), int(found[2] or found[1]) + 1))
     return tuple(dict.fromkeys(turns))

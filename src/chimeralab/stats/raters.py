@@ -3,9 +3,10 @@
 Labels are a table of items (rows) by raters (columns), NaN where a label is missing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -101,6 +102,30 @@ class RaterPair:
     first: str
     second: str
     panel: Panel
+
+
+class AgainstTheRest(NamedTuple):
+    """Of the items on which the others have a majority, how many a rater labelled as they did."""
+
+    rater: str
+    items: int
+    same: int
+
+
+def against_the_rest(labels: Mapping[str, Sequence[int | None]]) -> Iterator[AgainstTheRest]:
+    """Each rater against the majority of the others; ties and missing labels do not count.
+
+    >>> list(against_the_rest({"a": [1, 0, 1], "b": [1, 0, 0], "c": [1, 1, 0]}))[0]
+    AgainstTheRest(rater='a', items=2, same=1)
+    """
+    for rater, column in labels.items():
+        rest = [others for name, others in labels.items() if name != rater]
+        agreed = []
+        for label, *others in zip(column, *rest, strict=True):
+            votes = others.count(1) - others.count(0)
+            if label is not None and votes:
+                agreed.append(label == (votes > 0))
+        yield AgainstTheRest(rater, len(agreed), sum(agreed))
 
 
 @dataclass(frozen=True, slots=True)

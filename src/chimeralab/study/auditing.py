@@ -12,7 +12,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
 from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
-from chimeralab.rating.audit import Audit, audit, audit_json
+from chimeralab.rating.audit import Audit, Disagreement, audit, audit_json
 from chimeralab.rating.claims import FORBIDDEN, ClaimScope, claim_scope
 from chimeralab.rating.gate import NOT_ASKED, OutcomeName, ValidityOutcome, outcome_name
 from chimeralab.rating.gate_record import JSON, MARKDOWN, Reliability, write_record
@@ -150,6 +150,26 @@ def reliability(study: Study) -> Reliability | None:
         against=found.validity,
         retests=[again for each in planned if (again := stored_retest(study, each))],
     )
+
+
+class Contested(NamedTuple):
+    """The sample of a decided gate: what its raters said, and what they differ on."""
+
+    sample: str
+    rated: Given
+    items: tuple[Disagreement, ...]
+
+
+def contested(study: Study) -> Contested | None:
+    """The disagreements of the last gate that was decided; None before one was."""
+    gate: GateTable = study.plan.extras["gate"]
+    used = [each for each in stored_samples(study) if each.draw.kind == "gate" and each.used]
+    if not gate.declared or not used:
+        return None
+    found = _judged(study, gate, candidates(study), used[-1])
+    given: Given = {name: stored_ratings(study, name) for name in gate.raters}
+    rated = _within(given, used[-1].sample.ids)
+    return Contested(used[-1].name, rated, found.audit.disagreements)
 
 
 def _labels(given: Given) -> dict[str, dict[str, Label | None]]:

@@ -26,6 +26,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
     "ratings": ("trajectory", "rater"),
     "samples": ("name",),
     "packets": ("name",),
+    "adjudications": ("trajectory", "sample"),
 }
 # What is completed once after it was entered: a run and an attempt end, a gate's sample is used.
 COMPLETED = ("runs", "trajectories", "attempts", "samples")
@@ -36,6 +37,8 @@ COUNTED = "stored"
 ADDED, CHANGED, ADOPTED = "added", "changed", "adopted"
 SINGULAR = {"study": "note", "trajectories": "conversation"}
 KEYS_NAMED = 5
+# A store that nobody has written to since may lack the tables of later versions.
+TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 
 
 class ChainRecord(NamedTuple):
@@ -111,9 +114,11 @@ def record_writes(connection: sqlite3.Connection) -> None:
 
 def adopt(connection: sqlite3.Connection) -> None:
     """Take into a new chain what a version without one has stored."""
+    there = {row["name"] for row in _dicts(connection, TABLES)}
     rows = [
         (table, ADDED, key, hashed)
         for table in OBSERVED
+        if table in there
         for key, hashed in _rows(_dicts(connection, f"SELECT * FROM {table}"), table)  # noqa: S608
     ]
     if not rows:
@@ -206,7 +211,10 @@ def _uncovered(
     records: Iterable[ChainRecord], archive: Rows, withheld: Collection[tuple[str, str]]
 ) -> Iterator[Misfit]:
     """Rows that are gone, changed, never recorded, or recorded more often than a study does."""
-    of_kind: dict[str, dict[str, list[ChainRecord]]] = {table: {} for table in OBSERVED}
+    there = {row["name"] for row in archive.rows(TABLES)}
+    of_kind: dict[str, dict[str, list[ChainRecord]]] = {
+        table: {} for table in OBSERVED if table in there
+    }
     for each in records:
         if each.change != ADOPTED:
             of_kind.setdefault(each.kind, {}).setdefault(each.key, []).append(each)

@@ -16,6 +16,8 @@ from chimeralab.study.samples import sealed_items
 # Who could compare labels before the gate is decided could choose when to decide it; a packet says
 # which conversation is behind an item that people are still rating.
 WITHHELD = {"ratings": "trajectory IN (SELECT value FROM json_each(:sealed))", "packets": "true"}
+# Who was sent a link, and what they have not handed in, is nobody else's business.
+PRIVATE = ("invitations", "drafts")
 
 
 def copy_records(study: Study, target: Path) -> int:
@@ -39,6 +41,8 @@ def copy_records(study: Study, target: Path) -> int:
                 {"sealed": sealed},
             )
             copy.execute(f"DELETE FROM {table} WHERE {condition}", {"sealed": sealed})  # noqa: S608
+        for table in PRIVATE:
+            copy.execute(f"DROP TABLE IF EXISTS {table}")
         copy.execute(f"PRAGMA application_id = {COPY_ID}")
         # What was deleted would still stand in free pages.
         copy.execute("VACUUM")

@@ -204,6 +204,38 @@ MIGRATIONS = (
     """
     ALTER TABLE trials ADD COLUMN evidence TEXT;
     """,
+    """
+    CREATE TABLE invitations (
+        rater TEXT NOT NULL,
+        packet TEXT NOT NULL,
+        task TEXT NOT NULL CHECK (task IN ('rate', 'adjudicate')),
+        sample TEXT,
+        token_sha256 TEXT NOT NULL UNIQUE,
+        invited TEXT NOT NULL,
+        handed_in TEXT,
+        PRIMARY KEY (rater, packet)
+    ) WITHOUT ROWID;
+    CREATE TABLE drafts (
+        id INTEGER PRIMARY KEY,
+        packet TEXT NOT NULL,
+        sheet TEXT NOT NULL,
+        label TEXT NOT NULL,
+        turns TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        at TEXT NOT NULL
+    );
+    CREATE INDEX drafts_of_packet ON drafts (packet, id);
+    CREATE TABLE adjudications (
+        trajectory TEXT NOT NULL REFERENCES trajectories (id),
+        sample TEXT NOT NULL REFERENCES samples (name),
+        label INTEGER CHECK (label IN (0, 1)),
+        reason TEXT NOT NULL,
+        turns TEXT NOT NULL,
+        adjudicator TEXT NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (trajectory, sample)
+    ) WITHOUT ROWID;
+    """,
 )
 # The step that brings the chain, and the earliest version that can be read without writing to it.
 CHAINED = 6

@@ -193,20 +193,28 @@ class RatingStore:
         notes: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Keep ratings and notes on them, all or none. What was said before stays as it was."""
-        who = (identity.key, identity.name, json.dumps(identity.as_dict(), sort_keys=True))
-        rows = []
-        for item, rating in rated:
-            plain = rating.as_dict()
-            turns, *lists = (json.dumps(plain[name]) for name in LISTS)
-            said = (rating.label, rating.reason, turns, rating.step, *lists)
-            rows.append((item.id, identity.key, *said, item.sha256, now()))
         with transaction(self._db, self.path) as db:
-            db.execute("INSERT OR IGNORE INTO raters VALUES (?, ?, ?)", who)
-            db.executemany(
-                "INSERT OR IGNORE INTO ratings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
-            )
-            kept = ((key, json.dumps(dict(value))) for key, value in notes.items())
-            db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", kept)
+            insert_ratings(db, identity, rated, notes)
+
+
+def insert_ratings(
+    db: sqlite3.Connection,
+    identity: Identity,
+    rated: Iterable[tuple[Item, Rating]],
+    notes: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Put down ratings and notes on them, as a part of a transaction."""
+    who = (identity.key, identity.name, json.dumps(identity.as_dict(), sort_keys=True))
+    rows = []
+    for item, rating in rated:
+        plain = rating.as_dict()
+        turns, *lists = (json.dumps(plain[name]) for name in LISTS)
+        said = (rating.label, rating.reason, turns, rating.step, *lists)
+        rows.append((item.id, identity.key, *said, item.sha256, now()))
+    db.execute("INSERT OR IGNORE INTO raters VALUES (?, ?, ?)", who)
+    db.executemany("INSERT OR IGNORE INTO ratings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    kept = ((key, json.dumps(dict(value))) for key, value in notes.items())
+    db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", kept)
 
 
 LISTS = ("turns", "kinds", "noted", "attempts")

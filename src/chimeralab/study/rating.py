@@ -186,18 +186,23 @@ async def _rate(
     return kept
 
 
-def hand_out(study: Study, folder: Path, only: str | None = None, seed: int = 0) -> PacketKey:
-    """Write a blinded packet for people; the key to it stays in the store."""
-    study.checked_lock()
+def telling_names(study: Study) -> tuple[str, ...]:
+    """The names that would tell a rater where a conversation comes from."""
     plan = study.plan
     speakers = [who.name for each in plan.conditions.values() for who in each.speakers]
     settings = (subject.part.settings for subject in plan.models.values())
     served = [str(getattr(each, "model", "")) for each in settings]
-    telling = dict.fromkeys([*plan.conditions, *plan.models, *speakers, *served])
+    found = dict.fromkeys([*plan.conditions, *plan.models, *speakers, *served])
+    return tuple(filter(None, found))
+
+
+def hand_out(study: Study, folder: Path, only: str | None = None, seed: int = 0) -> PacketKey:
+    """Write a blinded packet for people; the key to it stays in the store."""
+    study.checked_lock()
     with brought_up_to_date(study) as db:
         known = {name: found.item for name, found in candidates(study).items()}
         wanted = sample_named(study, only).sample.ids if only else tuple(known)
-        how = PacketPlan(seed, masked=tuple(filter(None, telling)))
+        how = PacketPlan(seed, masked=telling_names(study))
         key = export_packet(folder, [known[name] for name in wanted], rubric_of(study), how)
         with transaction(db, study.store_path):
             row = (key.packet, json.dumps(key.as_dict()), now())

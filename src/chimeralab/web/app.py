@@ -55,7 +55,7 @@ def broken(request: Request, error: Exception) -> Response:
 
 
 def application(site: Site) -> Starlette:
-    """All pages of all parts. `rating.ROUTES` and others are added to this list."""
+    """All pages of all parts."""
 
     @contextlib.asynccontextmanager
     async def alive(_: Starlette) -> AsyncIterator[None]:
@@ -67,9 +67,9 @@ def application(site: Site) -> Starlette:
 
     routes = [Route("/", home), Route("/static/{name}", static), *logs.ROUTES]
     if site.studies:
-        from chimeralab.web import study  # noqa: PLC0415 - as above
+        from chimeralab.web import rating, study  # noqa: PLC0415 - as above
 
-        routes += study.ROUTES
+        routes += [*study.ROUTES, *rating.ROUTES]
     app = Starlette(
         routes=routes,
         exception_handlers={HTTPException: refused, ChimeraError: refused, Exception: broken},

@@ -6,14 +6,19 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from chimeralab.rating.packets import TEMPLATES as RATING
 from chimeralab.report.page import TEMPLATES, environment, render
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
-PAGES = environment(HERE / "templates")
+PAGES = environment(HERE / "templates", RATING)
 FRAME = "app.html"
 # The style sheet of every page that we write, and what only the app needs.
-SHEETS = {"page.css": TEMPLATES / "page.css", "report.css": TEMPLATES / "report.css"}
+SHEETS = {
+    "page.css": TEMPLATES / "page.css",
+    "report.css": TEMPLATES / "report.css",
+    "rating.css": RATING / "rating.css",
+}
 
 
 def page(request: Request, template: str, *, status: int = 200, **content: Any) -> HTMLResponse:

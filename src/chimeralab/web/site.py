@@ -10,6 +10,7 @@ from chimeralab.web.runner import RunChild
 from chimeralab.web.safety import Door
 
 if TYPE_CHECKING:
+    from chimeralab.web.rating import RatingDesks
     from chimeralab.web.watch import StudyWatch
 
 
@@ -27,6 +28,7 @@ class Site:
         self.allow_run = allow_run
         folders = [folder for path in paths for folder in studies_at(Path(path))]
         self.studies = _watches(folders)
+        self.desks = _desks(folders)
         self.children = [RunChild(path) for path in folders]
         rest = [path for path in paths if not (Path(path) / "plan.toml").is_file()]
         self.library = Library(rest, folders) if rest else None
@@ -39,8 +41,8 @@ class Site:
 
     @property
     def doors(self) -> list[Door]:
-        """Who is let in beside the owner."""
-        return []
+        """Who is let in beside the owner: people who were invited to rate."""
+        return [self.desks.door()] if self.desks else []
 
     @property
     def parts(self) -> "list[Library | StudyWatch]":
@@ -51,6 +53,8 @@ class Site:
             part.start()
 
     def close(self) -> None:
+        if self.desks:
+            self.desks.close()
         for part in (*self.children, *self.parts):
             part.close()
 
@@ -74,3 +78,11 @@ def _watches(folders: Sequence[Path]) -> "list[StudyWatch]":
     from chimeralab.web.watch import StudyWatch  # noqa: PLC0415 - logs alone need no study
 
     return [StudyWatch(number, path) for number, path in enumerate(folders, start=1)]
+
+
+def _desks(folders: Sequence[Path]) -> "RatingDesks | None":
+    if not folders:
+        return None
+    from chimeralab.web.rating import RatingDesks  # noqa: PLC0415 - as above
+
+    return RatingDesks(folders)

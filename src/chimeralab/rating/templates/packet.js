@@ -1,6 +1,6 @@
 "use strict";
 const sheets = [...document.querySelectorAll(".sheet")];
-const packet = document.body.dataset.packet;
+const packet = document.getElementById("packet").dataset.packet;
 
 function read(sheet) {
   return {

@@ -12,7 +12,7 @@ from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, Loops, loops_beside
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.claims import validity_in_words
-from chimeralab.rating.gate_record import scope_of
+from chimeralab.rating.gate_record import Reliability, scope_of
 from chimeralab.report.charts.canvas import Figure
 from chimeralab.report.charts.timeline import compare
 from chimeralab.report.conversation import (
@@ -89,7 +89,7 @@ def make_report(material: Material) -> Report:
     words, loops = scope.words, loops_beside(study.plan.detector.settings)
     conversations = show(choice, study.trajectories(), words, loops)
     parts = [*(_results(material, results) if results else ()), *_loops(material)]
-    parts.append(_reliability(material))
+    parts.append(reliability_section(material.reliability))
     if conversations:
         lead = f"The largest shares of {words.turns} in the study, and the smallest."
         if not choice.collapsed:
@@ -209,8 +209,8 @@ def _loops(material: Material) -> Iterator[Section]:
     yield Section("loops", "Which conversations loop", [about, tables.loops(material)])
 
 
-def _reliability(material: Material) -> Section:
-    found = material.reliability
+def reliability_section(found: Reliability | None) -> Section:
+    """The gate, who rated, and how far they agree."""
     if found is None:
         none = (
             "No reliability audit has been run: only the detector has judged these conversations."

@@ -1,0 +1,149 @@
+"""The pages of raters and of who invites them: what each may see and do."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from chimeralab.web.app import application
+from chimeralab.web.safety import Names, Safety, owner_door
+from chimeralab.web.site import Site
+from tests.people_rate import TELLING, people_rate
+from tests.unit.web.conftest import OWN, PORT, TOKEN
+
+WRITE = {"origin": OWN, "content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.fixture
+def safety(tmp_path: Path) -> Iterator[Safety]:
+    people_rate(tmp_path / "study")
+    site = Site([str(tmp_path / "study")])
+    site.start()
+    yield Safety(application(site), Names("127.0.0.1", PORT), [owner_door(TOKEN), *site.doors])
+    site.close()
+
+
+@pytest.fixture
+def owner(safety: Safety) -> TestClient:
+    client = TestClient(safety, base_url=OWN)
+    client.get(f"/?token={TOKEN}")
+    return client
+
+
+def rater(safety: Safety, owner: TestClient, name: str, task: str = "rate") -> TestClient:
+    """Somebody who has opened their invitation."""
+    shown = owner.post("/study/1/raters", content=f"name={name}&task={task}", headers=WRITE).text
+    link = shown.partition('<code id="link">')[2].partition("</code>")[0]
+    assert link.startswith(f"{OWN}/rate?token=")
+    client = TestClient(safety, base_url=OWN)
+    client.get(link.removeprefix(OWN))
+    return client
+
+
+def post(client: TestClient, path: str, content: str = "") -> str:
+    answer = client.post(path, content=content, headers=WRITE)
+    assert answer.status_code < 300, answer.text
+    return answer.text
+
+
+def rate_all(client: TestClient, label: str = "1") -> None:
+    for n in range(1, 8):
+        post(client, f"/rate/{n}", f"label={label}&turn=2&turn=3&reason=The+same")
+
+
+def test_a_rater_is_trained_rates_and_hands_in(safety, owner):
+    ann = rater(safety, owner, "ann")
+    assert "First come" in ann.get("/rate").text
+    shown = post(ann, "/rate/training/1", "label=1")
+    assert "the manual" in shown.lower()
+    rate_all(ann)
+    overview = ann.get("/rate/overview").text
+    assert "Hand in for good" in overview
+    assert "stored, and stay as they are" in post(ann, "/rate/hand-in")
+    assert "stored, and stay as they are" in ann.get("/rate/3").text
+
+
+def test_a_change_is_kept_without_moving_on(safety, owner):
+    ann = rater(safety, owner, "ann")
+    kept = ann.post("/rate/2", content="kept=&turn=1&reason=Half+a+thou", headers=WRITE)
+    assert kept.status_code == 204
+    page = ann.get("/rate/2").text
+    assert 'value="Half a thou"' in page
+    assert 'value="1" data-walk aria-label="Cite turn 1" checked' in page
+
+
+def test_a_raters_link_can_do_nothing_but_rate(safety, owner):
+    ann = rater(safety, owner, "ann")
+    for path in ("/", "/study/1", "/study/1/raters", "/study/1/reliability", "/logs"):
+        assert ann.get(path).status_code == 403
+    refused = ann.post("/study/1/raters", content="name=eve", headers=WRITE)
+    assert refused.status_code == 403
+
+
+def test_the_owner_has_no_sheets(owner):
+    assert owner.get("/rate").status_code == 403
+
+
+def test_a_label_comes_from_our_own_page_alone(safety, owner):
+    ann = rater(safety, owner, "ann")
+    answer = ann.post("/rate/1", content="label=1", headers={"origin": "https://evil.example"})
+    assert answer.status_code == 403
+    assert "0 of 7" in ann.get("/rate/1").text
+
+
+def test_nothing_that_a_rater_receives_tells_where_a_talk_comes_from(safety, owner):
+    ann = rater(safety, owner, "ann")
+    paths = ["/rate", "/rate/training/1", "/rate/overview", *(f"/rate/{n}" for n in range(1, 8))]
+    received = [ann.get(path) for path in paths]
+    everything = "".join(f"{answer.headers}{answer.text}" for answer in received).lower()
+    assert [word for word in TELLING if word in everything.replace("looping back", "")] == []
+
+
+def test_two_raters_see_two_orders(safety, owner):
+    ann, bob = rater(safety, owner, "ann"), rater(safety, owner, "bob")
+    texts = [
+        [client.get(f"/rate/{n}").text.partition("<ol")[2] for n in range(1, 8)]
+        for client in (ann, bob)
+    ]
+    assert texts[0] != texts[1]
+
+
+def test_an_ended_link_is_told_so(safety, owner):
+    ann = rater(safety, owner, "ann")
+    rater(safety, owner, "ann")
+    assert ann.get("/rate").status_code == 403
+
+
+def test_a_gate_decided_by_two_is_shown_and_settled_by_a_third(safety, owner):
+    ann, bob = rater(safety, owner, "ann"), rater(safety, owner, "bob")
+    rate_all(ann, "1")
+    rate_all(bob, "0")
+    assert "human:ann" not in owner.get("/study/1/reliability").text.partition("differ on")[2]
+    post(ann, "/rate/hand-in")
+    post(bob, "/rate/hand-in")
+    shown = owner.get("/study/1/reliability").text
+    assert "Gate: " in shown
+    assert "0 of 6" in shown  # each against the rest
+    assert "settled: not yet" in shown
+    cid = rater(safety, owner, "cid", "adjudicate")
+    page = cid.get("/rate/1").text
+    assert "What the raters said" in page
+    assert "human:" not in page
+    for n in range(1, 7):
+        post(cid, f"/rate/{n}", "label=0&reason=New+content")
+    post(cid, "/rate/hand-in")
+    assert "settled: 0" in owner.get("/study/1/reliability").text
+
+
+def test_bad_requests_of_a_rater_are_answered_in_a_sentence(safety, owner):
+    ann = rater(safety, owner, "ann")
+    for path, content in (
+        ("/rate/99", "label=1"),
+        ("/rate/1", "label=7"),
+        ("/rate/1", "label=1&turn=99"),
+    ):
+        answer = ann.post(f"/rate/{path}", content=content, headers=WRITE)
+        assert 400 <= answer.status_code < 500
+        assert "Traceback" not in answer.text
+    assert "0 of 7" in ann.get("/rate/1").text
