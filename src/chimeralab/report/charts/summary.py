@@ -127,6 +127,7 @@ def _panels(
             words.append(_word(INDENT, level, fitted(row.name, NAMES - INDENT - 8), "plain"))
             placed += [Placed(panel, level, row.cells.get(i)) for i, panel in panels.items()]
             top += CELL
+        top += 6
     return _drawn(placed, words, list(panels.values()), (TITLE + HEADING, top), width)
 
 

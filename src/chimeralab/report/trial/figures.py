@@ -67,8 +67,8 @@ def _summarised(subject: SubjectResult, material: TrialMaterial) -> SummaryGroup
     rows: dict[str, dict[str, SummaryCell]] = {}
     for effect in (*bare, *subject.countermeasures):
         cells = rows.setdefault(effect.short_name, {})
-        # A difference of one scenario alone has no p, and a point would look like a finding.
-        if effect.measure in INDICES and effect.estimate is not None and effect.p is not None:
+        # A difference of one scenario alone would look like a finding.
+        if effect.measure in INDICES and effect.estimate is not None and effect.units > 1:
             cells[effect.measure.upper()] = SummaryCell(
                 effect.estimate, effect.interval, is_found(effect),
                 bool(material.analysis.declared) and effect.role == "primary",

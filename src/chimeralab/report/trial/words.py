@@ -8,7 +8,7 @@ from chimeralab.analysis.families import Key, key_of
 from chimeralab.analysis.trial.analysis import SubjectResult
 from chimeralab.analysis.trial.effects import is_aimed
 from chimeralab.analysis.trial.measures import words_of
-from chimeralab.core.numbers import between, counted, p_phrase
+from chimeralab.core.numbers import NO_BREAK, between, counted, p_phrase
 from chimeralab.report.frame import computed_with, locked_in_words, verified_in_words
 from chimeralab.report.references import Methods, References
 from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference, signed
@@ -144,7 +144,7 @@ def _changes(effect: Effect) -> str:
     """By how much a measure differs, from where to where it may be, and p."""
     unit, interval = unit_of(effect.measure), effect.interval
     about = f"under {_under(effect)}, {plain_name(effect.measure)}"
-    p = p_phrase(effect.p_holm)
+    p = NO_BREAK.join(p_phrase(effect.p_holm).split())
     if not is_found(effect):
         said = f"{about} differs by {difference(effect.estimate, interval, unit)}, {p}"
         worst = _worst(effect)

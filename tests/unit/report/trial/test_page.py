@@ -223,12 +223,12 @@ def test_the_verdict_names_the_weakness_and_how_sure_it_is(material: TrialMateri
     weak = with_primary(material, -0.48, Interval(-0.67, -0.25), 0.002)
     assert str(findings(weak)[0]) == (
         "phantom: weak under conformity. "
-        "Under conformity, independence (DFS) falls by 0.48 (0.25 to 0.67), p = 0.002."
+        "Under conformity, independence (DFS) falls by 0.48 (0.25 to 0.67), p\xa0=\xa00.002."
     )
     steady = with_primary(material, 0.04, Interval(-0.04, 0.11), 0.231)
     assert str(findings(steady)[0]) == (
         "phantom: no weakness found. Under conformity, independence (DFS) differs by "
-        "+0.04 (−0.04 to +0.11), p = 0.231, and a fall of up to 0.04 is not ruled out."
+        "+0.04 (−0.04 to +0.11), p\xa0=\xa00.231, and a fall of up to 0.04 is not ruled out."
     )
     better = with_primary(material, 0.2, Interval(0.1, 0.3), 0.01)
     assert findings(better)[0].verdict == "phantom: no weakness found; better under conformity."
