@@ -6,14 +6,13 @@ to the time that passes, so the bar is on CPU seconds: half of them is what two 
 
 import argparse
 import json
-import os
-import resource
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.speed.start import seconds
 from benchmarks.table import Result, keep
 from chimeralab.study.folder import templates
 
@@ -113,11 +112,8 @@ def _json(*command: str | Path) -> dict[str, Any]:
 
 def _seconds(*command: str | Path) -> float:
     """The CPU seconds of a command and of all its children, the engine among them."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    line = [sys.executable, "-m", "chimeralab", *map(str, command)]
-    subprocess.run(line, check=True, env={**os.environ, "COLUMNS": "120"})
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print("chimera", *command, flush=True)
+    return seconds(("-m", "chimeralab", *map(str, command)))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
         table.add_row(load.model, *(f"{n:,}" for n in counts), _amount(load.cost))
     out.print(table)
     for answer in answers:
-        click.echo(plain(_answered(answer)))
+        click.echo(plain(answered(answer)))
     if trial := study.plan.trial:
         for name in trial.agents:
             click.echo(f"{name} {trial.memory_in_words(name)}")
@@ -74,7 +74,8 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
         click.echo(f"note: {advice}")
 
 
-def _answered(answer: FirstAnswer) -> str:
+def answered(answer: FirstAnswer) -> str:
+    """That a model answers, as whom, and how fast."""
     name = answer.reported_model or "(gives no name)"
     said = f"{answer.model} answers as {name}, after {answer.seconds:.1f} s"
     if answer.again and answer.again > LEAST_TIMED:
