@@ -6,6 +6,7 @@ or the last words of the agent.
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -78,6 +79,7 @@ def openai_agents(script: Script, **settings: Any) -> str:
 
 def litellm(script: Script, **settings: Any) -> str:
     """An agent that calls `acompletion` in a loop; what the model says is LiteLLM's mock."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")  # asks nobody for prices
     import litellm as host
     from litellm import CustomLLM
     from litellm.types.utils import Choices, Message, ModelResponse

@@ -30,7 +30,8 @@ class LoopEvents(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         found = self._watch.follow(_messages(span))
         if found and not found.again:
-            self._emit(found, span)
+            with self._watch.stepping_aside():
+                self._emit(found, span)
 
     def _emit(self, found: Intervention, span: ReadableSpan) -> None:
         told = span.attributes or {}

@@ -8,7 +8,8 @@ loop detector itself.
 import json
 import os
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any, Literal, NamedTuple, TypedDict
 
@@ -138,14 +139,18 @@ class Watch:
         return found
 
     def _safely(self, act: Callable[[], Intervention | None]) -> Intervention | None:
-        if not self.enabled:
-            return None
-        with self._lock:
-            try:
+        if self.enabled:
+            with self._lock, self.stepping_aside():
                 return act()
-            except Exception as error:
-                self._log(error)
-                return None
+        return None
+
+    @contextmanager
+    def stepping_aside(self) -> Iterator[None]:
+        """Around what must not break the host: an error goes no further, and is logged once."""
+        try:
+            yield
+        except Exception as error:
+            self._log(error)
 
     def _log(self, error: Exception) -> None:
         if not self._logged:

@@ -139,6 +139,26 @@ def test_bad_input_never_blocks_claude_code(given: str, options: list[str], code
     assert "steps aside" in ran.stderr
 
 
+def test_options_and_the_switch_reach_the_hook(
+    answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(steps(1, 2, 3))
+    path = str(tmp_path / "session.jsonl")
+    event = json.dumps({"hook_event_name": "PreToolUse", "transcript_path": path})
+
+    def said(*options: str) -> str:
+        command = [sys.executable, "-m", "chimeralab", "hook", "claude-code", *options]
+        return subprocess.run(
+            command, input=event, text=True, capture_output=True, check=True
+        ).stdout
+
+    assert "3 times" in said()
+    assert "3 times" in said("--ignore", "Read")
+    assert said("--ignore", "Bash") == said("--repeats", "Bash=5") == ""
+    monkeypatch.setenv("CHIMERA_GUARD", "off")
+    assert said() == ""
+
+
 def test_the_hook_loads_neither_numpy_nor_click_nor_formats(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in steps(1, 2, 3)), encoding="utf-8")

@@ -1,0 +1,97 @@
+"""The span processor of OpenTelemetry with the real SDK: events when a conversation loops."""
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from chimeralab import Guard
+
+pytestmark = pytest.mark.integrations
+pytest.importorskip("opentelemetry.sdk", reason="`make test-integrations` brings it")
+
+
+class Traced:
+    """A tracer whose spans go by the processor, and what it emitted."""
+
+    def __init__(self, **settings: Any) -> None:
+        from opentelemetry.sdk._logs import LoggerProvider
+        from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+        from opentelemetry.sdk.trace import TracerProvider
+
+        from chimeralab.integrations.opentelemetry import LoopEvents
+
+        self._kept = InMemoryLogRecordExporter()
+        logs = LoggerProvider()
+        logs.add_log_record_processor(SimpleLogRecordProcessor(self._kept))
+        spans = TracerProvider()
+        spans.add_span_processor(LoopEvents(logs, **settings))
+        self._tracer = spans.get_tracer("test")
+
+    def chat(self, messages: list[dict[str, Any]], conversation: str = "c1") -> Any:
+        with self._tracer.start_as_current_span("chat gpt") as span:
+            span.set_attribute("gen_ai.operation.name", "chat")
+            span.set_attribute("gen_ai.conversation.id", conversation)
+            span.set_attribute("gen_ai.input.messages", json.dumps(messages))
+        return span
+
+    @property
+    def events(self) -> list[Any]:
+        return [each.log_record for each in self._kept.get_finished_logs()]
+
+
+def step(n: int, result: str = "no rows") -> list[dict[str, Any]]:
+    call = {"type": "tool_call", "id": f"t{n}", "name": "look", "arguments": {"page": 1}}
+    answer = {"type": "tool_call_response", "id": f"t{n}", "response": result}
+    return [{"role": "assistant", "parts": [call]}, {"role": "tool", "parts": [answer]}]
+
+
+def run(traced: Traced, results: list[str], conversation: str = "c1") -> list[Any]:
+    """A span per model call, each with the history so far, as the conventions have it."""
+    messages = [{"role": "user", "parts": [{"type": "text", "content": f"Go, {conversation}."}]}]
+    spans = [traced.chat(messages, conversation)]
+    for n, result in enumerate(results):
+        messages += step(n, result)
+        spans.append(traced.chat(messages, conversation))
+    return spans
+
+
+def test_a_looping_conversation_gives_a_warning_and_then_one_error() -> None:
+    traced = Traced()
+    spans = run(traced, ["no rows"] * 8)
+    warning, error = traced.events
+    assert warning.event_name == error.event_name == "chimera.loop"
+    assert [each.attributes["chimera.loop.action"] for each in traced.events] == ["nudge", "stop"]
+    assert (warning.severity_number.name, error.severity_number.name) == ("WARN", "ERROR")
+    assert warning.attributes["gen_ai.conversation.id"] == "c1"
+    assert warning.attributes["chimera.loop.kind"] == "tool"
+    assert "3 times" in warning.body
+    assert (warning.span_id, error.span_id) == tuple(spans[n].context.span_id for n in (3, 5))
+
+
+def test_polling_other_spans_and_other_conversations_are_left_alone() -> None:
+    traced = Traced()
+    run(traced, [f"{n} % done" for n in range(9)])
+    for n in range(3):
+        run(traced, ["no rows"] * 2, f"short {n}")
+    assert traced.events == []
+
+
+def test_an_error_inside_never_reaches_the_host(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Guard, "update", lambda *_: 1 / 0)
+    traced = Traced()
+    with caplog.at_level(logging.WARNING, "chimeralab"):
+        run(traced, ["no rows"] * 8)
+        traced._tracer.start_span("broken", attributes={"gen_ai.input.messages": "[3"}).end()
+    assert traced.events == []
+    assert len([each for each in caplog.records if "steps aside" in each.message]) == 1
+
+
+def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHIMERA_GUARD", "off")
+    traced = Traced()
+    run(traced, ["no rows"] * 8)
+    assert traced.events == []
