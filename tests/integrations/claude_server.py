@@ -15,7 +15,7 @@ DONE = "All done."
 
 @contextmanager
 def scripted_claude(script: Script, folder: Path) -> Iterator[str]:
-    """Its address. A page of the script is a file in the folder, which the model reads with Bash."""
+    """Its address. A page of the script is a file in the folder; the model reads it with Bash."""
 
     def block(prompt: Any) -> tuple[dict[str, Any], dict[str, Any], str]:
         page = script.next(json.dumps(prompt, ensure_ascii=False))

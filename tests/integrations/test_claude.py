@@ -53,7 +53,15 @@ def by_command(project: Path, script: Script, command: list[str]) -> str:
     settings.write_text(json.dumps(with_hook({}, shlex.join(command))))
     with scripted_claude(script, project) as address:
         subprocess.run(
-            [CLAUDE, "-p", "Find the row.", "--allowedTools", "Bash", "--model", "claude-sonnet-4-5"],
+            [
+                CLAUDE,
+                "-p",
+                "Find the row.",
+                "--allowedTools",
+                "Bash",
+                "--model",
+                "claude-sonnet-4-5",
+            ],
             cwd=project,
             env={**os.environ, "ANTHROPIC_BASE_URL": address},
             capture_output=True,

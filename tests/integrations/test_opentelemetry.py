@@ -17,7 +17,10 @@ class Traced:
 
     def __init__(self, **settings: Any) -> None:
         from opentelemetry.sdk._logs import LoggerProvider
-        from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+        from opentelemetry.sdk._logs.export import (
+            InMemoryLogRecordExporter,
+            SimpleLogRecordProcessor,
+        )
         from opentelemetry.sdk.trace import TracerProvider
 
         from chimeralab.integrations.opentelemetry import LoopEvents
