@@ -144,3 +144,14 @@ def test_a_change_without_a_record_is_refused(tmp_path, chimera):
     ran = chimera("run", make(tmp_path / "study", (change, silent)).path)
     assert ran.code == 2
     assert "[stressors.rumour] changed a scene and put nothing on record" in ran.err
+
+
+def test_the_dose_of_ours_is_known_beside_code_that_may_not_run(tmp_path, chimera):
+    alone = "[arms.loud]\nstressors = { rumour = { times = 5 } }"
+    both = "[arms.loud]\nstressors = { rumour = { times = 5 }, infallibility = {} }"
+    study = make(tmp_path / "study", (alone, both), ("number = 3", "number = 1"))
+    for step in ("lock", "run"):
+        assert chimera(step, study.path).code == 0, step
+    [subject] = chimera("analyse", study.path, "--json").json["subjects"]
+    [given] = [check for check in subject["checks"] if check["name"] == "feedback given"]
+    assert (given["arm"], given["passed"]) == ("loud", True)

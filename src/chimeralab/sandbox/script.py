@@ -61,6 +61,11 @@ class Arm(Record):
         settings = {name: part.as_dict() for name, part in self.stressors.items()}
         return json.dumps(settings, sort_keys=True, default=str)
 
+    @property
+    def spares_words(self) -> bool:
+        """Whether what any of its stressors said stays where it was said."""
+        return all(part.spares_others for part in self.stressors.values())
+
     def acted(self, name: str, scene: Scene, moment: Moment) -> Scene:
         """The scene after one of the stressors, or its sham; on record under its name here."""
         part = self.stressors[name]
@@ -242,7 +247,7 @@ class Script(Record):
         if place not in self._known:
             parts = self.arm.stressors.values() if not self.arm.sham else ()
             said = [part for part in parts if part.signals(self.course, turn)]
-            if said and not all(part.spares_others for part in parts):
+            if said and not self.arm.spares_words:
                 # What is gone from memory does not depend on the answers, so blank ones will do.
                 blank = [""] * (turn - 1)
                 scene, moment = self.scene(turn, blank), self._moment(turn, blank)

@@ -106,8 +106,8 @@ def _verdicts(found: Sequence[Effect], tested: Sequence[Effect], aids: set[Key])
             yield "no weakness found"
     if len(stress) < len(tested):
         helping = [_under(e) for e in found if e not in stress and not is_worse(e)]
-        helps = f"helped by {_series(dict.fromkeys(helping))}"
-        yield helps if helping else "no countermeasure found to help"
+        named = _series(dict.fromkeys(helping)) if helping else ""
+        yield f"helped by {named}" if named else "no countermeasure found to help"
 
 
 def primary_of(subject: SubjectResult) -> list[Effect]:

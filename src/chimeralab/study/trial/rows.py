@@ -51,15 +51,23 @@ def stored_trials(study: Study, *, whole: bool = False) -> Iterator[PlacedTrial]
             dose = arms[row["condition"]].dose
             where = (row["trajectory"], row["condition"], row["prompt"], row["repeat"], dose)
             scored = Scored.from_cells(row)
-            script = scripts[row["trajectory"]]
-            if script is not None and outside_code(script) is None:
-                pressed = replace(scored.pressed, stands=script.stands(scored.trial))
-                scored = replace(scored, pressed=pressed)
+            stands = _stands(scripts.get(row["trajectory"]), scored)
+            scored = replace(scored, pressed=replace(scored.pressed, stands=stands))
             if scored.recalled and scored.pressed.disturbed:
                 done = _injections(archive, row["trajectory"], scored.trial)
                 gone = is_gone(courses[row["prompt"]], scored.trial, done)
                 scored = replace(scored, recalled=replace(scored.recalled, gone=gone))
             yield PlacedTrial(SessionPlace(*where), scored)
+
+
+def _stands(script: Script | None, row: Scored) -> bool:
+    """Whether what a stressor said about a trial's question could still be read there.
+
+    Where that takes code which may not run, what was said counts as read.
+    """
+    if script is None or not (script.arm.spares_words or outside_code(script) is None):
+        return row.pressed.bias
+    return script.stands(row.trial)
 
 
 def _injections(archive: Archive, session: str, trial: int) -> list[Injection]:
