@@ -45,7 +45,8 @@ def test_58_identical_calls_are_a_loop(chimera: Chimera, tmp_path: Path) -> None
     assert row["loop_score"] > 0.5
     assert row["loop_detector"]["operating_point"] == "loops-1"
     assert chimera("detect", "--fail-on", "loop", log).code == 1
-    assert chimera("detect", "--fail-on-collapse", log).code == 0
+    ran = chimera("detect", "--fail-on", "collapse", log)
+    assert (ran.code, "no conversation could be judged for collapse" in ran.err) == (1, True)
 
 
 def test_a_bot_that_says_one_sentence_is_judged_as_the_assistant(
