@@ -33,7 +33,7 @@ BROKEN_PIPE, INTERRUPTED = 128 + 13, 128 + 2
 COMMANDS = {
     "detect": Subcommand("detect:detect", "Say which conversations collapsed, where, and why."),
     "sweep": Subcommand("sweep:sweep", "Try a grid of thresholds on the same similarities."),
-    "show": Subcommand("show:show", "Draw one conversation as a page.", LAB),
+    "show": Subcommand("show:show", "Draw a conversation as a page, or many with an index.", LAB),
     "view": Subcommand("view:view", "Browse logs and watch studies in the browser.", LAB),
     "new": Subcommand("new:new", "Start a study: write a plan and its prompts.", LAB),
     "check": Subcommand(

@@ -1,11 +1,10 @@
-"""`chimera show`: draw one conversation as a page, or say where a study stands."""
+"""`chimera show`: draw a conversation, or a folder of them, or say where a study stands."""
 
 import difflib
-import hashlib
-import re
 import webbrowser
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from chimeralab.cli.options import (
 from chimeralab.cli.terminal import out, plain, say, where_it_stands, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
+from chimeralab.core.numbers import counted
 from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
@@ -33,7 +33,8 @@ from chimeralab.detection.loops import loops_beside
 IDS_NAMED = 5
 # Enough to find a misspelt name; comparing with millions would take minutes.
 IDS_COMPARED = 10_000
-LONGEST_NAME = 80
+FOLDER = Path("conversations")
+PAGES = (".html", ".htm")
 
 
 @click.command()
@@ -41,25 +42,27 @@ LONGEST_NAME = 80
 @click.option("--id", "wanted", metavar="ID", help="Which conversation, if there are several.")
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The .html file to write. Default: conversation-ID.html in this folder.",
+    type=click.Path(path_type=Path),
+    help="The .html file to write, or the folder for several conversations. Default: "
+    "conversation-ID.html, or conversations, in this folder.",
 )
 @with_options(*WHICH_OPTIONS)
 @click.option("--open", "open_it", is_flag=True, help="Open the page in the browser.")
 @with_options(*DETECTOR_OPTIONS)
 def show(**options: Any) -> None:
-    """Draw one conversation as a page: loops, collapse, similarities, and every message.
+    """Draw a conversation as a page: what repeats, then the pictures, and every message.
 
-    The page is one HTML file that needs no network. `chimera detect PATH` lists the ids. For a
-    study without --id, say where it stands.
+    The page is one HTML file that needs no network. Of several conversations, --id chooses one;
+    without it, a folder gets a page for each and an index of them, loops first. For a study without
+    --id, say where it stands.
     """
     asked = take_detector(options)
     judges, words = asked_judges(asked, options), FACT
-    if options["out"]:
+    if options["out"] and options["wanted"] is not None:
         check_page_name(options["out"])
     if not is_study(options["paths"]):
         logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
-        trajectories = with_progress(logs.read(), "conversations read")
+        trajectories = with_progress(logs.read(), "conversations")
     elif options["wanted"] is None:
         print_standing(Path(options["paths"][0]))
         return
@@ -71,12 +74,22 @@ def show(**options: Any) -> None:
         no_vectors = options["no_vectors"] and detector and detector.needs.lags
         judges = Judges(None if no_vectors else detector, loops_beside(detector))
         options["speaker"] = options["speaker"] or "all"
+    if options["wanted"] is None:
+        coming = iter(trajectories)
+        several = list(islice(coming, 2))
+        trajectories = chain(several, coming)
+        if len(several) > 1:
+            tell(draw_several(trajectories, judges, options), options)
+            return
     trajectory = choose(trajectories, options["wanted"])
-    path = options["out"] or Path(page_name(trajectory.id))
     # Drawing is slow to import, and a wrong name should be told at once.
+    if options["out"]:
+        check_page_name(options["out"])
     from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415
     from chimeralab.report.conversation import draw_conversation  # noqa: PLC0415
+    from chimeralab.report.index import page_name  # noqa: PLC0415
 
+    path = options["out"] or Path(page_name(trajectory.id))
     page = draw_conversation(
         trajectory,
         judges,
@@ -86,6 +99,38 @@ def show(**options: Any) -> None:
     )
     with replacing(path) as part:
         part.write_text(page, encoding="utf-8")
+    tell(path, options)
+
+
+def draw_several(
+    trajectories: Iterable[Trajectory], judges: Judges, options: dict[str, Any]
+) -> Path:
+    """Write a page for each conversation and an index of them; gives the path of the index."""
+    folder = options["out"] or FOLDER
+    if folder.suffix.lower() in PAGES:
+        raise InputError(
+            f"there are several conversations: choose one with --id (`chimera detect` lists them),"
+            f" or give --out the name of a folder, not of a page such as {folder}"
+        )
+    from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415 - as above
+    from chimeralab.report.index import INDEX, write_index  # noqa: PLC0415
+
+    counts = write_index(
+        trajectories,
+        folder,
+        judges,
+        speaker=options["speaker"],
+        open_encoder=partial(Encoder, cache_file=options["cache"]),
+    )
+    say(
+        f"{counted(counts.conversations, 'conversation')}: {counts.looping:,} in a loop,"
+        f" {counts.collapsed:,} collapsed"
+    )
+    return folder / INDEX
+
+
+def tell(path: Path, options: dict[str, Any]) -> None:
+    """Say what was written, and open it where that was asked for."""
     click.echo(str(path))
     if options["open_it"] and not webbrowser.open(path.resolve().as_uri()):
         say(f"no browser could be started; open {path} yourself")
@@ -137,10 +182,9 @@ def stored_talks(path: Path) -> StoredTalks:
 def choose(trajectories: Iterable[Trajectory], wanted: str | None) -> Trajectory:
     """The conversation with this id, or the only one there is."""
     found: Trajectory | None = None
-    matches = total = 0
+    matches = 0
     ids: list[str] = []
     for trajectory in trajectories:
-        total += 1
         if len(ids) < IDS_COMPARED:
             ids.append(trajectory.id)
         if wanted in (None, trajectory.id):
@@ -148,11 +192,6 @@ def choose(trajectories: Iterable[Trajectory], wanted: str | None) -> Trajectory
             found = found or trajectory
     if found is None:
         raise InputError(_nothing(ids, wanted or ""))
-    if wanted is None and total > 1:
-        raise InputError(
-            f"there are {total:,} conversations; choose one with --id, such as"
-            f" {_listed(ids[:IDS_NAMED])}"
-        )
     if matches > 1 and wanted is not None:
         place = plain(found.source or "the log")
         say(f"{matches:,} conversations have the id {wanted!r}; this is the first, of {place}")
@@ -175,20 +214,9 @@ def _listed(ids: list[str]) -> str:
 
 def check_page_name(path: Path) -> None:
     """Refuse a place we can't or shouldn't write to, before any work is done."""
-    if path.suffix.lower() not in (".html", ".htm"):
+    if path.suffix.lower() not in PAGES:
         raise InputError(f"{path}: a page is an .html file; give --out a name that ends so")
     if not path.parent.is_dir():
         raise InputError(f"{path}: there is no folder {path.parent}; make it first")
-
-
-def page_name(conversation: str) -> str:
-    """A file name for a page. An id that can't be one as it is gets a mark of its own.
-
-    >>> page_name("run-7"), page_name("models/a b")
-    ('conversation-run-7.html', 'conversation-models-a-b-751ac7.html')
-    """
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", conversation)[:LONGEST_NAME].strip("-.")
-    if safe == conversation:
-        return f"conversation-{safe}.html"
-    mark = hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest()[:6]
-    return f"conversation-{safe}-{mark}.html" if safe else f"conversation-{mark}.html"
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give --out another name")

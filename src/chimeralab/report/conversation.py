@@ -12,8 +12,9 @@ from chimeralab.core.records import Detection, Episode, Loop, Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.text import inert
 from chimeralab.detection.detectors import LOOPS, Detector, Judges
-from chimeralab.detection.measure import measurer_for
+from chimeralab.detection.measure import Measured, measurer_for
 from chimeralab.detection.verdict import looping_turns, verdict
+from chimeralab.detection.wording import MOST_TOLD
 from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.report.charts.canvas import Figure, draw, draw_square
 from chimeralab.report.charts.timeline import (
@@ -252,20 +253,32 @@ def draw_conversation(
     measurer = measurer_for(detector, open_encoder, speaker=speaker)
     (measured,) = measurer.measure([trajectory])
     detection = verdict(measured, detector, measurer.encoder, loops=loops, trace=True)
+    return draw_judged(measured, detection, judges, measurer.encoder, words)
+
+
+def draw_judged(  # noqa: PLR0913, PLR0917 - what was judged, how, and where the page stands
+    measured: Measured,
+    detection: Detection,
+    judges: Judges,
+    encoder: Encoder | None,
+    words: ResultWords = FACT,
+    up: str | None = None,
+) -> str:
+    """Draw a conversation that was judged; without an encoder there are no pictures.
+
+    `up` is the address of a page that lists it.
+    """
     texts = [turn.text for turn in measured.series.turns]
-    pairs = None
-    if measurer.encoder and len(texts) > 1:
-        pairs = compare(measurer.encoder.encode(texts).vectors)
-    shown = conversation_page(trajectory, detection, judges, words)
-    figures: dict[str, Any] = {
-        "timeline": timeline_figure(detection, words, captions=[lines_caption(detection, words)]),
-        "heat_map": heat_map_figure(
-            detection, pairs, captions=[map_caption(detection, pairs.block, words)]
-        )
-        if pairs
-        else None,
-        "most_alike": pairs.most_alike(PAIRS_NAMED) if pairs else (),
-    }
+    pairs = compare(encoder.encode(texts).vectors) if encoder and len(texts) > 1 else None
+    figures: dict[str, Any] = dict.fromkeys(("timeline", "heat_map"))
+    if encoder:
+        captions = [lines_caption(detection, words)]
+        figures["timeline"] = timeline_figure(detection, words, captions=captions)
+    if pairs:
+        captions = [map_caption(detection, pairs.block, words)]
+        figures["heat_map"] = heat_map_figure(detection, pairs, captions=captions)
+    figures["most_alike"] = pairs.most_alike(PAIRS_NAMED) if pairs else ()
+    shown = conversation_page(measured.trajectory, detection, judges, words) | {"up": up}
     return render("conversation.html", frame="base.html", **shown, **figures)
 
 
@@ -288,6 +301,8 @@ def conversation_page(
         "rule": detector.rule if detector else None,
         "words": words,
         "verdict": verdict_in_words(detection, words),
+        "evidence": detection.evidence[:MOST_TOLD],
+        "up": None,
         "loops": list(loop_lines(detection, places)),
         "first_loop": next((places[m.position] for m in said if m.loop and m.loop.sure), None),
         "repeated": SideBySide(repeated, places) if repeated else None,
