@@ -64,36 +64,39 @@ class InspectSettings(Record):
         return SentKey(f"{provider}_API_KEY", self.base_url) if self.base_url else None
 
     def open(self) -> "InspectModel":
-        return InspectModel(self)
-
-
-class InspectModel:
-    """One model of one provider."""
-
-    def __init__(self, settings: InspectSettings) -> None:
-        self._settings = settings
-        self._in_words = ""  # why the provider is no longer told the options but in words
         try:
-            self._inspect = importlib.import_module("inspect_ai.model")
+            inspect = importlib.import_module("inspect_ai.model")
         except ImportError as error:
             raise InputError(
                 'use = "inspect" needs inspect-ai; install it with: '
                 'pip install "chimera-lab[inspect]"'
             ) from error
         try:
-            self._model = self._inspect.get_model(
-                settings.model,
-                base_url=settings.base_url,
+            model = inspect.get_model(
+                self.model,
+                base_url=self.base_url,
                 memoize=False,
-                config=self._inspect.GenerateConfig(
-                    attempt_timeout=settings.timeout,
-                    max_retries=settings.max_retries,
-                    max_connections=settings.concurrency,
+                config=inspect.GenerateConfig(
+                    attempt_timeout=self.timeout,
+                    max_retries=self.max_retries,
+                    max_connections=self.concurrency,
                 ),
             )
         except Exception as error:  # each provider has its own ways to say what it lacks
             words = re.sub(r"\s+", " ", redact(str(error)))
-            raise InputError(f"inspect-ai can't open {settings.model!r}: {words}") from None
+            raise InputError(f"inspect-ai can't open {self.model!r}: {words}") from None
+        return InspectModel(model, send_seed=self.send_seed)
+
+
+class InspectModel:
+    """A model of inspect-ai. Without `send_sampling` it samples as it was set up to."""
+
+    def __init__(self, model: Any, *, send_seed: bool = True, send_sampling: bool = True) -> None:
+        self._inspect = importlib.import_module("inspect_ai.model")
+        self._limit: type[Exception] = importlib.import_module("inspect_ai.util").LimitExceededError
+        self._model = model
+        self._in_words = ""  # why the provider is no longer told the options but in words
+        self._send_seed, self._send_sampling = send_seed, send_sampling
 
     async def reply(self, request: Request) -> Reply:
         held = request.options if not self._in_words else ()
@@ -115,23 +118,21 @@ class InspectModel:
             "assistant": self._inspect.ChatMessageAssistant,
         }
         messages = [kinds[message.role](content=message.content) for message in request.messages]
-        config = self._inspect.GenerateConfig(
-            temperature=request.sampling.temperature,
-            top_p=request.sampling.top_p,
-            max_tokens=request.sampling.max_tokens + (MORE_TOKENS if options else 0),
-            seed=request.seed if self._settings.send_seed else None,
-            response_schema=self._inspect.ResponseSchema(
+        drawn = request.sampling.as_dict() if self._send_sampling else {}
+        if options:
+            drawn["max_tokens"] = request.sampling.max_tokens + MORE_TOKENS
+            drawn["response_schema"] = self._inspect.ResponseSchema(
                 name="answer", json_schema=answer_schema(options), strict=True
             )
-            if options
-            else None,
-        )
+        seed = request.seed if self._send_seed else None
+        config = self._inspect.GenerateConfig(**drawn, seed=seed)
         try:
             return await self._model.generate(messages, config=config)
+        except self._limit:
+            raise  # inside an evaluation: it ends the sample, and no model has failed
         except Exception as error:
             words = f"{type(error).__name__}: {error}"
-            where = f"{self._settings.model} through inspect-ai"
-            failed = failure(_kind(error, words), f"{where}: {words}")
+            failed = failure(_kind(error, words), f"{self._model} through inspect-ai: {words}")
             failed.status = _status(error)
             raise failed from None
 

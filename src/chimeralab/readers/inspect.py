@@ -1,14 +1,14 @@
 """Inspect logs: an `.eval` archive with one member per sample, or the same as one JSON."""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 from zipfile import ZipFile
 
-from chimeralab.core.records import Trajectory
-from chimeralab.readers.chat import message_of, turns_of
-from chimeralab.readers.fields import Unreadable, identity, listing, mapping
+from chimeralab.core.records import Trajectory, Turn
+from chimeralab.readers.chat import ChatMessage, message_of, turns_of
+from chimeralab.readers.fields import Unreadable, identity, listing, mapping, scalars
 from chimeralab.readers.json_values import value_of
 from chimeralab.readers.opening import read_member
 from chimeralab.readers.seam import Place, Reader
@@ -19,6 +19,7 @@ CHUNKED = "/sample.json"
 MEMBER = re.compile(rf"samples/.+_epoch_\d+(\.json|{CHUNKED})", re.DOTALL)
 UNFINISHED = ("started", "cancelled")
 ATTACHMENT = "attachment://"
+OURS = "chimeralab"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,10 @@ class Inspect(Reader):
     name = "inspect"
     recognised = "a zip archive with header.json, or an object with eval and samples"
     turns = "a message of a sample; each sample and epoch is a conversation"
-    left_out = "events, scores, attachments that no message names, the chunked layout"
+    left_out = (
+        "events, scores, prompts that the user repeats word by word, attachments that no message "
+        "names, the chunked layout"
+    )
     zipped = True
 
     def __init__(self) -> None:
@@ -76,22 +80,59 @@ class Inspect(Reader):
             raise Unreadable("is not an Inspect log with samples")
         fields = mapping(value.fields, "the sample")
         attachments = mapping(fields.get("attachments") or {}, "attachments")
-        turns = turns_of(
-            message_of(_restored(message, attachments), f"messages[{n}]")
-            for n, message in enumerate(listing(fields, "messages"))
-        )
+        messages = listing(fields, "messages")
+        turns = inspect_turns(_restored(message, attachments) for message in messages)
         metadata = {
             "model": identity(value.run, "model"),
             "task": identity(value.run, "task"),
             "sample": identity(fields, "id"),
             "epoch": fields["epoch"] if identity(fields, "epoch") else None,
         }
+        # By its uuid a sample is known to Scout; what the task says of it can be grouped by.
+        metadata |= {"uuid": fields["uuid"]} if identity(fields, "uuid") else {}
+        metadata |= scalars(mapping(fields.get("metadata") or {}, "metadata"), but=metadata)
         metadata |= {"unfinished": True} if value.unfinished else {}
         name = place.default_id()
         if metadata["sample"] is not None and metadata["epoch"] is not None:
             task = f"{metadata['task']}/" if metadata["task"] else ""
             name = f"{task}{metadata['sample']}_epoch_{metadata['epoch']}"
         yield Trajectory(name, turns, metadata, str(place))
+
+
+def inspect_turns(messages: Iterable[Any]) -> tuple[Turn, ...]:
+    """The turns of a sample, as its messages are logged.
+
+    What the user says for the second time word by word is a prompt of the solver ("please go on"):
+    nobody says it, and an agent that does something new each time is not going round in circles.
+    """
+    heard: set[str] = set()
+
+    def read() -> Iterator[ChatMessage]:
+        for n, message in enumerate(messages):
+            found = _by_speaker(message, f"messages[{n}]")
+            if found.turn.role == "user" and found.turn.spoken:
+                found = _unsaid(found) if found.turn.text in heard else found
+                heard.add(found.turn.text)
+            yield found
+
+    return turns_of(read())
+
+
+def _by_speaker(message: Any, place: str) -> ChatMessage:
+    """A message as a turn. Those of our self-play say who speaks, and the seed prompt nobody says.
+
+    Inspect has no names beside the roles, so they stand in the metadata of the message.
+    """
+    metadata = message.get("metadata") if isinstance(message, dict) else None
+    ours = metadata.get(OURS) if isinstance(metadata, dict) else None
+    if not isinstance(ours, dict):
+        return message_of(message, place)
+    found = message_of(message | {"name": ours.get("speaker")}, place)
+    return _unsaid(found) if ours.get("seed") else found
+
+
+def _unsaid(message: ChatMessage) -> ChatMessage:
+    return message._replace(turn=replace(message.turn, spoken=False))
 
 
 def _in_counting_order(name: str) -> list[str]:

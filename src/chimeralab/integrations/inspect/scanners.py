@@ -1,0 +1,34 @@
+"""Scanners for Scout: does a transcript loop, has it collapsed, and which messages show it?"""
+
+from inspect_scout import Result, Scanner, Transcript, scanner
+
+from chimeralab.integrations.inspect.messages import Finding, find_collapse, find_loops
+
+
+@scanner(messages="all")
+def loops() -> Scanner[Transcript]:
+    """Whether a conversation goes round in circles, by words and tool calls. No model is asked."""
+
+    async def scan(transcript: Transcript) -> Result:
+        return _result(find_loops(transcript.messages, transcript.transcript_id))
+
+    return scan
+
+
+@scanner(messages="all")
+def collapse() -> Scanner[Transcript]:
+    """Whether turns have collapsed by the locked rule; it loads the sentence encoder."""
+
+    async def scan(transcript: Transcript) -> Result:
+        return _result(find_collapse(transcript.messages, transcript.transcript_id))
+
+    return scan
+
+
+def _result(finding: Finding) -> Result:
+    return Result(
+        value=finding.found,
+        explanation=finding.explanation,
+        references=finding.references,
+        metadata=finding.as_metadata(),
+    )

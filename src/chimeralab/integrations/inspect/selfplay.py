@@ -1,0 +1,162 @@
+"""Self-play in Inspect: a solver that lets models talk to each other, and studies as a task."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, ModelOutput, get_model
+from inspect_ai.scorer import grouped, mean, stderr
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+from chimeralab.core.parts import choose
+from chimeralab.integrations.inspect.guard import UNGUARDED
+from chimeralab.integrations.inspect.refusing import in_one_sentence
+from chimeralab.integrations.inspect.scorers import collapse_rate, looping
+from chimeralab.integrations.inspect.talking import cast, converse_in_sample, opened_study
+from chimeralab.models.inspect import InspectModel
+from chimeralab.readers.inspect import OURS
+
+if TYPE_CHECKING:
+    from chimeralab.runner import MemoryJournal, Talk
+
+
+@solver
+def self_play(
+    turns: int = 40,
+    speakers: int | Mapping[str, str | None] = 2,
+    seed_visible: Literal["all", "first"] = "all",
+) -> Solver:
+    """Let the model talk to itself about the input of each sample.
+
+    `speakers` are so many voices without a system prompt, or names with their system prompts. A
+    model role of a speaker's name puts another model there. Sampling is that of the evaluation.
+    """
+    names = speakers if isinstance(speakers, Mapping) else dict.fromkeys(_voices(speakers))
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        from chimeralab.models.seam import Sampling  # noqa: PLC0415 - Inspect starts without it
+        from chimeralab.runner import Prompt, Rules, Speaker, Talk  # noqa: PLC0415
+
+        cast_as = {name: get_model(role=name) for name in names}
+        talk = Talk(
+            "self-play",
+            Prompt(str(state.sample_id), state.input_text),
+            state.epoch,
+            tuple(Speaker(name, name, Sampling(), system) for name, system in names.items()),
+            Rules(turns=turns, seed_visible=seed_visible),
+            seed=0,
+        )
+        models = {
+            name: InspectModel(model, send_seed=False, send_sampling=False)
+            for name, model in cast_as.items()
+        }
+        await converse_in_sample(talk, models, said=_into(state, talk))
+        return state
+
+    return solve
+
+
+@task
+def self_play_study(study: str, condition: str | None = None, allow_code: bool = False) -> Task:
+    """The conversations of a study, or of one condition of it, with Inspect's models.
+
+    Prompts, speakers, sampling, seeds, rules and countermeasures are those of its plan. The models
+    of the plan are played by model roles of their names, or a single one by the evaluated model.
+    """
+    with in_one_sentence():
+        opened = opened_study(study, allow_code)
+        if condition is not None:
+            choose(condition, opened.plan.conditions, f"condition {condition!r} of {study}")
+        talks = [talk for talk in opened.talks if condition in (None, talk.condition)]
+        solve, collapsed = planned_self_play(study, allow_code), collapse_rate(study, allow_code)
+    return Task(
+        name=f"{opened.plan.study.name}-{condition}" if condition else opened.plan.study.name,
+        dataset=[
+            Sample(
+                input=talk.prompt.text,
+                id=talk.id,
+                metadata={
+                    "condition": talk.condition,
+                    "prompt": talk.prompt.id,
+                    "bucket": talk.prompt.bucket,
+                    "repeat": talk.repeat,
+                },
+            )
+            for talk in talks
+        ],
+        solver=solve,
+        scorer=[looping(), collapsed],
+        metadata=UNGUARDED,
+        # Conversations about one prompt are not independent of each other.
+        metrics=[
+            grouped(mean(), "condition", all=False),
+            grouped(
+                stderr(cluster="prompt"),
+                "condition",
+                all=False,
+                name_template="{group_name} stderr",
+            ),
+        ],
+    )
+
+
+@solver
+def planned_self_play(study: str, allow_code: bool = False) -> Solver:
+    """Run the conversation of a study that the sample is called after."""
+    opened = opened_study(study, allow_code)
+    planned = {talk.id: talk for talk in opened.talks}
+    watch = None
+    if opened.plan.needs_guard:
+        from chimeralab.study.run import watcher  # noqa: PLC0415 - only where the plan asks for it
+
+        watch = watcher(opened.plan, True)
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        talk = planned[str(state.sample_id)]
+        # Another epoch is another repeat, with seeds of its own.
+        later = talk.repeat + (state.epoch - 1) * opened.plan.conversation.repeats
+        talk = replace(talk, repeat=later)
+        models = {name: InspectModel(model) for name, model in cast(_models([talk])).items()}
+        wait = opened.plan.run.retry_wait
+        await converse_in_sample(
+            talk, models, watch=watch, said=_into(state, talk), retry_wait=wait
+        )
+        return state
+
+    return solve
+
+
+def _voices(number: int) -> list[str]:
+    return [f"speaker-{place}" for place in range(1, number + 1)]
+
+
+def _models(talks: "Iterable[Talk]") -> list[str]:
+    """The models of the plan that speak, or that a countermeasure lets speak."""
+    from chimeralab.runner.interventions import models_of  # noqa: PLC0415 - as above
+
+    names: dict[str, None] = {}
+    for talk in talks:
+        names |= dict.fromkeys(speaker.model for speaker in talk.speakers)
+        if talk.countermeasure is not None:
+            names |= dict.fromkeys(models_of(talk.countermeasure))
+    return list(names)
+
+
+def _into(state: TaskState, talk: "Talk") -> "Callable[[MemoryJournal], None]":
+    """Writes each turn into the sample: the seed is the user's, and every speaker an assistant."""
+    state.messages = [ChatMessageUser(content=talk.prompt.text, metadata={OURS: {"seed": True}})]
+
+    def said(journal: "MemoryJournal") -> None:
+        turn = journal.said(talk.id)[-1]
+        message = ChatMessageAssistant(
+            content=turn.text,
+            model=turn.model,
+            source="generate",
+            metadata={OURS: {"speaker": turn.speaker}},
+        )
+        state.messages.append(message)
+        state.output = ModelOutput.from_message(message)
+
+    return said

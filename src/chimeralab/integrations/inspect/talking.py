@@ -1,0 +1,72 @@
+"""A planned conversation as a sample of Inspect: our runner asks, Inspect's models answer."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from inspect_ai.log import transcript
+from inspect_ai.model import Model, get_model, model_roles
+from inspect_ai.util import LimitExceededError
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.extras import need
+
+if TYPE_CHECKING:
+    from chimeralab.models import seam
+    from chimeralab.runner import MemoryJournal, Talk, TurnJudge
+    from chimeralab.study import Study
+
+
+def opened_study(path: str, allow_code: bool) -> "Study":
+    """A study whose conversations become samples; it needs the lab."""
+    need("lab")
+    from chimeralab.study import Study  # noqa: PLC0415 - Inspect starts without it
+
+    return Study(path, allow_code)
+
+
+def cast(names: Collection[str]) -> dict[str, Model]:
+    """The models that play those of a plan: by role, or the one of the evaluation for a single one.
+
+    One model in the place of several would be another condition, so then each has to be named.
+    """
+    missing = [name for name in names if name not in model_roles()]
+    if len(names) > 1 and missing:
+        raise InputError(
+            f"{', '.join(names)} are different models, and {', '.join(missing)} is not cast; add "
+            + " ".join(f"--model-role {name}=PROVIDER/MODEL" for name in missing)
+        )
+    return {name: get_model(role=name) for name in names}
+
+
+async def converse_in_sample(
+    talk: "Talk",
+    models: Mapping[str, "seam.Model"],
+    *,
+    watch: "Callable[[], TurnJudge] | None" = None,
+    said: "Callable[[MemoryJournal], None]" = lambda journal: None,
+    retry_wait: float = 1.0,
+) -> "MemoryJournal":
+    """Run one conversation. `said` is called after each turn, since a limit may end the sample."""
+    from chimeralab import runner  # noqa: PLC0415 - Inspect starts without it
+
+    journal = runner.MemoryJournal()
+
+    def publish(news: runner.News) -> None:
+        if isinstance(news, runner.TurnStored):
+            said(journal)
+        elif isinstance(news, runner.Intervened):
+            transcript().info(news.event.as_dict(), source="chimeralab")
+
+    room = runner.Room(
+        models, journal, runner.Brake(), watch=watch, retry_wait=retry_wait, publish=publish
+    )
+    try:
+        ended = await runner.converse(talk, room)
+    except InputError as error:
+        if isinstance(error.__cause__, LimitExceededError):
+            raise error.__cause__ from None
+        raise
+    if ended.outcome in ("paused", "failed"):
+        raise InputError(f"{talk.id} could not go on: {ended.reason}")
+    transcript().info(ended._asdict(), source="chimeralab")
+    return journal

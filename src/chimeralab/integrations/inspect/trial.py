@@ -1,0 +1,191 @@
+"""The stress trial in Inspect: each session is a sample, and its measures are grouped by arm."""
+
+import math
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, ModelOutput
+from inspect_ai.scorer import (
+    Metric,
+    Score,
+    Scorer,
+    Target,
+    grouped,
+    mean,
+    metric,
+    scorer,
+    stderr,
+)
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import choose
+from chimeralab.integrations.inspect.guard import UNGUARDED
+from chimeralab.integrations.inspect.refusing import in_one_sentence
+from chimeralab.integrations.inspect.talking import cast, converse_in_sample, opened_study
+from chimeralab.models.inspect import InspectModel
+
+if TYPE_CHECKING:
+    from chimeralab.models import seam
+    from chimeralab.runner import MemoryJournal, Talk
+    from chimeralab.study import Study
+    from chimeralab.study.trial.plan import TrialPlan
+
+ROWS = "chimeralab:trials"
+
+
+@task
+def stress_trial(study: str, subject: str | None = None, allow_code: bool = False) -> Task:
+    """The sessions of a trial, of all its subjects or of one.
+
+    A model of the plan is played by the model role of its name, or a single one by the evaluated
+    model; agents and phantoms of the plan are tested as they are.
+    """
+    with in_one_sentence():
+        opened = opened_study(study, allow_code)
+        trial = _trial(opened)
+        subjects = dict.fromkeys(trial.subjects.values())
+        if subject is not None:
+            choose(subject, subjects, f"subject {subject!r} of {study}")
+        talks = [talk for talk in opened.talks if subject in (None, _subject(talk))]
+        solve, measured = planned_session(study, allow_code), stress_measures(study, allow_code)
+    return Task(
+        name=opened.plan.study.name,
+        dataset=[
+            Sample(
+                input=talk.prompt.text,
+                id=talk.id,
+                metadata={
+                    "arm": talk.condition,
+                    "subject": _subject(talk),
+                    "scenario": talk.prompt.id,
+                    "repeat": talk.repeat,
+                },
+            )
+            for talk in talks
+        ],
+        solver=solve,
+        scorer=measured,
+        metadata=UNGUARDED,
+    )
+
+
+@solver
+def planned_session(study: str, allow_code: bool = False) -> Solver:
+    """Put a subject through the session of a trial that the sample is called after."""
+    opened = opened_study(study, allow_code)
+    planned = {talk.id: talk for talk in opened.talks}
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        talk = planned[str(state.sample_id)]
+
+        def said(journal: "MemoryJournal") -> None:
+            state.messages = _as_shown(talk, journal)
+            state.output = ModelOutput.from_message(state.messages[-1])
+
+        async with _subject_of(opened, talk) as models:
+            wait = opened.plan.run.retry_wait
+            journal = await converse_in_sample(talk, models, said=said, retry_wait=wait)
+        state.store.set(ROWS, [row.cells() for row in journal.rows[talk.id]])
+        return state
+
+    return solve
+
+
+@metric(name="mean")
+def arm_mean() -> Metric:
+    return grouped(mean(), "arm", all=False)
+
+
+@metric(name="stderr")
+def arm_stderr() -> Metric:
+    """Sessions on one scenario are not independent of each other."""
+    return grouped(stderr(cluster="scenario"), "arm", all=False)
+
+
+@scorer(metrics={"*": [arm_mean(), arm_stderr()]})
+def stress_measures(study: str, allow_code: bool = False) -> Scorer:
+    """What a session shows of memory, certainty and independence, as the analysis counts it."""
+    opened = opened_study(study, allow_code)
+    trial = _trial(opened)
+    planned = {talk.id: talk for talk in opened.talks}
+
+    async def score(state: TaskState, target: Target) -> Score:
+        from chimeralab.analysis.trial.effects import sessions_of  # noqa: PLC0415 - the lab's
+        from chimeralab.analysis.trial.measures import words_of  # noqa: PLC0415
+        from chimeralab.sandbox.scored import PlacedTrial, Scored, SessionPlace  # noqa: PLC0415
+
+        talk = planned[str(state.sample_id)]
+        rows: list[dict[str, Any]] = state.store.get(ROWS, [])
+        if not rows:
+            return Score.unscored(explanation="The session did not come to its end.")
+        place = SessionPlace(talk.id, talk.condition, talk.prompt.id, talk.repeat)
+        trials = [PlacedTrial(place, Scored.from_cells(row)) for row in rows]
+        [session] = sessions_of(trials, trial.weights, trial.own_measures)
+        shown = {name: tally for name, tally in session.tallies.items() if words_of(name).brief}
+        return Score(
+            value={
+                str(name): tally.hits / tally.among if tally.among else math.nan
+                for name, tally in shown.items()
+            },
+            explanation="; ".join(
+                f"{words_of(name).says}: {tally.hits:g} of {tally.among:g}"
+                for name, tally in shown.items()
+                if tally.among and words_of(name).unit == "share"
+            ),
+            metadata={"trials": rows},
+        )
+
+    return score
+
+
+def _trial(study: "Study") -> "TrialPlan":
+    from chimeralab.study.trial.rows import trial_plan  # noqa: PLC0415 - the lab's
+
+    return trial_plan(study)
+
+
+def _subject(talk: "Talk") -> str:
+    return talk.speakers[0].model
+
+
+def _played(study: "Study", subjects: Iterable[str]) -> list[str]:
+    """The subjects that Inspect's models play: neither agents nor phantoms."""
+    from chimeralab.sandbox.phantoms import SUBJECTS  # noqa: PLC0415 - the lab's
+
+    plan, agents = study.plan, _trial(study).agents
+    phantoms = tuple(SUBJECTS.values())
+    return [
+        name
+        for name in dict.fromkeys(subjects)
+        if name not in agents and not isinstance(plan.models[name].part.settings, phantoms)
+    ]
+
+
+@asynccontextmanager
+async def _subject_of(study: "Study", talk: "Talk") -> "AsyncIterator[dict[str, seam.Model]]":
+    from chimeralab.study.subjects import open_models  # noqa: PLC0415 - the lab's
+
+    name = _subject(talk)
+    if _played(study, [name]):
+        yield {name: InspectModel(model) for name, model in cast([name]).items()}
+        return
+    alone = replace(study.plan, models={name: study.plan.models[name]})
+    async with open_models(alone, study.path) as models:
+        yield models
+
+
+def _as_shown(talk: "Talk", journal: "MemoryJournal") -> list[ChatMessage]:
+    """The conversation as the subject saw it at the last question, and its answer."""
+    if talk.script is None:
+        raise InputError(f"{talk.id} is no session of a trial")
+    answers = [turn.text for turn in journal.said(talk.id)]
+    turn = len(answers)
+    shown = talk.script.asked(turn, answers, journal.probed(talk.id, turn)).messages
+    kinds = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
+    messages: list[ChatMessage] = [kinds[each.role](content=each.content) for each in shown]
+    return [*messages, ChatMessageAssistant(content=answers[-1], source="generate")]

@@ -1,0 +1,52 @@
+"""Ratings as a validation set of Scout: what a scanner should say of each transcript."""
+
+from collections import Counter
+from pathlib import Path
+
+from chimeralab import readers
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import choose
+from chimeralab.core.tables import open_table
+from chimeralab.rating.labels import LabelTable, read_labels
+
+
+def write_validation_set(
+    ratings: str | Path, logs: str | Path, out: str | Path, rater: str | None = None
+) -> int:
+    """Write `id,target` for every sample of the logs that has a label; says how many there are.
+
+    `ratings` is a file as `chimera rate --out` writes it and `chimera audit` reads it, by ids of
+    conversations; Scout knows them by the uuids of the samples. Of several raters one is named.
+    """
+    labelled = _labels_of(read_labels(Path(ratings)), rater, str(ratings))
+    found = [
+        (talk.id, talk.metadata.get("uuid"))
+        for talk in readers.read_all([logs], format="inspect")
+        if labelled.get(talk.id) is not None
+    ]
+    if not found:
+        raise InputError(f"no sample in {logs} has a label in {ratings}; ids must be the same")
+    for name, times in Counter(name for name, _ in found).items():
+        if times > 1:
+            raise InputError(
+                f"{times} samples in {logs} are called {name!r}, so its label may be of any of "
+                "them; name the one log that was rated"
+            )
+    nameless = next((name for name, uuid in found if uuid is None), None)
+    if nameless is not None:
+        raise InputError(
+            f"sample {nameless!r} has no uuid, by which Scout knows it; "
+            "convert the log with `inspect log convert`"
+        )
+    with open_table(Path(out), {"id": str, "target": str}) as write:
+        for name, uuid in found:
+            write({"id": uuid, "target": "true" if labelled[name] else "false"})
+    return len(found)
+
+
+def _labels_of(table: LabelTable, rater: str | None, source: str) -> dict[str, int | None]:
+    if rater is None and len(table.raters) > 1:
+        raise InputError(f"{source} has several raters; name one: {', '.join(table.raters)}")
+    rater = rater or table.raters[0]
+    choose(rater, table.raters, f"rater {rater!r} of {source}")
+    return dict(zip(table.items, table.labels[rater], strict=True))
