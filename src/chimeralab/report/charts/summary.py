@@ -23,7 +23,7 @@ from chimeralab.stats.intervals import Interval
 
 # Pixels: the column of names, the gap between panels, a heading, a line with its number over it,
 # what a name above its lines takes on a phone, and the axis with its numbers.
-NAMES, GAP, HEADING, CELL, NAME, AXIS, TITLE = 200, 22, 26, 32, 18, 22, 34
+NAMES, GAP, HEADING, CELL, NAME, AXIS, TITLE = 228, 22, 26, 32, 18, 22, 34
 INDENT = 12
 # A number under the axis takes this much.
 TICK = 38
@@ -124,7 +124,7 @@ def _panels(
         top += HEADING
         for row in group.rows:
             level = top + CELL - 8
-            words.append(_word(INDENT, level, fitted(row.name, NAMES - INDENT - 8), "plain"))
+            words += _named(row.name, level)
             placed += [Placed(panel, level, row.cells.get(i)) for i, panel in panels.items()]
             top += CELL
         top += 6
@@ -157,6 +157,15 @@ def _lines(
                 top += CELL
             top += 6
     return _drawn(placed, words, [panel], (HEADING, top), width)
+
+
+def _named(name: str, level: float) -> Iterator[Row]:
+    """The name of a comparison; what its second side is stands under the first."""
+    first, _, second = name.partition(" − ")
+    room = NAMES - INDENT
+    yield _word(INDENT, level - 7 if second else level, fitted(first, room), "plain")
+    if second:
+        yield _word(INDENT, level + 7, fitted(f"− {second}", room), "faint")
 
 
 def _word(x: float, y: float, text: str, look: str, align: str = "left") -> Row:

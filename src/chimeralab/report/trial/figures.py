@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from chimeralab.analysis.contrasts import Effect
+from chimeralab.analysis.contrasts import Effect, short
 from chimeralab.analysis.trial.analysis import SubjectResult
 from chimeralab.analysis.trial.effects import HEADLINES, is_aimed, is_listed
 from chimeralab.analysis.trial.measures import words_of
@@ -65,15 +65,17 @@ def _summarised(subject: SubjectResult, material: TrialMaterial) -> SummaryGroup
     # What mere disturbance does comes last: it is no weakness.
     bare.sort(key=lambda each: not each.about)
     rows: dict[str, dict[str, SummaryCell]] = {}
+    usual = f" − {short(subject.reference)}"
     for effect in (*bare, *subject.countermeasures):
-        cells = rows.setdefault(effect.short_name, {})
+        cells = rows.setdefault(effect.short_name.removesuffix(usual), {})
         # A difference of one scenario alone would look like a finding.
         if effect.measure in INDICES and effect.estimate is not None and effect.units > 1:
             cells[effect.measure.upper()] = SummaryCell(
                 effect.estimate, effect.interval, is_found(effect),
                 bool(material.analysis.declared) and effect.role == "primary",
             )  # fmt: skip
-    return SummaryGroup(subject.subject, [SummaryRow(name, rows[name]) for name in rows])
+    named = [SummaryRow(name, cells) for name, cells in rows.items()]
+    return SummaryGroup(f"{subject.subject}, against {short(subject.reference)}", named)
 
 
 def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:

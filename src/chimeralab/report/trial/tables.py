@@ -128,21 +128,34 @@ def declared_table(material: TrialMaterial) -> Table:
 def dose_table(material: TrialMaterial) -> Table | None:
     """How much of each stressor arrived, arm by arm, and how much neutral text under a sham."""
     subjects = material.analysis.subjects
-    rows, raw = [], []
-    for place, arm in enumerate(subjects[0].arms):
-        doses = [_delivered(subject.arms[place], material) for subject in subjects]
-        for what in doses[0]:
-            shares = [dose[what] for dose in doses]
-            cells = [known(percent(share, 0), share, "nothing on record tells") for share in shares]
-            rows.append([short(arm.arm), what, *cells])
-            raw += [
-                {"subject": subject.subject, "arm": short(arm.arm), "what": what, "share": share}
-                for subject, share in zip(subjects, shares, strict=True)
-            ]
-    if not rows:
+    doses = [
+        {each.subject: _delivered(each.arms[place], material) for each in subjects}
+        for place in range(len(subjects[0].arms))
+    ]
+    what = dict.fromkeys(name for arm in doses for own in arm.values() for name in own)
+    if not what:
         return None
-    headings = ("arm", "what was delivered", *(f"trials, {each.subject}" for each in subjects))
-    return table("delivered", headings, rows, raw, words=(0, 1))
+    rows, raw = [], []
+    for arm, by_subject in zip(subjects[0].arms, doses, strict=True):
+        if not any(by_subject.values()):
+            continue
+        cells = [_dose({who: own.get(name) for who, own in by_subject.items()}) for name in what]
+        rows.append([short(arm.arm), *cells])
+        raw += [
+            {"subject": who, "arm": short(arm.arm), "what": name, "share": share}
+            for who, own in by_subject.items()
+            for name, share in own.items()
+        ]
+    return table("delivered", ("arm", *what), rows, raw)
+
+
+def _dose(shares: Mapping[str, float | None]) -> Shown:
+    """A share of trials that is the same for all subjects, or each with its subject."""
+    if set(shares.values()) == {None}:
+        return Dash("not part of this arm, or nothing on record tells")
+    if len(set(shares.values())) == 1:
+        return percent(next(iter(shares.values())), 0)
+    return ", ".join(f"{percent(share, 0)} ({who})" for who, share in shares.items())
 
 
 def _delivered(arm: ArmResult, material: TrialMaterial) -> dict[str, float | None]:

@@ -150,7 +150,7 @@ def test_the_summary_comes_first_and_has_the_three_indices_of_every_subject(
     drawn = report.figures[0]
     assert drawn.name == "summary"
     for picture in (str(drawn.wide), str(drawn.narrow)):
-        for words in ("MCI", "GFQ", "DFS", "phantom", "mumbler", "conformity − sham"):
+        for words in ("MCI", "GFQ", "DFS", "phantom, against sham", "mumbler", "conformity"):
             assert words in picture
     assert "mumbler: not informative, so no effect is printed" in drawn.label
     phantom = material.analysis.subjects[0]
