@@ -1,7 +1,8 @@
 """What countermeasures do for a real model: the embedded one, under each stressor and without any.
 
-A phantom's benefit is set in advance; a model's is found. This model is small, and so are most of
-the effects: what counts is that each is put to it, that its replies can be read, and what came out.
+A phantom's benefit is set in advance; a model's is found. `review` is not among them: it needs a
+belief that is asked for again and again, and with that this small model is at the floor (right in
+31 % of the answers of 24 sessions, where guessing gives 28 %).
 """
 
 import tempfile
@@ -26,20 +27,17 @@ use = "embedded"
 temperature = 0.0
 [trial]
 subjects = ["smol"]
-countermeasures = ["ledger", "review", "commit"]
+countermeasures = ["ledger", "commit"]
 system = "Reply with the answer alone."
 probes = ["alone", "recall"]
 [stressors.amnesia]
 frequency = 0.6
-[stressors.infallibility]
-rounds = 1
 [stressors.conformity]
 size = 5
 [layout]
 opening = "Answer from what you are told."
 lag = 0
-beliefs = 1
-tested = 1
+beliefs = 0
 consensus = 0.8
 recall_every = 2
 [scenarios]
@@ -53,7 +51,7 @@ seed = 1
 concurrency = 12
 """
 # What each countermeasure is to mend, and what it may cost where nothing is wrong.
-MENDED = {"ledger": "recall", "review": "belief_update", "commit": "conformity_rate"}
+MENDED = {"ledger": "recall", "commit": "conformity_rate"}
 
 
 def main() -> None:
@@ -77,9 +75,12 @@ def results(subject: SubjectResult) -> list[Result]:
         under = _said(subject.countermeasures, name, measure, calm=False)
         alone = _said(subject.countermeasures, name, "accuracy", calm=True)
         value = f"{measure} {under} under stress; accuracy {alone} without"
+        if not subject.informative:
+            value = f"not informative ({subject.short_reasons[0]})"
         title = f"countermeasure {name} on the embedded model"
-        bar = f"read in all but {MOST_UNREAD:.0%}"
-        found.append(Result(title, value, bar, worst <= MOST_UNREAD, COMMAND, note))
+        bar = f"informative, and at most {MOST_UNREAD:.0%} unread"
+        met = subject.informative and worst <= MOST_UNREAD
+        found.append(Result(title, value, bar, met, COMMAND, note))
     return found
 
 
