@@ -24,6 +24,7 @@ MB = 1e6
 
 def main() -> None:
     growth("memory growth", conversations=10, turns=20)
+    growth("memory growth, 100,000 conversations", conversations=1_000, turns=2)
     growth("memory growth, 100,000 conversations by words", "--no-vectors", conversations=1_000)
 
 

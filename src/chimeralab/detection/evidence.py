@@ -7,6 +7,7 @@ from typing import NamedTuple
 from chimeralab.core.records import Record
 from chimeralab.detection.courtesy import COURTEOUS, SOON, courtesy_of, is_idle
 from chimeralab.detection.words import (
+    TELLING,
     Common,
     Heard,
     MessageWords,
@@ -152,11 +153,8 @@ class TextMemory:
         reply = s.reply if self._is_answer(speaker, len(wording)) else 1.0
         # Whether it says something new is asked before a short answer weighs less.
         seen = self._repeated(alike, again, len(wording))
-        repeated = max(
-            self._repeated(alike, again, len(wording), reply),
-            self._framed(said, again),
-            key=lambda each: each.evidence,
-        )
+        told = seen if reply == 1.0 else self._repeated(alike, again, len(wording), reply)
+        repeated = max(told, self._framed(said, again), key=lambda each: each.evidence)
         reworded = self._reworded(near, len(wording), stale)
         courtesy = courtesy_of(heard.text, words)
         polite = self._polite(courtesy, words, repeated.evidence)
@@ -164,7 +162,8 @@ class TextMemory:
         if speaker is not None:
             mine = self._of(speaker, near)
             of_mine = [each for each in alike if each.number in mine]
-            own = self._repeated(of_mine, again, len(wording), reply)
+            all_mine = len(of_mine) == len(alike)
+            own = told if all_mine else self._repeated(of_mine, again, len(wording), reply)
             own_heat = max(own.evidence, self._reworded(mine, len(wording), stale).evidence)
         polite_only = courtesy >= COURTEOUS and len(words) < POLITE_WORDS
         if polite_only or len(words) < s.own_words:
@@ -315,6 +314,8 @@ class TextMemory:
         self, alike: Sequence[Likeness], weight: float, words: int, reply: float = 1.0
     ) -> Weighed:
         """Word for word like two earlier messages, or with the words in order like three."""
+        if not alike:
+            return NOTHING
         s = self.settings
         by_runs = sorted(alike, key=lambda each: (-each.runs, -each.number))[:2]
         by_order = sorted(alike, key=lambda each: (-each.order, -each.number))[:3]
@@ -353,7 +354,7 @@ class TextMemory:
         # Seen at a glance in most messages: too few words stand in all three for a frame.
         common = last.words.distinct & before.words.distinct
         known = [word for word in words if word in common]
-        if len(known) / len(words) <= s.frame_low or sum(map(is_content, known)) < 2:
+        if len(known) / len(words) <= s.frame_low or sum(map(TELLING.__getitem__, known)) < 2:
             return NOTHING
         places = common_places(last.words[:FRAMED_WORDS], before.words[:FRAMED_WORDS])
         frame = common_places(words, [last.words[place] for place, _ in places])

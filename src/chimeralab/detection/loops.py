@@ -225,11 +225,10 @@ class LoopStream:
         self._text_positions.append(self.position)
         if message.quiet:
             self._fade(speaker)
+            if not self._going_on:  # and no loop is noticed at a message that repeats nothing
+                return
         else:
             self._add(seen, speaker)
-        sums = (self._repeating, self._polite, self._rewording, *self._speakers.values())
-        if not self._going_on and not any(each.on for each in sums):
-            return
         loudest = max(self._repeating, self._polite, key=lambda each: (each.on, each.value))
         common = seen.polite if loudest is self._polite else seen.repeated
         moment = Occasion(self._text_positions, common.near, message.text)
@@ -300,6 +299,8 @@ class LoopStream:
         """Begin, go on with or end the loop of a sum; one that another explains is not begun."""
         key = sums.level, sums.stream
         place = self._going_on.get(key)
+        if place is None and not sums.on:
+            return
         if place is not None and not sums.on:
             del self._going_on[key]
             ended = moment.positions[sums.last]

@@ -28,7 +28,6 @@ _LOWER = bytes(
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _SPEECH = re.compile(r'["“][^"“”]{30,}["”]')
 _QUOTE = re.compile(r"(?:^[ \t]*>.*(?:\n|\Z))+", re.MULTILINE)
-QUOTES = ("```", ">", '"', "“")  # without one of these a text has no quotation
 
 # English, German, Spanish and French. In other languages every word counts as content.
 _FUNCTION_WORDS = """
@@ -134,8 +133,9 @@ class Common(NamedTuple):
 def heard(text: str) -> Heard:
     """The words of a message."""
     words = words_of(text)
-    quotes = any(mark in text for mark in QUOTES)
-    return Heard(text, words, MessageWords(words_of(without_blocks(text)) if quotes else words))
+    if '"' in text or ">" in text or "```" in text or "“" in text:  # else it can't have a quotation
+        return Heard(text, words, MessageWords(words_of(without_blocks(text))))
+    return Heard(text, words, MessageWords(words))
 
 
 class Memo(dict[str, Value]):
