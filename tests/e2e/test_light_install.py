@@ -121,6 +121,7 @@ def light_commands(folder: Path) -> list[list[str]]:
         ["audit", str(ratings)],
         ["audit", "--table", "157", "7", "6", "10", "--record", str(folder / "record")],
         ["plan-ratings", "--kappa", "0.9", "--prevalence", "0.3"],
+        ["hook", "claude-code", "--install", "--settings", str(folder / "settings.json")],
         ["models"],
         ["models", "verify", "minilm"],
     ]

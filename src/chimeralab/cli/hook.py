@@ -52,7 +52,7 @@ def claude_code(
 ) -> None:
     """Answer an event of Claude Code's hooks on standard input, or set the hook up.
 
-    Claude is told when it goes round in circles, and stopped when that helps nothing. The
+    Claude is told when it goes round in circles, and stopped if it goes on. The
     environment variable CHIMERA_GUARD=off turns the hook off.
     """
     if install and uninstall:
