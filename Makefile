@@ -27,7 +27,7 @@ install = sed -n '/^pip==/,/[^\\]$$/p' constraints.txt > $(1)/pip.txt \
 # How long the demo has taken since it was set up.
 ELAPSED = echo "-- $$(( $$(date +%s) - $$(cat .venv/.demo-started) )) s since set-up was done"
 
-.PHONY: help demo test test-all test-integrations lint types layers pytest bench weights browser constraints clean
+.PHONY: help demo test test-all test-integrations lint types layers pytest bench pictures weights browser constraints clean
 
 help:
 	@echo "make demo      find the loops in examples, run a stress test and a small study, report both"
@@ -62,7 +62,8 @@ demo: $(READY) weights
 	$(CHIMERA) report demo/study
 	@$(ELAPSED)
 	@echo
-	@echo "open demo/stress-test/report/index.html and demo/study/report/index.html"
+	@echo "open demo/stress-test/report/index.html and demo/study/report/index.html,"
+	@echo "or see both studies, every conversation and the examples in the browser: $(CHIMERA) view demo examples"
 
 test: lint types layers pytest
 
@@ -84,6 +85,10 @@ layers: $(READY)
 
 pytest: $(READY) weights browser
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadfile
+
+# The pictures of the web app in docs/images, taken of a real server with a real browser.
+pictures: $(READY) weights browser
+	$(BIN)/python -m tests.browser.pictures
 
 bench: $(BENCH_READY) weights
 	$(BIN)/python -m benchmarks

@@ -59,6 +59,7 @@ class Browser:
         os.close(to_write)
         self._heard = b""
         self._number = 0
+        self._tabs: list[str] = []
         self.events: list[dict[str, Any]] = []
 
     def ask(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
@@ -94,6 +95,7 @@ class Browser:
         """Open a file or an address in a tab of its own, and wait until it has loaded."""
         whose = {"browserContextId": context} if context else {}
         target = self.ask("Target.createTarget", url="about:blank", **whose)["targetId"]
+        self._tabs.append(target)
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         visit = Visit(self, session)
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -112,6 +114,11 @@ class Browser:
         visit.ask("Page.navigate", url=address)
         self.wait_for("Page.loadEventFired", session)
         return visit
+
+    def close_tabs(self) -> None:
+        """Close what was opened: a browser keeps six connections to a server, a page holds one."""
+        while self._tabs:
+            self.ask("Target.closeTarget", targetId=self._tabs.pop())
 
     def close(self) -> None:
         self.ask("Browser.close")

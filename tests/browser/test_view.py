@@ -95,6 +95,12 @@ def owner(browser: Any, server: Server) -> str:
     return str(context)
 
 
+@pytest.fixture(autouse=True)
+def closed_tabs(browser: Any) -> Iterator[None]:
+    yield
+    browser.close_tabs()
+
+
 def test_the_token_leaves_the_address_bar(browser: Any, server: Server) -> None:
     visit = browser.visit(server.url, context=browser.context())
     assert visit.value_of("location.href") == f"{server.origin}/"
@@ -121,7 +127,7 @@ def test_pages_fit_stay_quiet_and_ask_only_their_own_server(
 @pytest.mark.parametrize("address", ["/logs", "/logs/3", "/logs?q=%3Cscript%3E&kind=%3Cb%3E"])
 def test_hostile_text_runs_nothing(browser: Any, server: Server, owner: str, address: str) -> None:
     visit = browser.visit(server.origin + address, context=owner)
-    assert "owned" not in visit.value_of("document.title")
+    assert visit.value_of("document.title").startswith("Conversation")
     planted = "document.querySelectorAll('iframe, base, main script, img[src=x]').length"
     assert visit.value_of(planted) == 0
     assert visit.value_of("document.querySelectorAll('h1').length") == 1
@@ -190,12 +196,14 @@ def test_a_live_study_fills_the_grid_and_a_restarted_server_shows_the_same(
         talk = browser.visit(f"{server.origin}/study/1/talk/free/p1/1", context=context)
         run = [sys.executable, "-m", "chimeralab", "run", str(study)]
         subprocess.run(run, check=True, capture_output=True, env=dict(os.environ))
+        visit.ask("Page.bringToFront")  # a page that nobody sees holds no connection
         visit.until("document.querySelectorAll('.grid a.done').length === 4")
         visit.until("document.querySelectorAll('.grid a.collapsed, .grid a.looping').length === 2")
-        talk.until("document.querySelectorAll('.turns > li').length === 12")
         assert visit.complaints() == []
         shown = visit.value_of(cells)
         assert visit.serious_errors() == []
+        talk.ask("Page.bringToFront")
+        talk.until("document.querySelectorAll('.turns > li').length === 12")
     for server in serving(str(study)):
         again = browser.visit(server.url, context=browser.context())
         again.until(f"{cells} === {json.dumps(shown)}")

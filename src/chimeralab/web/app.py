@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -79,8 +80,16 @@ def application(site: Site) -> Starlette:
     return app
 
 
-def build(asked: Serving, opened: Opened) -> ASGIApp:
-    """The app behind its checks."""
+class Built(NamedTuple):
+    """The app behind its checks, and what it shows."""
+
+    app: ASGIApp
+    site: Site
+
+
+def build(asked: Serving, opened: Opened) -> Built:
+    """The app that was asked for."""
     site = Site(asked.paths, allow_run=asked.allow_run)
     names = Names(asked.host, opened.port, secure=asked.certificate is not None)
-    return Safety(application(site), names, [owner_door(opened.token), *site.doors])
+    doors = [owner_door(opened.token), *site.doors]
+    return Built(Safety(application(site), names, doors), site)

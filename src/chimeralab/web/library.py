@@ -198,7 +198,8 @@ class Library:
     def standing(self) -> Iterator[Patch]:
         """How far the judging has come."""
         yield patch("progress", self.sentence(), value=self.judged, most=max(1, self.read))
-        yield patch("state", look=f"state {self.state}")
+        if self.state == "done":
+            yield patch("end")
 
     def sentence(self) -> str:
         """How far the judging has come, in words."""
@@ -212,7 +213,7 @@ class Library:
 
     def _work(self) -> None:
         try:
-            self._read_all()
+            self.read_all()
             self.state = "judging"
             self._judge_all()
         except (ChimeraError, OSError, MemoryError) as error:
@@ -225,7 +226,7 @@ class Library:
         if len(self.notes) < MOST_NOTES:
             self.notes.append(text)
 
-    def _read_all(self) -> None:
+    def read_all(self) -> None:
         """Take in every conversation; words alone say at once whether it loops."""
         words = measurer_for(None, _no_encoder)
         for path in self.paths:

@@ -61,6 +61,7 @@ class Feed:
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
 
     @property
     def is_watched(self) -> bool:
@@ -76,6 +77,12 @@ class Feed:
         for each in self._listeners:
             each.add(patches)
 
+    def close(self) -> None:
+        """End every stream, as the server stops; pages try again by themselves."""
+        self._closed = True
+        for each in self._listeners:
+            each.awake.set()
+
     def stream(self, standing: Callable[[], Iterable[Patch]]) -> StreamingResponse:
         """The response that keeps a page up to date; it starts with how things stand."""
         self._loop = asyncio.get_running_loop()
@@ -86,7 +93,7 @@ class Feed:
         self._listeners.add(listener)
         try:
             listener.add(await asyncio.to_thread(lambda: list(standing())))
-            while True:
+            while not self._closed:
                 if patches := listener.take():
                     yield f"data: {json.dumps(patches)}\n\n"
                 try:

@@ -1,6 +1,10 @@
-"""The HTTP layer of the server: also what is no request at all is answered under our policy."""
+"""The server beneath the app: what is no request is answered under our policy, streams end."""
+
+import socket
+from collections.abc import Callable
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chimeralab.web.safety import HEADERS
@@ -19,3 +23,15 @@ class SafeProtocol(H11Protocol):
         ):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
+
+
+class StreamingServer(uvicorn.Server):
+    """Ends the streams to open pages before it stops, or it would wait for them in vain."""
+
+    def __init__(self, config: uvicorn.Config, hang_up: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._hang_up = hang_up
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._hang_up()
+        await super().shutdown(sockets)

@@ -4,16 +4,12 @@ import contextlib
 import errno
 import ipaddress
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING
 
 from chimeralab.core.errors import InputError
-
-if TYPE_CHECKING:
-    import uvicorn
 
 # Tried first, so that an address can be found again; another one is taken where it is in use.
 PORT = 8472
@@ -120,17 +116,15 @@ def _own_address(family: int) -> str:
     return "127.0.0.1" if family == socket.AF_INET else "::1"
 
 
-def serve(
-    asked: Serving, door: Opened, ready: Callable[["uvicorn.Server"], None] | None = None
-) -> None:
+def serve(asked: Serving, door: Opened) -> None:
     """Answer on the socket until the user stops it."""
     # Importing these takes longer than anything before, and the address must be told first.
     import uvicorn  # noqa: PLC0415
 
     from chimeralab.web.app import build  # noqa: PLC0415
-    from chimeralab.web.protocol import SafeProtocol  # noqa: PLC0415
+    from chimeralab.web.protocol import SafeProtocol, StreamingServer  # noqa: PLC0415
 
-    app = build(asked, door)
+    app, site = build(asked, door)
     config = uvicorn.Config(
         app,
         http=SafeProtocol,
@@ -142,7 +136,4 @@ def serve(
         ssl_certfile=str(asked.certificate) if asked.certificate else None,
         ssl_keyfile=str(asked.key) if asked.key else None,
     )
-    server = uvicorn.Server(config)
-    if ready:
-        ready(server)
-    server.run(sockets=[door.socket])
+    StreamingServer(config, site.hang_up).run(sockets=[door.socket])

@@ -48,6 +48,14 @@ class Site:
     def parts(self) -> "list[Library | StudyWatch]":
         return [*([self.library] if self.library else []), *self.studies]
 
+    def hang_up(self) -> None:
+        """End the streams to open pages, which would keep the server from stopping."""
+        for part in self.parts:
+            part.feed.close()
+        for watch in self.studies:
+            for feed in watch.talk_feeds.values():
+                feed.close()
+
     def start(self) -> None:
         for part in self.parts:
             part.start()

@@ -3,17 +3,30 @@
 const MOST_LINES = 500;
 
 export function follow(address) {
-  const source = new EventSource(address);
-  source.onmessage = event => {
-    for (const patch of JSON.parse(event.data)) apply(patch);
-    document.dispatchEvent(new CustomEvent("patched"));
+  let source = null;
+  let over = false;
+  const close = () => { source?.close(); source = null; };
+  const open = () => {
+    if (source || over || document.hidden) return;
+    source = new EventSource(address);
+    source.onmessage = event => {
+      for (const patch of JSON.parse(event.data)) {
+        if (patch.place === "end") over = true;
+        else apply(patch);
+      }
+      if (over) close();
+    };
+    source.onopen = () => document.querySelector(".offline")?.remove();
+    source.onerror = () => say(source?.readyState === EventSource.CLOSED
+      ? "The server has been started again: open the new link that it printed."
+      : "The server does not answer. This page goes on by itself when it does.");
   };
-  source.onopen = () => document.querySelector(".offline")?.remove();
-  source.onerror = () => say(source.readyState === EventSource.CLOSED
-    ? "The server has been started again: open the new link that it printed."
-    : "The server does not answer. This page goes on by itself when it does.");
-  // A browser keeps few connections to one server: a page in the background gives its own back.
-  addEventListener("pagehide", () => source.close());
+  // A browser keeps few connections to one server, so a page that nobody sees gives its own back;
+  // whoever comes back to it is told first how things stand.
+  document.addEventListener("visibilitychange", () => document.hidden ? close() : open());
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", open);
+  open();
 }
 
 function apply(patch) {

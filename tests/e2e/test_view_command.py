@@ -1,0 +1,91 @@
+"""`chimera view`: the address first, clear refusals, and a warning where others can listen."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from chimeralab.web.safety import POLICY
+
+ROOT = Path(__file__).parents[2]
+VIEW = [sys.executable, "-m", "chimeralab", "view"]
+
+
+def refused(*arguments: str) -> str:
+    command = [*VIEW, *arguments, "--no-open"]
+    found = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert found.returncode == 2
+    assert "Traceback" not in found.stderr
+    assert not found.stdout
+    return found.stderr
+
+
+def test_the_address_comes_first_and_leads_to_the_table() -> None:
+    process = subprocess.Popen(
+        [*VIEW, str(ROOT / "examples"), "--no-open", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().strip()
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}", url)
+    answer = httpx.get(url, timeout=60)
+    assert answer.status_code == 200
+    assert "<h1>Conversations</h1>" in answer.text
+    port = int(url.partition("/?")[0].rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port)) as plain:
+        plain.sendall(b"\x00garbage\r\n\r\n")
+        heard = plain.recv(10_000).decode()
+    assert heard.startswith("HTTP/1.1 400")
+    assert POLICY in heard
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((socket.gethostbyname("127.0.0.2"), port))
+    cookies = {f"chimera-{port}": url.partition("token=")[2]}
+    origin = url.partition("/?")[0]
+    with httpx.stream("GET", f"{origin}/logs/events", cookies=cookies, timeout=60) as stream:
+        assert next(stream.iter_lines()).startswith("data: ")
+        assert stream.headers["content-security-policy"] == POLICY
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) in (0, 130)
+    assert process.stderr is not None
+    said = process.stderr.read()
+    assert said.endswith("chimera: stopped\n")
+    assert "Traceback" not in said
+
+
+def test_a_path_that_is_not_there_is_named() -> None:
+    assert "nowhere: no such file or folder" in refused("nowhere")
+
+
+def test_a_port_in_use_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert "another program uses it" in refused("--port", str(port), str(ROOT / "examples"))
+
+
+def test_a_key_without_a_certificate_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_text("x")
+    assert "--tls-cert" in refused(str(tmp_path), "--tls-key", str(tmp_path / "key.pem"))
+
+
+def test_beyond_this_machine_it_says_what_that_means() -> None:
+    process = subprocess.Popen(
+        [*VIEW, str(ROOT / "examples"), "--no-open", "--port", "0", "--host", "0.0.0.0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    warning = process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
+    assert "without TLS" in warning
+    assert "read what the pages show" in warning
