@@ -184,23 +184,6 @@ def chatgpt(talk: Talk) -> bytes:
     return one([told | {"conversation_id": "conv-1"}])
 
 
-def tau2(talk: Talk) -> bytes:
-    messages: list[Any] = []
-    for n, step in enumerate(talk):
-        if step.who == "call":
-            call = {"id": f"c{n}", "name": step.tool, "arguments": step.arguments}
-            call |= {"requestor": "assistant"}
-            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-            back = {"id": f"c{n}", "role": "tool", "content": step.text, "error": False}
-            messages.append(back | {"requestor": "assistant"})
-        else:
-            messages.append({"role": step.who, "content": step.text, "tool_calls": None})
-    simulation = {"id": "sim-1", "task_id": "3", "trial": 0, "messages": messages}
-    simulation |= {"termination_reason": "user_stop", "reward_info": {"reward": 1.0}}
-    info = {"agent_info": {"implementation": "llm_agent", "llm": "m"}}
-    return one({"timestamp": "x", "info": info, "tasks": [], "simulations": [simulation]})
-
-
 def calls_of_a_model(talk: Talk) -> list[tuple[list[Any], Any]]:
     """What a model was shown and what it gave, call by call: each time all that went before."""
     messages = openai_messages(talk)
@@ -311,7 +294,6 @@ WRITTEN: dict[str, tuple[str, Callable[[Talk], bytes]]] = {
     "sharegpt": ("sharegpt", sharegpt),
     "claude-code": ("claude-code", claude_code),
     "gemini contents": ("gemini", lambda talk: one({"contents": gemini_contents(talk)})),
-    "openhands": ("openhands", lambda talk: one(openhands(talk))),
     "openhands output": (
         "openhands",
         lambda talk: lines({"instance_id": "x", "history": openhands(talk), "metadata": {}}),
@@ -321,7 +303,6 @@ WRITTEN: dict[str, tuple[str, Callable[[Talk], bytes]]] = {
     "codex older": ("codex", codex),
     "gemini-cli older": ("gemini-cli", gemini_cli),
     "chatgpt": ("chatgpt", chatgpt),
-    "tau2": ("tau2", tau2),
     "otel older": ("opentelemetry", otel_prompts),
     "langfuse traces": ("langfuse", langfuse),
     "csv messages": ("openai", messages_column),

@@ -34,6 +34,7 @@ FORMAT_OF_MADE = {
     "openai-requests.jsonl": "openai",
     "openai-responses-items.json": "responses",
     "openai-responses.jsonl": "responses",
+    "openhands-events.json": "openhands",
     "otel-genai-console.json": "opentelemetry",
     "otlp-genai.jsonl": "opentelemetry",
     "otlp-openinference.json.gz": "opentelemetry",
@@ -42,6 +43,7 @@ FORMAT_OF_MADE = {
     "pandas.jsonl": "rows",
     "pandas.parquet": "rows",
     "promptfoo.json": "promptfoo",
+    "tau2-results.json": "tau2",
 }
 REFUSED = "openai-agents-trace-of-ids.jsonl"
 """A trace of OpenAI's agents that only names its responses, so that nothing of them can be read."""

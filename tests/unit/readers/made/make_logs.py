@@ -608,6 +608,84 @@ def inspect_log(talk: Talk, ending: str, **asked: Any) -> bytes:
         return log.read_bytes()
 
 
+def checkout(variable: str, package: str, unused: tuple[str, ...] = ()) -> None:
+    """Lets the data models of a project be imported from its checkout, whose folder a variable
+    names, without what its package imports first and without modules that they only mention."""
+    import types
+    from unittest.mock import MagicMock
+
+    folder = os.environ.get(variable) or sys.exit(f"{variable} must name a checkout of {package}")
+    sys.path.insert(0, folder)
+    sys.modules |= {name: MagicMock() for name in unused}
+    bare = types.ModuleType(package)
+    bare.__path__ = [f"{folder}/{package.replace('.', '/')}"]
+    sys.modules[package] = bare
+
+
+@makes("tau2-results.json")
+def tau2_results(talk: Talk) -> bytes:
+    """By the models of tau2-bench a2c0247; TAU2_SOURCE names its folder `src`."""
+    checkout("TAU2_SOURCE", "tau2")
+    from tau2.data_model import message as tau
+    from tau2.data_model.simulation import SimulationRun
+
+    messages: list[Any] = []
+    for n, step in enumerate(talk):
+        if step.who == "call":
+            call = tau.ToolCall(id=f"call_{n}", name=step.tool, arguments=step.arguments)
+            messages.append(tau.AssistantMessage(role="assistant", tool_calls=[call]))
+            back = {"role": "tool", "content": step.text, "requestor": "assistant"}
+            messages.append(tau.ToolMessage(id=f"call_{n}", **back))
+        elif step.who == "user":
+            messages.append(tau.UserMessage(role="user", content=step.text))
+        else:
+            messages.append(tau.AssistantMessage(role="assistant", content=step.text))
+    run = SimulationRun(
+        id="s1",
+        task_id="files",
+        start_time="2026-01-01T00:00:00",
+        end_time="2026-01-01T00:01:00",
+        duration=60.0,
+        termination_reason="user_stop",
+        messages=messages,
+    )
+    agent = {"implementation": "llm_agent", "llm": "scripted-1"}
+    told = json.loads(run.model_dump_json())
+    return as_json({"info": {"agent_info": agent}, "tasks": [], "simulations": [told]})
+
+
+@makes("openhands-events.json")
+def openhands_events(talk: Talk) -> bytes:
+    """By the serialiser of OpenHands 156d068; OPENHANDS_SOURCE names its checkout."""
+    names = "", ".exceptions", ".types", ".types.utils", ".llms", ".llms.custom_llm", ".utils"
+    clouds = "openhands.storage.google_cloud", "openhands.storage.s3"
+    checkout("OPENHANDS_SOURCE", "openhands.llm", (*(f"litellm{n}" for n in names), *clouds))
+    sys.modules["litellm"].ModelResponse = dict  # type: ignore[attr-defined]
+    from openhands.events import EventSource, action, observation
+    from openhands.events.serialization.event import event_to_dict
+
+    events: list[Any] = []
+
+    def add(event: Any, source: Any, cause: int | None = None) -> None:
+        event._id, event._source, event._cause = len(events), source, cause
+        events.append(event_to_dict(event))
+
+    agent, user, around = EventSource.AGENT, EventSource.USER, EventSource.ENVIRONMENT
+    for step in talk:
+        if step.who == "call":
+            command = (step.arguments or {})["command"]
+            add(action.CmdRunAction(command=command), agent)
+            about = {"command": command, "exit_code": 0}
+            seen = observation.CmdOutputObservation(content=step.text, **about)
+            add(seen, agent, len(events) - 1)
+        else:
+            said = action.MessageAction(content=step.text, wait_for_response=True)
+            add(said, user if step.who == "user" else agent)
+    ended = observation.AgentStateChangedObservation(content="", agent_state="finished")
+    add(ended, around)
+    return as_json(events)
+
+
 KILLED = """
 import os, signal, sys
 from inspect_ai import Task, eval
