@@ -157,7 +157,8 @@ class Visit:
         """Wait until an expression is true; whatever it is then."""
         end = time.monotonic() + seconds
         while not (found := self.value_of(expression)):
-            assert time.monotonic() < end, f"never true: {expression}"
+            shown = "" if time.monotonic() < end else self.value_of("document.body?.innerText")
+            assert time.monotonic() < end, f"never true: {expression}; the page says: {shown}"
             time.sleep(0.05)
         return found
 

@@ -11,7 +11,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
@@ -204,8 +204,13 @@ class RatingRoom:
         found = (Draft(*row) for row in self._db.execute(query, [invitation.packet]))
         return {each.sheet: each for each in found if each.sheet.startswith(TRAINING) == training}
 
-    def save(self, invitation: Invitation, draft: Draft) -> None:
-        """Keep a draft. Changes to a reason or to turns belong to the label that they are for."""
+    def save(self, invitation: Invitation, draft: Draft) -> Draft:
+        """Keep a draft. Changes to a reason or to turns belong to the label that they are for.
+
+        Without a label the one that was given stays: what a page keeps by itself may come late.
+        """
+        if not draft.label and (given := self.drafts(invitation).get(draft.sheet)):
+            draft = replace(draft, label=given.label)
         self._refuse_unfit(invitation, draft)
         cells = (draft.label, draft.turns, draft.reason, now())
         with transaction(self._db, self.study.store_path) as db:
@@ -217,6 +222,7 @@ class RatingRoom:
                 query = "INSERT INTO drafts (packet, sheet, label, turns, reason, at) "
                 query += "VALUES (?, ?, ?, ?, ?, ?)"
                 db.execute(query, (invitation.packet, draft.sheet, *cells))
+        return draft
 
     def undo(self, invitation: Invitation) -> str | None:
         """Take the last step back, and say which sheet it was on."""

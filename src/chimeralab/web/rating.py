@@ -273,11 +273,11 @@ async def save(request: Request) -> Response:
             raise HTTPException(404, f"there are {len(sheets)} sheets")
         shown = sheets[n - 1]
         turns = [int(turn) for turn in form.all("turn") if turn.isascii() and turn.isdigit()]
-        label = form.first("label") or form.first("kept")
+        label = form.first("label")
         reason = " ".join(form.first("reason").split())
         draft = Draft(shown.name, label, written_turns(turns), reason)
-        seat.desk.ask(RatingRoom.save, seat.invitation, draft)
-        given = {**seat.drafts, shown.name: draft}
+        kept = seat.desk.ask(RatingRoom.save, seat.invitation, draft)
+        given = {**seat.drafts, shown.name: kept}
         following = seat._replace(drafts=given).next_sheet(n)
         return f"/rate/{following}" if following else "/rate/overview"
 

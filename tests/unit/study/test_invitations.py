@@ -107,6 +107,14 @@ def test_undo_takes_back_one_label_with_its_turns_and_reason(room):
     assert (room.undo(ann), room.undo(ann)) == (one, None)
 
 
+def test_what_is_kept_without_a_label_never_takes_one_away(room):
+    ann = invited(room, "ann")
+    sheet = next(iter(room.desk(ann).sheets))
+    room.save(ann, Draft(sheet, "1"))
+    room.save(ann, Draft(sheet, "", "2", "Late."))
+    assert room.drafts(ann) == {sheet: Draft(sheet, "1", "2", "Late.")}
+
+
 def test_an_unsure_label_counts_as_none_and_an_open_one_is_named(room):
     ann = invited(room, "ann")
     first, *others = room.desk(ann).sheets

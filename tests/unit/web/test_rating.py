@@ -66,7 +66,7 @@ def test_a_rater_is_trained_rates_and_hands_in(safety, owner):
 
 def test_a_change_is_kept_without_moving_on(safety, owner):
     ann = rater(safety, owner, "ann")
-    kept = ann.post("/rate/2", content="kept=&turn=1&reason=Half+a+thou", headers=WRITE)
+    kept = ann.post("/rate/2", content="turn=1&reason=Half+a+thou", headers=WRITE)
     assert kept.status_code == 204
     page = ann.get("/rate/2").text
     assert 'value="Half a thou"' in page

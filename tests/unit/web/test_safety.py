@@ -95,7 +95,7 @@ def test_every_response_carries_the_policy(
         answer = client.request(method, address)
         assert answer.headers["content-security-policy"] == POLICY
         assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["referrer-policy"] == "same-origin"
 
 
 def test_the_policy_lets_no_inline_script_run_and_nothing_leave() -> None:

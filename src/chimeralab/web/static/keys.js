@@ -10,7 +10,7 @@ export function answerKeys() {
 }
 
 function isWriting(target) {
-  return target instanceof HTMLElement && target.matches("input, textarea, select, [contenteditable]");
+  return target instanceof HTMLElement && target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]");
 }
 
 function walk(step) {

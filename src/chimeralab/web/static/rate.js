@@ -24,6 +24,11 @@ form.addEventListener("input", () => {
   clearTimeout(waiting);
   waiting = setTimeout(keep, 250);
 });
+// The label that is given takes everything with it.
+form.addEventListener("submit", () => {
+  clearTimeout(waiting);
+  waiting = null;
+});
 addEventListener("pagehide", () => {
   if (waiting !== null) navigator.sendBeacon?.(form.action, contents());
 });
