@@ -59,6 +59,7 @@ ANYWHERE = {
     "item": "the conversation that was rated; in a trial, the question",
     "rater": "who rated, by the name in the plan",
     "label": "1 for a loop, 0 for none, blank for no label",
+    "adjudicated": "the label that a third person settled; blank where nobody had to",
     "stratum": "the condition of the conversation",
     "cluster": "the prompt of the conversation",
     "step": "the step of the rubric that decided",

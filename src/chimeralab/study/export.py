@@ -16,6 +16,7 @@ from chimeralab.sandbox.scored import COLUMNS as SCORED
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
 from chimeralab.study.samples import sealed_items
+from chimeralab.study.standing import settled_labels
 from chimeralab.study.store import Archive
 from chimeralab.study.trial.own_counts import recalled_plan
 from chimeralab.study.trial.rows import stored_trials
@@ -91,6 +92,8 @@ TABLES: dict[str, Columns] = {
         "item": str,
         "rater": str,
         "label": int,
+        # What a third person settled stands beside the labels, never in place of one.
+        "adjudicated": int,
         "reason": str,
         "stratum": str,
         "cluster": str,
@@ -198,6 +201,12 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
     return (*written, outcomes)
 
 
+def write_ratings(study: Study, folder: Path) -> Path:
+    """Write the labels of all raters, each beside what was settled, into `ratings.csv`."""
+    with study.archive() as archive:
+        return _write_table(archive, study, {}, folder / "ratings.csv")
+
+
 def write_conversations(study: Study, path: Path) -> None:
     """Write whole conversations in the plain format, one a line."""
     with replacing(path) as part, part.open("w", encoding="utf-8") as file:
@@ -251,12 +260,15 @@ def _write_table(
     columns = (TABLES | TRIAL_TABLES)[path.stem]
     # Who could compare the labels of a gate before it is decided could choose when to decide it.
     sealed = sealed_items(study) if path.stem == "ratings" else ()
+    settled = settled_labels(archive) if path.stem == "ratings" else {}
     # SQLite keeps yes and no as 1 and 0.
     flags = [name for name, kind in columns.items() if kind is bool]
     with open_table(path, columns) as write:
         for row in archive.rows(_QUERIES[path.stem]):
-            if path.stem == "ratings" and row["item"] in sealed:
-                continue
+            if path.stem == "ratings":
+                if row["item"] in sealed:
+                    continue
+                row["adjudicated"] = settled.get(row["item"])
             subject = study.plan.models.get(row.get("model", ""))
             if subject and subject.revision:
                 # What a plan declares about a server's weights is never more than declared.

@@ -68,9 +68,9 @@ def application(site: Site) -> Starlette:
 
     routes = [Route("/", home), Route("/static/{name}", static), *logs.ROUTES]
     if site.studies:
-        from chimeralab.web import rating, study  # noqa: PLC0415 - as above
+        from chimeralab.web import rating, report, study  # noqa: PLC0415 - as above
 
-        routes += [*study.ROUTES, *rating.ROUTES]
+        routes += [*study.ROUTES, *rating.ROUTES, *report.ROUTES]
     app = Starlette(
         routes=routes,
         exception_handlers={HTTPException: refused, ChimeraError: refused, Exception: broken},

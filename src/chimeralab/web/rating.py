@@ -4,6 +4,7 @@ A rater's link leads to their own sheets and nowhere else. Their pages are made 
 alone: what the study knows about a conversation never reaches them.
 """
 
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from chimeralab.stats.raters import against_the_rest
 from chimeralab.study import Study
 from chimeralab.study.auditing import Contested, contested
 from chimeralab.study.auditing import reliability as audited
+from chimeralab.study.export import write_ratings
 from chimeralab.study.invitations import (
     UNSURE,
     Desk,
@@ -38,11 +40,16 @@ from chimeralab.study.invitations import (
     written_turns,
 )
 from chimeralab.study.samples import stored_samples
+from chimeralab.study.standing import write_validation_set
 from chimeralab.web.pages import page
 from chimeralab.web.safety import Door, Visitor
 
 PATHS = ("/rate", "/static/")
 WORDS = {"": "not rated", "0": "0, no loop", "1": "1, a loop", UNSURE: "unsure"}
+EXPORTS: dict[str, Callable[[Study, Path], Path]] = {
+    "ratings": write_ratings,
+    "validation": write_validation_set,
+}
 Given = ParamSpec("Given")
 Got = TypeVar("Got")
 
@@ -356,6 +363,21 @@ def reliability(request: Request) -> Response:
     return page(request, "reliability.html", number=number, **desk.ask(_agreement))
 
 
+def export(request: Request) -> Response:
+    """A table to take away, made from what is stored now; sealed labels are not in it."""
+    number, name = _study(request), request.path_params["name"]
+    desk: RatingDesk = request.app.state.site.desks.of(number)
+
+    def made(room: RatingRoom) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            return EXPORTS[name](room.study, Path(folder)).read_bytes()
+
+    if name not in EXPORTS:
+        raise HTTPException(404, f"there is no such table; there are {', '.join(EXPORTS)}")
+    download = {"content-disposition": f'attachment; filename="{name}.csv"'}
+    return Response(desk.ask(made), headers=download, media_type="text/csv")
+
+
 def _standing(room: RatingRoom) -> dict[str, Any]:
     samples = stored_samples(room.study)
     return {
@@ -420,4 +442,5 @@ ROUTES = [
     Route("/study/{study:int}/raters", raters, methods=["GET"]),
     Route("/study/{study:int}/raters", invite, methods=["POST"]),
     Route("/study/{study:int}/reliability", reliability),
+    Route("/study/{study:int}/export/{name}.csv", export),
 ]

@@ -1,11 +1,17 @@
 """The pages of raters and of who invites them: what each may see and do."""
 
+import csv
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
+from chimeralab.study import Study
+from chimeralab.study.samples import stored_samples
 from chimeralab.web.app import application
 from chimeralab.web.safety import Names, Safety, owner_door
 from chimeralab.web.site import Site
@@ -75,7 +81,8 @@ def test_a_change_is_kept_without_moving_on(safety, owner):
 
 def test_a_raters_link_can_do_nothing_but_rate(safety, owner):
     ann = rater(safety, owner, "ann")
-    for path in ("/", "/study/1", "/study/1/raters", "/study/1/reliability", "/logs"):
+    closed = ("raters", "reliability", "report", "report/index.html", "export/ratings.csv")
+    for path in ("/", "/logs", "/study/1", *(f"/study/1/{each}" for each in closed)):
         assert ann.get(path).status_code == 403
     refused = ann.post("/study/1/raters", content="name=eve", headers=WRITE)
     assert refused.status_code == 403
@@ -134,6 +141,70 @@ def test_a_gate_decided_by_two_is_shown_and_settled_by_a_third(safety, owner):
         post(cid, f"/rate/{n}", "label=0&reason=New+content")
     post(cid, "/rate/hand-in")
     assert "settled: 0" in owner.get("/study/1/reliability").text
+
+
+def table(client: TestClient, name: str) -> list[dict[str, str]]:
+    answer = client.get(f"/study/1/export/{name}.csv")
+    assert answer.headers["content-disposition"] == f'attachment; filename="{name}.csv"'
+    assert answer.headers["content-type"].startswith("text/csv")
+    return list(csv.DictReader(answer.text.splitlines()))
+
+
+def test_exports_hold_no_sealed_label_and_later_the_settled_one_beside(safety, owner):
+    ann, bob = rater(safety, owner, "ann"), rater(safety, owner, "bob")
+    rate_all(ann, "1")
+    post(ann, "/rate/hand-in")
+    assert table(owner, "ratings") == []
+    refused = owner.get("/study/1/export/validation.csv")
+    assert refused.status_code == 400
+    assert "no label of" in refused.text
+    for n in range(1, 8):
+        post(bob, f"/rate/{n}", f"label={n % 2}&reason=As+I+see+it")
+    post(bob, "/rate/hand-in")
+    said: dict[str, set[str]] = {}
+    for row in table(owner, "ratings"):
+        assert row["adjudicated"] == ""
+        said.setdefault(row["item"], set()).add(row["label"])
+    agreed = {item for item, labels in said.items() if len(labels) == 1}
+    assert 0 < len(agreed) < len(said) == 6
+    targets = {row["id"]: row["target"] for row in table(owner, "validation")}
+    assert targets == dict.fromkeys(agreed, "true")
+    cid = rater(safety, owner, "cid", "adjudicate")
+    for n in range(1, len(said) - len(agreed) + 1):
+        post(cid, f"/rate/{n}", "label=0&reason=New+content")
+    post(cid, "/rate/hand-in")
+    rows = table(owner, "ratings")
+    assert len(rows) == 12
+    assert {row["adjudicated"] for row in rows if row["item"] in agreed} == {""}
+    assert {row["adjudicated"] for row in rows if row["item"] not in agreed} == {"0"}
+    targets = {row["id"]: row["target"] for row in table(owner, "validation")}
+    assert targets == {item: "true" if item in agreed else "false" for item in said}
+
+
+def test_there_are_no_other_exports(owner):
+    for name in ("turns", "invitations", "..%2fplan", "study.db"):
+        assert owner.get(f"/study/1/export/{name}.csv").status_code == 404
+
+
+def test_a_gate_decided_from_the_web_is_what_chimera_audit_says_later(safety, owner, tmp_path):
+    ann, bob = rater(safety, owner, "ann"), rater(safety, owner, "bob")
+    for client, zero in ((ann, 2), (bob, 3)):
+        for n in range(1, 8):
+            post(client, f"/rate/{n}", f"label={int(n % zero > 0)}&reason=So")
+        post(client, "/rate/hand-in")
+    record = tmp_path / "study" / "audit" / "gate-record.json"
+    decided = json.loads(record.read_text(encoding="utf-8"))
+    [used] = stored_samples(Study(tmp_path / "study"))
+    assert used.used
+    command = [sys.executable, "-m", "chimeralab", "audit", str(tmp_path / "study")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == int(not decided["audit"]["gate"]["passed"]), done.stderr
+    assert json.loads(record.read_text(encoding="utf-8")) == decided
+    assert stored_samples(Study(tmp_path / "study")) == [used]
+    shown = owner.get("/study/1/reliability").text
+    assert "Gate NOT met" in done.stdout
+    for said in (done.stdout, shown):
+        assert f"{decided['audit']['gate']['value']:.2f}" in said
 
 
 def test_bad_requests_of_a_rater_are_answered_in_a_sentence(safety, owner):

@@ -6,8 +6,9 @@ from pathlib import Path
 from chimeralab import readers
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import choose
-from chimeralab.core.tables import open_table
 from chimeralab.rating.labels import LabelTable, read_labels
+from chimeralab.rating.rubric import Label
+from chimeralab.rating.validation_set import write_targets
 
 
 def write_validation_set(
@@ -20,31 +21,29 @@ def write_validation_set(
     """
     labelled = _labels_of(read_labels(Path(ratings)), rater, str(ratings))
     found = [
-        (talk.id, talk.metadata.get("uuid"))
+        (talk.id, talk.metadata.get("uuid"), label)
         for talk in readers.read_all([logs], format="inspect")
-        if labelled.get(talk.id) is not None
+        if (label := labelled.get(talk.id)) is not None
     ]
     if not found:
         raise InputError(f"no sample in {logs} has a label in {ratings}; ids must be the same")
-    for name, times in Counter(name for name, _ in found).items():
+    for name, times in Counter(name for name, _, _ in found).items():
         if times > 1:
             raise InputError(
                 f"{times} samples in {logs} are called {name!r}, so its label may be of any of "
                 "them; name the one log that was rated"
             )
-    nameless = next((name for name, uuid in found if uuid is None), None)
+    nameless = next((name for name, uuid, _ in found if uuid is None), None)
     if nameless is not None:
         raise InputError(
             f"sample {nameless!r} has no uuid, by which Scout knows it; "
             "convert the log with `inspect log convert`"
         )
-    with open_table(Path(out), {"id": str, "target": str}) as write:
-        for name, uuid in found:
-            write({"id": uuid, "target": "true" if labelled[name] else "false"})
+    write_targets(Path(out), {str(uuid): label for _, uuid, label in found})
     return len(found)
 
 
-def _labels_of(table: LabelTable, rater: str | None, source: str) -> dict[str, int | None]:
+def _labels_of(table: LabelTable, rater: str | None, source: str) -> dict[str, Label | None]:
     if rater is None and len(table.raters) > 1:
         raise InputError(f"{source} has several raters; name one: {', '.join(table.raters)}")
     rater = rater or table.raters[0]

@@ -1,0 +1,156 @@
+"""The report of a study inside the app: its own folder and nothing else, and no script in it."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from starlette.testclient import TestClient
+from starlette.types import Message
+
+from chimeralab.report.files import write_report
+from chimeralab.web.report import FOLDER, PAGE, POLICY
+from tests.people_rate import people_rate
+from tests.unit.web.conftest import OWN, PORT, TOKEN
+from tests.unit.web.test_study import client_of
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study with its report, and a secret beside it."""
+    study = people_rate(tmp_path_factory.mktemp("reported") / "study")
+    written = write_report(study)
+    assert written.page == study.path / FOLDER / PAGE
+    (study.path / "secret.csv").write_text("the secret", encoding="utf-8")
+    return study.path
+
+
+@pytest.fixture
+def owner(reported: Path) -> Iterator[TestClient]:
+    with client_of(reported) as client:
+        yield client
+
+
+def test_the_report_is_a_link_away_and_is_served_as_it_was_written(
+    owner: TestClient, reported: Path
+) -> None:
+    assert 'href="/study/1/report"' in owner.get("/study/1").text
+    assert f'href="/study/1/report/{PAGE}"' in owner.get("/study/1/report").text
+    answer = owner.get(f"/study/1/report/{PAGE}")
+    assert answer.content == (reported / FOLDER / PAGE).read_bytes()
+    assert answer.headers["content-type"].startswith("text/html")
+
+
+def test_everything_that_comes_with_it_is_listed_and_served(
+    owner: TestClient, reported: Path
+) -> None:
+    folder = reported / FOLDER
+    written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert {"numbers.json", "numbers.tex"} < written
+    listed = owner.get("/study/1/report").text
+    for place in written:
+        assert f'href="/study/1/report/{place}"' in listed
+        assert owner.get(f"/study/1/report/{place}").content == (folder / place).read_bytes()
+
+
+def test_its_policy_lets_styles_through_and_no_script(owner: TestClient) -> None:
+    headers = owner.get(f"/study/1/report/{PAGE}").headers
+    assert headers.get_list("content-security-policy") == [POLICY]
+    assert "script" not in POLICY
+    assert POLICY.startswith("default-src 'none'; style-src 'unsafe-inline'")
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
+    # The pages around it keep theirs.
+    assert "unsafe-inline" not in owner.get("/study/1/report").headers["content-security-policy"]
+
+
+def asked_raw(client: TestClient, address: str) -> int:
+    """The status for an address exactly as it is; every client would tidy its dots up first."""
+    heard: list[Message] = []
+
+    async def send(message: Message) -> None:
+        heard.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    cookie = f"chimera-{PORT}={TOKEN}".encode()
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": unquote(address),
+        "raw_path": address.encode(),
+        "query_string": b"",
+        "headers": [(b"host", OWN.removeprefix("http://").encode()), (b"cookie", cookie)],
+    }
+    asyncio.run(client.app(scope, receive, send))
+    return int(heard[0]["status"])
+
+
+def test_a_raw_address_arrives(owner: TestClient) -> None:
+    assert asked_raw(owner, f"/study/1/report/{PAGE}") == 200
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "../secret.csv",
+        "%2e%2e/secret.csv",
+        "..%2fsecret.csv",
+        "%2e%2e%2fsecret.csv",
+        "figures/../../secret.csv",
+        "figures/%2e%2e/%2e%2e/secret.csv",
+        "..%5csecret.csv",
+        "/etc/passwd",
+        "%2fetc%2fpasswd",
+        "index.html%00.csv",
+        "index.html/",
+        "./index.html",
+        "",
+        ".",
+        "figures",
+        "~/secret.csv",
+    ],
+)
+def test_no_address_leads_out_of_the_folder(owner: TestClient, place: str) -> None:
+    assert asked_raw(owner, f"/study/1/report/{place}") == 404
+
+
+def test_a_link_in_the_folder_is_not_followed(reported: Path, tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    shutil.copytree(reported, study)
+    (study / FOLDER / "leak.csv").symlink_to(study / "secret.csv")
+    (study / FOLDER / "out").symlink_to(study, target_is_directory=True)
+    with client_of(study) as client:
+        for place in ("leak.csv", "out/secret.csv"):
+            assert client.get(f"/study/1/report/{place}").status_code == 404
+    moved = study / "elsewhere"
+    (study / FOLDER).rename(moved)
+    (study / FOLDER).symlink_to(moved, target_is_directory=True)
+    with client_of(study) as client:
+        assert client.get(f"/study/1/report/{PAGE}").status_code == 404
+
+
+def test_files_of_no_known_kind_stay_where_they_are(reported: Path, tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    shutil.copytree(reported, study)
+    (study / FOLDER / "planted.js").write_text("alert(1)", encoding="utf-8")
+    with client_of(study) as client:
+        assert client.get("/study/1/report/planted.js").status_code == 404
+        assert "planted" not in client.get("/study/1/report").text
+
+
+def test_without_a_report_the_page_says_how_it_is_made(tmp_path: Path) -> None:
+    people_rate(tmp_path / "study")
+    with client_of(tmp_path / "study") as client:
+        assert f"chimera report {tmp_path / 'study'}" in client.get("/study/1/report").text
+        assert client.get(f"/study/1/report/{PAGE}").status_code == 404
+
+
+def test_who_has_no_token_sees_no_report(owner: TestClient) -> None:
+    owner.cookies.clear()
+    assert owner.get(f"/study/1/report/{PAGE}").status_code == 403
+    owner.cookies.set(f"chimera-{PORT}", TOKEN + "x")
+    assert owner.get("/study/1/report/numbers.json").status_code == 403
