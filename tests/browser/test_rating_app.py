@@ -145,5 +145,6 @@ def test_a_raters_pages_fit_and_tell_nothing(
         assert visit.overflow() == 0
         assert visit.complaints() == []
         assert visit.low_contrast() == []
+        assert visit.serious_errors() == []
         received = visit.value_of("document.documentElement.outerHTML").lower()
         assert [word for word in TELLING if word in received] == []

@@ -139,6 +139,7 @@ class RatingRoom:
         self.study = study
         self._db = open_to_write(study.store_path)
         self._desks: dict[tuple[str, str], Desk] = {}
+        self._items: dict[str, Item] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -189,8 +190,7 @@ class RatingRoom:
         place = (invitation.rater, invitation.packet)
         if place not in self._desks:
             key = self._key(invitation.packet)
-            known = {name: found.item for name, found in candidates(self.study).items()}
-            shown = sheets_of(key, known)
+            shown = sheets_of(key, self._items_of(key))
             said = self._opinions(key) if invitation.task == "adjudicate" else {}
             sheets = {
                 name: Sheet(name, item.texts, said.get(item.id, ())) for name, item in shown.items()
@@ -380,6 +380,12 @@ class RatingRoom:
             ]
             found[entry.item] = tuple(opinions[n] for n in rng.permutation(len(opinions)))
         return found
+
+    def _items_of(self, key: PacketKey) -> Mapping[str, Item]:
+        """The conversations of a packet; all are read at once, as many raters come at once."""
+        if any(entry.item not in self._items for entry in key.entries):
+            self._items = {name: found.item for name, found in candidates(self.study).items()}
+        return self._items
 
     def _waiting(self, rater: str, task: Task, sample: str | None) -> Invitation | None:
         where = "WHERE rater = ? AND task = ? AND sample IS ? AND handed_in IS NULL"

@@ -48,6 +48,11 @@ class Trail(NamedTuple):
     after: str | None = None
 
 
+def trail_of(study: int, name: str) -> Trail:
+    """The way back to the page of a study."""
+    return Trail(f"/study/{study}", name)
+
+
 def show_conversation(request: Request, shown: ShownConversation, trail: Trail) -> Response:
     """Evidence first, then the pictures and every message."""
     # Drawing takes a while to import, and the table must not wait for it.

@@ -41,6 +41,7 @@ from chimeralab.study.invitations import (
 )
 from chimeralab.study.samples import stored_samples
 from chimeralab.study.standing import write_validation_set
+from chimeralab.web.conversation import trail_of
 from chimeralab.web.pages import page
 from chimeralab.web.safety import Door, Visitor
 
@@ -337,7 +338,9 @@ def raters(request: Request) -> Response:
     """Who was invited, how far they are, and a form to invite more."""
     number = _study(request)
     desk: RatingDesk = request.app.state.site.desks.of(number)
-    return page(request, "raters.html", number=number, **desk.ask(_standing), link=None)
+    standing = desk.ask(_standing)
+    trail = trail_of(number, standing["name"])
+    return page(request, "raters.html", number=number, **standing, link=None, trail=trail)
 
 
 async def invite(request: Request) -> Response:
@@ -353,14 +356,17 @@ async def invite(request: Request) -> Response:
 
     token, standing = await run_in_threadpool(lambda: desk.ask(make))
     link = f"{request.url.scheme}://{request.headers['host']}/rate?token={token}"
-    return page(request, "raters.html", number=number, **standing, link=link)
+    trail = trail_of(number, standing["name"])
+    return page(request, "raters.html", number=number, **standing, link=link, trail=trail)
 
 
 def reliability(request: Request) -> Response:
     """The panel as it will be printed, and every disagreement with what was settled."""
     number = _study(request)
     desk: RatingDesk = request.app.state.site.desks.of(number)
-    return page(request, "reliability.html", number=number, **desk.ask(_agreement))
+    found = desk.ask(_agreement)
+    trail = trail_of(number, found["name"])
+    return page(request, "reliability.html", number=number, **found, trail=trail)
 
 
 def export(request: Request) -> Response:

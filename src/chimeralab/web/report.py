@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from chimeralab.web.conversation import trail_of
 from chimeralab.web.pages import page
 from chimeralab.web.study import study_of
 
@@ -63,7 +64,15 @@ def overview(request: Request) -> Response:
     if PAGE in files:
         at = datetime.fromtimestamp(files.pop(PAGE).stat().st_mtime, UTC)
         written = f"{at:%Y-%m-%d %H:%M} UTC"
-    return page(request, "report_files.html", watch=watch, files=files, written=written, page=PAGE)
+    return page(
+        request,
+        "report_files.html",
+        watch=watch,
+        files=files,
+        written=written,
+        page=PAGE,
+        trail=trail_of(watch.number, watch.name),
+    )
 
 
 def file(request: Request) -> Response:

@@ -20,9 +20,9 @@ from chimeralab.study.auditing import reliability
 from chimeralab.web.conversation import (
     ENCODING,
     ShownConversation,
-    Trail,
     draw_picture,
     show_conversation,
+    trail_of,
 )
 from chimeralab.web.live import lines
 from chimeralab.web.pages import page
@@ -101,7 +101,7 @@ def talk(request: Request) -> Response:
     """One conversation: judged once it is over, and until then as it was said so far."""
     watch = study_of(request)
     cell = cell_of(request, watch)
-    trail = Trail(f"/study/{watch.number}", watch.name)
+    trail = trail_of(watch.number, watch.name)
     if cell.outcome is not None and cell.turns and watch.study.plan.trial is None:
         return show_conversation(request, shown_of(watch, cell), trail)
     prompts = {prompt.id: prompt for prompt in watch.study.plan.prompts}

@@ -40,7 +40,7 @@ def owner(safety: Safety) -> TestClient:
 def rater(safety: Safety, owner: TestClient, name: str, task: str = "rate") -> TestClient:
     """Somebody who has opened their invitation."""
     shown = owner.post("/study/1/raters", content=f"name={name}&task={task}", headers=WRITE).text
-    link = shown.partition('<code id="link">')[2].partition("</code>")[0]
+    link = shown.partition('<code id="link" class="typed">')[2].partition("</code>")[0]
     assert link.startswith(f"{OWN}/rate?token=")
     client = TestClient(safety, base_url=OWN)
     client.get(link.removeprefix(OWN))
