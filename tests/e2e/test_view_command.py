@@ -1,8 +1,10 @@
 """`chimera view`: the address first, clear refusals, and a warning where others can listen."""
 
 import re
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -89,3 +91,63 @@ def test_beyond_this_machine_it_says_what_that_means() -> None:
     process.wait(30)
     assert "without TLS" in warning
     assert "read what the pages show" in warning
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for this machine that signs itself, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("the command openssl, which makes a certificate, is not installed")
+    folder = tmp_path_factory.mktemp("tls")
+    made, key = folder / "certificate.pem", folder / "key.pem"
+    command = ["openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    command += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    command += ["-keyout", str(key), "-out", str(made)]
+    subprocess.run(command, check=True, capture_output=True)
+    return made, key
+
+
+def test_with_a_certificate_everything_is_encrypted(certificate: tuple[Path, Path]) -> None:
+    made, key = certificate
+    command = [*VIEW, str(ROOT / "examples" / "conversations.jsonl"), "--no-open", "--port", "0"]
+    process = subprocess.Popen(
+        [*command, "--tls-cert", str(made), "--tls-key", str(key)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        url = process.stdout.readline().strip()
+        assert re.fullmatch(r"https://127\.0\.0\.1:\d+/\?token=[\w-]{43}", url)
+        origin = url.partition("/?")[0]
+        trusted = ssl.create_default_context(cafile=str(made))
+        answer = httpx.get(url, verify=trusted, timeout=60)
+        assert answer.status_code == 200
+        assert "; Secure" in answer.headers["set-cookie"]
+        assert answer.headers["content-security-policy"] == POLICY
+        # Whoever does not trust the certificate is warned, and plain text gets no page.
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            httpx.get(url, timeout=60)
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(url.replace("https:", "http:"), timeout=60)
+        # A write from the same address without encryption is from another page.
+        cookies = {"cookie": answer.headers["set-cookie"].partition(";")[0]}
+        for source in (origin.replace("https:", "http:"), "https://evil.example"):
+            headers = {**cookies, "origin": source}
+            refused = httpx.post(f"{origin}/logs", headers=headers, verify=trusted, timeout=60)
+            assert refused.status_code == 403
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+def test_a_certificate_that_is_none_is_refused_before_an_address_is_told(
+    certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "none.pem").write_text("no certificate", encoding="utf-8")
+    talks = str(ROOT / "examples" / "conversations.jsonl")
+    assert "none.pem" in refused(talks, "--tls-cert", str(tmp_path / "none.pem"))
+    made, _ = certificate
+    assert "--tls-key" in refused(talks, "--tls-cert", str(made))

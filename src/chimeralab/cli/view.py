@@ -8,7 +8,7 @@ import click
 
 from chimeralab.cli.terminal import say
 from chimeralab.core.errors import InputError
-from chimeralab.web.serving import Serving, opened, serve
+from chimeralab.web.serving import Serving, check_certificate, opened, serve
 
 FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 
@@ -41,8 +41,7 @@ def view(no_open: bool, paths: tuple[str, ...], **options: object) -> None:
         if not Path(path).exists():
             raise InputError(f"{path}: no such file or folder")
     asked = Serving(paths, **options)  # type: ignore[arg-type]
-    if asked.key and not asked.certificate:
-        raise InputError("--tls-key is of no use without --tls-cert")
+    check_certificate(asked)
     with opened(asked) as door:
         click.echo(door.url)
         if asked.is_open_to_others:

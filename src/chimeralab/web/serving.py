@@ -81,6 +81,27 @@ def opened(asked: Serving) -> Iterator[Opened]:
         yield Opened(found, port, token, f"{asked.scheme}://{name}:{port}/?token={token}")
 
 
+def check_certificate(asked: Serving) -> None:
+    """Refuse a certificate that can't be used, before an address is told that nobody could open."""
+    if asked.certificate is None:
+        if asked.key:
+            raise InputError("--tls-key is of no use without --tls-cert")
+        return
+    import ssl  # noqa: PLC0415 - few need it
+
+    try:
+        # An empty password keeps it from asking for one in the middle of a start.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            asked.certificate, asked.key, password=""
+        )
+    except OSError as error:
+        key = f"with the key in {asked.key}" if asked.key else "without --tls-key"
+        raise InputError(
+            f"--tls-cert {asked.certificate} can't be used {key} ({error.strerror or error}); "
+            "both have to be PEM files that belong together, the key without a password"
+        ) from None
+
+
 def _bound(asked: Serving) -> socket.socket:
     wanted = [PORT, 0] if asked.port is None else [asked.port]
     for port in wanted:

@@ -2,17 +2,22 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from chimeralab import pipeline
-from chimeralab.study import RunOptions, Study
+from chimeralab.models.phantom import line
+from chimeralab.models.seam import Reply, Request
+from chimeralab.runner import Answer, Said, Talk
+from chimeralab.study import RunOptions, Store, Study
 from chimeralab.web.app import application
 from chimeralab.web.safety import Names, Safety, owner_door
 from chimeralab.web.site import Site
-from chimeralab.web.watch import StudyWatch
+from chimeralab.web.watch import StudyWatch, totals
 from tests.looping_study import write_study
 from tests.small_trial import PHANTOM, make_trial
 from tests.unit.web.conftest import OWN, PORT, TOKEN
@@ -125,11 +130,74 @@ def test_hostile_words_of_a_study_stay_words(watched: tuple[Study, StudyWatch]) 
     assert "&lt;script&gt;document" in shown
 
 
+PRICED = """
+[study]
+name = "priced"
+[models.m]
+use = "phantom"
+price = { input = 1.0, output = 2.0 }
+[conditions.c]
+speakers = ["m", "m"]
+[conversation]
+turns = 20
+[prompts]
+items = [{ id = "p", bucket = "b", text = "Talk." }]
+[run]
+max_cost = 1.5
+"""
+
+
+def say(store: Store, talk: Talk, turn: int, cost: float | None) -> None:
+    said = Said(turn, "m", "m", line(0, "x", turn), "stop")
+    attempt = store.open_attempt("m", Request((), conversation=talk.id, turn=turn))
+    reply = Reply(said.text, prompt_tokens=10, completion_tokens=30)
+    store.add_turn(attempt, talk, said, Answer("answered", None, reply, cost, 0.1))
+
+
+def test_tokens_cost_and_time_left_are_those_of_the_store(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(PRICED, encoding="utf-8")
+    study = Study(tmp_path)
+    [talk] = study.talks
+    with closing(Store(study.store_path)) as store:
+        store.enter_talks(study.talks)
+        store.begin_run(None, {})
+        say(store, talk, 1, 0.125)
+        say(store, talk, 2, 0.25)
+        with study.archive() as archive:
+            found = totals(archive)
+        assert (found.tokens, found.recent_tokens, found.run_turns) == (60, 60, 2)
+        assert (found.spent, found.unpriced) == (0.375, 0)
+        assert 0.1 <= found.recent_seconds <= found.run_seconds + 0.01
+        watch = StudyWatch(1, study.path)
+        watch.start()
+        assert watch.ready.wait(SECONDS)
+        watch.close()  # its threads would count again
+        watch.totals = replace(found, recent_seconds=3.0, run_seconds=8.0)
+        shown = {each.name: each.value for each in watch.figures()}
+        # 60 tokens in 3 s; 18 turns are missing, and two took 8 s.
+        assert (shown["speed"], shown["cost"], shown["left"]) == (
+            "20",
+            "0.375 of at most 1.5",
+            "1:12",
+        )
+        say(store, talk, 3, None)
+        with study.archive() as archive:
+            watch.totals = totals(archive)
+        # Where one answer has no price, a sum would be too low.
+        shown = {each.name: each.value for each in watch.figures()}
+        assert shown["cost"] == "unknown of at most 1.5"
+        store.end_run("paused by a test")
+    shown = {each.name: each.value for each in watch.figures()}
+    assert (shown["speed"], shown["left"]) == ("–", "–")
+
+
 @pytest.mark.parametrize("what", ["run", "pause"])
 def test_nothing_is_run_unless_the_server_was_told_so(tmp_path: Path, what: str) -> None:
     study = write_study(tmp_path / "study", *SMALL, *phantoms(""))
     with client_of(study.path) as client:
-        assert client.post(f"/study/1/{what}").status_code == 403
+        refused = client.post(f"/study/1/{what}")
+        assert refused.status_code == 403
+        assert "--allow-run" in refused.text
         assert "Run what is missing" not in client.get("/study/1").text
     assert not study.store_path.exists()
 
