@@ -96,8 +96,10 @@ def check_certificate(asked: Serving) -> None:
         )
     except OSError as error:
         key = f"with the key in {asked.key}" if asked.key else "without --tls-key"
+        # What OpenSSL says is for those who write it.
+        why = "" if isinstance(error, ssl.SSLError) else f" ({error.strerror})"
         raise InputError(
-            f"--tls-cert {asked.certificate} can't be used {key} ({error.strerror or error}); "
+            f"--tls-cert {asked.certificate} can't be used {key}{why}; "
             "both have to be PEM files that belong together, the key without a password"
         ) from None
 
