@@ -123,7 +123,7 @@ $(READY): $(BUILT_FROM)
 $(INTEGRATIONS)/.ready: $(BUILT_FROM)
 	@echo "setting up $(INTEGRATIONS) with the packages of others (once)"
 	@test -d $(INTEGRATIONS) || $(PYTHON) -m venv $(INTEGRATIONS)
-	@$(call install,$(INTEGRATIONS),$(EXTRAS) $(HOSTS),--group integrations)
+	@$(call install,$(INTEGRATIONS),$(EXTRAS) $(HOSTS) ray,--group integrations)
 	@touch $@
 
 $(BENCH_READY): $(READY)

@@ -169,10 +169,10 @@ def test_every_extra_says_what_it_brings() -> None:
             canonicalize_name(Requirement(each).name)
             for each in PROJECT["optional-dependencies"][extra]
         }
-        # The hosts of live guards are not here; tests/integrations imports each by its name.
+        # The hosts of live guards and Ray are not here; tests/integrations imports each by name.
         tops = [name.partition(".")[0] for name in named]
         owners = {canonicalize_name(owner) for top in tops for owner in modules.get(top, ())}
-        assert brought <= owners or extra in HOSTS, extra
+        assert brought <= owners or extra in (*HOSTS, "ray"), extra
     assert set(EXTRAS) == set(PROJECT["optional-dependencies"])
 
 
@@ -189,6 +189,38 @@ def test_a_live_guard_without_its_host_names_the_extra(extra: str) -> None:
         [sys.executable, "-c", code, hidden, "[]"], capture_output=True, text=True, check=True
     )
     assert f'pip install "chimera-lab[{extra}]"' in ran.stdout
+
+
+def test_jobs_on_ray_without_it_name_the_extra(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    command = ["detect", LOG, "--engine", "ray", "--out", out]
+    (code, said, err), (refused, _, why) = run(["ray"], [command, command[:-2]])
+    assert (code, said) == (2, "")
+    assert err == (
+        "chimera: jobs on Ray need more than the light install (ray is missing);"
+        ' get it with: pip install "chimera-lab[ray]"\n'
+    )
+    assert not Path(out).exists()
+    assert (refused, why.count("\n")) == (2, 1)
+    assert "--engine ray needs --out" in why
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--address", "auto"], "--address is for jobs on Ray; add --engine ray, or leave it out"),
+        (
+            ["--engine", "ray", "--json"],
+            "--engine ray writes its verdicts to --out; leave out --js",
+        ),
+    ],
+)
+def test_options_that_a_job_would_not_heed_are_refused(
+    options: list[str], said: str, chimera
+) -> None:
+    ran = chimera("detect", LOG, *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
 
 
 def test_the_package_brings_in_no_host() -> None:

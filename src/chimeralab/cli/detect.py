@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from chimeralab.cli.checks import COLLAPSE, LOOP, NOTHING_JUDGED, JUnit, asked_checks
+from chimeralab.cli.on_ray import ENGINE_OPTIONS, RAY, detect_on_ray, refuse_ray_options
 from chimeralab.cli.options import (
     CODE_OPTION,
     DETECTOR_OPTIONS,
@@ -48,9 +49,11 @@ if TYPE_CHECKING:
 @click.option("--group-by", metavar="FIELD", help="Summarise by a field such as model, condition.")
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write the results to a .jsonl, .csv or .parquet file.",
+    type=click.Path(),
+    help="Also write the results to a .jsonl, .csv or .parquet file; with --engine ray, the folder "
+    "or address of the results.",
 )
+@with_options(*ENGINE_OPTIONS)
 @with_options(*WHICH_OPTIONS)
 @click.option(
     "--fail-on",
@@ -87,6 +90,10 @@ def detect(**options: Any) -> None:
     the locked operating point, and the output says so.
     """
     detector = take_detector(options)
+    if options["engine"] == RAY:
+        detect_on_ray(detector, options)
+        return
+    refuse_ray_options(options)
     checks = asked_checks(options, asked_judges(detector, options))
     junit = JUnit(options["junit"], checks)
     source = judge_study if is_study(options["paths"]) else judge_logs
@@ -118,11 +125,12 @@ def detect(**options: Any) -> None:
 
 
 @contextmanager
-def _written(path: Path | None, *, trace: bool) -> Iterator[Callable[[Detection], None]]:
+def _written(asked: str | None, *, trace: bool) -> Iterator[Callable[[Detection], None]]:
     """A function that writes a verdict to the file the user asked for, if any."""
-    if path is None:
+    if asked is None:
         yield lambda detection: None
         return
+    path = Path(asked)
     check_table_name(path)
     nested = path.suffix == ".jsonl"
     with open_table(path, TURN_COLUMNS if trace else CONVERSATION_COLUMNS) as write:

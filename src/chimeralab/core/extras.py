@@ -32,6 +32,7 @@ EXTRAS = {
     "adk": ("google.adk",),
     "smolagents": ("smolagents",),
     "autogen": ("autogen_agentchat", "autogen_core"),
+    "ray": ("ray",),
 }
 PURPOSES = {
     "lab": "studies, analyses, reports and pages",
@@ -47,6 +48,7 @@ PURPOSES = {
     "adk": "agents of Google's ADK",
     "smolagents": "agents of smolagents",
     "autogen": "teams of AutoGen",
+    "ray": "jobs on Ray",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.files import json_text, replacing
@@ -168,21 +168,18 @@ def _write_csv(path: Path, columns: Columns) -> Iterator[Write]:
 
 
 @contextmanager
-def _write_parquet(path: Path, columns: Columns) -> Iterator[Write]:
-    import pyarrow as pa  # noqa: PLC0415 - large, and only Parquet needs it
-    import pyarrow.parquet as pq  # noqa: PLC0415
+def write_parquet(path: Path | BinaryIO, columns: Columns) -> Iterator[Write]:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - large, and only Parquet needs it
 
-    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
-    waiting: list[dict[str, Any]] = []
-    with pq.ParquetWriter(path, schema) as writer:
+    waiting: list[Mapping[str, Any]] = []
+    with pq.ParquetWriter(path, arrow_table([], columns).schema) as writer:
 
         def flush() -> None:
-            writer.write_table(pa.Table.from_pylist(waiting, schema))
+            writer.write_table(arrow_table(waiting, columns))
             waiting.clear()
 
         def write(row: Mapping[str, Any]) -> None:
-            waiting.append({name: _flat(row.get(name)) for name in columns})
+            waiting.append(row)
             if len(waiting) >= ROWS_AT_ONCE:
                 flush()
 
@@ -190,10 +187,20 @@ def _write_parquet(path: Path, columns: Columns) -> Iterator[Write]:
         flush()
 
 
+def arrow_table(rows: Iterable[Mapping[str, Any]], columns: Columns) -> Any:
+    """Rows as an Arrow table with the named columns, as a Parquet file holds them."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
+    flat = [{name: _flat(row.get(name)) for name in columns} for row in rows]
+    return pa.Table.from_pylist(flat, schema)
+
+
 _WRITERS: dict[str, Callable[[Path, Columns], AbstractContextManager[Write]]] = {
     ".jsonl": _write_json_lines,
     ".csv": _write_csv,
-    ".parquet": _write_parquet,
+    ".parquet": write_parquet,
 }
 
 

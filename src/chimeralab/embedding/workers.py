@@ -8,6 +8,7 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
+THREADS = "CHIMERA_THREADS"
 # Where these are "1" before numpy is imported, each product stays in the thread that asked for it.
 # The command sets them. A library must not: BLAS belongs to whoever owns the process.
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -15,7 +16,9 @@ BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 @cache
 def cores() -> int:
-    """How many cores this process may use."""
+    """How many cores this process may use; where many share a machine, CHIMERA_THREADS says."""
+    if asked := os.environ.get(THREADS):
+        return int(asked)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
+from chimeralab.core.extras import need
 from chimeralab.readers.fields import Unreadable
 from chimeralab.readers.seam import STANDARD_INPUT, place_of
 
@@ -164,12 +165,23 @@ def opened(path: str) -> Iterator[Opened]:
         try:
             if path == STANDARD_INPUT:
                 file: BinaryIO = sys.stdin.buffer
+            elif "://" in path:
+                file = closing.enter_context(_at_address(path))
             else:
                 file = closing.enter_context(Path(path).open("rb"))
             recognised = _recognised(file)
         except OSError as error:
-            raise place_of(path).error(f"can't be opened: {error.strerror}") from None
+            raise place_of(path).error(f"can't be opened: {error.strerror or error}") from None
         yield recognised
+
+
+def _at_address(address: str) -> BinaryIO:
+    """A file of an object store such as s3://, which may be searched."""
+    need("parquet")
+    from pyarrow.fs import FileSystem  # noqa: PLC0415 - large, and only addresses need it
+
+    files, path = FileSystem.from_uri(address)
+    return io.BufferedReader(files.open_input_file(path), CHUNK)
 
 
 def _recognised(file: BinaryIO) -> Opened:

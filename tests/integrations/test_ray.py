@@ -1,0 +1,252 @@
+"""Detecting on a real Ray cluster of two workers: the verdicts of one process, whatever dies."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray", reason="`make test-integrations` brings it")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import ray
+
+from chimeralab import InputError, detect_file, scale
+from chimeralab.core.tables import arrow_table
+from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, verdict_rows
+
+pytestmark = [pytest.mark.integrations, pytest.mark.weights]
+
+WORDS = "river stone cloud lamp bread winter letter garden signal harbour question answer".split()
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _two_workers() -> Iterator[None]:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray.init(
+        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False,
+        object_store_memory=100 << 20,
+    )  # fmt: skip
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    yield
+    ray.shutdown()
+
+
+def talks(name: str, number: int) -> Rows:
+    """Conversations, every third of which repeats itself."""
+    rng = random.Random(name)
+    return [
+        {
+            "id": f"{name}-{n}",
+            "messages": [
+                {
+                    "role": "assistant" if turn % 2 else "user",
+                    "content": "Let me check that again."
+                    if n % 3 == 0 and turn % 2
+                    else " ".join(rng.choices(WORDS, k=12)),
+                }
+                for turn in range(12)
+            ],
+        }
+        for n in range(number)
+    ]
+
+
+def as_turns(conversations: Rows) -> Rows:
+    return [
+        {"conversation_id": talk["id"], "speaker": each["role"], "text": each["content"], "turn": n}
+        for talk in conversations
+        for n, each in enumerate(talk["messages"])
+    ]
+
+
+def write_lines(path: Path, rows: Rows) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def write_table(path: Path, rows: Rows) -> Path:
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def by_id(rows: Rows) -> Rows:
+    return sorted(rows, key=lambda row: (row["source"] or "", row["id"] or ""))
+
+
+def one_process(*files: Path) -> Rows:
+    rows = (row for file in files for found in detect_file(file) for row in verdict_rows(found))
+    return by_id(arrow_table(rows, CONVERSATION_COLUMNS).to_pylist())
+
+
+def table(out: Path, name: str = "verdicts") -> Rows:
+    rows = [
+        row for part in (out / name).glob("*.parquet") for row in pq.read_table(part).to_pylist()
+    ]
+    return by_id(rows) if name == "verdicts" else sorted(rows, key=lambda row: row["source"])
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    folder = tmp_path / "logs"
+    (folder / "deeper").mkdir(parents=True)
+    write_lines(folder / "a.jsonl", talks("a", 6))
+    write_table(folder / "deeper" / "b.parquet", talks("b", 5))
+    write_table(folder / "c.parquet", as_turns(talks("c", 4)))
+    return folder
+
+
+def test_the_verdicts_are_those_of_one_process(logs: Path, tmp_path: Path) -> None:
+    totals = scale.detect_files([str(logs)], str(tmp_path / "out"))
+    files = logs / "a.jsonl", logs / "c.parquet", logs / "deeper" / "b.parquet"
+    assert table(tmp_path / "out") == one_process(*files)
+    assert (totals.files, totals.conversations, totals.errors) == (3, 15, 0)
+    assert totals.looping == totals.collapsed == 6
+
+
+def test_addresses_are_read_and_written(logs: Path, tmp_path: Path) -> None:
+    scale.detect_files([logs.as_uri()], (tmp_path / "out").as_uri(), scale.Judging(None))
+    found = {row["id"]: row["source"] for row in table(tmp_path / "out")}
+    assert len(found) == 15
+    assert found["b-0"] == f"{(logs / 'deeper' / 'b.parquet').as_uri()}:1"
+
+
+def test_parts_that_are_there_are_not_made_again(logs: Path, tmp_path: Path) -> None:
+    def job(speaker: str | None = None) -> scale.Totals:
+        judging = scale.Judging(None, speaker=speaker)
+        return scale.detect_files([str(logs)], str(tmp_path / "out"), judging)
+
+    def parts() -> dict[str, int]:
+        return {p.name: p.stat().st_mtime_ns for p in (tmp_path / "out" / "verdicts").iterdir()}
+
+    first, before = job(), parts()
+    assert (job().judged_before, parts()) == (3, before)
+    (tmp_path / "out" / "verdicts" / min(before)).unlink()
+    assert job().judged_before == 2
+    again = parts()
+    assert set(again) == set(before)
+    assert {name for name in before if again[name] != before[name]} == {min(before)}
+    # What has changed since is judged, and its old part is gone.
+    write_lines(logs / "a.jsonl", talks("a", 9))
+    changed = job()
+    assert (changed.judged_before, changed.conversations) == (2, first.conversations + 3)
+    assert len(parts()) == 3
+    assert job("user").judged_before == 0
+    assert len(parts()) == 3
+
+
+def test_a_killed_worker_loses_nothing_and_judges_nothing_twice(tmp_path: Path) -> None:
+    files = [write_lines(tmp_path / f"{name}.jsonl", talks(name, 60)) for name in "abcd"]
+    out = tmp_path / "out"
+    totals: list[scale.Totals] = []
+    job = Thread(target=lambda: totals.append(scale.detect_files([*map(str, files)], str(out))))
+    job.start()
+    unfinished = wait_for(lambda: next((out / "verdicts").glob(".part-*"), None), job)
+    part, process = unfinished.name[1:].split(".parquet.")
+    os.kill(int(process.partition(".")[0]), signal.SIGKILL)
+    assert not (out / "verdicts" / f"{part}.parquet").exists()
+    job.join(240)
+    assert totals[0].conversations == 240
+    assert table(out) == one_process(*files)
+    assert len([*(out / "verdicts").iterdir()]) == 4
+
+
+def wait_for(look: Callable[[], Path | None], job: Thread) -> Path:
+    while job.is_alive():
+        if found := look():
+            return found
+        time.sleep(0.005)
+    raise AssertionError("the job ended before anything was seen")
+
+
+def test_bad_input_is_named_beside_the_results_and_the_job_goes_on(
+    logs: Path, tmp_path: Path, chimera
+) -> None:
+    whole = write_table(logs / "cut.parquet", talks("cut", 5)).read_bytes()
+    (logs / "cut.parquet").write_bytes(whole[: len(whole) // 2])
+    (logs / "empty.jsonl").touch()
+    rows = as_turns(talks("gap", 2))
+    del rows[3]["text"]
+    write_lines(logs / "gap.jsonl", rows)
+    write_table(logs / "other.parquet", [{"temperature": 3.5, "place": "here"}])
+    write_table(logs / "renamed.parquet", [
+        {"dialog_id": r["conversation_id"], "role": r["speaker"], "content": r["text"]}
+        for r in as_turns(talks("renamed", 2))
+    ])  # fmt: skip
+    out = tmp_path / "out"
+    ran = chimera("detect", logs, "--engine", "ray", "--out", out, "--no-vectors")
+    assert ran.code == 2
+    assert ran.out.startswith("19 conversations of 8 files: ")
+    assert f"all of them in {out}/errors" in ran.err
+    assert {
+        Path(e["source"]).name: (e["line"], e["reason"][:22]) for e in table(out, "errors")
+    } == {
+        "cut.parquet": (None, "can't be read as Parqu"),
+        "empty.jsonl": (None, "is empty"),
+        "gap.jsonl": (4, "is not a conversation "),
+        "other.parquet": (1, "is not a conversation "),
+    }
+    assert {row["id"].partition("-")[0] for row in table(out)} == {*"abc", "gap", "renamed"}
+    # The next run tries again what gave nothing, and still says so.
+    write_table(logs / "cut.parquet", talks("cut", 5))
+    (logs / "empty.jsonl").unlink()
+    ran = chimera("detect", logs, "--engine", "ray", "--out", out, "--no-vectors", "--skip-bad")
+    assert ran.code == 0
+    assert ran.out.startswith("24 conversations of 7 files (5 judged before): ")
+    assert "2 bad entries skipped" in ran.err
+
+
+def test_columns_that_the_user_names_reach_the_workers(tmp_path: Path, chimera) -> None:
+    rows = [{"chat": r["conversation_id"], "said": r["text"]} for r in as_turns(talks("a", 3))]
+    log = write_lines(tmp_path / "a.jsonl", rows)
+    command = "detect", log, "--columns", "id=chat,text=said", "--no-vectors", "--out"
+    assert chimera(*command, tmp_path / "out", "--engine", "ray").code == 0
+    assert chimera(*command, tmp_path / "one.parquet").code == 0
+    assert table(tmp_path / "out") == by_id(pq.read_table(tmp_path / "one.parquet").to_pylist())
+
+
+def test_a_cluster_of_its_own_or_one_that_is_not_there(logs: Path, tmp_path: Path) -> None:
+    def job(*options: str) -> subprocess.CompletedProcess[str]:
+        command = ["detect", str(logs), "--engine", "ray", "--no-vectors", "--out", "out", *options]
+        return subprocess.run(
+            [sys.executable, "-m", "chimeralab", *command],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    refused = job("--address", "127.0.0.1:1")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("chimera: no Ray cluster at 127.0.0.1:1 (")
+    assert refused.stderr.count("\n") == 1
+    ran = job("--workers", "2")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == ("15 conversations of 3 files: 6 looping.\nVerdicts: out/verdicts\n")
+
+
+@pytest.mark.parametrize("rows", [talks, lambda *args: as_turns(talks(*args))])
+def test_a_dataset_of_conversations_or_of_turns_gives_one_of_verdicts(
+    rows: Callable[..., Rows], tmp_path: Path
+) -> None:
+    one = one_process(write_lines(tmp_path / "a.jsonl", rows("a", 9)))
+    # The turns of a conversation lie in several blocks.
+    mixed = ray.data.from_items(rows("a", 9), override_num_blocks=4)
+    found = scale.detect(mixed).take_all()
+    assert by_id(found) == [{**row, "source": None, "error": None} for row in one]
+
+
+def test_rows_of_a_dataset_that_cannot_be_read_say_why() -> None:
+    dataset = ray.data.from_items([*talks("a", 2), {"id": "x", "messages": None}])
+    found = scale.detect(dataset, detector=None).take_all()
+    assert [row["id"] for row in found if row["error"] is None] == ["a-0", "a-1"]
+    assert len(found) == 3
+    with pytest.raises(InputError, match="needs the column 'turn'"):
+        scale.detect(ray.data.from_items([{"id": 1, "speaker": "a", "text": "b"}]))
