@@ -327,9 +327,10 @@ def _cluster(address: str | None) -> Iterator[None]:
                 log_to_driver=False,
                 logging_level="ERROR",
             )
-    except (OSError, OverflowError, ValueError, RuntimeError) as error:
+    except Exception as error:  # Ray raises no less when a node is slow to start
         reason = str(error).partition("\n")[0]
-        raise InputError(f"no Ray cluster at {address} ({reason})") from None
+        where = "can be started here" if address == "local" else f"at {address}"
+        raise InputError(f"no Ray cluster {where} ({reason})") from None
     try:
         yield
     finally:
