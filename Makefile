@@ -68,7 +68,7 @@ demo: $(READY) weights
 test: lint types layers pytest
 
 test-all: lint types layers weights browser test-integrations
-	$(BIN)/pytest -m "slow or not slow"
+	$(BIN)/pytest -m "not integrations"
 
 test-integrations: $(INTEGRATIONS)/.ready
 	$(INTEGRATIONS)/bin/pytest -m integrations tests/integrations
@@ -84,7 +84,7 @@ layers: $(READY)
 	$(BIN)/lint-imports
 
 pytest: $(READY) weights browser
-	$(BIN)/pytest -m "not slow" -n 2 --dist loadfile
+	$(BIN)/pytest -m "not slow and not integrations" -n 2 --dist loadfile
 
 # The pictures of the web app in docs/images, taken of a real server with a real browser.
 pictures: $(READY) weights browser

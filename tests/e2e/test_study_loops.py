@@ -243,7 +243,8 @@ def test_verdicts_of_earlier_versions_have_no_loops_and_still_work(
             change = "UPDATE detections SET detection = ? WHERE trajectory = ?"
             store.execute(change, (json.dumps(kept), name))
     ran = chimera("detect", study, "--fail-on", "loop")
-    assert ran.code == 0
+    assert ran.code == 1
+    assert "no conversation could be judged for loop" in ran.err
     assert "0 newly judged" in ran.err
     for kind in ("csv", "parquet"):
         assert chimera("export", study, "--format", kind, "--out", tmp_path / kind).code == 0

@@ -308,6 +308,7 @@ OF_A_CONVERSATION = ("detections", "ratings", "turns", "attempts")
 
 def test_a_chain_taken_out_is_found(study: Study) -> None:
     tamper(study, "DROP TABLE chain", "ALTER TABLE trials DROP COLUMN evidence")
+    tamper(study, *(f"DROP TABLE {name}" for name in ("invitations", "drafts", "adjudications")))
     tamper(study, "PRAGMA user_version = 5")
     assert_found(study, "study.db: its chain was taken out")
     run_study(Study(study.path), QUIETLY)

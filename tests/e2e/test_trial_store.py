@@ -166,7 +166,8 @@ def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(tmp_path
         for column in ("noticed", "states", "recall_states", "claim", "evidence"):
             db.execute(f"ALTER TABLE trials DROP COLUMN {column}")
         db.execute("ALTER TABLE probes DROP COLUMN hash")
-        db.execute("DROP TABLE chain")
+        for table in ("chain", "invitations", "drafts", "adjudications"):
+            db.execute(f"DROP TABLE {table}")
         db.execute("PRAGMA user_version = 3")
     with pytest.raises(StoreError, match="older"):
         rows(study)

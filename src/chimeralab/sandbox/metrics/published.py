@@ -66,12 +66,16 @@ def mci_parts(sums: MciSums, weights: tuple[float, float, float]) -> MciParts:
     ci = 1 - ratios(sums.movement, np.maximum(sums.stated - 1, 0))
     cb = ratios(sums.weighted_right, sums.weighed)
     highest = ratios(sums.weight, sums.weighed)
+    value = weighted(weights, rf, ci, cb)
+    ceiling = weighted(weights, np.ones_like(rf), np.ones_like(rf), highest)
+    # Both are means over sessions: of the same ones, or an index could pass its ceiling.
+    known = ~np.isnan(value)
     return MciParts(
-        value=weighted(weights, rf, ci, cb),
+        value=value,
         rf=rf,
         ci=ci,
         cb=cb,
-        ceiling=weighted(weights, np.ones_like(rf), np.ones_like(rf), highest),
+        ceiling=np.where(known, ceiling, np.nan) if known.any() else ceiling,
         cb_normalised=ratios(sums.weighted_right, sums.weight),
     )
 
