@@ -92,7 +92,10 @@ class Feed:
         listener = Listener()
         self._listeners.add(listener)
         try:
-            listener.add(await asyncio.to_thread(lambda: list(standing())))
+            so_far = await asyncio.to_thread(lambda: list(standing()))
+            # What was told meanwhile is newer than what stood when that was looked up.
+            meanwhile = listener.take()
+            listener.add([*so_far, *meanwhile])
             while not self._closed:
                 if patches := listener.take():
                     yield f"data: {json.dumps(patches)}\n\n"
