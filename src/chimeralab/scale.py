@@ -53,7 +53,7 @@ ONE_THREAD = {"env_vars": dict.fromkeys((*BLAS_THREADS, THREADS), "1")}
 
 
 @dataclass(frozen=True)
-class Judging:
+class WorkerSettings:
     """How every worker judges; a change of any of it makes other parts."""
 
     detector: Detector | None = LOCKED
@@ -71,7 +71,7 @@ class Judging:
 class Worker:
     """Judges conversations with an encoder of its own, which is opened once."""
 
-    def __init__(self, judging: Judging) -> None:
+    def __init__(self, judging: WorkerSettings) -> None:
         self._judging = judging
 
     @cached_property
@@ -103,7 +103,7 @@ def _file_key(name: str) -> str:
     return name.removeprefix(".").split("-")[1]
 
 
-class Store:
+class ResultFolder:
     """The folder of results, on this machine or not: `verdicts` and, beside them, `errors`."""
 
     def __init__(self, out: str) -> None:
@@ -170,10 +170,10 @@ class Store:
 class FileWorker:
     """The actor: makes the part of one file after another, unless it is there."""
 
-    def __init__(self, judging: Judging, out: str) -> None:
+    def __init__(self, judging: WorkerSettings, out: str) -> None:
         self._worker = Worker(judging)
         self._format = judging.format
-        self._store = Store(out)
+        self._store = ResultFolder(out)
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
         inputs = [
@@ -207,7 +207,7 @@ class FileWorker:
             self._store.remove("errors", [each.part])  # of an earlier run, which fared worse
 
 
-class Totals(NamedTuple):
+class JobTotals(NamedTuple):
     """What a job has made of its files, those of earlier runs included."""
 
     files: int
@@ -225,18 +225,18 @@ MOST_NAMED = 5
 def detect_files(
     sources: Sequence[str],
     out: str,
-    judging: Judging = Judging(),  # noqa: B008 - frozen
+    judging: WorkerSettings = WorkerSettings(),  # noqa: B008 - frozen
     *,
     address: str | None = None,
     workers: int | None = None,
-) -> Totals:
+) -> JobTotals:
     """Judge every file of the sources into a part of its own below `out`.
 
     Parts that are there are not made again. What can't be read is named in the table of errors.
     """
     need("ray")
     inputs = [_input(each, judging) for each in find_files(sources)]
-    store = Store(out if "://" in out else str(Path(out).absolute()))
+    store = ResultFolder(out if "://" in out else str(Path(out).absolute()))
     store.make()
     there = store.names("verdicts")
     missing = [each for each in inputs if each.part not in there]
@@ -251,7 +251,11 @@ def detect_files(
 
 
 def _run(
-    missing: Sequence[Input], out: str, judging: Judging, address: str | None, workers: int | None
+    missing: Sequence[Input],
+    out: str,
+    judging: WorkerSettings,
+    address: str | None,
+    workers: int | None,
 ) -> None:
     import ray  # noqa: PLC0415 - only where it is asked for
 
@@ -350,7 +354,7 @@ def _quiet() -> Iterator[None]:
         os.close(nothing)
 
 
-def _totals(store: Store, inputs: Sequence[Input], before: int) -> Totals:
+def _totals(store: ResultFolder, inputs: Sequence[Input], before: int) -> JobTotals:
     """Counted in the parts themselves: what is there is what was done."""
     parts, damaged = (store.names(table) for table in ("verdicts", "errors"))
     conversations = looping = collapsed = errors = 0
@@ -365,7 +369,7 @@ def _totals(store: Store, inputs: Sequence[Input], before: int) -> Totals:
         errors += len(batch)
         wanted = batch.slice(0, MOST_NAMED - len(named)).to_pylist()
         named += [str(LogError(e["source"], e["reason"], e["line"])) for e in wanted]
-    return Totals(len(inputs), before, conversations, looping, collapsed, errors, tuple(named))
+    return JobTotals(len(inputs), before, conversations, looping, collapsed, errors, tuple(named))
 
 
 class Located(NamedTuple):
@@ -431,7 +435,7 @@ def _files_at(source: str) -> Iterator[str]:
             yield start + below
 
 
-def _input(source: str, judging: Judging) -> Input:
+def _input(source: str, judging: WorkerSettings) -> Input:
     files, path = located(source)
     state = files.get_file_info(path)
     keys = source, repr((state.size, state.mtime_ns, judging.key))
@@ -461,7 +465,7 @@ def detect(
     first = next(iter(dataset.take(1)), None)
     if first is None:
         raise InputError("the dataset has no rows")
-    judging = Judging(detector, loops, speaker)
+    judging = WorkerSettings(detector, loops, speaker)
     shared = {"fn_constructor_args": (judging,), "batch_format": "pyarrow", **_row_pool(workers)}
     columns = guessed(first)
     reader = next((each for each in Formats().readers if each.matches(first)), None)
@@ -479,7 +483,7 @@ def detect(
 class RowWorker:
     """The actor that judges rows of a dataset: whole conversations, or the turns of one."""
 
-    def __init__(self, judging: Judging) -> None:
+    def __init__(self, judging: WorkerSettings) -> None:
         self._worker = Worker(judging)
 
     def __call__(self, batch: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chimeralab.report.files import write_report
-from chimeralab.study.invitations import Draft, RatingRoom
+from chimeralab.study.invitations import DraftRating, RatingRoom
 from tests.browser.test_rating_app import shows
 from tests.browser.test_view import Server, serving
 from tests.people_rate import people_rate
@@ -30,7 +30,7 @@ def decided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Decided]:
             invitation = room.invited(room.invite(name))
             assert invitation is not None
             for sheet in room.desk(invitation).sheets:
-                room.save(invitation, Draft(sheet, label, "2-3", "As I <b>see</b> it."))
+                room.save(invitation, DraftRating(sheet, label, "2-3", "As I <b>see</b> it."))
             room.hand_in(invitation)
         token = room.invite("cid", task="adjudicate")
     write_report(study)

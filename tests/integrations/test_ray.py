@@ -115,15 +115,15 @@ def test_the_verdicts_are_those_of_one_process(logs: Path, tmp_path: Path) -> No
 
 
 def test_addresses_are_read_and_written(logs: Path, tmp_path: Path) -> None:
-    scale.detect_files([logs.as_uri()], (tmp_path / "out").as_uri(), scale.Judging(None))
+    scale.detect_files([logs.as_uri()], (tmp_path / "out").as_uri(), scale.WorkerSettings(None))
     found = {row["id"]: row["source"] for row in table(tmp_path / "out")}
     assert len(found) == 15
     assert found["b-0"] == f"{(logs / 'deeper' / 'b.parquet').as_uri()}:1"
 
 
 def test_parts_that_are_there_are_not_made_again(logs: Path, tmp_path: Path) -> None:
-    def job(speaker: str | None = None) -> scale.Totals:
-        judging = scale.Judging(None, speaker=speaker)
+    def job(speaker: str | None = None) -> scale.JobTotals:
+        judging = scale.WorkerSettings(None, speaker=speaker)
         return scale.detect_files([str(logs)], str(tmp_path / "out"), judging)
 
     def parts() -> dict[str, int]:
@@ -148,7 +148,7 @@ def test_parts_that_are_there_are_not_made_again(logs: Path, tmp_path: Path) -> 
 def test_a_killed_worker_loses_nothing_and_judges_nothing_twice(tmp_path: Path) -> None:
     files = [write_lines(tmp_path / f"{name}.jsonl", talks(name, 60)) for name in "abcd"]
     out = tmp_path / "out"
-    totals: list[scale.Totals] = []
+    totals: list[scale.JobTotals] = []
     job = Thread(target=lambda: totals.append(scale.detect_files([*map(str, files)], str(out))))
     job.start()
     unfinished = wait_for(lambda: next((out / "verdicts").glob(".part-*"), None), job)

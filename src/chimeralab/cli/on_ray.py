@@ -57,7 +57,9 @@ def detect_on_ray(detector: Locked, options: dict[str, Any]) -> None:
     need("ray")
     from chimeralab import scale  # noqa: PLC0415 - one process needs none of it
 
-    judging = scale.Judging(*asked_judges(detector, options), options["speaker"], options["format"])
+    judging = scale.WorkerSettings(
+        *asked_judges(detector, options), options["speaker"], options["format"]
+    )
     totals = scale.detect_files(
         options["paths"],
         options["out"],

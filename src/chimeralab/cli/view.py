@@ -8,7 +8,7 @@ import click
 
 from chimeralab.cli.terminal import say
 from chimeralab.core.errors import InputError
-from chimeralab.web.serving import Serving, check_certificate, opened, serve
+from chimeralab.web.serving import ServerOptions, check_certificate, opened, serve
 
 FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 
@@ -40,7 +40,7 @@ def view(no_open: bool, paths: tuple[str, ...], **options: object) -> None:
     for path in paths:
         if not Path(path).exists():
             raise InputError(f"{path}: no such file or folder")
-    asked = Serving(paths, **options)  # type: ignore[arg-type]
+    asked = ServerOptions(paths, **options)  # type: ignore[arg-type]
     check_certificate(asked)
     with opened(asked) as door:
         click.echo(door.url)
@@ -52,7 +52,7 @@ def view(no_open: bool, paths: tuple[str, ...], **options: object) -> None:
         serve(asked, door)
 
 
-def _what_that_means(asked: Serving) -> str:
+def _what_that_means(asked: ServerOptions) -> str:
     if asked.certificate:
         return "open to the network: whoever has the address above sees what you see"
     return (

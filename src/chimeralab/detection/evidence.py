@@ -9,7 +9,7 @@ from chimeralab.detection.courtesy import COURTEOUS, SOON, courtesy_of, is_idle
 from chimeralab.detection.words import (
     TELLING,
     Common,
-    Heard,
+    HeardMessage,
     MessageWords,
     common_places,
     exchanged,
@@ -123,7 +123,7 @@ class TextMemory:
         self._said: dict[int, KeptMessage] = {}  # as many as the window has, the oldest first
         self._courteous: int | None = None  # the last courteous message
 
-    def weigh(self, heard: Heard, speaker: str | None) -> TextEvidence:
+    def weigh(self, heard: HeardMessage, speaker: str | None) -> TextEvidence:
         """Take in the next message and say what it is evidence of."""
         s = self.settings
         self.number += 1

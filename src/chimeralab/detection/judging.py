@@ -12,7 +12,7 @@ from chimeralab.detection.detectors import LOCKED, Detector
 from chimeralab.detection.loops import LOOPS, Loops
 from chimeralab.detection.measure import measurer_for
 from chimeralab.detection.verdict import verdicts
-from chimeralab.readers.held import Frame, conversation_in, conversations_in, is_frame
+from chimeralab.readers.held import DataFrame, conversation_in, conversations_in, is_frame
 
 if TYPE_CHECKING:
     from chimeralab.embedding.encoder import Encoder
@@ -48,7 +48,7 @@ def detect(
 
 @overload
 def detect(
-    conversation: Frame,
+    conversation: DataFrame,
     *,
     speaker: str | None = None,
     detector: Detector | None = LOCKED,
@@ -58,7 +58,7 @@ def detect(
 ) -> Results: ...
 
 
-def detect(conversation: Conversation | Frame, **settings: Any) -> Detection | Results:
+def detect(conversation: Conversation | DataFrame, **settings: Any) -> Detection | Results:
     """Judge a conversation: its texts or messages in order, or a `Trajectory`.
 
     Messages are dicts (OpenAI, Anthropic and the other formats of logs), objects of LangChain or
@@ -92,7 +92,7 @@ def detect_file(  # noqa: PLR0913
 
 
 def detect_all(  # noqa: PLR0913
-    conversations: Iterable[Conversation] | Frame,
+    conversations: Iterable[Conversation] | DataFrame,
     *,
     speaker: str | None = None,
     detector: Detector | None = LOCKED,

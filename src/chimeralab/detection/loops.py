@@ -15,7 +15,7 @@ from chimeralab.core.roles import RESULTS, side_of
 from chimeralab.detection.calls import CallLog, as_told
 from chimeralab.detection.evidence import NOTHING, LoopSettings, TextEvidence, TextMemory, Weighed
 from chimeralab.detection.seam import Detector, Needs, Seen, Signal
-from chimeralab.detection.words import Heard, heard
+from chimeralab.detection.words import HeardMessage, heard
 
 EXCERPT = 80
 ROUNDING = 1e-9
@@ -194,7 +194,7 @@ class LoopStream:
         self.take(turn, heard(turn.text) if is_said(turn) else None)
         return self.signal
 
-    def take(self, turn: Turn, message: Heard | None) -> None:
+    def take(self, turn: Turn, message: HeardMessage | None) -> None:
         """Take the next message, with its words if it says any."""
         self.position += 1
         self._repeated = set()
@@ -220,7 +220,7 @@ class LoopStream:
         """How many messages have repeated something since a loop was noticed."""
         return self._repeats[loop.level, loop.stream]
 
-    def _judge_text(self, message: Heard, speaker: str | None) -> None:
+    def _judge_text(self, message: HeardMessage, speaker: str | None) -> None:
         seen = self._texts.weigh(message, speaker)
         self._text_positions.append(self.position)
         if message.quiet:

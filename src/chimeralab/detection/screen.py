@@ -36,7 +36,7 @@ from chimeralab.detection.words import (
     FUNCTION_WORDS,
     WITHIN_WORDS,
     Common,
-    Heard,
+    HeardMessage,
     heard,
     is_content,
     stem,
@@ -57,7 +57,7 @@ _IN_PHRASES = frozenset(
 _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], dtype=np.uint64)
 
 
-class Vocabulary(dict[str, int]):
+class WordNumbers(dict[str, int]):
     """Words as numbers, with what has to be known of each."""
 
     def __init__(self) -> None:
@@ -87,9 +87,9 @@ class Screen:
 
     def __init__(self, settings: LoopSettings) -> None:
         self._settings = settings
-        self._vocabulary = Vocabulary()
+        self._vocabulary = WordNumbers()
 
-    def hear(self, talks: Iterable[Sequence[str]]) -> Iterator[Heard]:
+    def hear(self, talks: Iterable[Sequence[str]]) -> Iterator[HeardMessage]:
         """The messages of all conversations in order, some thousand at a time."""
         batch = Batch()
         for talk in talks:
@@ -102,11 +102,11 @@ class Screen:
             batch.talk += 1
         yield from self._judged(batch)
 
-    def _judged(self, batch: "Batch") -> list[Heard]:
+    def _judged(self, batch: "Batch") -> list[HeardMessage]:
         if len(self._vocabulary) > MOST_KNOWN_WORDS:
-            self._vocabulary = Vocabulary()
+            self._vocabulary = WordNumbers()
         messages = batch.as_numbers(self._vocabulary)
-        look = Look.at(messages, self._vocabulary.facts, self._settings)
+        look = Screened.at(messages, self._vocabulary.facts, self._settings)
         loud = look.loud | np.array(batch.loud, dtype=bool)
         loud[: batch.start] = False
         for message, is_loud in zip(
@@ -122,7 +122,7 @@ class Batch:
     """Messages of conversations side by side; those up to `start` were judged before."""
 
     def __init__(self) -> None:
-        self.messages: list[Heard] = []
+        self.messages: list[HeardMessage] = []
         self.loud: list[bool] = []
         self.talks: list[int] = []
         self.talk = self.start = self.words = 0
@@ -153,7 +153,7 @@ class Batch:
             after.loud = self.loud[-after.start :]
         return after
 
-    def as_numbers(self, vocabulary: Vocabulary) -> "Messages":
+    def as_numbers(self, vocabulary: WordNumbers) -> "Messages":
         whole = [message.whole for message in self.messages]
         lengths = np.array(list(map(len, whole)), dtype=np.int64)
         words = map(vocabulary.__getitem__, chain.from_iterable(whole))
@@ -172,7 +172,7 @@ class Messages(NamedTuple):
     talk: Ints
 
 
-class Held(NamedTuple):
+class KeysOfMessages(NamedTuple):
     """Which messages hold which key, by key and then by message; `telling` where it says much."""
 
     key: NDArray[np.uint64]
@@ -182,7 +182,9 @@ class Held(NamedTuple):
     window: int
 
     @classmethod
-    def of(cls, keys: NDArray[Any], place: Ints, telling: Bools, talk: Ints, window: int) -> "Held":
+    def of(
+        cls, keys: NDArray[Any], place: Ints, telling: Bools, talk: Ints, window: int
+    ) -> "KeysOfMessages":
         # Sorted as one number: key, message, and whether it is not telling, so that one that is
         # comes first and stays. The highest bits of a hash are lost.
         bits = np.uint64(len(talk).bit_length() + 1)
@@ -196,7 +198,7 @@ class Held(NamedTuple):
         return cls(packed >> bits, place, telling, talk, window)
 
     @property
-    def told(self) -> "Held":
+    def told(self) -> "KeysOfMessages":
         """What is telling alone."""
         where = self.telling
         return self._replace(key=self.key[where], message=self.message[where], telling=where[where])
@@ -232,7 +234,7 @@ class Held(NamedTuple):
         return common.reshape(count, lags)
 
 
-class Look(NamedTuple):
+class Screened(NamedTuple):
     """What is seen of messages: which may be evidence, and what each has in common with others."""
 
     loud: Bools
@@ -241,14 +243,14 @@ class Look(NamedTuple):
     new: Ints
 
     @classmethod
-    def at(cls, messages: Messages, facts: Ints, s: LoopSettings) -> "Look":
+    def at(cls, messages: Messages, facts: Ints, s: LoopSettings) -> "Screened":
         """Look at messages; those are loud that no bound proves quiet."""
         stems, content, courteous, other = facts[:, messages.words]
         content = content.astype(bool)
         lengths, count = messages.lengths, len(messages.lengths)
         place = np.repeat(np.arange(count), lengths)
         runs = _runs(messages, place, content, s.window)
-        held = Held.of(stems, place, content, messages.talk, s.window)
+        held = KeysOfMessages.of(stems, place, content, messages.talk, s.window)
         told = held.told
         new = told.per_message(~told.again(1))
         near = _shares(held)
@@ -273,7 +275,7 @@ class Look(NamedTuple):
         return Common(near, copies, int(self.new[place]))
 
 
-def _shares(stems: Held) -> Floats:
+def _shares(stems: KeysOfMessages) -> Floats:
     """The share of stems that each message has in common with each before it."""
     common, size = stems.in_common(stems.again(1)), stems.per_message()
     count, lags = common.shape
@@ -312,16 +314,18 @@ def _framed(messages: Messages, place: Ints, content: Bools, s: LoopSettings) ->
     return loud
 
 
-def _runs(messages: Messages, place: Ints, content: Bools, window: int) -> Held:
+def _runs(messages: Messages, place: Ints, content: Bools, window: int) -> KeysOfMessages:
     """Which messages hold which runs of three words; those with a content word are telling."""
     words = messages.words.astype(np.uint64)
     inside = place[:-2] == place[2:]
     mixed = words[:-2] * _MIX[0] + words[1:-1] * _MIX[1] + words[2:] * _MIX[2]
     telling = content[:-2] | content[1:-1] | content[2:]
-    return Held.of(mixed[inside], place[:-2][inside], telling[inside], messages.talk, window)
+    return KeysOfMessages.of(
+        mixed[inside], place[:-2][inside], telling[inside], messages.talk, window
+    )
 
 
-def _repeated(runs: Held, lengths: Ints, s: LoopSettings) -> Bools:
+def _repeated(runs: KeysOfMessages, lengths: Ints, s: LoopSettings) -> Bools:
     """Runs of words that earlier messages have too, or that stand in a message often."""
     grams = runs.per_message(runs.telling)
     share = runs.per_message(runs.again(1) & runs.telling) / np.maximum(1, grams)

@@ -43,7 +43,7 @@ def verdict(
     return next(verdicts([measured], detector, encoder, loops=loops, trace=trace)).detection
 
 
-class Verdict(NamedTuple):
+class MeasuredVerdict(NamedTuple):
     """The verdict on a conversation, and what it was measured by."""
 
     detection: Detection
@@ -57,7 +57,7 @@ def verdicts(
     *,
     loops: Loops | None = LOOPS,
     trace: bool = False,
-) -> Iterator[Verdict]:
+) -> Iterator[MeasuredVerdict]:
     """Judge conversations as they come, some thousand messages at a time."""
     screen, described = (Screen(loops), loops.describe()) if loops else (None, None)
     for group in handfuls(measured, lambda each: len(each.trajectory.turns)):
@@ -77,7 +77,7 @@ def verdicts(
                     loop_score=stream.score,
                     loop_detector=described,
                 )
-            yield Verdict(detection, each)
+            yield MeasuredVerdict(detection, each)
 
 
 def _without_loops(

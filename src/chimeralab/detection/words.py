@@ -104,7 +104,7 @@ def without_blocks(text: str) -> str:
 
 
 @dataclass(slots=True)
-class Heard:
+class HeardMessage:
     """A message as words: `words` are all of them, `whole` has a word for each quotation.
 
     A `quiet` one is known to be like none of the messages before it, and of others it may be known
@@ -130,12 +130,12 @@ class Common(NamedTuple):
     new: int
 
 
-def heard(text: str) -> Heard:
+def heard(text: str) -> HeardMessage:
     """The words of a message."""
     words = words_of(text)
     if '"' in text or ">" in text or "```" in text or "“" in text:  # else it can't have a quotation
-        return Heard(text, words, MessageWords(words_of(without_blocks(text))))
-    return Heard(text, words, MessageWords(words))
+        return HeardMessage(text, words, MessageWords(words_of(without_blocks(text))))
+    return HeardMessage(text, words, MessageWords(words))
 
 
 class Memo(dict[str, Value]):

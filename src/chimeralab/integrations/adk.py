@@ -3,7 +3,7 @@
 from typing import Any, Unpack
 
 from chimeralab.core.extras import extra_named
-from chimeralab.integrations.watch import Message, Settings, Watch
+from chimeralab.integrations.watch import Message, Watch, WatchSettings
 
 with extra_named():
     from google.adk.models import LlmResponse
@@ -13,7 +13,7 @@ with extra_named():
 class LoopGuard:
     """Adds a nudge to the request, and answers in the model's place with the reason to stop."""
 
-    def __init__(self, **settings: Unpack[Settings]) -> None:
+    def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         self._watch = Watch(**settings)
 
     def __call__(self, callback_context: Any, llm_request: Any) -> Any:

@@ -3,7 +3,7 @@
 from typing import Any, Unpack
 
 from chimeralab.core.extras import extra_named
-from chimeralab.integrations.watch import Message, Settings, Watch
+from chimeralab.integrations.watch import Message, Watch, WatchSettings
 
 with extra_named():
     from autogen_core.model_context import UnboundedChatCompletionContext
@@ -16,7 +16,7 @@ class LoopGuard(UnboundedChatCompletionContext):
     A termination condition could only stop: it has no way to tell the model anything.
     """
 
-    def __init__(self, **settings: Unpack[Settings]) -> None:
+    def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         super().__init__()
         self._watch = Watch(**settings)
 

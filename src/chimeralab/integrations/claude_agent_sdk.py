@@ -4,13 +4,13 @@ from typing import Any, Unpack
 
 from chimeralab.core.extras import extra_named
 from chimeralab.integrations.claude_code import ClaudeCodeHook
-from chimeralab.integrations.watch import Settings
+from chimeralab.integrations.watch import WatchSettings
 
 with extra_named():
     from claude_agent_sdk import HookMatcher
 
 
-def loop_guard(**settings: Unpack[Settings]) -> dict[str, list[HookMatcher]]:
+def loop_guard(**settings: Unpack[WatchSettings]) -> dict[str, list[HookMatcher]]:
     """What `ClaudeAgentOptions(hooks=...)` takes: Claude is told that it repeats, then stopped."""
     hook = ClaudeCodeHook(**settings)
 

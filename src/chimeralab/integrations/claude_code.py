@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 from chimeralab.core.errors import InputError
 from chimeralab.detection.guard import Tools
-from chimeralab.integrations.watch import MARK, Message, Settings, Watch
+from chimeralab.integrations.watch import MARK, Message, Watch, WatchSettings
 
 # How much of the transcript's end is read: mostly the first will do, but results can be large.
 BYTES = (250_000, 2_000_000)
@@ -27,7 +27,7 @@ Event = Mapping[str, Any]
 class ClaudeCodeHook:
     """Answers the events of hooks: what to tell Claude, or that it shall stop."""
 
-    def __init__(self, **settings: Unpack[Settings]) -> None:
+    def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         self._times: list[str] = []
         self._watch = Watch(place=self._time_of, **settings)
 

@@ -3,7 +3,7 @@
 from typing import Any, Unpack
 
 from chimeralab.core.extras import extra_named
-from chimeralab.integrations.watch import Settings, Watch
+from chimeralab.integrations.watch import Watch, WatchSettings
 
 with extra_named():
     from langchain.agents.middleware import AgentMiddleware, hook_config
@@ -22,7 +22,7 @@ class LoopGuard(AgentMiddleware):
     be added; after the model, calls would wait for their results, and the nudge would part them.
     """
 
-    def __init__(self, **settings: Unpack[Settings]) -> None:
+    def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         super().__init__()
         self._watch = Watch(**settings)
 

@@ -4,7 +4,7 @@ from typing import Any, Unpack
 
 from chimeralab.core.errors import LoopDetected
 from chimeralab.core.extras import extra_named
-from chimeralab.integrations.watch import MARK, Settings, Watch
+from chimeralab.integrations.watch import MARK, Watch, WatchSettings
 
 with extra_named():
     from litellm.integrations.custom_logger import CustomLogger
@@ -25,7 +25,7 @@ class LoopGuard(CustomLogger):
     messages come by again.
     """
 
-    def __init__(self, **settings: Unpack[Settings]) -> None:
+    def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         super().__init__()
         self._watch = Watch(**settings)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from chimeralab.core.extras import extra_named
-from chimeralab.integrations.watch import Message, Settings, Watch
+from chimeralab.integrations.watch import Message, Watch, WatchSettings
 
 with extra_named():
     from agents import RunHooks
@@ -13,7 +13,7 @@ with extra_named():
 class LoopGuard(RunHooks):
     """Adds a nudge to the model's input, and ends the run by raising `LoopDetected`."""
 
-    def __init__(self, **settings: Unpack[Settings]) -> None:
+    def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         self._watch = Watch(**settings)
 
     async def on_llm_start(

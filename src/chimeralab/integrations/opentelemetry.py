@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Unpack
 
 from chimeralab.core.extras import extra_named
-from chimeralab.integrations.watch import Intervention, Message, Settings, Watch
+from chimeralab.integrations.watch import Intervention, Message, Watch, WatchSettings
 from chimeralab.readers.opentelemetry import span_messages
 
 with extra_named():
@@ -23,7 +23,7 @@ class LoopEvents(SpanProcessor):
     that. One event comes where other guards would nudge, and one where they would stop.
     """
 
-    def __init__(self, logger_provider: Any = None, **settings: Unpack[Settings]) -> None:
+    def __init__(self, logger_provider: Any = None, **settings: Unpack[WatchSettings]) -> None:
         self._watch = Watch(**settings)
         self._logger = get_logger("chimeralab", logger_provider=logger_provider)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from chimeralab.core.extras import extra_named
-from chimeralab.integrations.watch import Message, Settings, Watch
+from chimeralab.integrations.watch import Message, Watch, WatchSettings
 
 with extra_named():
     from pydantic_ai.capabilities import AbstractCapability
@@ -14,7 +14,7 @@ with extra_named():
 class LoopGuard(AbstractCapability[Any]):
     """Adds a nudge to the conversation, and ends the run by raising `LoopDetected`."""
 
-    def __init__(self, **settings: Unpack[Settings]) -> None:
+    def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         self._watch = Watch(**settings)
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:

@@ -3,7 +3,7 @@
 from typing import Any, Unpack
 
 from chimeralab.core.extras import extra_named
-from chimeralab.integrations.watch import MARK, Message, Settings, Watch
+from chimeralab.integrations.watch import MARK, Message, Watch, WatchSettings
 
 with extra_named():
     from smolagents import ActionStep, MemoryStep
@@ -12,7 +12,7 @@ with extra_named():
 class LoopGuard:
     """Adds a nudge to what the step has brought, and ends the run by raising `LoopDetected`."""
 
-    def __init__(self, **settings: Unpack[Settings]) -> None:
+    def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         self._watch = Watch(**settings)
 
     def __call__(self, memory_step: ActionStep, agent: Any) -> None:

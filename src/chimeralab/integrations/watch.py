@@ -48,7 +48,7 @@ class Intervention(NamedTuple):
             raise LoopDetected(self.message, self.loop)
 
 
-class Settings(TypedDict, total=False):
+class WatchSettings(TypedDict, total=False):
     """What every live guard can be told: see `Watch`."""
 
     tools: Tools

@@ -30,7 +30,7 @@ TAKEN = (
 MOST_COLUMNS = 12
 
 
-class Frame(Protocol):
+class DataFrame(Protocol):
     """A DataFrame of pandas or polars. Neither package is ever imported for it."""
 
     @property
@@ -40,7 +40,7 @@ class Frame(Protocol):
     def shape(self) -> tuple[int, int]: ...
 
 
-def is_frame(held: Any) -> TypeGuard[Frame]:
+def is_frame(held: Any) -> TypeGuard[DataFrame]:
     return all(hasattr(held, name) for name in ("to_dict", "shape", "columns"))
 
 
@@ -73,7 +73,7 @@ def conversation_in(held: Any, name: str = "conversation") -> Trajectory:
     return replace(found[0], id=name, source=None)
 
 
-def conversations_in(frame: Frame) -> Iterator[Trajectory]:
+def conversations_in(frame: DataFrame) -> Iterator[Trajectory]:
     """The conversations of a frame: one in each row, or a turn in each, or a text in each."""
     names = list(map(str, frame.columns))
     columns = guessed(dict.fromkeys(names))

@@ -48,7 +48,7 @@ class ConversationList(NamedTuple):
     conversations: list[ListedConversation]
 
 
-class Written(NamedTuple):
+class WrittenIndex(NamedTuple):
     """What an index counts."""
 
     conversations: int
@@ -63,7 +63,7 @@ def write_index(
     *,
     speaker: str | None = None,
     open_encoder: Callable[[], Encoder] = default_encoder,
-) -> Written:
+) -> WrittenIndex:
     """Judge conversations, and write a page for each and an index of them into a folder.
 
     The folder takes its place when all is written, and replaces none but one of ours.
@@ -92,7 +92,7 @@ def write_index(
             (made / name).write_text(page, encoding="utf-8", errors="replace")
             listed.append(_listed(name, measured.trajectory, detection))
         lists = list(_lists(listed))
-        counts = Written(len(listed), len(lists[0].conversations), _collapsed(listed))
+        counts = WrittenIndex(len(listed), len(lists[0].conversations), _collapsed(listed))
         page = render(
             "index.html",
             frame="base.html",

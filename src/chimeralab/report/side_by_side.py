@@ -46,7 +46,7 @@ class Pairing(NamedTuple):
         return all(part.same for side in self for part in side.words)
 
 
-class Stretch(NamedTuple):
+class RepeatedStretch(NamedTuple):
     """Messages in a row, each beside what it repeats."""
 
     title: str
@@ -56,23 +56,25 @@ class Stretch(NamedTuple):
 class SideBySide(NamedTuple):
     """The stretches of a conversation; `places` are the anchors of its messages."""
 
-    stretches: Sequence[Stretch]
+    stretches: Sequence[RepeatedStretch]
     places: Mapping[int, str]
 
 
 def stretches(
     trajectory: Trajectory, detection: Detection, marks: Mapping[int, LoopMark]
-) -> list[Stretch]:
+) -> list[RepeatedStretch]:
     """The first round of each loop, and the first turn of each collapse, beside what was repeated.
 
     `marks` say which messages lie in loops, and what each repeats.
     """
-    found, shown = list[Stretch](), set[Pair]()
+    found, shown = list[RepeatedStretch](), set[Pair]()
     for title, pairs in (*_loops(detection, marks), *_collapses(detection)):
         new = [pair for pair in pairs if pair not in shown]
         shown.update(new)
         if new and len(found) < MOST_STRETCHES:
-            found.append(Stretch(title, [_pairing(trajectory.turns, *pair) for pair in new]))
+            found.append(
+                RepeatedStretch(title, [_pairing(trajectory.turns, *pair) for pair in new])
+            )
     return found
 
 

@@ -74,7 +74,7 @@ class Invitation(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Draft(Record):
+class DraftRating(Record):
     """What a rater has put down for a sheet: a label, or that they are unsure, turns, a reason."""
 
     sheet: str
@@ -198,13 +198,13 @@ class RatingRoom:
             self._desks[place] = Desk(invitation, key, sheets, rubric_of(self.study))
         return self._desks[place]._replace(invitation=invitation)
 
-    def drafts(self, invitation: Invitation, *, training: bool = False) -> dict[str, Draft]:
+    def drafts(self, invitation: Invitation, *, training: bool = False) -> dict[str, DraftRating]:
         """The newest draft of each sheet."""
         query = "SELECT sheet, label, turns, reason FROM drafts WHERE packet = ? ORDER BY id"
-        found = (Draft(*row) for row in self._db.execute(query, [invitation.packet]))
+        found = (DraftRating(*row) for row in self._db.execute(query, [invitation.packet]))
         return {each.sheet: each for each in found if each.sheet.startswith(TRAINING) == training}
 
-    def save(self, invitation: Invitation, draft: Draft) -> Draft:
+    def save(self, invitation: Invitation, draft: DraftRating) -> DraftRating:
         """Keep a draft. Changes to a reason or to turns belong to the label that they are for.
 
         Without a label the one that was given stays: what a page keeps by itself may come late.
@@ -239,7 +239,9 @@ class RatingRoom:
         desk, drafts = self.desk(invitation), self.drafts(invitation)
         self._refuse_handed_in(invitation)
         open_ones = [
-            n for n, name in enumerate(desk.sheets, 1) if not drafts.get(name, Draft(name)).label
+            n
+            for n, name in enumerate(desk.sheets, 1)
+            if not drafts.get(name, DraftRating(name)).label
         ]
         if open_ones:
             named = ", ".join(map(str, open_ones[:10])) + (" …" if len(open_ones) > 10 else "")
@@ -259,11 +261,11 @@ class RatingRoom:
             return self._settle(desk, rows)
         return self._store(desk, rows)
 
-    def settled(self) -> dict[str, Draft]:
+    def settled(self) -> dict[str, DraftRating]:
         """The adjudicated label of each conversation, with its turns and reason."""
         query = "SELECT trajectory, label, turns, reason FROM adjudications ORDER BY at"
         return {
-            row[0]: Draft(row[0], "" if row[1] is None else str(row[1]), row[2], row[3])
+            row[0]: DraftRating(row[0], "" if row[1] is None else str(row[1]), row[2], row[3])
             for row in self._db.execute(query)
         }
 
@@ -409,7 +411,7 @@ class RatingRoom:
         if self._invitations(where, invitation.rater, invitation.packet):
             raise InputError("this was handed in already, and stays as it is")
 
-    def _refuse_unfit(self, invitation: Invitation, draft: Draft) -> None:
+    def _refuse_unfit(self, invitation: Invitation, draft: DraftRating) -> None:
         self._refuse_handed_in(invitation)
         desk = self.desk(invitation)
         if draft.label not in GIVEN:

@@ -6,13 +6,13 @@ if TYPE_CHECKING:
     from chimeralab.detection.judging import Conversation
     from chimeralab.detection.loops import Loops
     from chimeralab.detection.seam import Detector
-    from chimeralab.readers.held import Frame
+    from chimeralab.readers.held import DataFrame
 
 __all__ = ["assert_no_loop"]
 
 
 def assert_no_loop(
-    messages: "Conversation | Frame",
+    messages: "Conversation | DataFrame",
     *,
     loops: "Loops | None" = None,
     detector: "Detector | None" = None,

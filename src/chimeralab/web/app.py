@@ -15,7 +15,7 @@ from chimeralab.core.errors import ChimeraError
 from chimeralab.web import logs
 from chimeralab.web.pages import page, served
 from chimeralab.web.safety import Names, Safety, owner_door
-from chimeralab.web.serving import Opened, Serving
+from chimeralab.web.serving import OpenDoor, ServerOptions
 from chimeralab.web.site import Site
 
 
@@ -87,7 +87,7 @@ class Built(NamedTuple):
     site: Site
 
 
-def build(asked: Serving, opened: Opened) -> Built:
+def build(asked: ServerOptions, opened: OpenDoor) -> Built:
     """The app that was asked for."""
     site = Site(asked.paths, allow_run=asked.allow_run)
     names = Names(asked.host, opened.port, secure=asked.certificate is not None)

@@ -338,23 +338,23 @@ class Library:
             self.feed.publish([*news, *self.standing()])
 
 
-class Finding(NamedTuple):
+class FoundLoop(NamedTuple):
     """What was found in a conversation, in a word, and the message since when."""
 
     kind: str
     since: int | None
 
 
-def found_in(detection: Detection) -> Finding:
+def found_in(detection: Detection) -> FoundLoop:
     """The surest thing there is to say: a loop, a collapse, perhaps a loop, or nothing."""
     for level in ("verdict", "notice"):
         loops = [loop for loop in detection.loops if loop.level == level]
         if loops:
             first = min(loops, key=lambda loop: loop.began)
-            return Finding(first.kind if level == "verdict" else "notice", first.began)
+            return FoundLoop(first.kind if level == "verdict" else "notice", first.began)
         if detection.first_collapse_turn:
-            return Finding("collapse", detection.positions[detection.first_collapse_turn - 1])
-    return Finding("none", None)
+            return FoundLoop("collapse", detection.positions[detection.first_collapse_turn - 1])
+    return FoundLoop("none", None)
 
 
 def strip(detection: Detection) -> str | None:

@@ -32,7 +32,7 @@ HEADINGS = {
 LARGEST_FIRST = frozenset({"messages", "share"})
 
 
-class Heading(NamedTuple):
+class ColumnHeading(NamedTuple):
     """A column's title, the address that sorts by it, and how it is sorted now."""
 
     name: str
@@ -89,13 +89,13 @@ def address(params: Mapping[str, str], **changed: Any) -> str:
     return "/logs?" + urlencode({k: v for k, v in merged.items() if v is not None})
 
 
-def headings(params: Mapping[str, str], query: Query) -> Iterator[Heading]:
+def headings(params: Mapping[str, str], query: Query) -> Iterator[ColumnHeading]:
     for name, title in HEADINGS.items():
         now = query.sort == name
         down = not query.descending if now else name in LARGEST_FIRST
         href = address(params, sort=name, order="down" if down else "up", page=None)
         state = ("descending" if query.descending else "ascending") if now else None
-        yield Heading(name, title, href, state)
+        yield ColumnHeading(name, title, href, state)
 
 
 def table(request: Request) -> Response:

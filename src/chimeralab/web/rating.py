@@ -31,7 +31,7 @@ from chimeralab.study.export import write_ratings
 from chimeralab.study.invitations import (
     UNSURE,
     Desk,
-    Draft,
+    DraftRating,
     Invitation,
     RatingRoom,
     Sheet,
@@ -124,7 +124,7 @@ class Dispute(NamedTuple):
 
     item: str
     said: Sequence[tuple[str, Rating]]
-    settled: Draft | None
+    settled: DraftRating | None
 
 
 class Form:
@@ -150,8 +150,8 @@ class Seat(NamedTuple):
     desk: RatingDesk
     invitation: Invitation
     papers: Desk
-    drafts: dict[str, Draft]
-    trained: dict[str, Draft]
+    drafts: dict[str, DraftRating]
+    trained: dict[str, DraftRating]
 
     @property
     def sheets(self) -> list[Sheet]:
@@ -174,7 +174,8 @@ class Seat(NamedTuple):
         sheets = self.sheets
         order = [*range(after + 1, len(sheets) + 1), *range(1, after + 1)]
         return next(
-            (n for n in order if not self.drafts.get(sheets[n - 1].name, Draft("")).label), None
+            (n for n in order if not self.drafts.get(sheets[n - 1].name, DraftRating("")).label),
+            None,
         )
 
 
@@ -237,7 +238,7 @@ async def train(request: Request) -> Response:
     n, label = request.path_params["n"], form.first("label")
 
     def keep(seat: Seat) -> None:
-        draft = Draft(f"training-{n}", label)
+        draft = DraftRating(f"training-{n}", label)
         seat.desk.ask(RatingRoom.save, seat.invitation, draft)
 
     await _in_thread(request, keep)
@@ -253,7 +254,7 @@ def sheet(request: Request) -> Response:
     if not 1 <= n <= len(sheets):
         raise HTTPException(404, f"there are {len(sheets)} sheets")
     shown = sheets[n - 1]
-    draft = seat.drafts.get(shown.name, Draft(shown.name))
+    draft = seat.drafts.get(shown.name, DraftRating(shown.name))
     return page(
         request,
         "rate_sheet.html",
@@ -283,7 +284,7 @@ async def save(request: Request) -> Response:
         turns = [int(turn) for turn in form.all("turn") if turn.isascii() and turn.isdigit()]
         label = form.first("label")
         reason = " ".join(form.first("reason").split())
-        draft = Draft(shown.name, label, written_turns(turns), reason)
+        draft = DraftRating(shown.name, label, written_turns(turns), reason)
         kept = seat.desk.ask(RatingRoom.save, seat.invitation, draft)
         given = {**seat.drafts, shown.name: kept}
         following = seat._replace(drafts=given).next_sheet(n)
@@ -310,7 +311,8 @@ def overview(request: Request) -> Response:
     if seat.invitation.handed_in:
         return goto("/rate")
     rows = [
-        (n, seat.drafts.get(each.name, Draft(each.name))) for n, each in enumerate(seat.sheets, 1)
+        (n, seat.drafts.get(each.name, DraftRating(each.name)))
+        for n, each in enumerate(seat.sheets, 1)
     ]
     return page(request, "rate_overview.html", seat=seat, rows=rows, words=WORDS, unsure=UNSURE)
 

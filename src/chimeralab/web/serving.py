@@ -18,7 +18,7 @@ SECONDS_TO_CLOSE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServerOptions:
     """How a server is to be reached, and what it may do."""
 
     paths: Sequence[str]
@@ -58,7 +58,7 @@ def is_address(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenDoor:
     """A bound socket with the address that leads to it."""
 
     socket: socket.socket
@@ -68,7 +68,7 @@ class Opened:
 
 
 @contextlib.contextmanager
-def opened(asked: Serving) -> Iterator[Opened]:
+def opened(asked: ServerOptions) -> Iterator[OpenDoor]:
     """Take the port, before anything is imported that takes long: whoever connects has to wait."""
     found = _bound(asked)
     with contextlib.closing(found):
@@ -78,10 +78,10 @@ def opened(asked: Serving) -> Iterator[Opened]:
         if shown in ("0.0.0.0", "::"):  # noqa: S104 - the user asked for it
             shown = socket.gethostname() if asked.certificate else _own_address(found.family)
         name = f"[{shown}]" if ":" in shown else shown
-        yield Opened(found, port, token, f"{asked.scheme}://{name}:{port}/?token={token}")
+        yield OpenDoor(found, port, token, f"{asked.scheme}://{name}:{port}/?token={token}")
 
 
-def check_certificate(asked: Serving) -> None:
+def check_certificate(asked: ServerOptions) -> None:
     """Refuse a certificate that can't be used, before an address is told that nobody could open."""
     if asked.certificate is None:
         if asked.key:
@@ -104,7 +104,7 @@ def check_certificate(asked: Serving) -> None:
         ) from None
 
 
-def _bound(asked: Serving) -> socket.socket:
+def _bound(asked: ServerOptions) -> socket.socket:
     wanted = [PORT, 0] if asked.port is None else [asked.port]
     for port in wanted:
         try:
@@ -139,7 +139,7 @@ def _own_address(family: int) -> str:
     return "127.0.0.1" if family == socket.AF_INET else "::1"
 
 
-def serve(asked: Serving, door: Opened) -> None:
+def serve(asked: ServerOptions, door: OpenDoor) -> None:
     """Answer on the socket until the user stops it."""
     # Importing these takes longer than anything before, and the address must be told first.
     import uvicorn  # noqa: PLC0415

@@ -106,7 +106,7 @@ class TalkCell:
         return patch(f"cell-{self.id}", self.text, look=self.look, title=self.title)
 
 
-class Figure(NamedTuple):
+class StandingFigure(NamedTuple):
     """A number over the grid: its name, what it is, and how it is going."""
 
     name: str
@@ -115,7 +115,7 @@ class Figure(NamedTuple):
 
 
 @dataclass
-class Totals:
+class AttemptTotals:
     """What the store says of all attempts; asked again now and then."""
 
     tokens: int = 0
@@ -137,7 +137,7 @@ class StudyWatch:
         self.talk_feeds: dict[str, Feed] = {}
         self.problem: str | None = None
         self.cells: dict[str, TalkCell] = {}
-        self.totals = Totals()
+        self.totals = AttemptTotals()
         self.metrics: dict[str, Metrics] = {}
         self.ready = threading.Event()
         self._seen = 0
@@ -233,7 +233,7 @@ class StudyWatch:
         done = sum(cell.outcome is not None for cell in self.cells.values())
         return patch("progress", value=done, most=max(1, len(self.cells)))
 
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[StandingFigure]:
         """The numbers over the grid."""
         cells, totals = list(self.cells.values()), self.totals
         ends = Counter(cell.outcome for cell in cells if cell.outcome)
@@ -247,15 +247,17 @@ class StudyWatch:
         talks = "Sessions" if trial else "Conversations"
         marking = f"{MARK.collapsed} or looping".capitalize()
         return [
-            Figure("state", "Run", self.run_in_words()),
-            Figure("talks", talks, f"{ends.total():,} of {len(cells):,}"),
-            Figure("turns", "Turns", f"{sum(cell.turns for cell in cells):,}"),
-            *([] if trial else [Figure("marked", marking, f"{marked:,}")]),
-            Figure("failed", "Ended otherwise", f"{failed:,}"),
-            Figure("attempts", "Failed attempts", attempts or "none"),
-            Figure("speed", "Tokens per second", f"{speed:,.0f}" if running else "–"),
-            Figure("cost", "Cost", cost + (f" of at most {limit:g}" if limit is not None else "")),
-            Figure("left", "Time left", self.time_left() if running else "–"),
+            StandingFigure("state", "Run", self.run_in_words()),
+            StandingFigure("talks", talks, f"{ends.total():,} of {len(cells):,}"),
+            StandingFigure("turns", "Turns", f"{sum(cell.turns for cell in cells):,}"),
+            *([] if trial else [StandingFigure("marked", marking, f"{marked:,}")]),
+            StandingFigure("failed", "Ended otherwise", f"{failed:,}"),
+            StandingFigure("attempts", "Failed attempts", attempts or "none"),
+            StandingFigure("speed", "Tokens per second", f"{speed:,.0f}" if running else "–"),
+            StandingFigure(
+                "cost", "Cost", cost + (f" of at most {limit:g}" if limit is not None else "")
+            ),
+            StandingFigure("left", "Time left", self.time_left() if running else "–"),
         ]
 
     def time_left(self) -> str:
@@ -533,7 +535,7 @@ class StudyWatch:
         }
 
 
-def totals(archive: Archive) -> Totals:
+def totals(archive: Archive) -> AttemptTotals:
     """Tokens, cost and failures of all attempts, and the pace of the last run."""
     all_of_them = next(
         archive.rows(
@@ -545,7 +547,7 @@ def totals(archive: Archive) -> Totals:
         "SELECT outcome, count(*) AS n FROM attempts WHERE outcome IS NOT NULL "
         "AND outcome != 'answered' GROUP BY outcome"
     )
-    found = Totals(
+    found = AttemptTotals(
         tokens=int(all_of_them["tokens"]),
         spent=all_of_them["spent"],
         unpriced=int(all_of_them["unpriced"]),

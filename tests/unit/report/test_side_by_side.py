@@ -2,10 +2,10 @@
 
 from chimeralab import Call, Trajectory, Turn, detect
 from chimeralab.report.messages import loop_marks
-from chimeralab.report.side_by_side import Stretch, stretches
+from chimeralab.report.side_by_side import RepeatedStretch, stretches
 
 
-def repeated(*turns: Turn, vectors: bool = False) -> list[Stretch]:
+def repeated(*turns: Turn, vectors: bool = False) -> list[RepeatedStretch]:
     talk = Trajectory("talk", turns)
     found = detect(talk) if vectors else detect(talk, detector=None)
     return stretches(talk, found, loop_marks(talk.turns, found.loops))

@@ -11,7 +11,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.study import Study
 from chimeralab.study.copying import copy_records
 from chimeralab.study.invitations import (
-    Draft,
+    DraftRating,
     Invitation,
     RatingRoom,
     Sheet,
@@ -46,7 +46,7 @@ def rate_all(
     room: RatingRoom, who: Invitation, label: Callable[[Sheet], str] = loops, reason: str = "Read."
 ) -> None:
     for sheet in room.desk(who).sheets.values():
-        room.save(who, Draft(sheet.name, label(sheet), "1-2", reason))
+        room.save(who, DraftRating(sheet.name, label(sheet), "1-2", reason))
 
 
 def test_a_packet_on_the_server_is_shuffled_masked_and_has_duplicates(room):
@@ -64,10 +64,12 @@ def test_who_is_invited_again_keeps_their_work_under_a_new_link(room):
     old = room.invite("ann")
     ann = room.invited(old)
     sheet = next(iter(room.desk(ann).sheets))
-    room.save(ann, Draft(sheet, "1", "2-3", "The same again."))
+    room.save(ann, DraftRating(sheet, "1", "2-3", "The same again."))
     new = room.invite("ann")
     assert room.invited(old) is None
-    assert room.drafts(room.invited(new)) == {sheet: Draft(sheet, "1", "2-3", "The same again.")}
+    assert room.drafts(room.invited(new)) == {
+        sheet: DraftRating(sheet, "1", "2-3", "The same again.")
+    }
 
 
 def test_no_token_is_stored(room):
@@ -90,7 +92,7 @@ def test_drafts_are_no_ratings_until_they_are_handed_in(room):
     with pytest.raises(InputError, match="handed in already"):
         room.hand_in(ann)
     with pytest.raises(InputError, match="handed in already"):
-        room.save(ann, Draft(next(iter(room.desk(ann).sheets)), "0"))
+        room.save(ann, DraftRating(next(iter(room.desk(ann).sheets)), "0"))
     with pytest.raises(InputError, match="there is nothing left for human:ann"):
         room.invite("ann")
 
@@ -98,31 +100,31 @@ def test_drafts_are_no_ratings_until_they_are_handed_in(room):
 def test_undo_takes_back_one_label_with_its_turns_and_reason(room):
     ann = invited(room, "ann")
     one, two, *_ = room.desk(ann).sheets
-    room.save(ann, Draft(one, "0"))
-    room.save(ann, Draft(two, "1"))
-    room.save(ann, Draft(two, "1", "2", "Th"))
-    room.save(ann, Draft(two, "1", "2", "The same."))
+    room.save(ann, DraftRating(one, "0"))
+    room.save(ann, DraftRating(two, "1"))
+    room.save(ann, DraftRating(two, "1", "2", "Th"))
+    room.save(ann, DraftRating(two, "1", "2", "The same."))
     assert room.undo(ann) == two
-    assert room.drafts(ann) == {one: Draft(one, "0")}
+    assert room.drafts(ann) == {one: DraftRating(one, "0")}
     assert (room.undo(ann), room.undo(ann)) == (one, None)
 
 
 def test_what_is_kept_without_a_label_never_takes_one_away(room):
     ann = invited(room, "ann")
     sheet = next(iter(room.desk(ann).sheets))
-    room.save(ann, Draft(sheet, "1"))
-    room.save(ann, Draft(sheet, "", "2", "Late."))
-    assert room.drafts(ann) == {sheet: Draft(sheet, "1", "2", "Late.")}
+    room.save(ann, DraftRating(sheet, "1"))
+    room.save(ann, DraftRating(sheet, "", "2", "Late."))
+    assert room.drafts(ann) == {sheet: DraftRating(sheet, "1", "2", "Late.")}
 
 
 def test_an_unsure_label_counts_as_none_and_an_open_one_is_named(room):
     ann = invited(room, "ann")
     first, *others = room.desk(ann).sheets
     for name in others:
-        room.save(ann, Draft(name, "u"))
+        room.save(ann, DraftRating(name, "u"))
     with pytest.raises(InputError, match="1 have no label yet: 1"):
         room.hand_in(ann)
-    room.save(ann, Draft(first, "0"))
+    room.save(ann, DraftRating(first, "0"))
     done = room.hand_in(ann)
     assert (done.stored, done.blank) == (6, 5)
 
@@ -130,7 +132,7 @@ def test_an_unsure_label_counts_as_none_and_an_open_one_is_named(room):
 def test_training_is_kept_and_never_counts(room):
     ann = invited(room, "ann")
     for name in training_names(room.desk(ann).rubric):
-        room.save(ann, Draft(name, "1"))
+        room.save(ann, DraftRating(name, "1"))
     assert len(room.drafts(ann, training=True)) == len(room.desk(ann).rubric.examples)
     assert (room.drafts(ann), room.undo(ann)) == ({}, None)
 
@@ -138,18 +140,18 @@ def test_training_is_kept_and_never_counts(room):
 @pytest.mark.parametrize(
     ("draft", "complaint"),
     [
-        (Draft("p0000000-001", "1"), "no such sheet"),
-        (Draft("training-99", "1"), "no such example"),
-        (Draft("", "2"), "label '2': give 0, 1 or u"),
-        (Draft("", "1", "3-99"), "turns '3-99'"),
-        (Draft("", "1", "", "x" * 2001), "at most 2,000 characters"),
+        (DraftRating("p0000000-001", "1"), "no such sheet"),
+        (DraftRating("training-99", "1"), "no such example"),
+        (DraftRating("", "2"), "label '2': give 0, 1 or u"),
+        (DraftRating("", "1", "3-99"), "turns '3-99'"),
+        (DraftRating("", "1", "", "x" * 2001), "at most 2,000 characters"),
     ],
 )
 def test_what_can_not_be_meant_is_refused(room, draft, complaint):
     ann = invited(room, "ann")
     sheet = draft.sheet or next(iter(room.desk(ann).sheets))
     with pytest.raises(InputError, match=complaint):
-        room.save(ann, Draft(sheet, draft.label, draft.turns, draft.reason))
+        room.save(ann, DraftRating(sheet, draft.label, draft.turns, draft.reason))
     assert room.drafts(ann) == {}
 
 
@@ -186,7 +188,7 @@ def test_a_third_person_settles_what_two_differ_on_without_their_names(room):
             (1, "Ann is sure."),
             (0, "Bob sees progress."),
         }
-        room.save(cid, Draft(sheet.name, "1", "1-4", "All four are the same."))
+        room.save(cid, DraftRating(sheet.name, "1", "1-4", "All four are the same."))
     before = {name: stored_ratings(room.study, name) for name in ("human:ann", "human:bob")}
     assert room.hand_in(cid).stored == len(desk.sheets)
     assert {each.label for each in room.settled().values()} == {"1"}
@@ -202,7 +204,7 @@ def test_a_third_person_settles_what_two_differ_on_without_their_names(room):
 
 def test_a_copy_for_others_has_neither_links_nor_drafts(room, tmp_path):
     ann = invited(room, "ann")
-    room.save(ann, Draft(next(iter(room.desk(ann).sheets)), "1", "", "My first thought."))
+    room.save(ann, DraftRating(next(iter(room.desk(ann).sheets)), "1", "", "My first thought."))
     copy_records(room.study, tmp_path / "copy.db")
     assert b"My first thought." not in (tmp_path / "copy.db").read_bytes()
     with closing(sqlite3.connect(tmp_path / "copy.db")) as db:

@@ -38,7 +38,7 @@ def guarded(tools: Tools | None = None, enabled: bool = True) -> dict[str, Any]:
     return {SETTINGS: {"tools": dict(tools or {}), "enabled": enabled}}
 
 
-class Nudge(NamedTuple):
+class GivenNudge(NamedTuple):
     """What a model was told, and after how many messages; its next calls show it there again."""
 
     after: int
@@ -54,7 +54,7 @@ class LoopGuard(Hooks):
     def __init__(self) -> None:
         self._default = Watch()
         self._watches: dict[str, Watch] = {}  # of tasks with settings
-        self._nudges: dict[str, dict[int, list[Nudge]]] = {}  # by sample and conversation
+        self._nudges: dict[str, dict[int, list[GivenNudge]]] = {}  # by sample and conversation
 
     def enabled(self) -> bool:
         return self._default.enabled and (self.asked_for or _is_on())
@@ -83,7 +83,7 @@ class LoopGuard(Hooks):
                 message=found.message,
             )
         nudge = ChatMessageUser(content=found.message, metadata=NUDGE)
-        nudges.append(Nudge(len(data.input), nudge))
+        nudges.append(GivenNudge(len(data.input), nudge))
         data.input.append(nudge)
 
     async def on_sample_attempt_end(self, data: SampleAttemptEnd) -> None:
@@ -103,7 +103,7 @@ def _opening(messages: list[ChatMessage]) -> int:
     return hash(tuple((each.role, each.text) for each in messages[:2]))
 
 
-def _with_nudges(messages: list[ChatMessage], nudges: list[Nudge]) -> Iterator[ChatMessage]:
+def _with_nudges(messages: list[ChatMessage], nudges: list[GivenNudge]) -> Iterator[ChatMessage]:
     """The messages with every nudge where it was given: the agent's own history has none.
 
     A retried call has them already; in a history that was cut, nobody knows where they belong.

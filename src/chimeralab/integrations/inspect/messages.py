@@ -18,7 +18,7 @@ from chimeralab.readers.inspect import inspect_turns
 SHOWN = ("judged", "turns", "collapse_rate", "collapsed", "steps", "loop_score", "loops")
 
 
-class Finding(NamedTuple):
+class CitedFinding(NamedTuple):
     """What a detector says of a conversation; `found` is None where it can't say anything.
 
     The explanation names messages as `[M3]`, and `references` lead from there to the messages.
@@ -45,14 +45,14 @@ def trajectory_of(messages: Iterable[ChatMessage], name: str) -> Trajectory:
         raise InputError(f"{name} can't be judged: {error}") from None
 
 
-def find_loops(messages: Sequence[ChatMessage], name: str) -> Finding:
+def find_loops(messages: Sequence[ChatMessage], name: str) -> CitedFinding:
     """What goes round by words and tool calls; only a verdict counts, a notice is told."""
     detection = detect(trajectory_of(messages, name), detector=None)
     verdicts = [loop for loop in detection.loops if loop.level == "verdict"]
     told = verdicts or detection.loops
     sentences = [_loop_in_words(loop) for loop in told]
     places = [place for loop in told for place in (loop.began, *loop.repeats, loop.noticed)]
-    return Finding(
+    return CitedFinding(
         detection.looping,
         " ".join(sentences) or f"No loop in {detection.steps} steps.",
         _references(places, messages),
@@ -62,11 +62,11 @@ def find_loops(messages: Sequence[ChatMessage], name: str) -> Finding:
 
 def find_collapse(
     messages: Sequence[ChatMessage], name: str, detector: Detector = LOCKED
-) -> Finding:
+) -> CitedFinding:
     """Which turns are collapsed, by the meaning of what was said."""
     detection = detect(trajectory_of(messages, name), detector=detector, loops=None)
     if detection.collapsed_turns is None:
-        return Finding(None, f"{detection.reason}.", [], detection)
+        return CitedFinding(None, f"{detection.reason}.", [], detection)
     at, repeated = detection.positions, {each.turn: each.repeats for each in detection.evidence}
     shown, places = [], []
     for episode in detection.episodes:
@@ -79,7 +79,7 @@ def find_collapse(
             places.append(earlier)
         shown.append(words)
     share = f"{detection.collapsed_turns} of {detection.turns} turns are collapsed"
-    return Finding(
+    return CitedFinding(
         bool(detection.collapsed),
         f"{share}: {'; '.join(shown)}." if shown else f"{share}.",
         _references(places, messages),

@@ -2,7 +2,7 @@
 
 from inspect_scout import Result, Scanner, Transcript, scanner
 
-from chimeralab.integrations.inspect.messages import Finding, find_collapse, find_loops
+from chimeralab.integrations.inspect.messages import CitedFinding, find_collapse, find_loops
 
 
 @scanner(messages="all")
@@ -25,7 +25,7 @@ def collapse() -> Scanner[Transcript]:
     return scan
 
 
-def _result(finding: Finding) -> Result:
+def _result(finding: CitedFinding) -> Result:
     return Result(
         value=finding.found,
         explanation=finding.explanation,

@@ -5,7 +5,7 @@ from inspect_ai.solver import TaskState
 
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.seam import Detector
-from chimeralab.integrations.inspect.messages import Finding, find_collapse, find_loops
+from chimeralab.integrations.inspect.messages import CitedFinding, find_collapse, find_loops
 from chimeralab.integrations.inspect.talking import opened_study
 
 
@@ -37,7 +37,7 @@ def collapse_rate(study: str | None = None, allow_code: bool = False) -> Scorer:
     return score
 
 
-def _score(value: float | None, finding: Finding) -> Score:
+def _score(value: float | None, finding: CitedFinding) -> Score:
     """Inspect View links messages that the explanation names to the references."""
     metadata = {**finding.as_metadata(), "scanner_references": finding.references}
     if value is None:

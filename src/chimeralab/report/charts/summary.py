@@ -56,7 +56,7 @@ class SummaryGroup(NamedTuple):
     note: str = ""
 
 
-class Panel(NamedTuple):
+class PlotPanel(NamedTuple):
     """Where values lie between two pixels; every panel has the same scale."""
 
     left: float
@@ -72,7 +72,7 @@ class Panel(NamedTuple):
 class Placed(NamedTuple):
     """A cell and the line that it stands on."""
 
-    panel: Panel
+    panel: PlotPanel
     level: float
     cell: SummaryCell | None
 
@@ -106,7 +106,7 @@ def _panels(
 ) -> Chart:
     across = (width - NAMES - GAP * (len(indices) - 1)) / len(indices)
     panels = {
-        index: Panel(left, left + across, *reach)
+        index: PlotPanel(left, left + across, *reach)
         for place, index in enumerate(indices)
         for left in [NAMES + place * (across + GAP)]
     }
@@ -137,7 +137,7 @@ def _lines(
     reach: tuple[float, float],
     width: int,
 ) -> Chart:
-    panel = Panel(INDEX, width, *reach)
+    panel = PlotPanel(INDEX, width, *reach)
     words: list[Row] = []
     placed: list[Placed] = []
     top: float = 0
@@ -175,7 +175,7 @@ def _word(x: float, y: float, text: str, look: str, align: str = "left") -> Row:
 def _drawn(
     placed: Sequence[Placed],
     words: Sequence[Row],
-    panels: Sequence[Panel],
+    panels: Sequence[PlotPanel],
     span: tuple[float, float],
     width: int,
 ) -> Chart:
@@ -248,7 +248,7 @@ def _drawn(
     return layered(layers, width, height)
 
 
-def _inside(panel: Panel, value: float) -> float:
+def _inside(panel: PlotPanel, value: float) -> float:
     """Where a number has room over its point."""
     return min(max(panel.at(value), panel.left + 16), panel.right - 16)
 
@@ -268,7 +268,7 @@ def _texts(words: Sequence[Row], x: alt.X, y: alt.Y) -> Iterator[alt.Chart]:
             yield mark.encode(x=x, y=y, text="text:N")
 
 
-def _ticks(panel: Panel) -> list[float]:
+def _ticks(panel: PlotPanel) -> list[float]:
     """Round values with 0 among them, as many as have room for their numbers.
 
     >>> _ticks(Panel(0, 130, -0.7, 0.2))

@@ -30,7 +30,7 @@ from chimeralab.report.charts.groups import (
 )
 from chimeralab.report.selfplay.material import (
     Material,
-    Results,
+    StudyResults,
     is_found,
     measure_of,
     primary_comparisons,
@@ -45,7 +45,7 @@ MOST_EFFECTS = 15
 MOST_BUCKETS = 24
 
 
-def distribution_figure(results: Results, words: ResultWords) -> Figure:
+def distribution_figure(results: StudyResults, words: ResultWords) -> Figure:
     """How much of each run collapsed."""
     analysis, runs = results.analysis, results.runs
     rates = runs.collapsed / runs.turns
@@ -98,7 +98,7 @@ def survival_figure(analysis: Analysis, words: ResultWords) -> Figure:
     )
 
 
-def forest_figure(material: Material, results: Results) -> Figure | None:
+def forest_figure(material: Material, results: StudyResults) -> Figure | None:
     """The differences of the primary measure: those with weights, then the largest pairs."""
     found = results.analysis.measures[measure_of(material.outcomes)]
     once = results.analysis.rows(found.measure)
@@ -208,7 +208,7 @@ def held_in_words(held: Held) -> str:
     return f"it holds in {held.held}{ties} and is inverted somewhere in {held.inverted}"
 
 
-def bucket_figure(results: Results, words: ResultWords) -> Figure | None:
+def bucket_figure(results: StudyResults, words: ResultWords) -> Figure | None:
     """The conditions in each bucket of prompts."""
     analysis = results.analysis
     if not analysis.buckets or analysis.buckets < 2 or len(analysis.conditions) < 2:
@@ -246,7 +246,7 @@ def bucket_means(analysis: Analysis, runs: Runs) -> list[Bucket]:
     ]
 
 
-def curve_figure(material: Material, results: Results) -> Figure | None:
+def curve_figure(material: Material, results: StudyResults) -> Figure | None:
     """One difference under every detector one could have declared."""
     curve = results.curve
     if curve is None or curve.declared is None:

@@ -47,7 +47,7 @@ NO_TURN, NOT_JUDGED, UNFINISHED = "ended without a turn", "not judged", "not fin
 UNREAD = (TOO_SHORT, NO_TURN, NOT_JUDGED)
 
 
-class Results(NamedTuple):
+class StudyResults(NamedTuple):
     """The analysis of a study, the runs that it describes, and the curve of its finding.
 
     Without a curve, `no_curve` says why.
@@ -70,7 +70,7 @@ class Material(NamedTuple):
     detections: tuple[Detection, ...]
     unjudged: str
     without_verdict: tuple[RunsLeftOut, ...]
-    results: Results | None
+    results: StudyResults | None
     no_results: str
     reliability: Reliability | None
 
@@ -204,7 +204,7 @@ def study_flow(material: Material) -> list[ArmFlow]:
     return flows
 
 
-def results_of(study: Study, detections: Sequence[Detection], runs: Runs) -> Results:
+def results_of(study: Study, detections: Sequence[Detection], runs: Runs) -> StudyResults:
     """Analyse what has been judged, as the plan declares it, conditions in its order."""
     outcomes = outcomes_of(study)
     analysis = analyse(runs, outcomes)
@@ -221,18 +221,18 @@ def results_of(study: Study, detections: Sequence[Detection], runs: Runs) -> Res
     detector, comparisons = declared.thresholds, primary_comparisons(analysis, outcomes)
     if detector is None:
         rigid = f"the detector {declared.name} has no thresholds to vary"
-        return Results(planned, described, None, rigid)
+        return StudyResults(planned, described, None, rigid)
     questions = primary_questions(
         outcomes, analysis.rank_stability.order, analysis.settings.tau, detector
     )
     if not questions or not comparisons:
         alone = "one condition alone has nothing to be compared with"
-        return Results(planned, described, None, alone)
+        return StudyResults(planned, described, None, alone)
     asked = least_certain(comparisons).weights
     question = next(each for each in questions if each.weights == asked)
     series = stored_series(detections, study.trajectories(), detector)
     curve = specification_curve(tally(series, every_detector(detector)), question)
-    return Results(planned, described, curve, "")
+    return StudyResults(planned, described, curve, "")
 
 
 def outcomes_of(study: Study) -> Outcomes:

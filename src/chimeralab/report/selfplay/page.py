@@ -38,7 +38,13 @@ from chimeralab.report.page import (
     strong,
 )
 from chimeralab.report.selfplay import figures, tables
-from chimeralab.report.selfplay.material import Material, Results, gather, measure_of, study_flow
+from chimeralab.report.selfplay.material import (
+    Material,
+    StudyResults,
+    gather,
+    measure_of,
+    study_flow,
+)
 from chimeralab.report.selfplay.words import (
     facts,
     few_prompts,
@@ -137,7 +143,7 @@ def make_report(material: Material) -> Report:
     )
 
 
-def _results(material: Material, results: Results) -> Iterator[Section]:
+def _results(material: Material, results: StudyResults) -> Iterator[Section]:
     analysis, words = results.analysis, material.words
     yield Section(
         "distributions",
@@ -181,7 +187,7 @@ def _results(material: Material, results: Results) -> Iterator[Section]:
     yield Section("robustness", "Does it depend on the detector?", [varied])
 
 
-def _contrasts(material: Material, results: Results) -> Section:
+def _contrasts(material: Material, results: StudyResults) -> Section:
     analysis, measure = results.analysis, measure_of(material.outcomes)
     others = [
         Folded(

@@ -10,7 +10,7 @@ from chimeralab.core.numbers import between, number, p_value
 from chimeralab.core.result_words import ResultWords
 from chimeralab.report.charts.groups import ticks_from_0
 from chimeralab.report.selfplay.figures import bucket_means
-from chimeralab.report.selfplay.material import Material, Results
+from chimeralab.report.selfplay.material import Material, StudyResults
 from chimeralab.report.table import (
     SHARE,
     UNITS,
@@ -241,7 +241,7 @@ def at_risk(analysis: Analysis, words: ResultWords) -> Table:
     )
 
 
-def plain_sheets(results: Results) -> Iterator[Table]:
+def plain_sheets(results: StudyResults) -> Iterator[Table]:
     """Tables for files alone: every run, every detector, every test."""
     analysis, curve = results.analysis, results.curve
     sheets: dict[str, list[Mapping[str, Any]]] = {

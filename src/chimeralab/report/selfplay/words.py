@@ -18,7 +18,7 @@ from chimeralab.report.page import HeadFact
 from chimeralab.report.references import Methods, References
 from chimeralab.report.selfplay.material import (
     Material,
-    Results,
+    StudyResults,
     is_found,
     measure_of,
     primary_comparisons,
@@ -83,7 +83,7 @@ def _most_and_least(analysis: Analysis, words: ResultWords) -> str:
     )
 
 
-def _differences(material: Material, results: Results) -> str:
+def _differences(material: Material, results: StudyResults) -> str:
     """How sure it is that conditions differ."""
     comparisons = primary_comparisons(results.analysis, material.outcomes)
     if len(results.analysis.primary) > len(comparisons):
@@ -287,7 +287,7 @@ def _outcome(material: Material, references: References) -> Iterator[str]:
         )
 
 
-def _statistics(results: Results, words: ResultWords, references: References) -> Iterator[str]:
+def _statistics(results: StudyResults, words: ResultWords, references: References) -> Iterator[str]:
     analysis, cite = results.analysis, references.cite
     settings = analysis.settings
     yield (

@@ -59,7 +59,7 @@ def unit_of(measure: str) -> Unit:
     return INDEX if words_of(measure).unit == "index" else SHARE
 
 
-class Finding(NamedTuple):
+class SubjectFinding(NamedTuple):
     """What a trial says of one subject: the verdict, and how sure that is."""
 
     verdict: str
@@ -69,30 +69,30 @@ class Finding(NamedTuple):
         return f"{self.verdict} {self.detail}"
 
 
-def findings(material: TrialMaterial) -> tuple[Finding, ...]:
+def findings(material: TrialMaterial) -> tuple[SubjectFinding, ...]:
     """The result in a few words for each subject."""
     return tuple(_found_of(subject) for subject in material.analysis.subjects)
 
 
-def _found_of(subject: SubjectResult) -> Finding:
+def _found_of(subject: SubjectResult) -> SubjectFinding:
     """Which weakness a subject has, by what was declared to be looked for."""
     who = subject.subject
     if not subject.informative:
         silent = f"{who}: not informative, so no effect is printed"
         reason = subject.short_reasons[0].removeprefix(f"{CONTROL}: the {CONTROL}")
         named = f"the {CONTROL}{reason}" if reason != subject.short_reasons[0] else reason
-        return Finding(f"{silent}.", f"{_sentence(named)}.")
+        return SubjectFinding(f"{silent}.", f"{_sentence(named)}.")
     primary = primary_of(subject)
     tested = [effect for effect in primary if effect.p_holm is not None]
     if not tested:
         why = next((effect.reason for effect in primary if effect.reason), "nothing was asked")
-        return Finding(f"{who}: nothing can be tested.", f"{_sentence(why)}.")
+        return SubjectFinding(f"{who}: nothing can be tested.", f"{_sentence(why)}.")
     found = sorted(filter(is_found, tested), key=lambda effect: effect.p_holm or 0.0)
     said = list(_verdicts(found, tested, {key_of(each) for each in subject.countermeasures}))
     shown = (found or tested)[:MOST_SAID]
     more = len(found) - len(shown)
     details = [*map(_changes, shown), *([f"{more} more stand out"] if more > 0 else [])]
-    return Finding(f"{who}: {'; '.join(said)}.", f"{_sentence('; '.join(details))}.")
+    return SubjectFinding(f"{who}: {'; '.join(said)}.", f"{_sentence('; '.join(details))}.")
 
 
 def _verdicts(found: Sequence[Effect], tested: Sequence[Effect], aids: set[Key]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from chimeralab.report.frame import Report
 from chimeralab.report.selfplay.figures import naive_interval
 from chimeralab.report.selfplay.material import (
     Material,
-    Results,
+    StudyResults,
     least_certain,
     stored_series,
     study_flow,
@@ -26,7 +26,7 @@ from chimeralab.report.selfplay.words import few_prompts, glance, methods
 
 
 @pytest.fixture(scope="module")
-def results(material: Material) -> Results:
+def results(material: Material) -> StudyResults:
     assert material.results is not None
     return material.results
 
@@ -113,7 +113,7 @@ def test_report_of_a_study_without_results_has_no_empty_sections(material: Mater
     assert 'id="flow"' in page
 
 
-def test_flow_loses_nobody_without_a_word(material: Material, results: Results) -> None:
+def test_flow_loses_nobody_without_a_word(material: Material, results: StudyResults) -> None:
     lost = (
         RunsLeftOut("loops", "too short for a verdict", 1),
         RunsLeftOut("loops", "cut short (failed)", 2),
@@ -141,12 +141,14 @@ def test_flow_counts_questions_that_were_not_answered(material: Material) -> Non
     ]
 
 
-def test_conditions_stand_in_the_order_of_the_plan(material: Material, results: Results) -> None:
+def test_conditions_stand_in_the_order_of_the_plan(
+    material: Material, results: StudyResults
+) -> None:
     assert list(results.analysis.conditions) == ["loops", "drifts", "collapsed_ones"]
     assert [arm.condition for arm in material.arms] == ["loops", "drifts", "collapsed_ones"]
 
 
-def test_naive_interval_leaves_out_0_exactly_where_its_p_is_small(results: Results) -> None:
+def test_naive_interval_leaves_out_0_exactly_where_its_p_is_small(results: StudyResults) -> None:
     for each in results.analysis.contrasts:
         interval = naive_interval(each, results.runs, results.analysis)
         assert interval is not None
@@ -154,7 +156,7 @@ def test_naive_interval_leaves_out_0_exactly_where_its_p_is_small(results: Resul
         assert (interval.low * interval.high > 0) == (each.naive_p < 0.05)
 
 
-def test_the_curve_is_drawn_for_the_finding_that_would_fall_first(results: Results) -> None:
+def test_the_curve_is_drawn_for_the_finding_that_would_fall_first(results: StudyResults) -> None:
     base = results.analysis.contrasts[0]
 
     def asked(p: float) -> AskedContrast:
@@ -228,7 +230,7 @@ def test_what_is_not_shown_is_said(report: Report, material: Material) -> None:
 
 
 def test_every_table_of_the_page_is_a_file_with_all_digits(
-    report: Report, results: Results
+    report: Report, results: StudyResults
 ) -> None:
     tables = {table.name: table for table in report.tables}
     assert {"conditions", "contrasts_share", "flow", "survival", "runs", "buckets"} <= set(tables)
@@ -240,7 +242,7 @@ def test_the_scope_of_no_audit_is_printed_at_the_top(report: Report) -> None:
     assert NO_AUDIT.sentence in report.page.split("<nav")[0]
 
 
-def test_few_prompts_are_warned_of(results: Results) -> None:
+def test_few_prompts_are_warned_of(results: StudyResults) -> None:
     analysis = results.analysis
     assert few_prompts(analysis).startswith("With 4 prompts no permutation p can be below 0.125")
     share = analysis.measures["share"]

@@ -8,13 +8,13 @@ import pytest
 
 from chimeralab.analysis import Analysis
 from chimeralab.report.selfplay.figures import order_in_words
-from chimeralab.report.selfplay.material import Material, Results, study_flow
+from chimeralab.report.selfplay.material import Material, StudyResults, study_flow
 from chimeralab.report.selfplay.page import choose, make_report
 from chimeralab.report.selfplay.words import glance
 
 
 @pytest.fixture
-def results(material: Material) -> Results:
+def results(material: Material) -> StudyResults:
     assert material.results is not None
     return material.results
 
@@ -30,14 +30,14 @@ def with_means(analysis: Analysis, **means: float) -> Analysis:
     return replace(analysis, conditions=conditions, rank_stability=stability)
 
 
-def first_sentence(material: Material, results: Results, **means: float) -> str:
+def first_sentence(material: Material, results: StudyResults, **means: float) -> str:
     changed = results._replace(analysis=with_means(results.analysis, **means))
     said = glance(material._replace(results=changed))[0]
     return said.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_conditions_with_one_share_are_not_called_largest_and_smallest(
-    material: Material, results: Results
+    material: Material, results: StudyResults
 ) -> None:
     said = first_sentence(material, results, loops=0.375, drifts=0.375, collapsed_ones=0.375)
     assert said.startswith("All 3 conditions had the same share")
@@ -46,20 +46,20 @@ def test_conditions_with_one_share_are_not_called_largest_and_smallest(
 
 
 def test_conditions_that_share_a_place_are_named_together(
-    material: Material, results: Results
+    material: Material, results: StudyResults
 ) -> None:
     said = first_sentence(material, results, loops=0.5, drifts=0.25, collapsed_ones=0.25)
     assert "loops had the largest share" in said
     assert "drifts and collapsed_ones the smallest, 25.0 %" in said
 
 
-def test_an_order_with_ties_says_so(results: Results) -> None:
+def test_an_order_with_ties_says_so(results: StudyResults) -> None:
     tied = with_means(results.analysis, loops=0.5, drifts=0.25, collapsed_ones=0.25)
     assert order_in_words(tied) == "loops > drifts = collapsed_ones"
 
 
 def test_several_differences_of_one_size_have_no_largest(
-    material: Material, results: Results
+    material: Material, results: StudyResults
 ) -> None:
     share = results.analysis.measures["share"]
     alike = tuple(replace(each, **{SIZE: 0.2}) for each in share.pairs)
