@@ -53,19 +53,19 @@ _PHRASES = """
     one of a kind | one in a million | on the back | out of this world | outdone yourself |
     round of applause | second to none | spot on | thumbs up | top marks | top notch | top of the
     class | way to go | well done | well put | well said | what a gift | you did it | you rock |
-    you're a star | you're the best
+    you're a star | you're the best |
     alles gute | alles liebe | auf bald | auf dich auf | bis bald | bis dahin | bis dann | bis
     gleich | bis morgen | bis nachher | bis später | gut gemacht | gute besserung | gute nacht |
     gute reise | guten abend | guten tag | hat mich gefreut | kein problem | keine ursache |
     komm gut | mach es gut | mach's gut | nichts zu danken | schlaf gut | träum süß | viel
-    erfolg | viel glück | viel spaß | war mir eine
+    erfolg | viel glück | viel spaß | war mir eine |
     buen día | buen viaje | buenas noches | buenas tardes | buenos días | con gusto | de nada |
     dulces sueños | hablamos luego | hasta la | hasta luego | hasta mañana | hasta pronto |
     hasta siempre | me voy | muy amable | no hay de | nos vemos | que descanses | que te vaya |
-    que tengas
+    que tengas |
     à bientôt | à demain | à plus | au revoir | avec plaisir | bon courage | bon voyage | bonne
     chance | bonne journée | bonne nuit | bonne soirée | de rien | en prie | je vous en | prends
-    soin | soin de toi
+    soin | soin de toi |
     再 见 | 再 会 | 拜 拜 | 次 见 | 头 见 | 天 见 | 儿 见 | 慢 走 | 一 路 顺 风 | 一 路 平 安 |
     保 重 | 晚 安 | 早 安 | 感 谢 | 多 谢 | 谢 谢 你 | 谢 谢 您 | 不 客 气 | 不 用 谢 | 没 关 系 |
     辛 苦 了 | 祝 你 | 祝 您 | 祝 福 | 顺 利 | 好 梦 | 后 会 有 期 | 太 好 了 | 太 棒 了

@@ -3,6 +3,7 @@
 import pytest
 
 from chimeralab.core.records import Call, Loop, Turn
+from chimeralab.detection.courtesy import PHRASES
 from chimeralab.detection.loops import LOOPS, Loops, LoopStream
 
 NEWS = (
@@ -156,6 +157,16 @@ def test_endless_goodbyes_in_new_words_are_a_loop() -> None:
 )  # fmt: skip
 def test_courtesy_is_known_in_idioms_and_other_languages(lines: tuple[str, ...]) -> None:
     assert first_verdict(judged(*NEWS[:4], *lines)).kind == "farewell"
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    ["you're the best", "alles gute", "war mir eine", "buen día", "que tengas", "à bientôt",
+     "soin de toi", "再 见"],
+)  # fmt: skip
+def test_the_first_and_the_last_phrase_of_each_language_stand_alone(phrase: str) -> None:
+    words = tuple(phrase.split())
+    assert words in PHRASES[words[0]]
 
 
 def test_a_polite_ending_is_no_loop() -> None:
