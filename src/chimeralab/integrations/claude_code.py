@@ -6,7 +6,8 @@ It runs as a process of its own at every call of a tool, so it imports little an
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Unpack
 
@@ -17,6 +18,7 @@ from chimeralab.integrations.watch import MARK, Message, Watch, WatchSettings
 # How much of the transcript's end is read: mostly the first will do, but results can be large.
 BYTES = (250_000, 2_000_000)
 MESSAGES = 48  # enough for a loop to begin and go on in
+CALLS = 16  # that are remembered until the transcript has them
 BEFORE_AND_AFTER = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 TOLD = b'"hook_additional_context"'
 NOT_SAID = ("isMeta", "isCompactSummary", "isApiErrorMessage")
@@ -25,10 +27,15 @@ Event = Mapping[str, Any]
 
 
 class ClaudeCodeHook:
-    """Answers the events of hooks: what to tell Claude, or that it shall stop."""
+    """Answers the events of hooks: what to tell Claude, or that it shall stop.
+
+    Claude Code writes its transcript some tenths of a second late, and quick tools are quicker. So
+    a call and its result are taken from their event, and kept until the transcript has them.
+    """
 
     def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         self._times: list[str] = []
+        self._ended: deque[tuple[str, Event]] = deque(maxlen=CALLS)
         self._watch = Watch(place=self._time_of, **settings)
 
     def answer(self, event: Event) -> dict[str, Any]:
@@ -45,8 +52,12 @@ class ClaudeCodeHook:
         return {"hookSpecificOutput": told}
 
     def _messages(self, event: Event) -> Iterator[Message]:
+        path = _transcript(event)
+        if "tool_use_id" in event and _result_in(event) is not None:
+            self._ended.append((path, event))
+        ended = [each for where, each in self._ended if where == path]
         self._times = []
-        for time, message in merged(_said(_transcript(event)), event):
+        for time, message in merged(_said(path), ended, aside=bool(event.get("agent_id"))):
             self._times.append(time)
             yield message
 
@@ -90,30 +101,40 @@ def _value(line: bytes) -> dict[str, Any] | None:
     return value if said else None
 
 
-def merged(lines: Iterable[Mapping[str, Any]], event: Event) -> Iterator[tuple[str, Message]]:
-    """Messages with their times: the lines of one message together, then what the event adds.
+def merged(
+    lines: Iterable[Mapping[str, Any]], ended: Sequence[Event] = (), *, aside: bool = False
+) -> Iterator[tuple[str, Message]]:
+    """Messages with their times: the lines of one message together, then what events add.
 
-    The result of the call that the event is about is not written yet.
+    ``ended`` are the latest calls that have ended, some of which may not be written yet.
     """
     by_id: dict[str, dict[str, Any]] = {}
     messages: list[tuple[str, Message]] = []
-    answered: set[str] = set()
     for n, line in enumerate(lines):
-        aside = bool(line.get("isSidechain")) != bool(event.get("agent_id"))
-        message = None if aside else _message(line)
+        message = _message(line) if bool(line.get("isSidechain")) == aside else None
         name = str((line.get("message") or {}).get("id") or n)
         if name in by_id and message:
             by_id[name]["content"] += message["content"]
         elif message:
             by_id[name] = message
             messages.append((str(line.get("timestamp") or ""), message))
-            content = message["content"]
-            parts = content if isinstance(content, list) else []
-            answered |= {str(part.get("tool_use_id")) for part in parts}
-    result = event.get("tool_response", event.get("error"))
-    if result is not None and event.get("tool_use_id") not in answered:
-        messages.append(("", _result(str(event.get("tool_use_id")), result, "error" in event)))
+    contents = [each["content"] for _, each in messages if isinstance(each["content"], list)]
+    asked = {part.get("id") for content in contents for part in content}
+    answered = {part.get("tool_use_id") for content in contents for part in content}
+    written = [n for n, event in enumerate(ended) if event["tool_use_id"] in answered]
+    for event in ended[written[-1] + 1 if written else 0 :]:
+        call = event["tool_use_id"]
+        if call not in asked:
+            given = {"name": event.get("tool_name"), "input": event.get("tool_input")}
+            part = {"type": "tool_use", "id": call, **given}
+            messages.append(("", {"role": "assistant", "content": [part]}))
+        messages.append(("", _result(str(call), _result_in(event), "error" in event)))
     return iter(messages)
+
+
+def _result_in(event: Event) -> Any:
+    """What the call of an event brought; None where it has not ended."""
+    return event.get("tool_response", event.get("error"))
 
 
 def _message(line: Mapping[str, Any]) -> dict[str, Any] | None:

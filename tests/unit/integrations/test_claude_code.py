@@ -70,6 +70,40 @@ def test_after_a_call_its_result_comes_from_the_event(answer) -> None:
     assert answer([*steps(1, 2), asks(3)], "PreToolUse", tool_use_id="t3") == {}
 
 
+@pytest.mark.parametrize("lines_late", range(6))
+def test_a_transcript_that_is_written_late_delays_nothing(tmp_path: Path, lines_late: int) -> None:
+    path = tmp_path / "session.jsonl"
+    hook = ClaudeCodeHook()
+    lines: list[dict[str, Any]] = []
+    answers: dict[tuple[str, int], dict[str, Any]] = {}
+    for n in range(1, 6):
+        for event, line in (("PreToolUse", asks(n)), ("PostToolUse", gets(n))):
+            # At the event its line is not written in any case, nor those just before it.
+            written = lines[: max(0, len(lines) - lines_late)]
+            path.write_text("".join(json.dumps(each) + "\n" for each in written), encoding="utf-8")
+            given = {"hook_event_name": event, "transcript_path": str(path), "tool_use_id": f"t{n}"}
+            given |= {"tool_name": "Bash", "tool_input": {"command": "make test"}}
+            if event == "PostToolUse":
+                given["tool_response"] = {"stdout": "1 failed", "stderr": "", "durationMs": 7}
+            answers[event, n] = said = hook.answer(given)
+            lines += [line, told(nudge(said))] if "hookSpecificOutput" in said else [line]
+    spoken = [at for at, said in answers.items() if said]
+    assert spoken == [("PostToolUse", 3), ("PostToolUse", 5)]
+    assert answers["PostToolUse", 5]["continue"] is False
+
+
+def test_a_call_that_is_not_written_yet_comes_from_the_event(answer) -> None:
+    event = {
+        "tool_use_id": "t3",
+        "tool_name": "Bash",
+        "tool_input": {"command": "make test"},
+        "tool_response": {"stdout": "1 failed", "stderr": ""},
+    }
+    assert "3 times" in nudge(answer(steps(1, 2), "PostToolUse", **event))
+    other = {**event, "tool_input": {"command": "make lint"}}
+    assert answer(steps(1, 2), "PostToolUse", **other) == {}
+
+
 def test_lines_of_one_message_are_one_message(answer) -> None:
     parallel = []
     for n in range(1, 7, 2):
