@@ -24,6 +24,10 @@ install = sed -n '/^pip==/,/[^\\]$$/p' constraints.txt > $(1)/pip.txt \
   && $(1)/bin/python -m pip install -qq --no-deps --no-build-isolation --editable . \
   && $(1)/bin/python -m pip check
 
+# Tests start `chimera` hundreds of times; where Python may not keep what it compiled, each start compiles the
+# package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # How long the demo has taken since it was set up.
 ELAPSED = echo "-- $$(( $$(date +%s) - $$(cat .venv/.demo-started) )) s since set-up was done"
 
