@@ -28,11 +28,15 @@ def test_the_index_fits_the_screen_and_stays_quiet(browser: Any, index: Path, wi
     assert visit.overflow() == 0
     assert visit.complaints() == []
     assert visit.fetched() == []
+    assert visit.low_contrast() == []
+    assert visit.serious_errors() == []
 
 
 def test_every_conversation_is_listed_and_linked(browser: Any, index: Path) -> None:
     visit = browser.visit(index)
-    assert visit.value_of("document.querySelectorAll('.listed > li').length") == 300
-    assert visit.value_of("document.querySelectorAll('.listed > li.looping').length") == 200
-    links = visit.value_of("[...document.querySelectorAll('.listed a')].map(a => a.href).join()")
+    assert visit.value_of("document.querySelectorAll('.conversations tbody tr').length") == 300
+    assert visit.value_of("document.querySelectorAll('.conversations tr.looping').length") == 200
+    links = visit.value_of(
+        "[...document.querySelectorAll('.conversations a')].map(a => a.href).join()"
+    )
     assert all(Path(link.removeprefix("file://")).is_file() for link in links.split(","))

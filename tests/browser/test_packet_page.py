@@ -87,3 +87,14 @@ def test_the_page_fits_a_phone_and_can_be_read(
 ) -> None:
     visit = browser.visit(packet[0] / PAGE, width=360, dark=dark)
     assert visit.overflow() <= 0
+    assert visit.low_contrast() == []
+
+
+def test_the_turns_that_raters_name_are_numbered(
+    browser: Any, packet: tuple[Path, PacketKey]
+) -> None:
+    visit = browser.visit(packet[0] / PAGE)
+    marks = (
+        "[...document.querySelectorAll('.sheet ol')].map(e => getComputedStyle(e).listStyleType)"
+    )
+    assert set(visit.value_of(marks)) == {"decimal"}

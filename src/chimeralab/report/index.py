@@ -9,14 +9,19 @@ from typing import NamedTuple
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing_folder
-from chimeralab.core.numbers import counted, percent
 from chimeralab.core.records import Detection, Trajectory
 from chimeralab.detection.detectors import Judges
 from chimeralab.detection.measure import Measured, Measurer, measurer_for
 from chimeralab.detection.verdict import verdict
-from chimeralab.detection.wording import findings
 from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.report.conversation import BOTH, draw_judged
+from chimeralab.report.listing import (
+    COLUMNS,
+    ColumnHeading,
+    ConversationTable,
+    ListedConversation,
+    found_in,
+)
 from chimeralab.report.page import render
 
 INDEX = "index.html"
@@ -25,27 +30,8 @@ MOST_PICTURES = 20
 MOST_PAGES = 2_000
 LONGEST_NAME = 80
 MADE_BY_US = '<meta name="generator" content="Chimera Lab'
-LOOPING, COLLAPSED, HEALTHY = "looping", "collapsed", ""
-
-
-class ListedConversation(NamedTuple):
-    """A conversation in a list: its page, what it is called, and what was found in it."""
-
-    href: str
-    name: str
-    log: str | None
-    look: str
-    facts: str
-    finding: str | None
-    rank: tuple[int, float]
-
-
-class ConversationList(NamedTuple):
-    """Conversations that have something in common, under a heading."""
-
-    anchor: str
-    title: str
-    conversations: list[ListedConversation]
+# In the order of the table; what is not named comes last.
+RANKS = ("looping", "collapsed", "noticed")
 
 
 class WrittenIndex(NamedTuple):
@@ -75,6 +61,7 @@ def write_index(
     pictures = MOST_PICTURES
     few = len(first) <= MOST_PICTURES
     listed: list[ListedConversation] = []
+    looping = collapsed = 0
     with replacing_folder(folder) as made:
         names = PageNames()
         for measured, detection in _judged(measurer, chain(first, coming), judges):
@@ -90,18 +77,22 @@ def write_index(
             name = names.of(detection.id)
             page = draw_judged(measured, detection, judges, encoder, up=INDEX)
             (made / name).write_text(page, encoding="utf-8", errors="replace")
-            listed.append(_listed(name, measured.trajectory, detection))
-        lists = list(_lists(listed))
-        counts = WrittenIndex(len(listed), len(lists[0].conversations), _collapsed(listed))
-        page = render(
-            "index.html",
-            frame="base.html",
-            lists=lists,
-            counts=counts,
-            pictured=None if few or not measurer.encoder else MOST_PICTURES - pictures,
-        )
+            listed.append(_listed(name, measured, detection))
+            looping += bool(detection.looping)
+            collapsed += bool(detection.collapse_rate)
+        counts = WrittenIndex(len(listed), looping, collapsed)
+        pictured = None if few or not measurer.encoder else MOST_PICTURES - pictures
+        page = _draw_index(listed, counts, pictured)
         (made / INDEX).write_text(page, encoding="utf-8", errors="replace")
     return counts
+
+
+def _draw_index(
+    listed: list[ListedConversation], counts: WrittenIndex, pictured: int | None
+) -> str:
+    headings = [ColumnHeading(*each) for each in COLUMNS.items()]
+    table = ConversationTable(headings, sorted(listed, key=_rank))
+    return render("index.html", frame="base.html", table=table, counts=counts, pictured=pictured)
 
 
 def refuse_foreign(folder: Path) -> None:
@@ -126,34 +117,16 @@ def _judged(
         yield measured, detection
 
 
-def _listed(name: str, trajectory: Trajectory, detection: Detection) -> ListedConversation:
-    facts = [counted(len(trajectory.turns), "message")]
-    if detection.collapse_rate:
-        facts.append(f"{percent(detection.collapse_rate)} of {detection.turns:,} turns collapsed")
-    look = LOOPING if detection.looping else COLLAPSED if detection.collapsed else HEALTHY
-    ranks = (LOOPING, COLLAPSED, HEALTHY)
-    return ListedConversation(
-        href=name,
-        name=detection.id,
-        log=detection.source,
-        look=look,
-        facts=", ".join(facts),
-        finding=next(findings(detection), None),
-        rank=(ranks.index(look), -(detection.collapse_rate or 0.0)),
-    )
+def _listed(page: str, measured: Measured, detection: Detection) -> ListedConversation:
+    messages = len(measured.trajectory.turns)
+    return ListedConversation(page, detection.id, detection.source, messages, found_in(detection))
 
 
-def _lists(listed: list[ListedConversation]) -> Iterator[ConversationList]:
-    titles = {LOOPING: "In a loop", COLLAPSED: "Collapsed", HEALTHY: "Neither"}
-    ordered = sorted(listed, key=lambda each: each.rank)
-    for look, title in titles.items():
-        yield ConversationList(
-            look or "neither", title, [each for each in ordered if each.look == look]
-        )
-
-
-def _collapsed(listed: list[ListedConversation]) -> int:
-    return sum(each.rank[1] < 0 for each in listed)
+def _rank(listed: ListedConversation) -> tuple[int, float]:
+    """Loops first, and of those the longest."""
+    found = listed.found
+    look = RANKS.index(found.look) if found.look in RANKS else len(RANKS)
+    return look, -(found.share or 0.0)
 
 
 class PageNames:

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 from chimeralab import readers
 from chimeralab.core.errors import ChimeraError, InputError, LogError
-from chimeralab.core.numbers import percent
 from chimeralab.core.records import Call, Detection, Trajectory, Turn
 from chimeralab.core.text import readable
 from chimeralab.detection.detectors import LOCKED, LOOPS
 from chimeralab.detection.measure import measurer_for
-from chimeralab.detection.verdict import as_json, from_json, looping_turns, verdict
+from chimeralab.detection.verdict import as_json, from_json, verdict
+from chimeralab.report.listing import NO_LOOP, FoundInTalk, ListedConversation, found_in
 from chimeralab.web.conversation import ENCODING
 from chimeralab.web.live import Feed, Patch, patch
 
@@ -33,12 +33,12 @@ SCHEMA = """
         id TEXT NOT NULL,
         source TEXT,
         messages INTEGER NOT NULL,
-        turns INTEGER,
         judged TEXT,
         kind TEXT,
         since INTEGER,
         share REAL,
-        strip TEXT
+        strip TEXT,
+        evidence TEXT
     );
     CREATE INDEX conversations_by_kind ON conversations (kind);
     CREATE TABLE fields (n INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL);
@@ -51,7 +51,6 @@ PAGE = 50
 MOST_CHOICES = 30
 MOST_FIELDS = 5
 MOST_NOTES = 20
-BARS = 48
 # Conversations are judged together until so many turns are at hand; a page may be opened between.
 TURNS_AT_ONCE = 200
 SECONDS_BETWEEN_NEWS = 0.25
@@ -65,7 +64,6 @@ ORDERS = {
     "since": "since",
     "share": "share",
 }
-KINDS = {"collapse": "collapse alone", "notice": "perhaps a loop", "none": "no loop"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +78,20 @@ class Query:
     page: int = 1
 
 
-class Listed(NamedTuple):
-    """One conversation as a row of the table; what is not judged yet is None."""
-
-    n: int
-    id: str
-    source: str | None
-    messages: int
-    turns: int | None
-    judged: str | None
-    kind: str | None
-    since: int | None
-    share: float | None
-    strip: str | None
-
-
 class Found(NamedTuple):
     """A page of rows, how many there are in all, and how many pages."""
 
-    rows: Sequence[Listed]
+    rows: Sequence[ListedConversation]
     total: int
     pages: int
+
+
+class TablePlace(NamedTuple):
+    """The neighbours of a conversation in the table, and the page that it is on."""
+
+    before: int | None
+    after: int | None
+    page: int
 
 
 class Kept(NamedTuple):
@@ -162,20 +153,28 @@ class Library:
         db = self._db
         total = db.execute(f"SELECT count(*) FROM conversations {where}", values).fetchone()[0]  # noqa: S608
         pages = max(1, -(-total // PAGE))
-        column = ORDERS.get(query.sort, "n")
-        direction = "DESC" if query.descending else "ASC"
         rows = db.execute(
-            f"SELECT * FROM conversations {where} "  # noqa: S608 - names of our own alone
-            f"ORDER BY {column} IS NULL, {column} {direction}, n LIMIT ? OFFSET ?",
+            f"SELECT * FROM conversations {where} {_order(query)} LIMIT ? OFFSET ?",  # noqa: S608 - names of our own alone
             (*values, PAGE, (min(max(query.page, 1), pages) - 1) * PAGE),
         )
-        return Found([Listed(*row) for row in rows], total, pages)
+        return Found([_listed(*row) for row in rows], total, pages)
+
+    def place(self, n: int, query: Query) -> TablePlace:
+        """Where a conversation stands among those that are wanted; else, where in the log."""
+        where, values = _where(query)
+        found = self._db.execute(f"SELECT n FROM conversations {where} {_order(query)}", values)  # noqa: S608
+        rows = [row[0] for row in found]
+        if n not in rows:
+            return TablePlace(n - 1 or None, n + 1 if n < self.read else None, 1)
+        at = rows.index(n)
+        after = rows[at + 1] if at + 1 < len(rows) else None
+        return TablePlace(rows[at - 1] if at else None, after, at // PAGE + 1)
 
     def kinds(self) -> dict[str, int]:
         """What was found, by kind, with how often."""
         query = "SELECT kind, count(*) FROM conversations WHERE kind IS NOT NULL GROUP BY kind"
         found = dict(self._db.execute(query).fetchall())
-        last = dict.fromkeys(KINDS, 0)
+        last = dict.fromkeys(NO_LOOP, 0)
         ordered = sorted(found, key=lambda kind: (kind in last, -found[kind]))
         return {kind: found[kind] for kind in ordered}
 
@@ -198,6 +197,8 @@ class Library:
     def standing(self) -> Iterator[Patch]:
         """How far the judging has come."""
         yield patch("progress", self.sentence(), value=self.judged, most=max(1, self.read))
+        if self.state != "reading":
+            yield patch("unread", reload=True)
         if self.state == "done":
             yield patch("end")
 
@@ -315,20 +316,15 @@ class Library:
             yield group
 
     def _store(self, n: int, detection: Detection) -> None:
-        finding = found_in(detection)
-        stuck = looping_turns(detection) | set(detection.collapsed)
-        share = len(stuck) / detection.turns if detection.turns else None
-        row = (detection.turns, detection.judged, finding.kind, finding.since, share)
-        drawn = strip(detection)
+        found = found_in(detection)
         self._db.execute(
-            "UPDATE conversations SET turns = ?, judged = ?, kind = ?, since = ?, share = ?, "
-            "strip = ? WHERE n = ?",
-            (*row, drawn, n),
+            "UPDATE conversations SET judged = ?, kind = ?, since = ?, share = ?, strip = ?, "
+            "evidence = ? WHERE n = ?",
+            (*found[:-1], found.evidence and readable(found.evidence), n),
         )
         packed = _packed(as_json(detection))
         self._db.execute("UPDATE contents SET detection = ? WHERE n = ?", (packed, n))
-        listed = Listed(n, "", None, 0, *row, drawn)
-        self._news += row_patches(listed)
+        self._news += row_patches(n, found)
 
     def _tell(self, *, at_once: bool = False) -> None:
         now = time.monotonic()
@@ -338,94 +334,35 @@ class Library:
             self.feed.publish([*news, *self.standing()])
 
 
-class FoundLoop(NamedTuple):
-    """What was found in a conversation, in a word, and the message since when."""
-
-    kind: str
-    since: int | None
-
-
-def found_in(detection: Detection) -> FoundLoop:
-    """The surest thing there is to say: a loop, a collapse, perhaps a loop, or nothing."""
-    for level in ("verdict", "notice"):
-        loops = [loop for loop in detection.loops if loop.level == level]
-        if loops:
-            first = min(loops, key=lambda loop: loop.began)
-            return FoundLoop(first.kind if level == "verdict" else "notice", first.began)
-        if detection.first_collapse_turn:
-            return FoundLoop("collapse", detection.positions[detection.first_collapse_turn - 1])
-    return FoundLoop("none", None)
-
-
-def strip(detection: Detection) -> str | None:
-    """The similarities of a conversation in a few letters, a bar each; upper case where it loops.
-
-    A bar is the highest similarity of its turns, from `a` (0) to `z` (1); None without vectors.
-    """
-    trace = detection.trace
-    if not trace or not trace[0].lags:
-        return None
-    stuck = looping_turns(detection) | set(detection.collapsed)
-    bars = min(BARS, len(trace))
-    letters = []
-    for bar in range(bars):
-        part = trace[bar * len(trace) // bars : (bar + 1) * len(trace) // bars]
-        known = [s for row in part for s in (row.s1, row.s2) if s is not None]
-        letter = chr(ord("a") + round(25 * min(1.0, max(0.0, *known, 0.0))))
-        letters.append(letter.upper() if any(row.turn in stuck for row in part) else letter)
-    return "".join(letters)
-
-
-def bars(strip: str, *, looping: bool) -> str:
-    """The path that draws the bars of a strip in an area of 24 pixels' height.
-
-    >>> bars("aZ", looping=True)
-    'M5 24V0h4V24z'
-    """
-    return "".join(
-        f"M{5 * place} 24V{24 - round(24 * (ord(letter.lower()) - ord('a')) / 25)}h4V24z"
-        for place, letter in enumerate(strip)
-        if letter.isupper() == looping
-    )
-
-
-def row_patches(row: Listed) -> Iterator[Patch]:
+def row_patches(key: int, found: FoundInTalk) -> Iterator[Patch]:
     """What changes in a row of the table once it is judged."""
-    cells = cells_of(row)
-    for name in ("judged", "loop", "since", "share"):
-        yield patch(f"{row.n}-{name}", cells[name])
-    yield patch(f"{row.n}", look=cells["look"])
-    if row.strip is not None:
-        for looping, name in ((False, "calm"), (True, "stuck")):
-            yield patch(f"{row.n}-{name}", path=bars(row.strip, looping=looping))
-
-
-def cells_of(row: Listed) -> dict[str, str]:
-    """What stands in the cells of a row."""
-    kind = row.kind
-    return {
-        "judged": "" if row.judged is None else row.judged.split(" (", maxsplit=1)[0],
-        "loop": "…" if kind is None else KINDS.get(kind, kind),
-        "since": "" if row.since is None else str(row.since),
-        "share": "" if row.share is None else percent(row.share, 0),
-        "look": ""
-        if kind in (None, "none")
-        else "collapsed"
-        if kind == "collapse"
-        else kind_look(kind),
+    yield patch(f"{key}", look=found.look)
+    cells = {
+        "judged": found.who,
+        "loop": found.loop,
+        "since": "" if found.since is None else found.since,
+        "share": found.share_in_words,
+        "evidence": found.evidence or "",
     }
+    for name, text in cells.items():
+        yield patch(f"{key}-{name}", text)
+    if found.strip is not None:
+        for looping, name in ((False, "calm"), (True, "stuck")):
+            yield patch(f"{key}-{name}", path=found.bars(looping=looping))
 
 
-def kind_look(kind: str) -> str:
-    return "noticed" if kind == "notice" else "looping"
+def _listed(
+    n: int, name: str, source: str | None, messages: int, *found: Any
+) -> ListedConversation:
+    return ListedConversation(f"/logs/{n}", name, source, messages, FoundInTalk(*found), key=n)
 
 
 def _where(query: Query) -> tuple[str, list[Any]]:
     parts: list[str] = []
     values: list[Any] = []
     if query.kind == "loop":
-        parts.append(f"kind NOT IN ({', '.join('?' * len(KINDS))})")
-        values += KINDS
+        parts.append(f"kind NOT IN ({', '.join('?' * len(NO_LOOP))})")
+        values += NO_LOOP
     elif query.kind:
         parts.append("kind = ?")
         values.append(query.kind)
@@ -437,6 +374,11 @@ def _where(query: Query) -> tuple[str, list[Any]]:
         # As one phrase, whose last word may go on; a quote in it is doubled.
         values.append('"{}"*'.format(query.search.strip().replace('"', '""')))
     return ("WHERE " + " AND ".join(parts) if parts else ""), values
+
+
+def _order(query: Query) -> str:
+    column = ORDERS.get(query.sort, "n")
+    return f"ORDER BY {column} IS NULL, {column} {'DESC' if query.descending else 'ASC'}, n"
 
 
 def _words_of(turn: Turn) -> str:

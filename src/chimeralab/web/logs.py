@@ -11,34 +11,18 @@ from starlette.routing import Route
 
 from chimeralab.core.result_words import FACT
 from chimeralab.detection.detectors import LOCKED, LOOPS, Judges
+from chimeralab.report.listing import COLUMNS, NO_LOOP, ColumnHeading, ConversationTable
 from chimeralab.web.conversation import (
     ShownConversation,
     Trail,
     draw_picture,
     show_conversation,
 )
-from chimeralab.web.library import KINDS, ORDERS, PAGE, Library, Query, bars, cells_of
+from chimeralab.web.library import ORDERS, PAGE, Library, Query
 from chimeralab.web.pages import page
 
-HEADINGS = {
-    "conversation": "conversation",
-    "messages": "messages",
-    "judged": "judged",
-    "loop": "loop",
-    "since": "since message",
-    "share": "share of turns",
-}
 # Words are read from the left; of numbers, the largest are asked for first.
 LARGEST_FIRST = frozenset({"messages", "share"})
-
-
-class ColumnHeading(NamedTuple):
-    """A column's title, the address that sorts by it, and how it is sorted now."""
-
-    name: str
-    title: str
-    href: str
-    sorted: str | None
 
 
 class Choice(NamedTuple):
@@ -78,19 +62,22 @@ def asked(params: Mapping[str, str]) -> Query:
     )
 
 
-def address(params: Mapping[str, str], **changed: Any) -> str:
+def address(params: Mapping[str, str], path: str = "/logs", **changed: Any) -> str:
     """The table with some of its parameters changed; without the token, which is a cookie by now.
+
+    A conversation is given those of the table that led to it, so that its neighbours are those of
+    the table, and the way back leads to the same page.
 
     >>> address({"q": "a b", "page": "3"}, page=None, sort="share")
     '/logs?q=a+b&sort=share'
     """
     kept = {name: value for name, value in params.items() if name != "token" and value}
-    merged = {**kept, **changed}
-    return "/logs?" + urlencode({k: v for k, v in merged.items() if v is not None})
+    merged = {k: v for k, v in {**kept, **changed}.items() if v is not None}
+    return f"{path}?{urlencode(merged)}" if merged else path
 
 
 def headings(params: Mapping[str, str], query: Query) -> Iterator[ColumnHeading]:
-    for name, title in HEADINGS.items():
+    for name, title in COLUMNS.items():
         now = query.sort == name
         down = not query.descending if now else name in LARGEST_FIRST
         href = address(params, sort=name, order="down" if down else "up", page=None)
@@ -113,11 +100,13 @@ def table(request: Request) -> Response:
         query=query,
         where=params.get("where", ""),
         found=found,
-        rows=[(row, cells_of(row)) for row in found.rows],
-        bars=bars,
-        headings=list(headings(params, query)),
-        kinds=[Choice(k, KINDS.get(k, k), n, query.kind == k) for k, n in kinds.items()],
-        looping=sum(n for kind, n in kinds.items() if kind not in KINDS),
+        table=ConversationTable(
+            list(headings(params, query)),
+            [row._replace(href=address(params, row.href, page=None)) for row in found.rows],
+        ),
+        may_grow=library.state == "reading" and (found.total < PAGE or params.keys() - {"token"}),
+        kinds=[Choice(k, NO_LOOP.get(k, k), n, query.kind == k) for k, n in kinds.items()],
+        looping=sum(n for kind, n in kinds.items() if kind not in NO_LOOP),
         fields={
             name: [Choice(v, v, n, chosen.get(name) == v) for v, n in sorted(seen.items())]
             for name, seen in library.fields().items()
@@ -148,12 +137,17 @@ def shown_of(request: Request) -> ShownConversation:
 
 
 def conversation(request: Request) -> Response:
-    """One conversation, with the way to its neighbours in the log."""
+    """One conversation, with the way back and to its neighbours in the table that led to it."""
     library, n = library_of(request), request.path_params["n"]
-    before = f"/logs/{n - 1}" if n > 1 else None
-    after = f"/logs/{n + 1}" if n < library.read else None
-    trail = Trail("/logs", "All conversations", before, after)
-    return show_conversation(request, shown_of(request), trail)
+    shown, params = shown_of(request), dict(request.query_params)
+    place = library.place(n, asked(params))
+    before, after = (
+        None if each is None else address(params, f"/logs/{each}")
+        for each in (place.before, place.after)
+    )
+    back = address(params, page=place.page if place.page > 1 else None)
+    title = "All conversations" if back == "/logs" else "Back to the table"
+    return show_conversation(request, shown, Trail(back, title, before, after))
 
 
 def picture(request: Request) -> Response:

@@ -3,13 +3,18 @@
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
-from chimeralab.web.library import Library, Query, bars
+from chimeralab.report.listing import FoundInTalk
+from chimeralab.web.app import application
+from chimeralab.web.library import Library, Query
+from chimeralab.web.safety import Names, Safety, owner_door
 from chimeralab.web.site import Site
+from tests.unit.web.conftest import OWN, PORT, TOKEN
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +40,11 @@ def test_a_page_at_a_time(library: Library) -> None:
     first, last = library.find(Query()), library.find(Query(page=3))
     assert (first.total, first.pages, len(first.rows), len(last.rows)) == (121, 3, 50, 21)
     assert library.find(Query(page=999)).rows == last.rows
-    assert [row.n for row in first.rows] == list(range(1, 51))
+    assert [row.key for row in first.rows] == list(range(1, 51))
 
 
 def test_every_order_is_an_order(library: Library) -> None:
-    shares = [row.share for row in library.find(Query(sort="share", descending=True)).rows]
+    shares = [row.found.share for row in library.find(Query(sort="share", descending=True)).rows]
     known = [share for share in shares if share is not None]
     assert known == sorted(known, reverse=True)
     ids = [row.id for row in library.find(Query(sort="conversation")).rows]
@@ -124,5 +129,61 @@ def test_an_odd_address_is_answered(owner: TestClient, odd: str) -> None:
 
 
 def test_bars_are_drawn_from_letters() -> None:
-    assert bars("", looping=True) == ""
-    assert bars("zA", looping=False) == "M0 24V0h4V24z"
+    assert FoundInTalk(strip="").bars(looping=True) == ""
+    assert FoundInTalk(strip="zA").bars(looping=False) == "M0 24V0h4V24z"
+
+
+def rows(page: str) -> list[str]:
+    return re.findall(r'<a href="/logs/[^"]*"><bdi>(.*?)</bdi>', page)
+
+
+def test_any_field_of_a_log_can_be_filtered_by(owner: TestClient) -> None:
+    assert len(rows(owner.get("/logs?where=condition%3Dnudged").text)) == 5
+    both = owner.get("/logs?where=condition%3Dnudged&field.model=aurora-small").text
+    assert len(rows(both)) < 5
+    assert len(rows(owner.get("/logs?field.model=aurora-small").text)) == 5
+    assert rows(owner.get("/logs?where=condition+%3D+nowhere").text) == []
+
+
+def test_the_way_back_and_the_neighbours_are_those_of_the_table(owner: TestClient) -> None:
+    table = owner.get("/logs?kind=loop&sort=share&order=down").text
+    assert len(rows(table)) > 2
+    first, second, third = rows(table)[:3]
+    href = unescape(re.findall(r'<a href="(/logs/[^"]*)"', table)[1])
+    page = owner.get(href).text
+    assert f"<bdi>{second}</bdi></h1>" in page
+    trail = {
+        key: unescape(where)
+        for where, key in re.findall(r'<a href="([^"]*)" data-key="(\w)"', page)
+    }
+    assert trail["u"] == "/logs?kind=loop&sort=share&order=down"
+    assert f"<bdi>{first}</bdi></h1>" in owner.get(trail["p"]).text
+    assert f"<bdi>{third}</bdi></h1>" in owner.get(trail["n"]).text
+
+
+def test_a_conversation_outside_of_the_table_has_the_neighbours_of_its_log(
+    library: Library,
+) -> None:
+    # talk-001, the second one, does not loop.
+    assert library.place(2, Query(kind="loop"))[:2] == (1, 3)
+    assert library.place(121, Query(kind="loop"))[:2] == (120, None)
+    assert library.place(100, Query()).page == 2
+
+
+def test_a_table_that_was_opened_too_early_is_told_to_load_again(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"id": "a", "turns": ["Hi."]}\n')
+    site = Site([str(tmp_path)])
+    safety = Safety(application(site), Names("127.0.0.1", PORT), [owner_door(TOKEN)])
+    client = TestClient(safety, base_url=OWN)
+    client.cookies.set(f"chimera-{PORT}", TOKEN)
+    early = client.get("/logs").text
+    assert "None has been read yet" in early
+    assert 'data-live="unread"' in early
+    assert site.library is not None
+    site.library.read_all()
+    site.library.state = "judging"
+    assert {"place": "unread", "reload": True} in list(site.library.standing())
+    late = client.get("/logs").text
+    assert rows(late) == ["a"]
+    assert 'data-live="unread"' not in late
+    site.library.close()

@@ -43,6 +43,7 @@ function apply(patch) {
     if ("title" in patch) place.setAttribute("title", patch.title);
     if ("hidden" in patch) place.hidden = patch.hidden;
     if (patch.lines) extend(place, patch.lines);
+    if (patch.reload) location.reload();
   }
 }
 

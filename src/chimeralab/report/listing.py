@@ -1,0 +1,143 @@
+"""Conversations as a table, the same in `chimera show` and in the app: what was found in each."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from chimeralab.core.numbers import percent
+from chimeralab.core.records import Detection
+from chimeralab.detection.verdict import looping_turns
+from chimeralab.detection.wording import findings
+
+COLUMNS = {
+    "conversation": "conversation",
+    "messages": "messages",
+    "judged": "judged",
+    "loop": "loop",
+    "since": "since message",
+    "share": "share of turns",
+}
+# What is no kind of loop, in words.
+NO_LOOP = {
+    "collapse": "collapse alone",
+    "notice": "perhaps a loop",
+    "none": "no loop",
+    "unasked": "no collapse",  # where nobody looked for loops
+}
+BARS = 48
+
+
+class FoundInTalk(NamedTuple):
+    """What was found in a conversation: the kind of loop, the message since when, the share.
+
+    `strip` holds the similarities as letters, and `evidence` says what repeats.
+    """
+
+    judged: str | None = None
+    kind: str | None = None
+    since: int | None = None
+    share: float | None = None
+    strip: str | None = None
+    evidence: str | None = None
+
+    @property
+    def who(self) -> str:
+        """Whose turns were judged, without how they were told from others."""
+        return (self.judged or "").split(" (", maxsplit=1)[0]
+
+    @property
+    def loop(self) -> str:
+        return "…" if self.kind is None else NO_LOOP.get(self.kind, self.kind)
+
+    @property
+    def share_in_words(self) -> str:
+        return "" if self.share is None else percent(self.share, 0)
+
+    @property
+    def look(self) -> str:
+        """The class of the row in the style sheet."""
+        if self.kind in (None, "none", "unasked"):
+            return ""
+        return {"collapse": "collapsed", "notice": "noticed"}.get(self.kind, "looping")
+
+    def bars(self, *, looping: bool) -> str:
+        """The path that draws the bars of the strip in an area of 24 pixels' height.
+
+        >>> FoundInTalk(strip="aZ").bars(looping=True)
+        'M5 24V0h4V24z'
+        """
+        return "".join(
+            f"M{5 * place} 24V{24 - round(24 * (ord(letter.lower()) - ord('a')) / 25)}h4V24z"
+            for place, letter in enumerate(self.strip or "")
+            if letter.isupper() == looping
+        )
+
+
+class ListedConversation(NamedTuple):
+    """One conversation as a row. `key` is what a live page calls it."""
+
+    href: str
+    id: str
+    source: str | None
+    messages: int
+    found: FoundInTalk
+    key: int | None = None
+
+
+class ColumnHeading(NamedTuple):
+    """A column's name and title, and where a server sorts: the address, and how it is sorted."""
+
+    name: str
+    title: str
+    href: str | None = None
+    sorted: str | None = None
+
+
+class ConversationTable(NamedTuple):
+    """Conversations, a row each."""
+
+    headings: Sequence[ColumnHeading]
+    rows: Sequence[ListedConversation]
+
+
+def found_in(detection: Detection) -> FoundInTalk:
+    """The surest thing there is to say: a loop, a collapse, perhaps a loop, or nothing."""
+    kind, since = _kind(detection)
+    stuck = looping_turns(detection) | set(detection.collapsed)
+    return FoundInTalk(
+        judged=detection.judged,
+        kind=kind,
+        since=since,
+        share=len(stuck) / detection.turns if detection.turns else None,
+        strip=_strip(detection),
+        evidence=next(findings(detection), None),
+    )
+
+
+def _kind(detection: Detection) -> tuple[str, int | None]:
+    for level in ("verdict", "notice"):
+        loops = [loop for loop in detection.loops if loop.level == level]
+        if loops:
+            first = min(loops, key=lambda loop: loop.began)
+            return (first.kind if level == "verdict" else "notice"), first.began
+        if detection.first_collapse_turn:
+            return "collapse", detection.positions[detection.first_collapse_turn - 1]
+    return ("none" if detection.looping is not None else "unasked"), None
+
+
+def _strip(detection: Detection) -> str | None:
+    """The similarities of a conversation in a few letters, a bar each; upper case where it loops.
+
+    A bar is the highest similarity of its turns, from `a` (0) to `z` (1); None without vectors.
+    """
+    trace = detection.trace
+    if not trace or not trace[0].lags:
+        return None
+    stuck = looping_turns(detection) | set(detection.collapsed)
+    bars = min(BARS, len(trace))
+    letters = []
+    for bar in range(bars):
+        part = trace[bar * len(trace) // bars : (bar + 1) * len(trace) // bars]
+        known = [s for row in part for s in (row.s1, row.s2) if s is not None]
+        letter = chr(ord("a") + round(25 * min(1.0, max(0.0, *known, 0.0))))
+        letters.append(letter.upper() if any(row.turn in stuck for row in part) else letter)
+    return "".join(letters)
