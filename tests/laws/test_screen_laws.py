@@ -11,7 +11,7 @@ from chimeralab.core.records import Turn
 from chimeralab.detection import screen
 from chimeralab.detection.evidence import NO_EVIDENCE, TextMemory
 from chimeralab.detection.loops import Loops, LoopSignal, LoopStream, is_said
-from chimeralab.detection.words import heard, words_of
+from chimeralab.detection.words import HeardMessage, words_of
 
 WORDS = """
     the of and is to a in not no on left right up down 1 2 17 thanks bye thank you so much see
@@ -81,7 +81,7 @@ def test_a_quiet_message_is_evidence_of_nothing(turns: list[Turn], rules: Loops)
     texts = [turn.text for turn in turns if is_said(turn)]
     memory = TextMemory(rules)
     for message in screen.Screen(rules).hear([texts]):
-        seen = memory.weigh(heard(message.text), "ada")
+        seen = memory.weigh(HeardMessage(message.text), "ada")
         assert not message.quiet or seen == NO_EVIDENCE
 
 

@@ -126,6 +126,11 @@ def courtesy_of(text: str, words: Sequence[str]) -> float:
     return ramp(share, *SHARES) * (1 - ramp(len(words), *LENGTHS))
 
 
+def is_polite(text: str, words: Sequence[str]) -> bool:
+    """Whether a message is courteous, or idle enough to let courtesy go on."""
+    return len(words) < LENGTHS[1] and (courtesy_of(text, words) >= COURTEOUS or is_idle(words))
+
+
 def is_idle(words: Sequence[str]) -> bool:
     """Whether a short message has no word that says anything, as in "and so it was".
 

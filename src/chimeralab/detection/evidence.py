@@ -87,6 +87,18 @@ class KeptMessage(NamedTuple):
     evidence: float
 
 
+class QuietMessage(NamedTuple):
+    """The same of a message that is like none before it; few later ones ask for its words."""
+
+    heard: HeardMessage
+    speaker: str | None
+    evidence: float = 0.0
+
+    @property
+    def words(self) -> MessageWords:
+        return self.heard.whole
+
+
 class Likeness(NamedTuple):
     """How alike a message is to an earlier one: runs of words, and words in the same order."""
 
@@ -120,7 +132,8 @@ class TextMemory:
         self.settings = settings
         self.number = 0
         self.something_new = False
-        self._said: dict[int, KeptMessage] = {}  # as many as the window has, the oldest first
+        # As many as the window has, the oldest first.
+        self._said: dict[int, KeptMessage | QuietMessage] = {}
         self._courteous: int | None = None  # the last courteous message
 
     def weigh(self, heard: HeardMessage, speaker: str | None) -> TextEvidence:
@@ -129,20 +142,17 @@ class TextMemory:
         self.number += 1
         progress, self.something_new = self.something_new, False
         if heard.quiet:
-            self._keep(KeptMessage(heard.whole, speaker, 0.0))
+            self._keep(QuietMessage(heard, speaker))
             return NO_EVIDENCE
-        words, said = heard.words, heard.whole
-        common = heard.common or self._common(said)
-        for back in common.copies:  # the same words again have the same sets
-            if self._said[self.number - back].words == said:
-                said = self._said[self.number - back].words
-        copied = self._copied(said, common.copies)
-        wording = self._without_boilerplate(said, copied)
+        words = heard.words
+        common = heard.common or self._common(heard.whole)
+        said = wording = self._same(heard.whole, common.copies)
+        if said is heard.whole:  # what was said word for word has nothing new to leave apart
+            wording = self._without_boilerplate(said, common.copies)
         if wording is not said:
             common = self._common(wording)
-            copied = self._copied(wording, common.copies)
         near = {self.number - back: share for back, share in common.near.items()}
-        alike = self._alike(wording, near, copied, speaker)
+        alike = self._alike(wording, near, common.copies, speaker)
         weight = s.short_weight if len(words) < s.short else 1.0
         # After news from a tool, a report that resembles the last one is work, not rewording.
         again, stale = (weight * s.progress, 0.0) if progress else (weight, weight)
@@ -154,7 +164,9 @@ class TextMemory:
         # Whether it says something new is asked before a short answer weighs less.
         seen = self._repeated(alike, again, len(wording))
         told = seen if reply == 1.0 else self._repeated(alike, again, len(wording), reply)
-        repeated = max(told, self._framed(said, again), key=lambda each: each.evidence)
+        repeated = told
+        if told.evidence < s.frame * again:  # which is all that a frame can give
+            repeated = max(told, self._framed(said, again), key=lambda each: each.evidence)
         reworded = self._reworded(near, len(wording), stale)
         courtesy = courtesy_of(heard.text, words)
         polite = self._polite(courtesy, words, repeated.evidence)
@@ -184,16 +196,10 @@ class TextMemory:
         copies = [self.number - n for n in self._said]
         return Common(near, copies, len(self._unheard(wording.content, "content")))
 
-    def _copied(
-        self, wording: MessageWords, copies: Iterable[int]
-    ) -> dict[int, frozenset[tuple[str, ...]]]:
-        """By earlier message, the runs of words that it has in common with this one, if any."""
-        copied = {}
-        for back in copies:
-            number = self.number - back
-            if both := wording.keys & self._said[number].words.keys:
-                copied[number] = both
-        return copied
+    def _same(self, said: MessageWords, copies: Iterable[int]) -> MessageWords:
+        """The same words as an earlier message has them, with their sets, if one has."""
+        earlier = (self._said[self.number - back].words for back in copies)
+        return next((words for words in earlier if words == said), said)
 
     def _of(self, speaker: str | None, near: Mapping[int, float]) -> dict[int, float]:
         return {n: share for n, share in near.items() if self._said[n].speaker == speaker}
@@ -206,12 +212,11 @@ class TextMemory:
             keys -= getattr(kept.words, which)
         return keys
 
-    def _without_boilerplate(
-        self, words: MessageWords, copied: Mapping[int, frozenset[tuple[str, ...]]]
-    ) -> MessageWords:
+    def _without_boilerplate(self, words: MessageWords, copies: Iterable[int]) -> MessageWords:
         """The words outside of what two earlier messages said, where those say something new."""
         once, twice = set[tuple[str, ...]](), set[tuple[str, ...]]()
-        for runs in copied.values():
+        for back in copies:
+            runs = words.keys & self._said[self.number - back].words.keys
             twice |= once & runs
             once |= runs
         if not twice:
@@ -238,24 +243,22 @@ class TextMemory:
         self,
         wording: MessageWords,
         near: Mapping[int, float],
-        copied: Mapping[int, frozenset[tuple[str, ...]]],
+        copies: Iterable[int],
         speaker: str | None,
     ) -> list[Likeness]:
         """How alike a message is to the nearest ones, everybody's and the speaker's own.
 
         Those that it only resembles, while it says something else, are left out.
         """
-        words, grams, said = wording[:COMPARED_WORDS], wording.grams, self._said
-        overlaps = {
-            n: len(grams & runs) / max(len(grams), len(said[n].words.grams))
-            for n, runs in copied.items()
-        }
+        words, said = wording[:COMPARED_WORDS], self._said
+        numbers = [self.number - back for back in copies]
+        overlaps = {n: wording.overlap(said[n].words) for n in numbers}
         compared = {
             n
             for n, share in near.items()
             if overlaps.get(n, 0.0) > self.settings.twin_low
             or (share >= COMPARED_FROM and len(words) <= LONGEST_STEP)
-            or words == said[n].words[:COMPARED_WORDS]
+            or (n in overlaps and words == said[n].words[:COMPARED_WORDS])
         }
         if not compared:  # then there is nothing to choose from
             return []
@@ -349,12 +352,14 @@ class TextMemory:
         """
         s, last = self.settings, self._said.get(self.number - 1)
         before = self._said.get(self.number - 2)
-        if not weight or last is None or before is None or not 0 < len(words) <= FRAMED_WORDS:
+        if last is None or before is None or not 0 < len(words) <= FRAMED_WORDS:
             return NOTHING
-        # Seen at a glance in most messages: too few words stand in all three for a frame.
+        # Seen at a glance in most messages: too few words stand in all three, side by side.
         common = last.words.distinct & before.words.distinct
-        known = [word for word in words if word in common]
-        if len(known) / len(words) <= s.frame_low or sum(map(TELLING.__getitem__, known)) < 2:
+        known = [word in common for word in words]
+        pairs = [n for n in range(len(words) - 1) if known[n] and known[n + 1]]
+        beside = {*pairs, *(n + 1 for n in pairs)}
+        if len(beside) / len(words) <= s.frame_low or sum(TELLING[words[n]] for n in beside) < 2:
             return NOTHING
         places = common_places(last.words[:FRAMED_WORDS], before.words[:FRAMED_WORDS])
         frame = common_places(words, [last.words[place] for place, _ in places])
@@ -398,7 +403,7 @@ class TextMemory:
             return Weighed(s.drift, "farewell", (), 1)
         return NOTHING
 
-    def _keep(self, said: KeptMessage) -> None:
+    def _keep(self, said: KeptMessage | QuietMessage) -> None:
         self._said[self.number] = said
         self._said.pop(self.number - self.settings.window, None)
 

@@ -15,7 +15,7 @@ from chimeralab.core.roles import RESULTS, side_of
 from chimeralab.detection.calls import CallLog, as_told
 from chimeralab.detection.evidence import NOTHING, LoopSettings, TextEvidence, TextMemory, Weighed
 from chimeralab.detection.seam import Detector, Needs, Seen, Signal
-from chimeralab.detection.words import HeardMessage, heard
+from chimeralab.detection.words import HeardMessage
 
 EXCERPT = 80
 ROUNDING = 1e-9
@@ -191,7 +191,7 @@ class LoopStream:
 
     def update(self, turn: Turn) -> LoopSignal:
         """Take the next message of the conversation, whoever says it."""
-        self.take(turn, heard(turn.text) if is_said(turn) else None)
+        self.take(turn, HeardMessage(turn.text) if is_said(turn) else None)
         return self.signal
 
     def take(self, turn: Turn, message: HeardMessage | None) -> None:

@@ -4,8 +4,6 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
 STEM = 5
@@ -79,10 +77,11 @@ def words_of(text: str) -> list[str]:
     """
     plain = text[:MOST_CHARACTERS]
     if plain.isascii():
-        found = plain.encode().translate(_LOWER).decode().split()
-        if "'" in plain:
-            odd = ((word,) if word.isalnum() else _WORD.findall(word) for word in found)
-            found = list(chain.from_iterable(odd))
+        letters = plain.encode().translate(_LOWER)
+        if b"'" in letters:  # which stays between letters only
+            letters = b" %b " % letters.replace(b"''", b"  ")
+            letters = letters.replace(b" '", b"  ").replace(b"' ", b"  ")
+        found = letters.decode().split()
     else:
         plain = unicodedata.normalize("NFKC", plain).casefold().replace("’", "'")
         found = _WORD.findall(plain)
@@ -103,19 +102,9 @@ def without_blocks(text: str) -> str:
     return _SPEECH.sub(mark, text)
 
 
-@dataclass(slots=True)
-class HeardMessage:
-    """A message as words: `words` are all of them, `whole` has a word for each quotation.
-
-    A `quiet` one is known to be like none of the messages before it, and of others it may be known
-    what they have in `common` with those; see `screen`.
-    """
-
-    text: str
-    words: Sequence[str]
-    whole: "MessageWords"
-    quiet: bool = False
-    common: "Common | None" = None
+def quotes(text: str) -> bool:
+    """Whether a text may have a block or a quotation."""
+    return '"' in text or ">" in text or "```" in text or "“" in text
 
 
 class Common(NamedTuple):
@@ -128,14 +117,6 @@ class Common(NamedTuple):
     near: Mapping[int, float]
     copies: Collection[int]
     new: int
-
-
-def heard(text: str) -> HeardMessage:
-    """The words of a message."""
-    words = words_of(text)
-    if '"' in text or ">" in text or "```" in text or "“" in text:  # else it can't have a quotation
-        return HeardMessage(text, words, MessageWords(words_of(without_blocks(text))))
-    return HeardMessage(text, words, MessageWords(words))
 
 
 class Memo(dict[str, Value]):
@@ -238,17 +219,50 @@ class MessageWords(tuple[str, ...]):
         """The stems of the content words."""
         return frozenset(map(STEMS.__getitem__, self._telling))
 
+    def overlap(self, other: "MessageWords") -> float:
+        """The share of grams that stand in another message, too."""
+        if self is other:
+            return 1.0
+        return len(self.grams & other.keys) / max(len(self.grams), len(other.grams))
+
     @property
     def may_repeat_within(self) -> bool:
         """Whether half of its runs of five words can stand three times in it.
 
-        Of that half, at most a third are different, and so are the first three words of each.
+        Of that half, at most a third are different, and so are the first three words of each. Each
+        run but the first brings one new word at most, so that few runs have few words.
         """
-        return len(self) >= WITHIN_WORDS and 3 * len(self.runs) <= 2 * len(self) - 2
+        most = (2 * len(self) - 2) // 3
+        return len(self) >= WITHIN_WORDS and len(self.distinct) - 2 <= most >= len(self.runs)
 
     @made_once
     def _telling(self) -> frozenset[str]:
         return frozenset(filter(TELLING.__getitem__, self.distinct))
+
+
+class HeardMessage:
+    """A message as words, which are made when they are asked for: of most messages nobody does.
+
+    A `quiet` one is known to be like none of the messages before it, and of others it may be known
+    what they have in `common` with those; see `screen`.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.quiet = False
+        self.common: Common | None = None
+
+    @made_once
+    def words(self) -> list[str]:
+        """All words."""
+        return words_of(self.text)
+
+    @made_once
+    def whole(self) -> MessageWords:
+        """The words with one for each quotation."""
+        return MessageWords(
+            words_of(without_blocks(self.text)) if quotes(self.text) else self.words
+        )
 
 
 def repeated_within(words: Sequence[str]) -> float:
