@@ -261,13 +261,14 @@ def test_key_echoed_by_the_server_is_shown_nowhere(
         assert planted not in caplog.text
 
 
-def test_concurrency_limit_holds(fault_proxy: Callable[..., Any]) -> None:
-    proxy = fault_proxy(NOBODY, ["stall"] * 6)
+@pytest.mark.parametrize("places", [2, 20])
+def test_concurrency_limit_holds(fault_proxy: Callable[..., Any], places: int) -> None:
+    proxy = fault_proxy(NOBODY, ["stall"] * (places + 4))
 
     async def many() -> int:
-        model = OpenAISettings("m", proxy.url, concurrency=2, max_retries=0).open()
-        asking = [asyncio.create_task(model.reply(question())) for _ in range(6)]
-        while len(proxy.seen) < 2:
+        model = OpenAISettings("m", proxy.url, concurrency=places, max_retries=0).open()
+        asking = [asyncio.create_task(model.reply(question())) for _ in range(places + 4)]
+        while len(proxy.seen) < places:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
         seen = len(proxy.seen)
@@ -277,7 +278,7 @@ def test_concurrency_limit_holds(fault_proxy: Callable[..., Any]) -> None:
         await model.close()
         return seen
 
-    assert asyncio.run(many()) == 2
+    assert asyncio.run(many()) == places
 
 
 CITIES = ("Rome", "New York (US)", 'the "Old" Town')

@@ -8,6 +8,7 @@ redirect is followed, and a chat completion is read strictly: what does not fit 
 import asyncio
 import json
 import os
+import ssl
 import sys
 import time
 import zlib
@@ -46,6 +47,11 @@ from chimeralab.models.seam import (
 
 # A hundred times the longest reply of any model; eight of them at once still fit in memory.
 LARGEST_BODY = 8 << 20
+# What a process has open beside its connections: the store, weights, standard streams.
+SPARE_FILES = 100
+# With each question the HTTP library looks through all connections of a client, so that a thousand
+# of them are shared out among many clients.
+CONNECTIONS = 8
 
 
 class OpenAIModel:
@@ -56,22 +62,31 @@ class OpenAIModel:
         self._settings = settings
         self._keys = read_key(settings)
         self._in_words = ""  # why the server is no longer told the options but in words
-        self._places = asyncio.Semaphore(settings.concurrency)
-        self._client = openai.AsyncOpenAI(
-            api_key=next(iter(self._keys.values()), "none"),
-            base_url=settings.base_url,
-            timeout=settings.timeout,
-            max_retries=settings.max_retries,
-            http_client=WatchedClient(settings.timeout),
-        )
+        allow_files(settings.concurrency + SPARE_FILES)
+        certificates = http_library().create_ssl_context()
+        self._clients = [
+            openai.AsyncOpenAI(
+                api_key=next(iter(self._keys.values()), "none"),
+                base_url=settings.base_url,
+                timeout=settings.timeout,
+                max_retries=settings.max_retries,
+                http_client=WatchedClient(settings.timeout, certificates),
+            )
+            for _ in range(0, settings.concurrency, CONNECTIONS)
+        ]
+        # Whoever asks takes a place, and whoever gave one back last has a warm connection.
+        self._places: asyncio.LifoQueue[openai.AsyncOpenAI] = asyncio.LifoQueue()
+        for number in range(settings.concurrency):
+            self._places.put_nowait(self._clients[number // CONNECTIONS])
 
     async def reply(self, request: Request) -> Reply:
-        async with self._places:
-            tries = Tries(request, self.on_attempt)
+        tries = Tries(request, self.on_attempt)
+        client = await self._places.get()
+        try:
             current.set(tries)
             held = self._constraint(request)
             try:
-                body = await self._ask(request, held)
+                body = await self._ask(client, request, held)
             except ModelFailure as refused:
                 if (
                     not held.fields
@@ -81,7 +96,9 @@ class OpenAIModel:
                     raise
                 held = Constraint()
                 self._in_words = NOT_TAKEN.format(who="the server", why=refused)
-                body = await self._ask(request, held)
+                body = await self._ask(client, request, held)
+        finally:
+            self._places.put_nowait(client)
         try:
             if tries.unread:
                 raise failure("bad_answer", tries.unread)
@@ -98,7 +115,8 @@ class OpenAIModel:
         )
 
     async def close(self) -> None:
-        await self._client.close()
+        for client in self._clients:
+            await client.close()
 
     def _constraint(self, request: Request) -> "Constraint":
         """What is sent along so that the reply is one of the options."""
@@ -106,10 +124,9 @@ class OpenAIModel:
             return Constraint()
         return HELD_BY[self._settings.constrain or "json_schema"](request.options)
 
-    async def _ask(self, request: Request, held: "Constraint") -> str:
+    async def _ask(self, client: openai.AsyncOpenAI, request: Request, held: "Constraint") -> str:
         sampling = request.sampling
         question: dict[str, Any] = {
-            "model": self._settings.model,
             "messages": [message.as_dict() for message in request.messages],
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
@@ -118,9 +135,12 @@ class OpenAIModel:
         }
         if self._settings.send_seed and request.seed is not None:
             question["seed"] = request.seed % 2**31  # llama.cpp takes no more
-        create = self._client.chat.completions.with_raw_response.create
+        create = client.chat.completions.with_raw_response.create
         try:
-            body: str = (await create(**question)).text  # as UTF-8: see `whole`
+            # The SDK sends its extra body as it is. What it is given elsewhere it checks field by
+            # field, which takes longer than all the rest once a history is long.
+            answer = await create(model=self._settings.model, messages=[], extra_body=question)
+            body: str = answer.text  # as UTF-8: see `whole`
         except openai.APIError as error:
             raise self._failure(error) from None  # its own text and request may hold the key
         return body
@@ -172,13 +192,12 @@ def _schema(options: Sequence[str]) -> Constraint:
 def _choice(options: Sequence[str]) -> Constraint:
     # vLLM has renamed the key, and ignores those that it does not know.
     listed = list(options)
-    body = {"guided_choice": listed, "structured_outputs": {"choice": listed}}
-    return Constraint({"extra_body": body})
+    return Constraint({"guided_choice": listed, "structured_outputs": {"choice": listed}})
 
 
 def _grammar(options: Sequence[str]) -> Constraint:
     rules = " | ".join(json.dumps(option, ensure_ascii=False) for option in options)
-    return Constraint({"extra_body": {"grammar": f"root ::= {rules}"}})
+    return Constraint({"grammar": f"root ::= {rules}"})
 
 
 HELD_BY: dict[str, Callable[[Sequence[str]], Constraint]] = {
@@ -203,6 +222,22 @@ def read_key(settings: OpenAISettings) -> dict[str, str]:
             f"the key in the environment variable {settings.key_env} is not plain text"
         )
     return {settings.key_env: key}
+
+
+def allow_files(needed: int) -> None:
+    """Let this process open so many files, each connection being one, or say that it can't."""
+    try:
+        import resource  # noqa: PLC0415 - Windows has no such limit
+    except ImportError:
+        return
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most < needed:
+        raise InputError(
+            f"this concurrency needs {needed:,} open files and the system allows {most:,}; "
+            "raise its limit (ulimit -Hn), or lower the concurrency"
+        )
+    if allowed != resource.RLIM_INFINITY and allowed < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, most))
 
 
 @dataclass(slots=True)
@@ -230,6 +265,11 @@ class Tries:
 current: ContextVar[Tries] = ContextVar("tries")
 
 
+def http_library() -> Any:
+    """What the SDK stands on: httpx or httpx2, whichever is installed."""
+    return sys.modules[openai.DefaultAsyncHttpxClient.__base__.__module__.partition(".")[0]]
+
+
 class WatchedClient(openai.DefaultAsyncHttpxClient):
     """The SDK's HTTP client, which bounds every try and tells of each that brings no answer.
 
@@ -237,8 +277,8 @@ class WatchedClient(openai.DefaultAsyncHttpxClient):
     again with each byte, so that a server which drips its answer is waited for without end.
     """
 
-    def __init__(self, deadline: float) -> None:
-        super().__init__(follow_redirects=False)
+    def __init__(self, deadline: float, certificates: ssl.SSLContext) -> None:
+        super().__init__(follow_redirects=False, verify=certificates)
         self._deadline = deadline
 
     async def send(self, request: Any, **options: Any) -> Any:
@@ -254,9 +294,8 @@ class WatchedClient(openai.DefaultAsyncHttpxClient):
                     await answer.aclose()
         except TimeoutError as late:
             tries.end("timeout")
-            # The SDK stands on httpx or on httpx2, whichever is installed, and retries its errors.
-            library: Any = sys.modules[type(request).__module__.partition(".")[0]]
-            raise library.ReadTimeout("the deadline is over", request=request) from late
+            # An error of this kind is retried by the SDK.
+            raise http_library().ReadTimeout("the deadline is over", request=request) from late
         except Exception as error:
             tries.end("timeout" if "Timeout" in type(error).__name__ else "connection")
             raise

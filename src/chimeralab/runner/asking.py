@@ -81,6 +81,7 @@ async def _attempt(
     seed = talk.seed_for(ask.turn, draw, probe)
     request = Request(asked.messages, ask.sampling, seed, talk.id, ask.turn, probe, *asked[1:])
     attempt = room.journal.open_attempt(ask.model, request)
+    await room.journal.settled()
     # Whoever is tested must not be told under which name, with which solution.
     if talk.script and not getattr(room.models[ask.model], "backstage", False):
         request = request.blind(talk.session)
@@ -98,6 +99,7 @@ async def _attempt(
         room.journal.add_probe(attempt, talk.id, ask.probe, turn, answer)
     else:
         room.journal.add_turn(attempt, talk, turn, answer)
+    await room.journal.settled()
     room.brake.move()
     return Stored(turn, answer)
 

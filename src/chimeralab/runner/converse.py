@@ -41,6 +41,7 @@ async def converse(talk: Talk, room: Room) -> Ended:
         ended = await examination.look_back(lookout.shape(len(said)), said)
     if ended.outcome != "paused":
         room.journal.finish(talk.id, ended.outcome, ended.reason)
+        await room.journal.settled()
     for model in {speaker.model for speaker in talk.speakers}:
         if leave := getattr(room.models[model], "leave", None):
             await leave(talk.id)
@@ -171,7 +172,7 @@ class Examination:
             ended = await self._probe(probe, ask, said)
             if ended is not None:
                 return ended
-        self._score(script, ask.turn, said)
+        await self._score(script, ask.turn, said)
         return None
 
     async def _probe(self, probe: str, ask: Ask, said: Sequence[Said]) -> Ended | None:
@@ -197,10 +198,11 @@ class Examination:
         for point, detail in observed:
             self._room.publish(Observed(point, self._talk.id, turn, detail))
 
-    def _score(self, script: Script, turn: int, said: Sequence[Said]) -> None:
+    async def _score(self, script: Script, turn: int, said: Sequence[Said]) -> None:
         talk, journal = self._talk, self._room.journal
         row = self._row(script, turn, said)
         journal.add_trial(talk.id, row)
+        await journal.settled()
         place = SessionPlace(talk.id, talk.condition, talk.prompt.id, talk.repeat, script.arm.dose)
         self._room.publish(TrialScored(place, row))
 

@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
 
 class Journal(Protocol):
-    """Where a run is written down. Whatever a method wrote is durable when it returns."""
+    """Where a run is written down. What the methods wrote is durable when `settled` returns."""
 
     def said(self, talk: str) -> Sequence[Said]: ...
 
@@ -81,6 +81,9 @@ class Journal(Protocol):
     def add_event(self, talk: str, event: Event) -> None: ...
 
     def finish(self, talk: str, outcome: str, reason: str | None) -> None: ...
+
+    async def settled(self) -> None:
+        """Wait until what was written is durable: before a question, and before it is told."""
 
 
 class MemoryJournal:
@@ -140,6 +143,9 @@ class MemoryJournal:
 
     def finish(self, talk: str, outcome: str, reason: str | None) -> None:
         self.outcomes[talk] = outcome
+
+    async def settled(self) -> None:
+        """There is no disk to wait for."""
 
 
 class RetryLog:

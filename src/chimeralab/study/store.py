@@ -20,6 +20,7 @@ from chimeralab.models.seam import Request
 from chimeralab.runner import Answer, Event, Said, Talk
 from chimeralab.sandbox.scored import Scored
 from chimeralab.study.chain import Chain, read_chain
+from chimeralab.study.commits import SharedCommits
 from chimeralab.study.database import (
     CHAINED,
     COPY_ID,
@@ -57,9 +58,11 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._db = open_to_write(path)
+        self._commits = SharedCommits(self._db, path, then=self._committed)
         self._run = 0
-        self._stored = int(self.kept("stored") or 0)
-        if missing := shortfall(path, self._stored):
+        self._told = self._stored()
+        self._has_finished = False
+        if missing := shortfall(path, self._told):
             self._db.close()
             raise StoreError(
                 f"{path} {missing}; restore it, or move {tally_path(path).name} away to ask and "
@@ -67,7 +70,13 @@ class Store:
             )
 
     def close(self) -> None:
-        self._db.close()
+        try:
+            self._commits.commit()
+        finally:
+            self._db.close()
+
+    async def settled(self) -> None:
+        await self._commits.settled()
 
     def last_run(self) -> RunEntry | None:
         row = self._row("SELECT id, pid, host, started, ended FROM runs ORDER BY id DESC LIMIT 1")
@@ -105,10 +114,11 @@ class Store:
             )
             self._run = cursor.lastrowid or 0
             self._count(db)
-        self._tell_count()
+        self._committed()
         return self._run
 
     def end_run(self, reason: str | None) -> None:
+        self._commits.commit()
         with transaction(self._db, self.path) as db:
             db.execute(
                 "UPDATE runs SET ended = ?, reason = ? WHERE id = ?", (now(), reason, self._run)
@@ -181,7 +191,7 @@ class Store:
     def open_attempt(self, model: str, request: Request) -> int:
         how = request.sampling
         place = (request.conversation, request.turn, request.probe)
-        with transaction(self._db, self.path) as db:
+        with self._commits.step() as db:
             cursor = db.execute(
                 "INSERT INTO attempts (run, trajectory, turn, probe, model, seed, temperature, "
                 "top_p, max_tokens, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -199,12 +209,12 @@ class Store:
         return cursor.lastrowid or 0
 
     def close_attempt(self, attempt: int, answer: Answer) -> None:
-        with transaction(self._db, self.path) as db:
+        with self._commits.step() as db:
             _close_attempt(db, attempt, answer)
 
     def add_try(self, talk: str, turn: int, outcome: str, seconds: float) -> None:
         same = "run, trajectory, turn, probe, model, seed, temperature, top_p, max_tokens, started"
-        with transaction(self._db, self.path) as db:
+        with self._commits.step() as db:
             db.execute(
                 f"INSERT INTO attempts ({same}, ended, outcome, reason, seconds) "  # noqa: S608
                 f"SELECT {same}, ?, ?, 'asked again by the client library', ? FROM attempts "
@@ -213,22 +223,20 @@ class Store:
             )
 
     def add_turn(self, attempt: int, talk: Talk, said: Said, answer: Answer) -> None:
-        with transaction(self._db, self.path) as db:
+        with self._commits.step() as db:
             _close_attempt(db, attempt, answer)
             row = (talk.id, *said.as_dict().values(), attempt)
             chained = link(self._last_hash(talk.id, said.turn), said)
             db.execute("INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, chained))
             self._count(db)
-        self._tell_count()
 
     def add_probe(self, attempt: int, talk: str, probe: str, said: Said, answer: Answer) -> None:
-        with transaction(self._db, self.path) as db:
+        with self._commits.step() as db:
             _close_attempt(db, attempt, answer)
             branched = branch(self._last_hash(talk, said.turn), said.turn, probe, said.text)
             row = (talk, said.turn, probe, said.text, attempt, branched)
             db.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?)", row)
             self._count(db)
-        self._tell_count()
 
     def probed(self, talk: str, turn: int) -> dict[str, str]:
         query = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
@@ -241,13 +249,13 @@ class Store:
     def add_trial(self, talk: str, row: Scored) -> None:
         cells = {"trajectory": talk, **row.cells()}
         names, places = ", ".join(cells), ", ".join("?" * len(cells))
-        with transaction(self._db, self.path) as db:
+        with self._commits.step() as db:
             query = f"INSERT INTO trials ({names}) VALUES ({places})"  # noqa: S608
             db.execute(query, tuple(cells.values()))
 
     def add_event(self, talk: str, event: Event) -> None:
         row = (talk, event.turn, event.kind, written(event), now())
-        with transaction(self._db, self.path) as db:
+        with self._commits.step() as db:
             db.execute(
                 "INSERT INTO events (trajectory, turn, kind, detail, at) VALUES (?, ?, ?, ?, ?)",
                 row,
@@ -256,27 +264,36 @@ class Store:
     def finish(self, talk: str, outcome: str, reason: str | None) -> None:
         turns = self._row("SELECT count(*) FROM turns WHERE trajectory = ?", talk)[0]
         row = (outcome, reason, now(), turns, self._last_hash(talk, turns + 1), talk)
-        with transaction(self._db, self.path) as db:
+        with self._commits.step() as db:
             db.execute(
                 "UPDATE trajectories SET outcome = ?, reason = ?, ended = ?, turns = ?, "
                 "closing = ? WHERE id = ?",
                 row,
             )
-        checkpoint(self._db, self.path)
+            self._has_finished = True
 
     def _count(self, db: sqlite3.Connection) -> None:
-        row = ("stored", str(self._stored + 1))
-        db.execute("INSERT OR REPLACE INTO study VALUES (?, ?)", row)
+        db.execute(
+            "INSERT INTO study VALUES ('stored', '1') ON CONFLICT DO UPDATE SET value = value + 1"
+        )
 
-    def _tell_count(self) -> None:
+    def _stored(self) -> int:
+        return int(self.kept("stored") or 0)
+
+    def _committed(self) -> None:
         """Count beside the database what is safe in it by now."""
-        self._stored += 1
-        try:
-            write_tally(self.path, self._stored)
-        except OSError as error:
-            raise StoreError(
-                f"{tally_path(self.path)} can't be written ({error.strerror})"
-            ) from error
+        stored = self._stored()
+        if stored != self._told:
+            self._told = stored
+            try:
+                write_tally(self.path, stored)
+            except OSError as error:
+                raise StoreError(
+                    f"{tally_path(self.path)} can't be written ({error.strerror})"
+                ) from error
+        if self._has_finished:
+            self._has_finished = False
+            checkpoint(self._db, self.path)
 
     def _last_hash(self, talk: str, turn: int) -> str:
         if turn == 1:

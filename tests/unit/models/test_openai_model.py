@@ -1,13 +1,15 @@
 """Chat completions as servers send them."""
 
 import json
+import resource
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.models.openai_model import read_completion
+from chimeralab.core.errors import InputError
+from chimeralab.models.openai_model import allow_files, read_completion
 from chimeralab.models.seam import ModelFailure, Reply
 
 JSON = st.recursive(
@@ -81,3 +83,17 @@ def test_reply_cut_at_its_limit_is_a_reply(counted: int) -> None:
 def test_bad_answer_says_what_is_wrong_with_it() -> None:
     with pytest.raises(ModelFailure, match=r"choices\.0\.message"):
         read_completion('{"choices": [{"message": "hello"}]}', 100)
+
+
+def test_more_connections_than_files_are_refused_before_any_is_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    allowed: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (256, 1024))
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, limits: allowed.append(limits))
+    allow_files(200)
+    assert allowed == []
+    allow_files(1000)
+    assert allowed == [(1000, 1024)]
+    with pytest.raises(InputError, match=r"needs 1,100 open files and the system allows 1,024"):
+        allow_files(1100)

@@ -1,0 +1,123 @@
+"""Commits that conversations share: durable when waited for, whole or not there, few in number."""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from chimeralab.study.commits import SharedCommits
+from chimeralab.study.database import StoreError
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "some.db"
+
+
+@pytest.fixture
+def db(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE said (text TEXT UNIQUE)")
+        yield connection
+
+
+def on_disk(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as other:
+        return [row[0] for row in other.execute("SELECT text FROM said ORDER BY rowid")]
+
+
+def say(commits: SharedCommits, *texts: str) -> None:
+    with commits.step() as db:
+        for text in texts:
+            db.execute("INSERT INTO said VALUES (?)", [text])
+
+
+def test_a_step_without_a_loop_is_on_disk_at_its_end(db: sqlite3.Connection, path: Path) -> None:
+    say(SharedCommits(db, path, lambda: None), "Hi.")
+    assert on_disk(path) == ["Hi."]
+
+
+def test_many_that_write_at_once_share_one_commit(db: sqlite3.Connection, path: Path) -> None:
+    made: list[int] = []
+    commits = SharedCommits(db, path, lambda: made.append(1))
+
+    async def talk(n: int) -> None:
+        say(commits, str(n))
+        assert on_disk(path) == []
+        await commits.settled()
+        assert len(on_disk(path)) == 50
+
+    async def talks() -> None:
+        await asyncio.gather(*(talk(n) for n in range(50)))
+
+    asyncio.run(talks())
+    assert len(made) == 1
+
+
+def test_a_step_that_nobody_waits_for_is_written_all_the_same(
+    db: sqlite3.Connection, path: Path
+) -> None:
+    commits = SharedCommits(db, path, lambda: None)
+
+    async def one() -> None:
+        say(commits, "Hi.")
+        await asyncio.sleep(0.01)
+        assert on_disk(path) == ["Hi."]
+        say(commits, "Bye.")
+
+    asyncio.run(one())
+    commits.commit()
+    assert on_disk(path) == ["Hi.", "Bye."]
+
+
+def test_a_step_that_fails_takes_no_other_with_it(db: sqlite3.Connection, path: Path) -> None:
+    commits = SharedCommits(db, path, lambda: None)
+
+    async def two() -> None:
+        say(commits, "Hi.")
+        with pytest.raises(StoreError, match="UNIQUE"):
+            say(commits, "half", "Hi.")
+        await commits.settled()
+
+    asyncio.run(two())
+    assert on_disk(path) == ["Hi."]
+
+
+def test_whoever_waits_hears_of_a_commit_that_fails(db: sqlite3.Connection, path: Path) -> None:
+    def full() -> None:
+        raise StoreError("the disk is full")
+
+    commits = SharedCommits(db, path, full)
+
+    async def talk(text: str) -> None:
+        say(commits, text)
+        with pytest.raises(StoreError, match="full"):
+            await commits.settled()
+
+    async def talks() -> None:
+        await asyncio.gather(talk("a"), talk("b"))
+
+    asyncio.run(talks())
+
+
+def test_one_that_is_cancelled_takes_no_commit_from_the_others(
+    db: sqlite3.Connection, path: Path
+) -> None:
+    commits = SharedCommits(db, path, lambda: None)
+
+    async def talk(text: str) -> None:
+        say(commits, text)
+        await commits.settled()
+
+    async def talks() -> None:
+        one, two = asyncio.create_task(talk("a")), asyncio.create_task(talk("b"))
+        await asyncio.sleep(0)
+        one.cancel()
+        await two
+
+    asyncio.run(talks())
+    assert on_disk(path) == ["a", "b"]
