@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from chimeralab import detect_all, readers, weights
 from chimeralab.cli.main import cli
 from chimeralab.core.errors import InputError
+from chimeralab.runner import TurnStored
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.verify import verify_study
 
@@ -330,3 +331,14 @@ def test_the_embedded_model_goes_on_after_a_kill_and_can_be_replayed(tmp_path):
     assert [v.trace for v in detect_all(first, trace=True)] == [
         v.trace for v in detect_all(second, trace=True)
     ]
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize(("concurrency", "watched"), [(64, True), (65, False)])
+def test_so_many_at_once_that_watching_would_hold_them_up_are_not_watched(
+    tmp_path, concurrency, watched
+):
+    study, news = make_study(tmp_path / "study", turns=2), []
+    run_study(study, RunOptions(concurrency=concurrency), news.append)
+    verdicts = [each.collapsed for each in news if isinstance(each, TurnStored)]
+    assert [verdict is not None for verdict in verdicts] == [watched] * 4

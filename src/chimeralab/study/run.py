@@ -40,6 +40,8 @@ from chimeralab.study.trial.own_counts import count_sessions
 BYTES_A_TOKEN = 5
 BYTES_A_TURN = 2_000
 SPARE_BYTES = 20_000_000
+# A live guard takes some 30 ms of a core for a turn: watching more at once would hold them up.
+MOST_WATCHED = 64
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -141,7 +143,7 @@ class StudyRun:
                     journal=store,
                     brake=brake,
                     prices={n: s.price for n, s in self.plan.models.items() if s.price},
-                    watch=watcher(self.plan, options.watch),
+                    watch=watcher(self.plan, options.watch and self.concurrency <= MOST_WATCHED),
                     judges=judges,
                     retry_wait=run.retry_wait,
                     publish=self.publish,
