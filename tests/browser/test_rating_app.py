@@ -104,7 +104,7 @@ def test_two_rate_at_once_and_a_killed_server_loses_nothing(
     rate(ann, "1", range(4, SHEETS + 1))
     rate(bob, "0", range(3, SHEETS + 1))
     for visit in (ann, bob):
-        shows(visit, "All have a label")
+        shows(visit, "All are done")
         visit.value_of("document.querySelector('button.go').focus()")
         visit.press("Enter")
         shows(visit, "Handed in")

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from chimeralab.web.paths import refuse_nothing
 from chimeralab.web.safety import POLICY
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +66,21 @@ def test_a_path_that_is_not_there_is_named() -> None:
     assert "nowhere: no such file or folder" in refused("nowhere")
 
 
+def test_a_folder_with_nothing_to_show_is_named(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"colour": "blue"}')
+    said = refused(str(tmp_path))
+    assert f"{tmp_path}: this folder holds no logs" in said
+    assert said.rstrip().endswith("and no study (a folder with plan.toml)")
+
+
+@pytest.mark.parametrize("study", ["", "inner/mine"])
+def test_a_study_that_is_only_planned_is_something_to_show(tmp_path: Path, study: str) -> None:
+    folder = tmp_path / study
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "plan.toml").write_text("[study]\n")
+    refuse_nothing(tmp_path)
+
+
 def test_a_port_in_use_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -75,7 +91,7 @@ def test_a_port_in_use_is_named() -> None:
 
 def test_a_key_without_a_certificate_is_refused(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_text("x")
-    assert "--tls-cert" in refused(str(tmp_path), "--tls-key", str(tmp_path / "key.pem"))
+    assert "--tls-cert" in refused(str(ROOT / "examples"), "--tls-key", str(tmp_path / "key.pem"))
 
 
 def test_beyond_this_machine_it_says_what_that_means() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from chimeralab.cli.terminal import say
-from chimeralab.core.errors import InputError
+from chimeralab.web.paths import refuse_nothing
 from chimeralab.web.serving import ServerOptions, check_certificate, opened, serve
 
 FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
@@ -38,8 +38,7 @@ def view(no_open: bool, paths: tuple[str, ...], **options: object) -> None:
     """
     paths = paths or (".",)
     for path in paths:
-        if not Path(path).exists():
-            raise InputError(f"{path}: no such file or folder")
+        refuse_nothing(Path(path))
     asked = ServerOptions(paths, **options)  # type: ignore[arg-type]
     check_certificate(asked)
     with opened(asked) as door:

@@ -13,10 +13,12 @@ from starlette.types import ASGIApp
 
 from chimeralab.core.errors import ChimeraError
 from chimeralab.web import logs
-from chimeralab.web.pages import page, served
+from chimeralab.web.pages import is_rater, page, served
 from chimeralab.web.safety import Names, Safety, owner_door
 from chimeralab.web.serving import OpenDoor, ServerOptions
 from chimeralab.web.site import Site
+
+HEADINGS = {403: "Not with this link", 404: "Not here"}
 
 
 def home(request: Request) -> Response:
@@ -47,7 +49,9 @@ def refused(request: Request, error: Exception) -> Response:
     reason = error.detail if isinstance(error, HTTPException) else str(error)
     if "text/html" not in request.headers.get("accept", ""):
         return PlainTextResponse(f"{reason}\n", status)
-    return page(request, "error.html", status=status, reason=reason)
+    back = "/rate" if is_rater(request) else "/"
+    heading = HEADINGS.get(status, "That did not work")
+    return page(request, "error.html", status=status, heading=heading, reason=reason, back=back)
 
 
 def broken(request: Request, error: Exception) -> Response:
@@ -68,9 +72,9 @@ def application(site: Site) -> Starlette:
 
     routes = [Route("/", home), Route("/static/{name}", static), *logs.ROUTES]
     if site.studies:
-        from chimeralab.web import rating, report, study  # noqa: PLC0415 - as above
+        from chimeralab.web import raters, rating, report, study  # noqa: PLC0415 - as above
 
-        routes += [*study.ROUTES, *rating.ROUTES, *report.ROUTES]
+        routes += [*study.ROUTES, *rating.ROUTES, *raters.ROUTES, *report.ROUTES]
     app = Starlette(
         routes=routes,
         exception_handlers={HTTPException: refused, ChimeraError: refused, Exception: broken},

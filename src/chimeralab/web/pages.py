@@ -27,8 +27,7 @@ def page(request: Request, template: str, *, status: int = 200, **content: Any) 
     The frame shows where else one can go, unless the visitor was invited to rate alone.
     """
     site = request.app.state.site
-    visitor = request.scope.get("visitor")
-    menu = site.menu() if visitor and visitor.kind == "owner" else []
+    menu = [] if is_rater(request) else site.menu()
     html = render(
         template,
         pages=PAGES,
@@ -38,6 +37,12 @@ def page(request: Request, template: str, *, status: int = 200, **content: Any) 
         **content,
     )
     return HTMLResponse(html, status)
+
+
+def is_rater(request: Request) -> bool:
+    """Whether whoever asks may do nothing but rate; nobody else than the owner may do more."""
+    visitor = request.scope.get("visitor")
+    return visitor is None or visitor.kind != "owner"
 
 
 def served(name: str) -> Path | None:

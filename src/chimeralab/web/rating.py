@@ -1,16 +1,11 @@
-"""Rating in the browser: the pages of raters, and what the owner sees of them.
+"""Rating in the browser: the pages of somebody who was invited.
 
 A rater's link leads to their own sheets and nowhere else. Their pages are made from the sheets
 alone: what the study knows about a conversation never reaches them.
 """
 
-import tempfile
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
-from urllib.parse import parse_qs
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -18,16 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from chimeralab.core.errors import ChimeraError
-from chimeralab.core.numbers import percent
 from chimeralab.rating.packets import read_turns
-from chimeralab.rating.ratings import Rating
-from chimeralab.stats.intervals import wilson
-from chimeralab.stats.raters import against_the_rest
-from chimeralab.study import Study
-from chimeralab.study.auditing import Contested, contested
-from chimeralab.study.auditing import reliability as audited
-from chimeralab.study.export import write_ratings
 from chimeralab.study.invitations import (
     UNSURE,
     Desk,
@@ -35,113 +21,15 @@ from chimeralab.study.invitations import (
     Invitation,
     RatingRoom,
     Sheet,
-    Task,
     training_names,
     written_turns,
 )
-from chimeralab.study.samples import stored_samples
-from chimeralab.study.standing import write_validation_set
-from chimeralab.web.conversation import trail_of
+from chimeralab.web.desks import RatingDesk, form_of
 from chimeralab.web.pages import page
-from chimeralab.web.safety import Door, Visitor
+from chimeralab.web.safety import Visitor
 
-PATHS = ("/rate", "/static/")
 WORDS = {"": "not rated", "0": "0, no loop", "1": "1, a loop", UNSURE: "unsure"}
-EXPORTS: dict[str, Callable[[Study, Path], Path]] = {
-    "ratings": write_ratings,
-    "validation": write_validation_set,
-}
-Given = ParamSpec("Given")
 Got = TypeVar("Got")
-
-
-class RatingDesk:
-    """The rating room of a study behind one thread, which all requests take turns in."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="rating")
-        self._room: RatingRoom | None = None
-
-    def ask(
-        self,
-        what: Callable[Concatenate[RatingRoom, Given], Got],
-        *args: Given.args,
-        **named: Given.kwargs,
-    ) -> Got:
-        """Have something done in the room."""
-        return self._worker.submit(lambda: what(self._opened(), *args, **named)).result()
-
-    def _opened(self) -> RatingRoom:
-        if self._room is None:
-            self._room = RatingRoom(Study(self.folder))
-        return self._room
-
-    def close(self) -> None:
-        if self._room is not None:
-            self._worker.submit(self._room.close).result()
-        self._worker.shutdown()
-
-
-class RatingDesks:
-    """The desks of all studies that the server shows, each opened when it is first needed."""
-
-    def __init__(self, studies: Sequence[Path]) -> None:
-        self.studies = list(studies)
-        self._desks: dict[int, RatingDesk] = {}
-        self._lock = threading.Lock()
-
-    def of(self, number: int) -> RatingDesk:
-        with self._lock:
-            if number not in self._desks:
-                self._desks[number] = RatingDesk(self.studies[number - 1])
-            return self._desks[number]
-
-    def door(self) -> Door:
-        """Lets in who holds an invitation to one of the studies."""
-
-        def who(token: str) -> Visitor | None:
-            for number, folder in enumerate(self.studies, start=1):
-                if not (folder / "study.db").is_file():
-                    continue
-                try:
-                    found = self.of(number).ask(RatingRoom.invited, token)
-                except ChimeraError:
-                    continue  # a store that can't be written has nobody who rates in it
-                if found:
-                    return Visitor("rater", PATHS, number, token)
-            return None
-
-        return who
-
-    def close(self) -> None:
-        for each in self._desks.values():
-            each.close()
-
-
-class Dispute(NamedTuple):
-    """A conversation that raters differ on: what each said, and what was settled."""
-
-    item: str
-    said: Sequence[tuple[str, Rating]]
-    settled: DraftRating | None
-
-
-class Form:
-    """What a page has sent: fields that may come several times."""
-
-    def __init__(self, body: bytes) -> None:
-        self._fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
-
-    def all(self, name: str) -> list[str]:
-        return self._fields.get(name, [])
-
-    def first(self, name: str) -> str:
-        return next(iter(self.all(name)), "")
-
-
-async def form_of(request: Request) -> Form:
-    return Form(await request.body())
 
 
 class Seat(NamedTuple):
@@ -333,111 +221,6 @@ async def _in_thread(request: Request, do: Callable[[Seat], Got]) -> Got:
     return await run_in_threadpool(lambda: do(seat_of(request)))
 
 
-# What the owner sees
-
-
-def raters(request: Request) -> Response:
-    """Who was invited, how far they are, and a form to invite more."""
-    number = _study(request)
-    desk: RatingDesk = request.app.state.site.desks.of(number)
-    standing = desk.ask(_standing)
-    trail = trail_of(number, standing["name"])
-    return page(request, "raters.html", number=number, **standing, link=None, trail=trail)
-
-
-async def invite(request: Request) -> Response:
-    """Make an invitation, and show its link this once."""
-    form = await form_of(request)
-    number = _study(request)
-    name, only = form.first("name"), form.first("sample") or None
-    task: Task = "adjudicate" if form.first("task") == "adjudicate" else "rate"
-    desk: RatingDesk = request.app.state.site.desks.of(number)
-
-    def make(room: RatingRoom) -> tuple[str, dict[str, Any]]:
-        return room.invite(name, only, task), _standing(room)
-
-    token, standing = await run_in_threadpool(lambda: desk.ask(make))
-    link = f"{request.url.scheme}://{request.headers['host']}/rate?token={token}"
-    trail = trail_of(number, standing["name"])
-    return page(request, "raters.html", number=number, **standing, link=link, trail=trail)
-
-
-def reliability(request: Request) -> Response:
-    """The panel as it will be printed, and every disagreement with what was settled."""
-    number = _study(request)
-    desk: RatingDesk = request.app.state.site.desks.of(number)
-    found = desk.ask(_agreement)
-    trail = trail_of(number, found["name"])
-    return page(request, "reliability.html", number=number, **found, trail=trail)
-
-
-def export(request: Request) -> Response:
-    """A table to take away, made from what is stored now; sealed labels are not in it."""
-    number, name = _study(request), request.path_params["name"]
-    desk: RatingDesk = request.app.state.site.desks.of(number)
-
-    def made(room: RatingRoom) -> bytes:
-        with tempfile.TemporaryDirectory() as folder:
-            return EXPORTS[name](room.study, Path(folder)).read_bytes()
-
-    if name not in EXPORTS:
-        raise HTTPException(404, f"there is no such table; there are {', '.join(EXPORTS)}")
-    download = {"content-disposition": f'attachment; filename="{name}.csv"'}
-    return Response(desk.ask(made), headers=download, media_type="text/csv")
-
-
-def _standing(room: RatingRoom) -> dict[str, Any]:
-    samples = stored_samples(room.study)
-    return {
-        "name": room.study.plan.study.name,
-        "progress": room.progress(),
-        "samples": samples,
-        "gate": room.study.plan.extras["gate"],
-        "decided": any(each.used for each in samples),
-    }
-
-
-def _agreement(room: RatingRoom) -> dict[str, Any]:
-    # Drawing takes a while to import, and raters must not wait for it.
-    from chimeralab.report.selfplay.page import reliability_section  # noqa: PLC0415
-
-    found = contested(room.study)
-    labels = {
-        name: [rating.label for rating in rated.values()]
-        for name, rated in (found.rated if found else {}).items()
-    }
-    return {
-        "name": room.study.plan.study.name,
-        "section": reliability_section(audited(room.study)),
-        "against": [
-            (each, wilson(each.same, each.items) if each.items else None)
-            for each in against_the_rest(labels)
-        ],
-        "disputes": _disputes(room, found) if found else [],
-        "written": written_turns,
-        "percent": percent,
-    }
-
-
-def _disputes(room: RatingRoom, found: Contested) -> list[Dispute]:
-    settled = room.settled()
-    return [
-        Dispute(
-            each.item,
-            [(name, found.rated[name][each.item]) for name in each.labels],
-            settled.get(each.item),
-        )
-        for each in found.items
-    ]
-
-
-def _study(request: Request) -> int:
-    number: int = request.path_params["study"]
-    if not 1 <= number <= len(request.app.state.site.studies):
-        raise HTTPException(404, "this server does not show that study")
-    return number
-
-
 ROUTES = [
     Route("/rate", start),
     Route("/rate/training/{n:int}", training, methods=["GET"]),
@@ -447,8 +230,4 @@ ROUTES = [
     Route("/rate/hand-in", hand_in, methods=["POST"]),
     Route("/rate/{n:int}", sheet, methods=["GET"]),
     Route("/rate/{n:int}", save, methods=["POST"]),
-    Route("/study/{study:int}/raters", raters, methods=["GET"]),
-    Route("/study/{study:int}/raters", invite, methods=["POST"]),
-    Route("/study/{study:int}/reliability", reliability),
-    Route("/study/{study:int}/export/{name}.csv", export),
 ]

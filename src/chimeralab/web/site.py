@@ -1,16 +1,15 @@
 """What the server was started on: studies and logs, found at the paths that were given."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from chimeralab.web.library import Library
-from chimeralab.web.runner import RunChild
+from chimeralab.web.paths import studies_at
 from chimeralab.web.safety import Door
 
 if TYPE_CHECKING:
-    from chimeralab.web.rating import RatingDesks
+    from chimeralab.web.desks import RatingDesks
     from chimeralab.web.watch import StudyWatch
 
 
@@ -29,15 +28,18 @@ class Site:
         folders = [folder for path in paths for folder in studies_at(Path(path))]
         self.studies = _watches(folders)
         self.desks = _desks(folders)
-        self.children = [RunChild(path) for path in folders]
         rest = [path for path in paths if not (Path(path) / "plan.toml").is_file()]
         self.library = Library(rest, folders) if rest else None
 
     def menu(self) -> list[MenuEntry]:
-        """The parts of the site; a folder of studies need not hold logs as well."""
-        logs = self.library and (self.library.read or not self.studies)
-        found = [MenuEntry("/logs", "Logs")] if logs else []
+        """The parts of the site."""
+        found = [MenuEntry("/logs", "Logs")] if self.has_logs else []
         return found + [MenuEntry(f"/study/{each.number}", each.name) for each in self.studies]
+
+    @property
+    def has_logs(self) -> bool:
+        """A folder of studies need not hold logs as well."""
+        return self.library is not None and bool(self.library.read or not self.studies)
 
     @property
     def doors(self) -> list[Door]:
@@ -63,21 +65,8 @@ class Site:
     def close(self) -> None:
         if self.desks:
             self.desks.close()
-        for part in (*self.children, *self.parts):
+        for part in self.parts:
             part.close()
-
-
-def studies_at(path: Path) -> list[Path]:
-    """The study at a path, or the studies in a folder, at any depth."""
-    if (path / "plan.toml").is_file():
-        return [path]
-    found = []
-    for where, folders, files in os.walk(path):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if "plan.toml" in files:
-            found.append(Path(where))
-            folders.clear()
-    return found
 
 
 def _watches(folders: Sequence[Path]) -> "list[StudyWatch]":
@@ -91,6 +80,6 @@ def _watches(folders: Sequence[Path]) -> "list[StudyWatch]":
 def _desks(folders: Sequence[Path]) -> "RatingDesks | None":
     if not folders:
         return None
-    from chimeralab.web.rating import RatingDesks  # noqa: PLC0415 - as above
+    from chimeralab.web.desks import RatingDesks  # noqa: PLC0415 - as above
 
     return RatingDesks(folders)

@@ -24,14 +24,22 @@ from chimeralab.web.conversation import (
     show_conversation,
     trail_of,
 )
+from chimeralab.web.events import (
+    MOST_LINES,
+    events_of,
+    newest_events,
+    newest_failures,
+    turn_line,
+)
+from chimeralab.web.figures import metric_cells
+from chimeralab.web.grid import TalkCell
 from chimeralab.web.live import lines
 from chimeralab.web.pages import page
-from chimeralab.web.runner import RunChild
 from chimeralab.web.site import Site
-from chimeralab.web.watch import MOST_LINES, StudyWatch, TalkCell, metric_cells, turn_line
+from chimeralab.web.watch import StudyWatch
 
 SECONDS_TO_OPEN = 60
-METRICS = ("sessions", "trials", "mci", "gfq", "dfs")
+METRICS = {"sessions": "sessions", "trials": "trials", "mci": "MCI", "gfq": "GFQ", "dfs": "DFS"}
 
 
 def study_of(request: Request) -> StudyWatch:
@@ -47,19 +55,21 @@ def study_of(request: Request) -> StudyWatch:
     return watch
 
 
-def child_of(request: Request) -> RunChild:
-    site: Site = request.app.state.site
-    if not site.allow_run:
+def runnable(request: Request) -> StudyWatch:
+    """The study, if the server may run it."""
+    if not request.app.state.site.allow_run:
         raise HTTPException(403, "start the server with --allow-run to run studies from here")
-    return site.children[int(request.path_params["study"]) - 1]
+    return study_of(request)
 
 
 def overview(request: Request) -> Response:
     """The whole study: numbers, grid, metrics, failures and events."""
     watch = study_of(request)
-    site: Site = request.app.state.site
     plan = watch.study.plan
-    child = site.children[watch.number - 1] if site.allow_run else None
+    failures, happened = [], []
+    if watch.study.store_path.is_file():
+        with watch.study.archive() as archive:
+            failures, happened = newest_failures(archive), newest_events(archive)
     return page(
         request,
         "study.html",
@@ -69,7 +79,8 @@ def overview(request: Request) -> Response:
         figures=watch.figures(),
         grid=watch.grid(),
         done=watch.progress(),
-        child=child,
+        allow_run=request.app.state.site.allow_run,
+        running=watch.child.is_running or watch.run_state().running,
         open_cells=any(cell.outcome is None for cell in watch.cells.values()),
         metrics={
             arm: metric_cells(watch.metrics[arm]) if arm in watch.metrics else {}
@@ -78,8 +89,8 @@ def overview(request: Request) -> Response:
         if plan.trial
         else None,
         metric_names=METRICS,
-        failures=watch.failures(),
-        events=watch.events(),
+        failures=failures,
+        events=happened,
         most=MOST_LINES,
     )
 
@@ -105,6 +116,10 @@ def talk(request: Request) -> Response:
     if cell.outcome is not None and cell.turns and watch.study.plan.trial is None:
         return show_conversation(request, shown_of(watch, cell), trail)
     prompts = {prompt.id: prompt for prompt in watch.study.plan.prompts}
+    done = []
+    if watch.study.store_path.is_file():
+        with watch.study.archive() as archive:
+            done = events_of(archive, cell.id)
     return page(
         request,
         "talk.html",
@@ -112,7 +127,7 @@ def talk(request: Request) -> Response:
         cell=cell,
         prompt=prompts.get(cell.prompt),
         turns=[turn_line(row) for row in watch.turns(cell.id)],
-        done=watch.events(cell.id),
+        done=done,
         trail=trail,
     )
 
@@ -157,17 +172,17 @@ async def talk_events(request: Request) -> Response:
 
 def start(request: Request) -> Response:
     """Run what is missing, as a child of the server."""
-    watch, child = study_of(request), child_of(request)
-    if watch.running():
+    watch = runnable(request)
+    if watch.run_state().running:
         raise HTTPException(409, "it is being run already")
-    child.start()
+    watch.child.start()
     return RedirectResponse(f"/study/{watch.number}", 303)
 
 
 def pause(request: Request) -> Response:
     """Pause the run that was started here."""
-    watch, child = study_of(request), child_of(request)
-    child.pause()
+    watch = runnable(request)
+    watch.child.pause()
     return RedirectResponse(f"/study/{watch.number}", 303)
 
 

@@ -5,38 +5,40 @@ shows the same. The chain of the store says what was written since the last look
 """
 
 import json
-import os
-import platform
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from chimeralab.core.errors import ChimeraError
-from chimeralab.core.numbers import between, counted, number
-from chimeralab.core.parts import StandIn
-from chimeralab.core.records import Detection, Turn
-from chimeralab.core.result_words import MARK
-from chimeralab.core.text import inert
-from chimeralab.detection.guard import Guard
+from chimeralab.core.records import Detection
 from chimeralab.detection.verdict import from_json
 from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.metrics import PARTS, Metrics, measure
+from chimeralab.sandbox.metrics import Metrics, measure
 from chimeralab.sandbox.scored import trials_of
 from chimeralab.study import Study
 from chimeralab.study.database import CHAINED
-from chimeralab.study.detecting import detector_key, stored_detections
-from chimeralab.study.run import watcher
+from chimeralab.study.detecting import detector_key
 from chimeralab.study.store import Archive, Row
 from chimeralab.study.trial.rows import stored_trials
-from chimeralab.web.conversation import ENCODING
+from chimeralab.web.events import DONE, FAILED, event_line, failure_line, turn_line
+from chimeralab.web.figures import (
+    AttemptTotals,
+    RunState,
+    StandingFigure,
+    figures,
+    metric_cells,
+    run_state,
+    totals,
+)
+from chimeralab.web.grid import Grid, TalkCell, arranged, stored_cells
+from chimeralab.web.guards import TalkGuards, stored_marks
 from chimeralab.web.live import Feed, Patch, lines, patch
+from chimeralab.web.runner import RunChild
 
 SECONDS_BETWEEN_LOOKS = 0.1
 SECONDS_BETWEEN_COUNTS = 1.0
@@ -45,94 +47,19 @@ SECONDS_BETWEEN_METRICS = 1.0
 # Of the time that a long study runs, at most one part in so many goes into its numbers.
 SHARE_OF_TIME = 5
 RESAMPLES = 300
-MOST_LINES = 40
-# Tokens a second are those of this last while.
-RECENT_SECONDS = 30.0
 
-_CELLS = """
-    SELECT t.id, t.condition, t.prompt, t.repeat, t.outcome, t.reason,
-        (SELECT count(*) FROM turns u WHERE u.trajectory = t.id) AS turns
-    FROM trajectories t
-"""
-_FAILED = """
-    SELECT id, trajectory, turn, outcome, reason, ended FROM attempts
-    WHERE outcome IS NOT NULL AND outcome != 'answered'
-"""
-_DONE = "SELECT id, trajectory, turn, kind, detail, at FROM events"
 _WRITTEN = "SELECT id, kind, key FROM chain WHERE id > ? ORDER BY id LIMIT 5000"
 
 
-@dataclass(frozen=True, slots=True)
-class TalkCell:
-    """One conversation in the grid. `mark` is what a guard says of it: collapsed, loops, or ''."""
-
-    id: str
-    condition: str
-    prompt: str
-    repeat: int
-    outcome: str | None = None
-    reason: str | None = None
-    turns: int = 0
-    mark: str = ""
-
-    @property
-    def state(self) -> str:
-        if self.outcome == "completed":
-            return "done"
-        if self.outcome is not None:
-            return "failed"
-        return "running" if self.turns else "planned"
-
-    @property
-    def text(self) -> str:
-        """What stands in the cell; signs as well as colours say how it went."""
-        sign = {"failed": "✕", "running": "…"}.get(self.state, "")
-        return (str(self.turns) if self.turns else "·") + sign + ("↻" if self.mark else "")
-
-    @property
-    def look(self) -> str:
-        return f"cell {self.state} {self.mark}".strip()
-
-    @property
-    def title(self) -> str:
-        """The cell in words."""
-        mark = {"collapsed": f", {MARK.collapsed}", "looping": ", loops"}.get(self.mark, "")
-        outcome = self.outcome or self.state
-        why = f" ({self.reason})" if self.reason else ""
-        what = f"{self.condition}, {self.prompt}, repeat {self.repeat}"
-        return inert(f"{what}: {outcome}{why}, {counted(self.turns, 'turn')}{mark}")
-
-    def patch(self) -> Patch:
-        return patch(f"cell-{self.id}", self.text, look=self.look, title=self.title)
-
-
-class StandingFigure(NamedTuple):
-    """A number over the grid: its name, what it is, and how it is going."""
-
-    name: str
-    term: str
-    value: str
-
-
-@dataclass
-class AttemptTotals:
-    """What the store says of all attempts; asked again now and then."""
-
-    tokens: int = 0
-    recent_tokens: int = 0
-    recent_seconds: float = 0.0
-    spent: float = 0.0
-    unpriced: int = 0
-    failures: Counter[str] = field(default_factory=Counter)
-    run_turns: int = 0
-    run_seconds: float = 0.0
-
-
 class StudyWatch:
-    """One study of the server: looks at its store, and tells open pages what has changed."""
+    """One study of the server: looks at its store, and tells open pages what has changed.
+
+    `child` is the run that the server itself may start.
+    """
 
     def __init__(self, number: int, path: Path) -> None:
         self.number, self.path = number, path
+        self.child = RunChild(path)
         self.feed = Feed()
         self.talk_feeds: dict[str, Feed] = {}
         self.problem: str | None = None
@@ -149,7 +76,6 @@ class StudyWatch:
         self._to_judge: set[str] = set()
         self._judging = False
         self._work = threading.Event()
-        self._guards: dict[str, tuple[Guard, int]] = {}
         self._threads = [
             threading.Thread(target=target, name=f"{target.__name__}-{number}", daemon=True)
             for target in (self._look, self._judge, self._measure)
@@ -174,25 +100,29 @@ class StudyWatch:
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(timeout=2)
+        self.child.close()
 
     # What pages ask for
 
-    def grid(self) -> dict[str, dict[str, list[TalkCell]]]:
-        """The conversations by prompt and condition, in the order of the plan."""
-        found: dict[str, dict[str, list[TalkCell]]] = {
-            prompt.id: {name: [] for name in self.study.plan.conditions}
-            for prompt in self.study.plan.prompts
-        }
-        for cell in sorted(self.cells.values(), key=lambda cell: cell.repeat):
-            found.setdefault(cell.prompt, {}).setdefault(cell.condition, []).append(cell)
-        return found
+    def in_short(self) -> str:
+        """How things stand, in a line."""
+        if not self.ready.is_set():
+            return "being opened"
+        if self.problem is not None:
+            return self.problem
+        shown = {each.name: each.value for each in self.figures()}
+        talks = "sessions" if self.study.plan.trial else "conversations"
+        return f"{shown['state']}; {shown['talks']} {talks}"
+
+    def grid(self) -> Grid:
+        return arranged(self.cells.values(), self.study.plan)
 
     def standing(self) -> Iterator[Patch]:
         """Everything that may change on the page of the study."""
         with self._lock:
             cells = list(self.cells.values())
         yield from (cell.patch() for cell in cells)
-        yield from (patch(each.name, each.value) for each in self.figures())
+        yield from self.figure_patches()
         yield self.progress()
         yield from self.metric_patches()
 
@@ -206,22 +136,6 @@ class StudyWatch:
         with self.study.archive() as archive:
             return list(archive.turns(talk))
 
-    def failures(self) -> list[dict[str, str]]:
-        """The newest failed attempts, the last one first."""
-        return self._lines(f"{_FAILED} ORDER BY id DESC LIMIT ?", failure_line)
-
-    def events(self, talk: str | None = None) -> list[dict[str, str]]:
-        """What was done to conversations last, or all that was done to one; the last first."""
-        if talk is not None:
-            return self._lines(f"{_DONE} WHERE trajectory = ? ORDER BY id DESC", event_line, talk)
-        return self._lines(f"{_DONE} ORDER BY id DESC LIMIT ?", event_line)
-
-    def _lines(self, query: str, line: Any, value: Any = MOST_LINES) -> list[dict[str, str]]:
-        if not self.study.store_path.is_file():
-            return []
-        with self.study.archive() as archive:
-            return [line(row) for row in archive.rows(query, value)]
-
     def detection(self, talk: str) -> Detection | None:
         """The verdict that the study has stored on a conversation."""
         query = "SELECT detection FROM detections WHERE trajectory = ? AND detector = ?"
@@ -233,77 +147,26 @@ class StudyWatch:
         done = sum(cell.outcome is not None for cell in self.cells.values())
         return patch("progress", value=done, most=max(1, len(self.cells)))
 
+    def run_state(self) -> RunState:
+        return run_state(self.study, self.cells.values())
+
     def figures(self) -> list[StandingFigure]:
         """The numbers over the grid."""
-        cells, totals = list(self.cells.values()), self.totals
-        ends = Counter(cell.outcome for cell in cells if cell.outcome)
-        failed = ends.total() - ends["completed"]
-        marked = sum(bool(cell.mark) for cell in cells)
-        speed = totals.recent_tokens / totals.recent_seconds if totals.recent_seconds else 0.0
-        limit = self._cost_limit()
-        cost = "unknown" if totals.unpriced else f"{totals.spent:.4g}"
-        attempts = ", ".join(f"{n:,} {name}" for name, n in totals.failures.most_common(4))
-        running, trial = self.running(), self.study.plan.trial is not None
-        talks = "Sessions" if trial else "Conversations"
-        marking = f"{MARK.collapsed} or looping".capitalize()
-        return [
-            StandingFigure("state", "Run", self.run_in_words()),
-            StandingFigure("talks", talks, f"{ends.total():,} of {len(cells):,}"),
-            StandingFigure("turns", "Turns", f"{sum(cell.turns for cell in cells):,}"),
-            *([] if trial else [StandingFigure("marked", marking, f"{marked:,}")]),
-            StandingFigure("failed", "Ended otherwise", f"{failed:,}"),
-            StandingFigure("attempts", "Failed attempts", attempts or "none"),
-            StandingFigure("speed", "Tokens per second", f"{speed:,.0f}" if running else "–"),
-            StandingFigure(
-                "cost", "Cost", cost + (f" of at most {limit:g}" if limit is not None else "")
-            ),
-            StandingFigure("left", "Time left", self.time_left() if running else "–"),
-        ]
+        return figures(self.study, list(self.cells.values()), self.totals, self.run_state())
 
-    def time_left(self) -> str:
-        """As long as the turns that are missing take at the pace of this run."""
-        each = self.study.plan.conversation.turns
-        missing = sum(each - cell.turns for cell in self.cells.values() if cell.outcome is None)
-        if not self.totals.run_turns:
-            return "–"
-        seconds = self.totals.run_seconds / self.totals.run_turns * missing
-        minutes, rest = divmod(round(seconds), 60)
-        hours, minutes = divmod(minutes, 60)
-        return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-    def run_in_words(self) -> str:
-        """Whether it is being run, by whom, and why it is not."""
-        if not self.study.store_path.is_file():
-            return "not begun"
-        with self.study.archive() as archive:
-            run = archive.last_run()
-            why = archive.value("SELECT reason FROM runs ORDER BY id DESC LIMIT 1")
-        if run is None:
-            return "not begun"
-        if self.running():
-            return f"running since {run.started[11:19]} UTC (process {run.pid})"
-        if all(cell.outcome is not None for cell in self.cells.values()):
-            return "complete"
-        return inert(f"paused: {why or 'the run was killed'}")
-
-    def running(self) -> bool:
-        """Whether a process on this machine is running it, or one elsewhere says so."""
-        if not self.study.store_path.is_file():
-            return False
-        with self.study.archive() as archive:
-            run = archive.last_run()
-        if run is None or run.ended is not None:
-            return False
-        return run.host != platform.node() or _is_alive(run.pid)
+    def figure_patches(self) -> Iterator[Patch]:
+        """The numbers over the grid, and what there is to start, to pause or to mourn."""
+        yield from (patch(each.name, each.value) for each in self.figures())
+        running = self.child.is_running or self.run_state().running
+        yield patch("may-run", hidden=running)
+        yield patch("may-pause", hidden=not running)
+        failure = self.child.failure
+        yield patch("failure", failure or "", hidden=failure is None)
 
     def metric_patches(self) -> Iterator[Patch]:
         for arm, metrics in self.metrics.items():
             for name, text in metric_cells(metrics).items():
                 yield patch(f"metric-{arm}-{name}", text)
-
-    def _cost_limit(self) -> float | None:
-        limit: float | None = self.study.plan.run.max_cost
-        return limit
 
     # Looking at the store
 
@@ -355,7 +218,7 @@ class StudyWatch:
 
     def _changes(self, archive: Archive) -> Iterator[Patch]:
         touched, talked = self._touched(archive)
-        for cell in self._read_cells(archive, touched):
+        for cell in stored_cells(archive, touched):
             known = self.cells.get(cell.id)
             now = replace(cell, mark=known.mark if known else "")
             if now == known:
@@ -387,14 +250,6 @@ class StudyWatch:
                 talked |= {talk} if row["kind"] == "turns" else set()
         return touched, talked
 
-    @staticmethod
-    def _read_cells(archive: Archive, wanted: set[str] | None) -> Iterator[TalkCell]:
-        if wanted is None:
-            yield from (TalkCell(**row) for row in archive.rows(_CELLS))
-            return
-        for talk in wanted:
-            yield from (TalkCell(**row) for row in archive.rows(f"{_CELLS} WHERE t.id = ?", talk))
-
     def _tell_turns(self, archive: Archive, talk: str) -> None:
         feed = self.talk_feeds.get(talk)
         if feed is not None and feed.is_watched:
@@ -402,12 +257,12 @@ class StudyWatch:
 
     def _new_lines(self, archive: Archive) -> Iterator[Patch]:
         # An attempt ends after later ones have begun, so its number says little: look back a bit.
-        failed = archive.rows(f"{_FAILED} AND id > ? ORDER BY id", max(0, self._last_failure - 200))
+        failed = archive.rows(f"{FAILED} AND id > ? ORDER BY id", max(0, self._last_failure - 200))
         if new := [failure_line(row) for row in failed]:
             yield lines("failures", *new)
         last = archive.value("SELECT coalesce(max(id), 0) FROM attempts")
         self._last_failure = max(self._last_failure, last)
-        done = list(archive.rows(f"{_DONE} WHERE id > ? ORDER BY id", self._last_event))
+        done = list(archive.rows(f"{DONE} WHERE id > ? ORDER BY id", self._last_event))
         if done:
             self._last_event = done[-1]["id"]
             yield lines("events", *map(event_line, done))
@@ -423,70 +278,41 @@ class StudyWatch:
         return False
 
     def _judge(self) -> None:
-        start: Callable[[], Guard] | None = None
-        known = False
+        guards: TalkGuards | None = None
         while self._is_open():
             self._work.wait(SECONDS_BETWEEN_COUNTS)
             self._work.clear()
             began = time.monotonic()
             try:
-                if not known:
-                    self._judge_known()
-                    start = self._guard_factory()
-                    known = True
+                if guards is None:
+                    self._take_over_marks()
+                    guards = TalkGuards(self.study)
                 self._count()
-                self._guard(start)
+                self._guard(guards)
             except (ChimeraError, OSError) as error:  # such as a store that is being made
                 self.feed.publish([patch("state", str(error))])
             # In a large study, counting must leave the processor to those who run it.
             self._stop.wait(max(0.1, min(2.0, 4 * (time.monotonic() - began))))
 
-    def _judge_known(self) -> None:
-        """Take over the verdicts that the study has stored already."""
-        if not self.study.store_path.is_file() or self.study.plan.trial is not None:
-            return
-        for row in stored_detections(self.study):
-            self._to_judge.discard(row["id"])
-            mark = "collapsed" if row["collapsed"] else "looping" if row.get("looping") else ""
-            self._mark(row["id"], mark)
+    def _take_over_marks(self) -> None:
+        for talk, mark in stored_marks(self.study).items():
+            self._to_judge.discard(talk)
+            self._mark(talk, mark)
 
-    def _guard_factory(self) -> Callable[[], Guard] | None:
-        plan = self.study.plan
-        if plan.trial is not None:
-            return None
-        if isinstance(plan.acting.settings, StandIn):  # code of others is not run to show a page
-            return lambda: Guard(vectors=False)
-        return watcher(plan, wanted=True)
-
-    def _guard(self, start: Callable[[], Guard] | None) -> None:
+    def _guard(self, guards: TalkGuards) -> None:
         """Show new turns to the guard of each conversation."""
         with self._lock:
             waiting, self._to_judge = self._to_judge, set()
             self._judging = bool(waiting)
-        if start is None or not waiting:
-            self._judging = False
+        if not waiting:
             return
         with self.study.archive() as archive:
             for talk in waiting:
                 if self._stop.is_set():
                     return
-                guard, heard = self._guards.pop(talk) if talk in self._guards else (start(), 0)
-                mark = self.cells[talk].mark
-                for row in archive.turns(talk):
-                    if row["turn"] <= heard:
-                        continue
-                    heard = row["turn"]
-                    with ENCODING:
-                        seen = guard.update(Turn(row["text"], row["speaker"], model=row["model"]))
-                    if seen.collapsed:
-                        mark = "collapsed"
-                    elif not mark and seen.loop and seen.loop.level != "notice":
-                        mark = "looping"
-                if self.cells[talk].outcome is None:
-                    self._guards[talk] = (guard, heard)
-                self._mark(talk, mark)
+                self._mark(talk, guards.mark(archive, self.cells[talk]))
         self._judging = False
-        self.feed.publish(patch(each.name, each.value) for each in self.figures())
+        self.feed.publish(self.figure_patches())
 
     def _mark(self, talk: str, mark: str) -> None:
         with self._lock:
@@ -500,7 +326,7 @@ class StudyWatch:
         if self.study.store_path.is_file():
             with self.study.archive() as archive:
                 self.totals = totals(archive)
-        self.feed.publish(patch(each.name, each.value) for each in self.figures())
+        self.feed.publish(self.figure_patches())
 
     def _measure(self) -> None:
         """Compute the metrics of each arm again and again, as far as they have come."""
@@ -533,90 +359,3 @@ class StudyWatch:
             arm: measure(columns_of(trials), plan.weights, rng=rng, resamples=RESAMPLES)
             for arm, trials in arms.items()
         }
-
-
-def totals(archive: Archive) -> AttemptTotals:
-    """Tokens, cost and failures of all attempts, and the pace of the last run."""
-    all_of_them = next(
-        archive.rows(
-            "SELECT total(completion_tokens) AS tokens, total(cost) AS spent, "
-            "total(outcome = 'answered' AND cost IS NULL) AS unpriced FROM attempts"
-        )
-    )
-    failures = archive.rows(
-        "SELECT outcome, count(*) AS n FROM attempts WHERE outcome IS NOT NULL "
-        "AND outcome != 'answered' GROUP BY outcome"
-    )
-    found = AttemptTotals(
-        tokens=int(all_of_them["tokens"]),
-        spent=all_of_them["spent"],
-        unpriced=int(all_of_them["unpriced"]),
-        failures=Counter({row["outcome"]: row["n"] for row in failures}),
-    )
-    run = archive.last_run()
-    if run is None:
-        return found
-    moment = datetime.now(UTC)
-    began = datetime.fromisoformat(run.started)
-    since = max(began.timestamp(), moment.timestamp() - RECENT_SECONDS)
-    recent = datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds")
-    query = "SELECT total(completion_tokens) FROM attempts WHERE run = ? AND ended >= ?"
-    found.recent_tokens = int(archive.value(query, run.id, recent))
-    found.recent_seconds = max(0.1, moment.timestamp() - since)
-    query = "SELECT count(*) FROM turns JOIN attempts ON attempts.id = attempt WHERE run = ?"
-    found.run_turns = archive.value(query, run.id)
-    found.run_seconds = max(0.1, (moment - began).total_seconds())
-    return found
-
-
-def metric_cells(metrics: Metrics) -> dict[str, str]:
-    """The metrics of an arm as they are shown, each with its interval."""
-    cells = {"sessions": f"{metrics.sessions:,}", "trials": f"{metrics.trials:,}"}
-    for name in PARTS:
-        part = getattr(metrics, name)
-        cells[name] = number(part.value, 2)
-        if part.value is not None and part.interval is not None:
-            cells[name] += f" ({between(part.interval, 2)})"
-    return cells
-
-
-def turn_line(row: Mapping[str, Any]) -> dict[str, str]:
-    """A turn as a line of a list."""
-    head = f"{row['turn']} {row['speaker']}"
-    return {"id": f"turn-{row['turn']}", "head": inert(head), "text": inert(row["text"])}
-
-
-def failure_line(row: Mapping[str, Any]) -> dict[str, str]:
-    """A failed attempt as a line of a list."""
-    where = f"{row['trajectory']}, turn {row['turn']}"
-    text = f"{row['outcome']}: {row['reason']}" if row["reason"] else row["outcome"]
-    return {"id": f"failure-{row['id']}", "head": inert(where), "text": inert(text)}
-
-
-def event_line(row: Mapping[str, Any]) -> dict[str, str]:
-    """Something that was done to a conversation, as a line of a list."""
-    where = f"{row['trajectory']}, turn {row['turn']}: {row['kind']}"
-    return {"id": f"event-{row['id']}", "head": inert(where), "text": inert(_told(row["detail"]))}
-
-
-def _told(detail: str) -> str:
-    """The detail of an event in a line: what a stressor put in or took out, or its fields."""
-    found = json.loads(detail)
-    injections: Iterable[Mapping[str, Any]] = found.get("injections", ())
-    said = [
-        ", ".join(f"{name} {value}" for name, value in each.items() if value not in (None, "", []))
-        for each in injections
-    ]
-    rest = [f"{name} {value}" for name, value in found.items() if name != "injections"]
-    text = "; ".join([*said, *rest])
-    return text if len(text) <= 300 else text[:299] + "…"
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        pass
-    return True

@@ -15,9 +15,11 @@ from chimeralab.models.seam import Reply, Request
 from chimeralab.runner import Answer, Said, Talk
 from chimeralab.study import RunOptions, Store, Study
 from chimeralab.web.app import application
+from chimeralab.web.events import newest_failures
+from chimeralab.web.figures import totals
 from chimeralab.web.safety import Names, Safety, owner_door
 from chimeralab.web.site import Site
-from chimeralab.web.watch import StudyWatch, totals
+from chimeralab.web.watch import StudyWatch
 from tests.looping_study import write_study
 from tests.small_trial import PHANTOM, make_trial
 from tests.unit.web.conftest import OWN, PORT, TOKEN
@@ -70,7 +72,7 @@ def test_the_grid_is_there_before_anything_is_run(watched: tuple[Study, StudyWat
     assert {cell.id for cell in watch.cells.values()} == {talk.id for talk in study.talks}
     assert {cell.state for cell in watch.cells.values()} == {"planned"}
     assert list(watch.grid()) == ["p1", "p2"]
-    assert watch.run_in_words() == "not begun"
+    assert watch.run_state().words == "not begun"
 
 
 def test_the_grid_fills_while_the_study_is_run(watched: tuple[Study, StudyWatch]) -> None:
@@ -102,8 +104,10 @@ def test_a_failed_attempt_is_told_with_its_reason(tmp_path: Path) -> None:
     assert watch.ready.wait(SECONDS)
     pipeline.run(study, RunOptions(watch=False))
     until(lambda: {each.name: each.value for each in watch.figures()}["attempts"] != "none")
-    assert watch.failures()[0]["text"].startswith("server")
-    assert "turn 3" in watch.failures()[0]["head"]
+    with study.archive() as archive:
+        newest = newest_failures(archive)[0]
+    assert newest["text"].startswith("server")
+    assert "turn 3" in newest["head"]
     watch.close()
 
 
@@ -185,7 +189,7 @@ def test_tokens_cost_and_time_left_are_those_of_the_store(tmp_path: Path) -> Non
             watch.totals = totals(archive)
         # Where one answer has no price, a sum would be too low.
         shown = {each.name: each.value for each in watch.figures()}
-        assert shown["cost"] == "unknown of at most 1.5"
+        assert shown["cost"] == "unknown: some answers have no price; limit 1.5"
         store.end_run("paused by a test")
     shown = {each.name: each.value for each in watch.figures()}
     assert (shown["speed"], shown["left"]) == ("–", "–")
@@ -206,15 +210,16 @@ def test_a_run_is_started_and_paused_from_the_page(tmp_path: Path) -> None:
     study = write_study(tmp_path / "study", *SMALL, *phantoms("latency = 0.2"))
     with client_of(study.path, allow_run=True) as client:
         site: Site = client.app.app.state.site  # type: ignore[attr-defined]
-        watch, child = site.studies[0], site.children[0]
+        watch = site.studies[0]
+        child = watch.child
         assert client.post("/study/1/run").status_code == 200
         assert client.post("/study/1/run").status_code in (400, 409)
         until(lambda: any(cell.turns for cell in watch.cells.values()))
-        assert watch.running()
+        assert watch.run_state().running
         client.post("/study/1/pause")
         until(lambda: not child.is_running)
         assert child.failure is None
-        until(lambda: watch.run_in_words() == "paused: stopped by SIGINT")
+        until(lambda: watch.run_state().words == "paused: stopped by SIGINT")
         assert client.post("/study/1/pause").status_code == 400
 
 
@@ -224,7 +229,7 @@ def test_a_plan_that_needs_code_says_so_on_the_page(tmp_path: Path) -> None:
     with client_of(study.path, allow_run=True) as client:
         site: Site = client.app.app.state.site  # type: ignore[attr-defined]
         client.post("/study/1/run")
-        until(lambda: not site.children[0].is_running)
+        until(lambda: not site.studies[0].child.is_running)
         assert "--allow-code" in client.get("/study/1").text
 
 
