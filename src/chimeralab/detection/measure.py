@@ -14,7 +14,7 @@ from chimeralab.detection.seam import Cutoff, Detector, Seen
 from chimeralab.detection.words import is_blank
 
 if TYPE_CHECKING:  # words alone need no encoder, and to import one takes a while
-    from chimeralab.embedding.encoder import Encoder
+    from chimeralab.embedding.encoder import Encoded, Encoder
 
 Floats = NDArray[np.float64]
 
@@ -105,6 +105,14 @@ class Measured(NamedTuple):
         return [Seen(turn, tuple(lags), blank) for turn, lags, blank in rows]
 
 
+class Handful(NamedTuple):
+    """Conversations that are embedded together, and the texts of all their judged turns."""
+
+    trajectories: list[Trajectory]
+    series: list[JudgedTurns]
+    texts: list[str]
+
+
 class Measurer:
     """Measures conversations as they come, a handful at a time; without an encoder, no vectors."""
 
@@ -126,22 +134,33 @@ class Measurer:
     def measure(self, trajectories: Iterable[Trajectory]) -> Iterator[Measured]:
         # Without vectors nothing is gained by waiting for more.
         most = TURNS_AT_ONCE if self.encoder else 1
-        for group in handfuls(trajectories, lambda each: len(each.turns), most):
-            series = [self._series(trajectory) for trajectory in group]
-            texts = [turn.text for one in series for turn in one.turns]
-            encoded = self.encoder.encode(texts) if self.encoder else None
+        groups = handfuls(trajectories, lambda each: len(each.turns), most)
+        for group, encoded in self._encoded(map(self._handful, groups)):
             end = 0
-            for trajectory, one in zip(group, series, strict=True):
+            for trajectory, one in zip(group.trajectories, group.series, strict=True):
                 start, end = end, end + len(one.turns)
                 similarities = np.empty((len(one.turns), 0))
                 truncated = np.zeros(len(one.turns), dtype=bool)
                 if encoded:
                     similarities = self._similarities(one, encoded.vectors[start:end])
                     truncated = encoded.truncated[start:end]
-                own = texts[start:end]
+                own = group.texts[start:end]
                 blank = np.array([is_blank(text) for text in own], dtype=bool)
                 repaired = sum(readable(text) != text for text in own)
                 yield Measured(trajectory, one, similarities, blank, truncated, repaired)
+
+    def _handful(self, trajectories: list[Trajectory]) -> Handful:
+        series = [self._series(trajectory) for trajectory in trajectories]
+        return Handful(trajectories, series, [turn.text for one in series for turn in one.turns])
+
+    def _encoded(self, groups: Iterable[Handful]) -> Iterator[tuple[Handful, "Encoded | None"]]:
+        """Each handful with its vectors; while one is judged, the next is being encoded."""
+        if not self.encoder:
+            return ((group, None) for group in groups)
+        from chimeralab.embedding.workers import one_ahead  # noqa: PLC0415 - as for the encoder
+
+        encode = self.encoder.encode
+        return one_ahead(lambda group: encode(group.texts), groups)
 
     def _series(self, trajectory: Trajectory) -> JudgedTurns:
         series = judged(trajectory, self._speaker)

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from secrets import token_bytes
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -98,14 +99,17 @@ class Encoder:
         secret: bytes = b"",
     ) -> None:
         folder = folder or weights.ensure("minilm")
-        tensors = read_tensors(folder / "model.safetensors")
+        self._tensors = read_tensors(folder / "model.safetensors")
         self._words = WordPieces(folder / "tokenizer.json")
-        self._exact = MiniLM(tensors)
-        self._fast, self.served_by = fastest(tensors)
+        self._exact = MiniLM(self._tensors)
+        self._fast, self.served_by = fastest(self._tensors)
         self.precision = self._fast.precision
         self.margin = self._fast.margin
+        # One thread may encode while another rechecks what was encoded before.
+        self._remembering = Lock()
         self._fast_memories = _memories(cache_file, self.precision, secret)
         self._exact_memories = _memories(cache_file, "numpy", secret)
+        self._tensors.let_go()
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Vectors at the speed of this machine."""
@@ -113,7 +117,10 @@ class Encoder:
 
     def encode_exactly(self, texts: Sequence[str]) -> Encoded:
         """Vectors in f32 that do not depend on what else is being encoded."""
-        return self._encode(texts, self._exact.one_by_one, self._exact_memories)
+        encoded = self._encode(texts, self._exact.one_by_one, self._exact_memories)
+        # Few texts are rechecked, and the fast network has its own copy: these are 43 MB less.
+        self._tensors.let_go()
+        return encoded
 
     @property
     def forged(self) -> int:
@@ -127,7 +134,8 @@ class Encoder:
         texts = [readable(text) for text in texts]
         distinct = list(dict.fromkeys(texts))
         pieces = dict(zip(distinct, self._words.split(distinct), strict=True))
-        vectors = _recall(memories, {text_key(text) for text in distinct})
+        with self._remembering:
+            vectors = _recall(memories, {text_key(text) for text in distinct})
         missing = {text_key(text): pieces[text] for text in distinct}
         missing = {key: value for key, value in missing.items() if key not in vectors}
         for batch in _batches(missing):
@@ -141,8 +149,9 @@ class Encoder:
         self, batch: Mapping[bytes, Pieces], compute: Compute, memories: Sequence[Memory]
     ) -> dict[bytes, Vector]:
         vectors = dict(zip(batch, compute([each.ids for each in batch.values()]), strict=True))
-        for memory in memories:
-            memory.remember(vectors)
+        with self._remembering:
+            for memory in memories:
+                memory.remember(vectors)
         return vectors
 
 

@@ -27,8 +27,9 @@ VERSION = 1
 KERNELS = {1: "plain C", 2: "AVX2", 3: "AVX-512 VNNI"}
 BAD_INPUT, NO_MEMORY = 1, 2
 ALIGNMENT = 64
-# Enough rows for the weights to be worth fetching, few enough that the last group ends soon.
-PIECES_AT_ONCE = 512
+# Enough rows for the weights to be worth fetching, few enough that the last group ends soon; each
+# thread keeps 11 kB for each.
+PIECES_AT_ONCE = 256
 # How far the vector of a text may lie from the stored one; on fifty texts 0.0014 was the farthest.
 FARTHEST = 0.003
 

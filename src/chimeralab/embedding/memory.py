@@ -72,7 +72,10 @@ class FileMemory:
         if not path.parent.is_dir():  # a mistyped name must not leave folders behind
             raise self._unusable(f"there is no folder {path.parent}")
         try:
-            self._db = sqlite3.connect(path, timeout=30, isolation_level=None)
+            # Several threads may use it; whoever owns the memory sees that they take turns.
+            self._db = sqlite3.connect(
+                path, timeout=30, isolation_level=None, check_same_thread=False
+            )
             self._db.execute("PRAGMA journal_mode = WAL")
             # What a power cut takes is computed again: no vector is worth waiting for the disk.
             self._db.execute("PRAGMA synchronous = NORMAL")

@@ -55,8 +55,10 @@ EXPORT int minilm_has_bf16(void) { return 0; }
 /* Before a loop over registers, which must not become one over memory. */
 #ifdef __clang__
 #define UNROLLED _Pragma("clang loop unroll(full)")
+#define FOUR_STEPS _Pragma("clang loop unroll_count(4)")
 #else
 #define UNROLLED _Pragma("GCC unroll 16")
+#define FOUR_STEPS _Pragma("GCC unroll 4")
 #endif
 
 enum {
@@ -223,20 +225,21 @@ AVX2 INLINE __m256i pair_of(const int16_t *a) {
     return _mm256_set1_epi32(pair);
 }
 
-/* GCC would add the products of several steps first and run out of registers for them. */
-#define KEEP_APART(a, b) __asm__("" : "+x"(a), "+x"(b))
+/* Written out, because a compiler that may choose adds the products of several steps first, for
+ * which there are not enough registers, or copies sums that could stay where they are: at two
+ * products a cycle there is no room for another instruction. */
+#define ADD_TO(sum, x) __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(x))
 
 AVX2 static void sums_avx2(const int16_t *a, const int16_t *panel, int inputs, int32_t *sums) {
     __m256i s[ROWS][2];
     UNROLLED for (int r = 0; r < ROWS; r++) s[r][0] = s[r][1] = _mm256_setzero_si256();
-    for (int i = 0; i < inputs; i += 2) {
+    FOUR_STEPS for (int i = 0; i < inputs; i += 2) {
         const __m256i *b = (const __m256i *)(panel + (size_t)i * COLUMNS);
         __m256i b0 = _mm256_load_si256(b), b1 = _mm256_load_si256(b + 1);
         UNROLLED for (int r = 0; r < ROWS; r++) {
             __m256i x = pair_of(a + (size_t)r * inputs + i);
-            s[r][0] = _mm256_add_epi32(s[r][0], _mm256_madd_epi16(x, b0));
-            s[r][1] = _mm256_add_epi32(s[r][1], _mm256_madd_epi16(x, b1));
-            KEEP_APART(s[r][0], s[r][1]);
+            ADD_TO(s[r][0], _mm256_madd_epi16(x, b0));
+            ADD_TO(s[r][1], _mm256_madd_epi16(x, b1));
         }
     }
     UNROLLED for (int r = 0; r < ROWS; r++)

@@ -1,12 +1,14 @@
 """Work that leaves Python's lock, spread over the cores by threads that outlive a call."""
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, lru_cache
+from itertools import islice
 from typing import TypeVar
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 THREADS = "CHIMERA_THREADS"
 # Where these are "1" before numpy is imported, each product stays in the thread that asked for it.
@@ -42,3 +44,27 @@ def on_all_cores(work: Callable[[Item], None], items: Sequence[Item]) -> None:
     else:
         for item in items:
             work(item)
+
+
+def one_ahead(
+    work: Callable[[Item], Result], items: Iterable[Item]
+) -> Iterator[tuple[Item, Result]]:
+    """Each item with what was made of it; while the caller uses one, the next is being worked on.
+
+    The first one is not kept back for a second that may be long in coming.
+
+    >>> list(one_ahead(abs, [-1, 2, -3]))
+    [(-1, 1), (2, 2), (-3, 3)]
+    """
+    coming = iter(items)
+    for first in islice(coming, 1):
+        yield first, work(first)
+    last: list[tuple[Item, Future[Result]]] = []
+    with ThreadPoolExecutor(1, thread_name_prefix="chimera-ahead") as thread:
+        for item in coming:
+            begun = thread.submit(work, item)
+            for before, done in last:
+                yield before, done.result()
+            last = [(item, begun)]
+        for before, done in last:
+            yield before, done.result()

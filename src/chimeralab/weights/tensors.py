@@ -13,14 +13,27 @@ from chimeralab.core.errors import InputError
 Tensors = Mapping[str, NDArray[np.float32]]
 
 
-def read_tensors(path: Path) -> Tensors:
-    """The f32 arrays of a file by name, read-only; what is never used is never read from disk."""
+class MappedTensors(dict[str, NDArray[np.float32]]):
+    """The arrays of a file; what is never used is never read from disk."""
+
+    def __init__(self, arrays: Tensors, file: mmap.mmap) -> None:
+        super().__init__(arrays)
+        self._file = file
+
+    def let_go(self) -> None:
+        """Do not count as this process's memory what it has read; numbers used again come back."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._file.madvise(mmap.MADV_DONTNEED)
+
+
+def read_tensors(path: Path) -> MappedTensors:
+    """The f32 arrays of a file by name, read-only."""
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     try:
         size = int.from_bytes(mapped[:8], "little")
         table = json.loads(mapped[8 : 8 + size])
-        return {
+        arrays = {
             name: np.frombuffer(
                 mapped,
                 dtype="<f4",
@@ -30,5 +43,6 @@ def read_tensors(path: Path) -> Tensors:
             for name, entry in table.items()
             if entry.get("dtype") == "F32"
         }
+        return MappedTensors(arrays, mapped)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is not a safetensors file ({error})") from error

@@ -1,5 +1,6 @@
 """The encoder computes each distinct text once and gives the rows back in order."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,14 @@ def test_no_texts_give_no_vectors(encoder: Encoder) -> None:
 
 def test_lone_surrogates_and_nulls_are_encoded(encoder: Encoder) -> None:
     assert np.isfinite(encoder.encode(["half \ud83d a pair", "nul \x00 inside"]).vectors).all()
+
+
+def test_threads_may_share_an_encoder_and_its_file(encoder: Encoder, tmp_path: Path) -> None:
+    shared = Encoder(cache_file=tmp_path / "v.db")
+    texts = [f"Line {number}." for number in range(24)]
+    with ThreadPoolExecutor(4) as threads:
+        found = threads.map(lambda text: shared.encode([text]).vectors[0], texts)
+        np.testing.assert_array_equal(list(found), encoder.encode(texts).vectors)
 
 
 def test_a_cache_file_spares_the_second_run(

@@ -48,3 +48,11 @@ def test_a_file_that_was_cut_is_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(InputError, match="is not a safetensors file"):
         read_tensors(path)
+
+
+def test_what_was_let_go_is_there_when_it_is_used_again(tmp_path: Path) -> None:
+    numbers = np.arange(50_000, dtype=np.float32)
+    found = read_tensors(written(tmp_path / "x.safetensors", {"a": numbers}))
+    np.testing.assert_array_equal(found["a"], numbers)
+    found.let_go()
+    np.testing.assert_array_equal(found["a"], numbers)
