@@ -60,6 +60,18 @@ def test_a_packet_on_the_server_is_shuffled_masked_and_has_duplicates(room):
     assert "looping" not in shown
 
 
+def test_while_a_study_is_run_only_what_is_finished_is_rated(tmp_path: Path) -> None:
+    study = people_rate(tmp_path / "study")
+    with closing(sqlite3.connect(study.store_path)) as db, db:
+        db.execute("DELETE FROM samples")
+        [(going_on,)] = db.execute("SELECT id FROM trajectories LIMIT 1").fetchall()
+        db.execute("UPDATE trajectories SET outcome = NULL WHERE id = ?", [going_on])
+    with RatingRoom(study) as room:
+        shown = {entry.item for entry in room.desk(invited(room, "eve")).key.entries}
+    assert len(shown) == len(study.talks) - 1
+    assert going_on not in shown
+
+
 def test_who_is_invited_again_keeps_their_work_under_a_new_link(room):
     old = room.invite("ann")
     ann = room.invited(old)

@@ -1,5 +1,7 @@
 """A study on a page: what its store says, while another process writes it."""
 
+import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -123,6 +125,21 @@ def test_the_metrics_of_a_trial_come_with_intervals_and_events(tmp_path: Path) -
     assert 'id="event-1"' in page or "amnesia</p>" in page
 
 
+def test_events_and_metrics_of_a_trial_are_told_while_it_runs(tmp_path: Path) -> None:
+    study = make_trial(tmp_path / "trial", PHANTOM, 'each = ["amnesia"]')
+    watch = StudyWatch(1, study.path)
+    told: list[dict[str, object]] = []
+    watch.feed.publish = told.extend  # type: ignore[method-assign]
+    watch.start()
+    assert watch.ready.wait(SECONDS)
+    pipeline.run(study)
+    until(lambda: any(each["place"] == "events" for each in told))
+    until(lambda: any(" to " in str(each.get("text")) for each in told if "-mci" in each["place"]))
+    lines = [line for each in told if each["place"] == "events" for line in each["lines"]]  # type: ignore[attr-defined]
+    assert any(line["head"].endswith(": amnesia") for line in lines)
+    watch.close()
+
+
 def test_hostile_words_of_a_study_stay_words(watched: tuple[Study, StudyWatch]) -> None:
     study, _ = watched
     pipeline.run(study, RunOptions(watch=False))
@@ -231,6 +248,37 @@ def test_a_plan_that_needs_code_says_so_on_the_page(tmp_path: Path) -> None:
         client.post("/study/1/run")
         until(lambda: not site.studies[0].child.is_running)
         assert "--allow-code" in client.get("/study/1").text
+
+
+def test_a_run_that_could_not_be_started_says_so_on_the_open_page(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "study")
+    study.freeze()
+    with client_of(study.path, allow_run=True) as client:
+        site: Site = client.app.app.state.site  # type: ignore[attr-defined]
+        watch = site.studies[0]
+        client.post("/study/1/run")
+        until(lambda: not watch.child.is_running)
+        patches = {each["place"]: each for each in watch.standing()}
+    assert "--allow-code" in patches["failure"]["text"]
+    assert patches["failure"]["hidden"] is False
+    assert (patches["may-run"]["hidden"], patches["may-pause"]["hidden"]) == (False, True)
+
+
+def test_the_first_page_says_how_each_study_stands(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "fine", *SMALL, *phantoms(""))
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "plan.toml").write_text("[study")
+    (tmp_path / "damaged").mkdir()
+    shutil.copy(study.path / "plan.toml", tmp_path / "damaged")
+    (tmp_path / "damaged" / "study.db").write_text("no database")
+    with client_of(tmp_path) as client:
+        site: Site = client.app.app.state.site  # type: ignore[attr-defined]
+        until(lambda: all(watch.ready.is_set() for watch in site.studies))
+        page = client.get("/").text
+        assert client.get("/study/2", headers={"accept": "text/html"}).status_code == 409
+    assert "not valid TOML" in page
+    assert "the file is damaged" in page
+    assert re.search(r"not begun; 0 of \d+ conversations", page)
 
 
 def test_a_study_that_could_not_be_opened_is_shown_once_it_can(tmp_path: Path) -> None:
