@@ -11,7 +11,7 @@ from benchmarks.transcripts import made
 from chimeralab import scale
 
 COMMAND = "python -m benchmarks.speed.ray_workers"
-FILES, TALKS, TURNS = 8, 60, 20
+FILES, TALKS, TURNS = 8, 30, 20
 LIMIT = 1.7
 
 

@@ -20,9 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import ray
 
-from chimeralab import InputError, detect_file, scale
+from chimeralab import InputError, detect_all, readers, scale
+from chimeralab.core.errors import LogError
 from chimeralab.core.tables import arrow_table
 from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, verdict_rows
+from chimeralab.scale import units
 
 pytestmark = [pytest.mark.integrations, pytest.mark.weights]
 
@@ -85,7 +87,8 @@ def by_id(rows: Rows) -> Rows:
 
 
 def one_process(*files: Path) -> Rows:
-    rows = (row for file in files for found in detect_file(file) for row in verdict_rows(found))
+    read = readers.read_all(files, on_bad=lambda error: None)
+    rows = (row for found in detect_all(read) for row in verdict_rows(found))
     return by_id(arrow_table(rows, CONVERSATION_COLUMNS).to_pylist())
 
 
@@ -143,6 +146,56 @@ def test_parts_that_are_there_are_not_made_again(logs: Path, tmp_path: Path) -> 
     assert len(parts()) == 3
     assert job("user").judged_before == 0
     assert len(parts()) == 3
+
+
+@pytest.fixture
+def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "SHARE_BYTES", 2_000)
+
+
+@pytest.mark.usefixtures("small_shares")
+def test_a_large_file_is_judged_in_shares_with_the_verdicts_of_one_process(tmp_path: Path) -> None:
+    unnamed = [{"messages": row["messages"]} for row in talks("a", 40)]
+    lines = write_lines(tmp_path / "lines.jsonl", unnamed)
+    lines.write_text(lines.read_text().replace("\n", "\n\n{bad\n", 7), encoding="utf-8")
+    groups = tmp_path / "groups.parquet"
+    pq.write_table(pa.Table.from_pylist(talks("b", 20)), groups, row_group_size=3)
+    turns = write_lines(tmp_path / "turns.jsonl", as_turns(talks("c", 4)))
+    out, files = tmp_path / "out", (lines, groups, turns)
+
+    def job() -> scale.JobTotals:
+        return scale.detect_files([*map(str, files)], str(out))
+
+    def parts() -> dict[str, int]:
+        return {each.name: each.stat().st_mtime_ns for each in (out / "verdicts").iterdir()}
+
+    found = job()
+    assert (found.files, found.conversations, found.errors) == (3, 64, 7)
+    assert table(out) == one_process(*files)
+    bad: list[LogError] = []
+    list(readers.read(lines, on_bad=bad.append))
+    assert sorted((e["line"], e["reason"]) for e in table(out, "errors")) == [
+        (each.line, each.reason) for each in bad
+    ]
+    before = parts()
+    assert len(before) > 15
+    # A share that is lost is made again, and nothing else is.
+    lost = sorted(name for name in before if name.count("-") == 4)[5]
+    (out / "verdicts" / lost).unlink()
+    assert job().judged_before == 2
+    assert {name for name, at in parts().items() if at != before[name]} == {lost}
+    assert table(out) == one_process(*files)
+
+
+@pytest.mark.usefixtures("small_shares")
+def test_a_file_whose_shares_turn_out_to_need_each_other_is_judged_whole(tmp_path: Path) -> None:
+    log = write_lines(tmp_path / "mixed.jsonl", [*talks("a", 9), *as_turns(talks("b", 2))])
+    out = tmp_path / "out"
+    for judged_before in (0, 1):
+        found = scale.detect_files([str(log)], str(out))
+        assert (found.conversations, found.judged_before) == (11, judged_before)
+        assert len([*(out / "verdicts").iterdir()]) == 1
+    assert table(out) == one_process(log)
 
 
 def test_a_killed_worker_loses_nothing_and_judges_nothing_twice(tmp_path: Path) -> None:
@@ -206,6 +259,21 @@ def test_bad_input_is_named_beside_the_results_and_the_job_goes_on(
     assert "2 bad entries skipped" in ran.err
 
 
+@pytest.mark.parametrize(
+    "address", ["hf://datasets/nobody/nothing/x.jsonl", "ftp://host/x.jsonl", "s3://", "hf://"]
+)
+def test_an_address_that_cannot_be_used_gets_one_sentence(
+    address: str, tmp_path: Path, chimera, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nobody answers at this port, wherever the tests are run.
+    for name in ("AWS_ENDPOINT_URL", "HF_ENDPOINT", "HTTPS_PROXY", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    ran = chimera("detect", address, "--engine", "ray", "--out", tmp_path / "out", "--no-vectors")
+    assert ran.code == 2
+    assert ran.err.startswith(f"chimera: {address}: ")
+    assert ran.err.count("\n") == 1
+
+
 def test_columns_that_the_user_names_reach_the_workers(tmp_path: Path, chimera) -> None:
     rows = [{"chat": r["conversation_id"], "said": r["text"]} for r in as_turns(talks("a", 3))]
     log = write_lines(tmp_path / "a.jsonl", rows)
@@ -237,10 +305,19 @@ def test_a_dataset_of_conversations_or_of_turns_gives_one_of_verdicts(
     rows: Callable[..., Rows], tmp_path: Path
 ) -> None:
     one = one_process(write_lines(tmp_path / "a.jsonl", rows("a", 9)))
+    expected = [{**row, "source": None, "error": None} for row in one]
     # The turns of a conversation lie in several blocks.
     mixed = ray.data.from_items(rows("a", 9), override_num_blocks=4)
-    found = scale.detect(mixed).take_all()
-    assert by_id(found) == [{**row, "source": None, "error": None} for row in one]
+    assert by_id(scale.detect(mixed).take_all()) == expected
+    # As they do in row groups and in files.
+    folder = tmp_path / "table"
+    folder.mkdir()
+    shuffled = random.Random(3).sample(rows("a", 9), k=len(rows("a", 9)))
+    half = len(shuffled) // 2
+    for name, some in {"one": shuffled[:half], "two": shuffled[half:]}.items():
+        pq.write_table(pa.Table.from_pylist(some), folder / f"{name}.parquet", row_group_size=4)
+    scale.detect(ray.data.read_parquet(str(folder))).write_parquet(str(tmp_path / "out"))
+    assert by_id(pq.read_table(tmp_path / "out").to_pylist()) == expected
 
 
 def test_rows_of_a_dataset_that_cannot_be_read_say_why() -> None:
@@ -248,5 +325,10 @@ def test_rows_of_a_dataset_that_cannot_be_read_say_why() -> None:
     found = scale.detect(dataset, detector=None).take_all()
     assert [row["id"] for row in found if row["error"] is None] == ["a-0", "a-1"]
     assert len(found) == 3
+    rows: Rows = as_turns(talks("b", 2))
+    rows[3]["text"] = None  # a turn without a word, as in one process
+    rows[5]["conversation_id"] = None
+    found = scale.detect(ray.data.from_items(rows), detector=None).take_all()
+    assert {row["id"]: row["turns"] for row in found if row["id"]} == {"b-0": 11, "b-1": 12}
     with pytest.raises(InputError, match="needs the column 'turn'"):
         scale.detect(ray.data.from_items([{"id": 1, "speaker": "a", "text": "b"}]))

@@ -5,7 +5,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
 
@@ -100,12 +100,9 @@ class RawLine(NamedTuple):
 
 def items_of(stream: BinaryIO, place: Place, bad: Report) -> Iterator[JsonValue]:
     """Every value of a log. JSON Lines stream; a value over several lines is loaded whole."""
-    lines = _lines(stream, place, bad)
+    lines = lines_of(stream, place, bad)
     first, second = next(lines, None), next(lines, None)
-    # No complete value ends or starts so: it goes on from one line to the next.
-    ends_open = first and first.raw.rstrip().endswith((b"[", b"{", b",", b":"))
-    goes_on = ends_open or (second and second.raw.lstrip().startswith((b",", b"]", b"}")))
-    if first and second and goes_on:
+    if first and second and goes_on(first, second):
         above = first.number - 1
         blank_lines = b"\n" * (second.number - first.number - 1)
         try:
@@ -114,7 +111,18 @@ def items_of(stream: BinaryIO, place: Place, bad: Report) -> Iterator[JsonValue]
         except Unreadable as problem:
             bad(str(problem), place.at(problem.line + above))
         return
-    for line in chain(filter(None, [first, second]), lines):
+    yield from values_on(chain(filter(None, [first, second]), lines), place, bad)
+
+
+def goes_on(first: RawLine, second: RawLine) -> bool:
+    """Whether a value goes on from one line to the next: no complete one ends or starts so."""
+    ends_open = first.raw.rstrip().endswith((b"[", b"{", b",", b":"))
+    return ends_open or second.raw.lstrip().startswith((b",", b"]", b"}"))
+
+
+def values_on(lines: Iterable[RawLine], place: Place, bad: Report) -> Iterator[JsonValue]:
+    """The values of lines that hold one each."""
+    for line in lines:
         try:
             item = JsonValue(value_of(line.raw), line.number)
         except Unreadable as problem:
@@ -123,8 +131,8 @@ def items_of(stream: BinaryIO, place: Place, bad: Report) -> Iterator[JsonValue]
             yield item
 
 
-def _lines(stream: BinaryIO, place: Place, bad: Report) -> Iterator[RawLine]:
-    number = 1
+def lines_of(stream: BinaryIO, place: Place, bad: Report, number: int = 1) -> Iterator[RawLine]:
+    """The lines that are not blank, counted from `number`."""
     while raw := _next_line(stream, place.at(number), bad):
         if len(raw) > MAX_LINE:
             while raw and not raw.endswith(b"\n"):

@@ -157,6 +157,8 @@ class Opened:
     stream: BinaryIO
     is_zip: bool = False
     is_parquet: bool = False
+    is_unpacked: bool = False
+    """Whether the stream is not the file as it lies there, so that no place in it can be sought."""
 
 
 @contextmanager
@@ -186,6 +188,7 @@ def _at_address(address: str) -> BinaryIO:
 
 def _recognised(file: BinaryIO) -> Opened:
     head, stream = with_head(file)
+    is_packed = head.startswith(tuple(PACKED))
     for magic, unpack in PACKED.items():
         if head.startswith(magic):
             packed = Counted(stream)
@@ -197,15 +200,15 @@ def _recognised(file: BinaryIO) -> Opened:
     if head.startswith((*ZIP, PARQUET)):
         searchable = stream if stream.seekable() else io.BytesIO(read_whole(stream))
         is_parquet = head.startswith(PARQUET)
-        return Opened(searchable, is_zip=not is_parquet, is_parquet=is_parquet)
+        return Opened(searchable, not is_parquet, is_parquet, is_packed)
     if head.startswith(UTF16):
-        return Opened(stream_of(from_utf16(stream)))
+        return Opened(stream_of(from_utf16(stream)), is_unpacked=True)
     for magic, advice in NO_LOGS.items():
         if head.startswith(magic):
             raise Unreadable(advice)
     if b"\0" in head:
         raise Unreadable("is not a text log")
-    return Opened(stream)
+    return Opened(stream, is_unpacked=is_packed)
 
 
 class Headed(NamedTuple):

@@ -6,7 +6,7 @@ A row that holds a whole conversation, say in a column `messages`, is left to it
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, ClassVar
 
 from chimeralab.core.errors import InputError
@@ -187,22 +187,24 @@ def _cell(name: str, cell: str) -> Any:
     return cell if inner is None else inner
 
 
-def parquet_rows(stream: BinaryIO, place: Place, bad: Report) -> Iterator[JsonValue]:
-    """The rows of a Parquet file, a few at a time."""
+def parquet_rows(
+    stream: BinaryIO, place: Place, bad: Report, groups: Iterable[int] | None = None, first: int = 1
+) -> Iterator[JsonValue]:
+    """The rows of a Parquet file, a few at a time: all, or those of some row groups."""
     need("parquet")
     import pyarrow as pa  # noqa: PLC0415 - large, and only Parquet needs it
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    size, seen, number = stream.seek(0, io.SEEK_END), 0, 0
+    size, seen, number = stream.seek(0, io.SEEK_END), 0, first
     stream.seek(0)
     try:
         with pq.ParquetFile(stream) as table:
-            for batch in table.iter_batches(ROWS_AT_ONCE):
+            for batch in table.iter_batches(ROWS_AT_ONCE, groups):
                 seen += batch.nbytes
                 refuse_bomb(size, seen)
                 for row in batch.to_pylist():
-                    number += 1
                     yield JsonValue(row, number)
+                    number += 1
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         if isinstance(error, Unreadable):
             raise

@@ -6,6 +6,7 @@ each wait for their own would wait for nothing else.
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,14 +18,19 @@ class SharedCommits:
     """Gathers steps, each whole or not there, and commits all of them together.
 
     Outside an event loop a step is on disk at its end. Inside one it is when `settled` returns,
-    and no later than the loop comes round. `then` is called after each commit.
+    or soon after if nobody waits. `then` is called after each commit. With `patience`, a commit
+    waits so many times as long as the last one took before it follows, so that waiting for the
+    disk leaves the loop that share of its time.
     """
+
+    patience = 0.0
 
     def __init__(self, db: sqlite3.Connection, path: Path, then: Callable[[], None]) -> None:
         self._db = db
         self._path = path
         self._then = then
         self._next: asyncio.Future[None] | None = None
+        self._took = self._ended = 0.0
 
     @contextmanager
     def step(self) -> Iterator[sqlite3.Connection]:
@@ -52,6 +58,7 @@ class SharedCommits:
         """Put what was gathered on disk now."""
         if not self._db.in_transaction:
             return
+        started = time.monotonic()
         with plainly(self._path):
             try:
                 self._db.execute("COMMIT")
@@ -60,6 +67,8 @@ class SharedCommits:
                     self._db.execute("ROLLBACK")
                 raise
         self._then()
+        self._ended = time.monotonic()
+        self._took = self._ended - started
 
     def _commit_soon(self) -> None:
         try:
@@ -69,7 +78,8 @@ class SharedCommits:
             return
         if self._next is None:
             self._next = loop.create_future()
-            loop.call_soon(self._commit_for_all, self._next)
+            wait = self._ended + self.patience * self._took - time.monotonic()
+            loop.call_later(max(0.0, wait), self._commit_for_all, self._next)
 
     def _commit_for_all(self, waiting: asyncio.Future[None]) -> None:
         self._next = None

@@ -32,7 +32,7 @@ from chimeralab.study.flow import ConditionFlow, flow
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import LockError, differences, resolve, summary
 from chimeralab.study.plan import Plan, refuse_unpriced
-from chimeralab.study.store import Store
+from chimeralab.study.store import CROWD, Store
 from chimeralab.study.subjects import ask_once, open_models
 from chimeralab.study.trial.own_counts import count_sessions
 
@@ -40,8 +40,6 @@ from chimeralab.study.trial.own_counts import count_sessions
 BYTES_A_TOKEN = 5
 BYTES_A_TURN = 2_000
 SPARE_BYTES = 20_000_000
-# A live guard takes some 30 ms of a core for a turn: watching more at once would hold them up.
-MOST_WATCHED = 64
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -115,6 +113,7 @@ class StudyRun:
         if not missing:
             return None
         refuse_full_disk(self.study, missing)
+        store.share_among(self.concurrency)
         store.begin_run(self.lock.sha256 if self.lock else None, self.options.as_dict())
         stopped: str | None = "broken off by an error"
         try:
@@ -143,7 +142,8 @@ class StudyRun:
                     journal=store,
                     brake=brake,
                     prices={n: s.price for n, s in self.plan.models.items() if s.price},
-                    watch=watcher(self.plan, options.watch and self.concurrency <= MOST_WATCHED),
+                    # A guard takes some 30 ms of a core for a turn, which would hold up a crowd.
+                    watch=watcher(self.plan, options.watch and self.concurrency <= CROWD),
                     judges=judges,
                     retry_wait=run.retry_wait,
                     publish=self.publish,

@@ -35,6 +35,7 @@ from chimeralab.study.lock import branch, link, opening
 from chimeralab.study.tally import shortfall, tally_path, write_tally
 
 Row = dict[str, Any]
+CROWD = 64
 
 # Checks of raters stand in the table of the study, under the rater and the time, and so do the
 # items that a packet has shown to a person twice, under the rater and the packet.
@@ -74,6 +75,10 @@ class Store:
             self._commits.commit()
         finally:
             self._db.close()
+
+    def share_among(self, conversations: int) -> None:
+        """Have so many conversations in mind: a crowd is served best if few commits hold it up."""
+        self._commits.patience = 4.0 if conversations > CROWD else 0.0
 
     async def settled(self) -> None:
         await self._commits.settled()

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -56,6 +57,32 @@ def test_many_that_write_at_once_share_one_commit(db: sqlite3.Connection, path: 
 
     asyncio.run(talks())
     assert len(made) == 1
+
+
+def test_a_crowd_waits_for_company_before_the_next_commit(
+    db: sqlite3.Connection, path: Path
+) -> None:
+    made: list[int] = []
+
+    def slowly() -> None:
+        made.append(1)
+        time.sleep(0.02)
+
+    commits = SharedCommits(db, path, slowly)
+    commits.patience = 4.0
+
+    async def talk(n: int) -> None:
+        await asyncio.sleep(n / 1000)
+        say(commits, str(n))
+        await commits.settled()
+        assert str(n) in on_disk(path)
+
+    async def talks() -> None:
+        await asyncio.gather(*(talk(n) for n in range(60)))
+
+    asyncio.run(talks())
+    # The first, all that came while the disk was busy and the loop had its time, and the last.
+    assert len(made) <= 3
 
 
 def test_a_step_that_nobody_waits_for_is_written_all_the_same(

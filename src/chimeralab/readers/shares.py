@@ -1,0 +1,160 @@
+"""Large logs in shares that are read apart: stretches of JSON Lines, or row groups of Parquet.
+
+A log is shared out only where each line or row is a conversation of its own. What a share gives is
+what the log as a whole gives there: the same ids, lines and errors.
+"""
+
+import io
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, BinaryIO, NamedTuple
+
+from chimeralab.core.records import Trajectory
+from chimeralab.readers.fields import Unreadable
+from chimeralab.readers.formats import Formats
+from chimeralab.readers.json_values import MAX_LINE, goes_on, lines_of, values_on
+from chimeralab.readers.opening import CHUNK, opened
+from chimeralab.readers.reading import OnBad, from_values
+from chimeralab.readers.seam import Place, Reader, place_of
+from chimeralab.readers.tables import parquet_rows
+
+
+class Share(NamedTuple):
+    """From one byte to another, or from one row group, and the number of its first line or row.
+
+    A line belongs to the share in which it starts. The first line of bytes that are not the first
+    is not known until the lines before them are counted.
+    """
+
+    start: int
+    end: int
+    first: int = 1
+
+
+class NeedsTheWholeLog(Exception):
+    """A value in a share is of a format whose conversations lie across values."""
+
+
+class _Standalone(Formats):
+    """The formats in which a value can be read without those before and behind it."""
+
+    def of(self, value: Any) -> Reader:
+        reader = super().of(value)
+        if type(reader).finish is not Reader.finish:
+            raise NeedsTheWholeLog(f"the format {reader.name}")
+        return reader
+
+
+def shares_of(path: str, size: int, asked: type[Reader] | None = None) -> list[Share]:
+    """The shares of a log, of about so many bytes each; none where it has to stay whole."""
+    try:
+        with opened(path) as file:
+            if file.is_unpacked or file.is_zip:
+                return []
+            if file.is_parquet:
+                return _row_groups(file.stream, size, asked)
+            return _stretches(file.stream, path, size, asked)
+    except (NeedsTheWholeLog, Unreadable, OSError, ValueError):
+        return []  # whoever reads it will say what is wrong
+
+
+def _stretches(stream: BinaryIO, path: str, size: int, asked: type[Reader] | None) -> list[Share]:
+    lines = list(islice(lines_of(stream, place_of(path), _ignore), 2))
+    if not (lines and lines[0].raw.lstrip().startswith(b"{")):
+        return []
+    if len(lines) == 2 and goes_on(*lines):
+        return []
+    for value in values_on(lines, place_of(path), _ignore):
+        _Standalone(asked).of(value.value)
+    end = stream.seek(0, io.SEEK_END)
+    return [Share(start, min(start + size, end)) for start in range(0, end, size)]
+
+
+def _row_groups(stream: BinaryIO, size: int, asked: type[Reader] | None) -> list[Share]:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - large, and only Parquet needs it
+
+    stream.seek(0)
+    with pq.ParquetFile(stream) as table:
+        groups = [table.metadata.row_group(n) for n in range(table.num_row_groups)]
+        for batch in islice(table.iter_batches(1), 1):
+            _Standalone(asked).of(batch.to_pylist()[0])
+    shares, start, row, rows, held = [], 0, 1, 0, 0
+    for number, group in enumerate(groups, 1):
+        held, rows = held + group.total_byte_size, rows + group.num_rows
+        if held >= size or number == len(groups):
+            shares.append(Share(start, number, row))
+            start, row, rows, held = number, row + rows, 0, 0
+    return shares
+
+
+def count_lines(path: str, share: Share) -> int:
+    """How many lines start in a share of JSON Lines."""
+    with opened(path) as file:
+        start, end = _aligned(file.stream, share)
+        stream, count = _stretch(file.stream, start, end), 0
+        while chunk := stream.read(CHUNK):
+            count += chunk.count(b"\n")
+        return count
+
+
+def read_share(
+    path: str, share: Share, asked: type[Reader] | None, on_bad: OnBad
+) -> Iterator[Trajectory]:
+    """The conversations of a share; raises `NeedsTheWholeLog` where some may reach beyond it."""
+    place = place_of(path)
+
+    def bad(reason: str, place: Place) -> None:
+        on_bad(place.error(reason))
+
+    with opened(path) as file:
+        if file.is_parquet:
+            groups = range(share.start, share.end)
+            values = parquet_rows(file.stream, place, bad, groups, share.first)
+        else:
+            stream = _stretch(file.stream, *_aligned(file.stream, share))
+            values = values_on(lines_of(stream, place, bad, share.first), place, bad)
+        try:
+            yield from from_values(values, _Standalone(asked), place, bad)
+        except Unreadable as problem:
+            bad(str(problem), place)
+
+
+def _aligned(stream: BinaryIO, share: Share) -> tuple[int, int]:
+    """Where the first line of the share starts, and where its last line ends."""
+    return _line_start(stream, share.start), _line_start(stream, share.end)
+
+
+def _line_start(stream: BinaryIO, position: int) -> int:
+    """The first start of a line from here on."""
+    if position == 0:
+        return 0
+    stream.seek(position - 1)
+    while (read := stream.readline(MAX_LINE)) and not read.endswith(b"\n"):
+        pass
+    return stream.tell()
+
+
+class _Stretch(io.RawIOBase):
+    """Some of a stream as if there were nothing behind it."""
+
+    def __init__(self, stream: BinaryIO, size: int) -> None:
+        self._stream = stream
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(min(len(buffer), self._left))
+        buffer[: len(data)] = data
+        self._left -= len(data)
+        return len(data)
+
+
+def _stretch(stream: BinaryIO, start: int, end: int) -> BinaryIO:
+    stream.seek(start)
+    return io.BufferedReader(_Stretch(stream, end - start), CHUNK)
+
+
+def _ignore(*_: object) -> None:
+    pass

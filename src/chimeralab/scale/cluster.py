@@ -1,0 +1,88 @@
+"""Ray itself: the cluster that a job runs on, and pools of actors with one core each."""
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging import ERROR, getLogger
+from typing import Any
+
+from chimeralab.core.errors import InputError
+from chimeralab.embedding.workers import BLAS_THREADS, THREADS
+
+ONE_THREAD = {"env_vars": dict.fromkeys((*BLAS_THREADS, THREADS), "1")}
+
+
+def unit_pool(workers: int | None, units: int) -> dict[str, Any]:
+    """The arguments for a pool of actors with one core each: all of the cluster's, or as asked."""
+    import ray  # noqa: PLC0415
+
+    # One unit in flight each, lest one worker has a queue while another has nothing left to do.
+    pool = ray.data.ActorPoolStrategy(
+        size=min(workers or _cores_of_cluster(), units), max_tasks_in_flight_per_actor=1
+    )
+    return {"compute": pool, "num_cpus": 1, "runtime_env": ONE_THREAD}
+
+
+def row_pool(workers: int | None) -> dict[str, Any]:
+    """The same for a dataset, which has steps before ours that need cores: the pool grows."""
+    import ray  # noqa: PLC0415
+
+    cores = _cores_of_cluster()
+    pool = ray.data.ActorPoolStrategy(min_size=1, max_size=workers or cores)
+    return {"compute": pool, "num_cpus": min(1, cores / 2), "runtime_env": ONE_THREAD}
+
+
+def _cores_of_cluster() -> int:
+    import ray  # noqa: PLC0415
+
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+@contextmanager
+def cluster(address: str | None) -> Iterator[None]:
+    """Ray as this process has it; or else, for one job, the cluster at the address or one here."""
+    import ray  # noqa: PLC0415
+
+    if ray.is_initialized():
+        yield
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent home unasked
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    ray.data.DataContext.get_current().enable_progress_bars = sys.stderr.isatty()
+    getLogger("ray.data").setLevel(ERROR)  # Ray sets it when the line above imports its data
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    try:
+        # Ray itself takes minutes to find that nobody is there.
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if port.isdecimal():
+            socket.create_connection((host, int(port)), timeout=10).close()
+        with _quiet():
+            ray.init(
+                address=address,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="ERROR",
+            )
+    except Exception as error:  # Ray raises no less when a node is slow to start
+        reason = str(error).partition("\n")[0]
+        where = "can be started here" if address == "local" else f"at {address}"
+        raise InputError(f"no Ray cluster {where} ({reason})") from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the notes that Ray's core writes past Python; what goes wrong is raised."""
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)

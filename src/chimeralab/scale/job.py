@@ -1,0 +1,138 @@
+"""One job: every unit of the sources into a part of its own, once."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from chimeralab.core.errors import InputError, LogError
+from chimeralab.core.extras import need
+from chimeralab.readers.shares import count_lines
+from chimeralab.scale.cluster import cluster, unit_pool
+from chimeralab.scale.results import ResultFolder
+from chimeralab.scale.units import Unit, counted, file_key, find_files, split
+from chimeralab.scale.workers import ERROR_COLUMNS, UnitWorker, WorkerSettings
+
+MOST_NAMED = 5
+
+
+class JobTotals(NamedTuple):
+    """What a job has made of its files, those of earlier runs included."""
+
+    files: int
+    judged_before: int
+    conversations: int
+    looping: int
+    collapsed: int
+    errors: int
+    first_errors: tuple[str, ...]
+
+
+def detect_files(
+    sources: Sequence[str],
+    out: str,
+    judging: WorkerSettings = WorkerSettings(),  # noqa: B008 - frozen
+    *,
+    address: str | None = None,
+    workers: int | None = None,
+) -> JobTotals:
+    """Judge every file of the sources into parts below `out`: one each, or one for each share.
+
+    Parts that are there are not made again. What can't be read is named in the table of errors.
+    """
+    need("ray")
+    files = [split(each, judging.key, judging.format) for each in find_files(sources)]
+    store = ResultFolder(out if "://" in out else str(Path(out).absolute()))
+    store.make()
+    there = store.names("verdicts")
+    units = [unit for file in files for unit in file.units(there)]
+    missing = [unit for unit in units if unit.part not in there]
+    if missing:
+        with cluster(address):
+            unmade = _made_of(_with_lines(units, missing), store.out, judging, workers)
+            if unmade:
+                wholes = [file.whole for file in files if file.whole.source in unmade]
+                _made_of(wholes, store.out, judging, workers)
+                units = [unit for unit in units if unit.source not in unmade] + wholes
+        _tidy(store, units)
+    unfinished = {unit.source for unit in missing}
+    return _totals(store, units, len(files), len(files) - len(unfinished))
+
+
+def _with_lines(units: Sequence[Unit], missing: Sequence[Unit]) -> list[Unit]:
+    """The missing units, those that are stretches of lines with the numbers of their first lines.
+
+    Counting is reading without parsing, and all workers share it.
+    """
+    import ray  # noqa: PLC0415 - only where it is asked for
+
+    wanted = {unit.source for unit in missing if unit.needs_counting}
+    files = defaultdict(list)
+    for unit in units:
+        if unit.source in wanted:
+            files[unit.source].append(unit)
+    count = ray.remote(count_lines)
+    lines = {
+        source: [count.remote(source, unit.share) for unit in shares[:-1]]
+        for source, shares in files.items()
+    }
+    numbered = {
+        unit.part: unit
+        for source, shares in files.items()
+        for unit in counted(shares, ray.get(lines[source]))
+    }
+    return [numbered.get(unit.part, unit) for unit in missing]
+
+
+def _made_of(
+    units: Sequence[Unit], out: str, judging: WorkerSettings, workers: int | None
+) -> set[str]:
+    """Make the parts of the units; the sources that can only be judged whole."""
+    import ray  # noqa: PLC0415
+
+    # Each unit is a block, so that a worker which dies takes one unit with it.
+    blocks = ray.data.from_items(
+        [{"unit": json.dumps(unit)} for unit in units], override_num_blocks=len(units)
+    )
+    done = blocks.map_batches(
+        UnitWorker,
+        fn_constructor_args=(judging, out),
+        batch_size=1,
+        **unit_pool(workers, len(units)),
+    )
+    try:
+        return {str(row["source"]) for row in done.iter_rows() if not row["is_made"]}
+    except ray.exceptions.RayError as error:
+        reason = str(error).strip().rpartition("\n")[2]
+        raise InputError(
+            f"the job stopped ({reason}); run it again, and it goes on where it was"
+        ) from None
+
+
+def _tidy(store: ResultFolder, units: Iterable[Unit]) -> None:
+    """Remove what killed workers have left, and parts of files as they were before."""
+    current = defaultdict(set)
+    for unit in units:
+        current[file_key(unit.part)].add(unit.part)
+    for table in ("verdicts", "errors"):
+        old = [n for n in store.names(table) if n not in current.get(file_key(n), {n})]
+        store.remove(table, old)
+
+
+def _totals(store: ResultFolder, units: Sequence[Unit], files: int, before: int) -> JobTotals:
+    """Counted in the parts themselves: what is there is what was done."""
+    parts, damaged = (store.names(table) for table in ("verdicts", "errors"))
+    conversations = looping = collapsed = errors = 0
+    mine = [each.part for each in units if each.part in parts]
+    for batch in store.batches("verdicts", mine, ["looping", "collapsed_turns"]):
+        conversations += len(batch)
+        looping += sum(1 for each in batch["looping"].to_pylist() if each)
+        collapsed += sum(1 for each in batch["collapsed_turns"].to_pylist() if each)
+    named: list[str] = []
+    hurt = [each.part for each in units if each.part in damaged]
+    for batch in store.batches("errors", hurt, list(ERROR_COLUMNS)):
+        errors += len(batch)
+        wanted = batch.slice(0, MOST_NAMED - len(named)).to_pylist()
+        named += [str(LogError(e["source"], e["reason"], e["line"])) for e in wanted]
+    return JobTotals(files, before, conversations, looping, collapsed, errors, tuple(named))

@@ -1,0 +1,129 @@
+"""The workers of a job: actors with one encoder and one thread each."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from chimeralab import readers
+from chimeralab.core.errors import LogError
+from chimeralab.core.records import Trajectory
+from chimeralab.core.tables import Columns, arrow_table
+from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, verdict_rows
+from chimeralab.detection.detectors import LOCKED, LOOPS, Detector, Loops
+from chimeralab.detection.measure import Measurer, measurer_for
+from chimeralab.detection.verdict import verdicts
+from chimeralab.readers.formats import Formats
+from chimeralab.readers.json_values import JsonValue
+from chimeralab.readers.reading import OnBad, from_values
+from chimeralab.readers.seam import Place, Reader
+from chimeralab.readers.shares import NeedsTheWholeLog, read_share
+from chimeralab.scale.results import ResultFolder
+from chimeralab.scale.units import Unit
+from chimeralab.version import __version__
+
+ERROR_COLUMNS: Columns = {"source": str, "line": int, "reason": str}
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """How every worker judges; a change of any of it makes other parts."""
+
+    detector: Detector | None = LOCKED
+    loops: Loops | None = LOOPS
+    speaker: str | None = None
+    format: type[Reader] | None = None
+
+    @property
+    def key(self) -> str:
+        judges = [judge and judge.describe() for judge in (self.detector, self.loops)]
+        columns = getattr(self.format, "columns", None)
+        return repr((__version__, judges, self.speaker, self.format and self.format.name, columns))
+
+
+class Worker:
+    """Judges conversations with an encoder of its own, which is opened once."""
+
+    def __init__(self, judging: WorkerSettings) -> None:
+        self._judging = judging
+
+    @cached_property
+    def _measurer(self) -> Measurer:
+        from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415 - words alone need none
+
+        return measurer_for(self._judging.detector, Encoder, speaker=self._judging.speaker)
+
+    def rows(self, conversations: Iterable[Trajectory]) -> Iterator[Mapping[str, Any]]:
+        judging, measurer = self._judging, self._measurer
+        measured = measurer.measure(conversations)
+        judged = verdicts(measured, judging.detector, measurer.encoder, loops=judging.loops)
+        return (row for each in judged for row in verdict_rows(each.detection))
+
+
+class UnitWorker:
+    """The actor: makes the part of one unit after another, unless it is there."""
+
+    def __init__(self, judging: WorkerSettings, out: str) -> None:
+        self._worker = Worker(judging)
+        self._format = judging.format
+        self._store = ResultFolder(out)
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """What was judged, and which of it has to be judged as a whole file instead."""
+        units = [Unit.of(str(text)) for text in batch["unit"]]
+        return {
+            "source": [unit.source for unit in units],
+            "is_made": [self._is_made(unit) for unit in units],
+        }
+
+    def _is_made(self, unit: Unit) -> bool:
+        # A task that is run again, because its worker died, finds what was finished before.
+        if self._store.has("verdicts", unit.part):
+            return True
+        bad: list[LogError] = []
+
+        def rows() -> Iterator[Mapping[str, Any]]:
+            yield from self._worker.rows(self._read(unit, bad.append))
+            # Before the part takes its name: a part that is there has its errors beside it.
+            self._write_errors(unit, bad)
+
+        try:
+            if not self._store.write("verdicts", unit.part, CONVERSATION_COLUMNS, rows()):
+                self._write_errors(unit, bad)
+        except NeedsTheWholeLog:
+            return False
+        except Exception as error:  # the job goes on, and names what it left out
+            told = f"can't be judged ({type(error).__name__}: {error})"
+            self._write_errors(unit, [*bad, LogError(unit.source, told)])
+        return True
+
+    def _read(self, unit: Unit, on_bad: OnBad) -> Iterator[Trajectory]:
+        if unit.share is None:
+            return readers.read(unit.source, format=self._format, on_bad=on_bad)
+        return read_share(unit.source, unit.share, self._format, on_bad)
+
+    def _write_errors(self, unit: Unit, bad: Sequence[LogError]) -> None:
+        told = ({"source": e.source, "line": e.line, "reason": e.reason} for e in bad)
+        if not self._store.write("errors", unit.part, ERROR_COLUMNS, told):
+            self._store.remove("errors", [unit.part])  # of an earlier run, which fared worse
+
+
+class RowWorker:
+    """The actor that judges rows of a dataset: whole conversations, or the turns of one."""
+
+    def __init__(self, judging: WorkerSettings) -> None:
+        self._worker = Worker(judging)
+
+    def __call__(self, batch: Any) -> Any:
+        bad: list[dict[str, Any]] = []
+        place = Place("dataset", "dataset")
+        values = (JsonValue(row, n) for n, row in enumerate(batch.to_pylist(), 1))
+        read = from_values(
+            values, Formats(), place, lambda reason, where: bad.append({"error": reason})
+        )
+        unnamed = {place.at(n).default_id() for n in range(1, len(batch) + 1)}
+        rows = [
+            {**row, "id": None if row["id"] in unnamed else row["id"], "source": None}
+            for row in self._worker.rows(read)
+        ]
+        return arrow_table([*rows, *bad], {**CONVERSATION_COLUMNS, "error": str})
