@@ -2,8 +2,9 @@
 
 import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
 
-from chimeralab.detection.words import FUNCTION_WORDS, ramp
+from chimeralab.detection.words import FUNCTION_WORDS, Memo, ramp
 
 # Courtesy as lists for learners of a language teach it: greetings at parting, thanks and their
 # answers, wishes, praise. Heads of words: "appreci" stands for appreciate and appreciation.
@@ -75,11 +76,11 @@ HEADS: dict[str, tuple[str, ...]] = {
     for letter in {each[0] for each in _HEADS.split()}
 }
 """Heads of courteous words by their first letter."""
-PHRASES: dict[str, tuple[tuple[str, ...], ...]] = {}
-"""Set phrases by their first word."""
+PHRASES: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {}
+"""Set phrases by their first two words."""
 for _phrase in sorted({tuple(phrase.split()) for phrase in _PHRASES.split("|")}):
-    PHRASES[_phrase[0]] = (*PHRASES.get(_phrase[0], ()), _phrase)
-FILLERS = frozenset(_FILLERS.split())
+    PHRASES[_phrase[:2]] = (*PHRASES.get(_phrase[:2], ()), _phrase)
+_SAYS_NOTHING = FUNCTION_WORDS | frozenset(_FILLERS.split())
 SHARES = 0.2, 0.5  # of courteous words among those that say something: none of it, all of it
 LENGTHS = 25, 45  # words; in a longer message courtesy counts less, and nothing
 COURTEOUS = 0.5  # how far a message is nothing but courtesy, from which on it counts as such
@@ -96,20 +97,23 @@ def share_of_courtesy(words: Sequence[str]) -> float | None:
     0.0
     """
     in_phrase = set[int]()
-    for start, word in enumerate(words):
-        for phrase in PHRASES.get(word, ()):
-            if tuple(words[start : start + len(phrase)]) == phrase:
-                in_phrase.update(range(start, start + len(phrase)))
-    others = [word for n, word in enumerate(words) if n not in in_phrase]
-    telling = [word for word in others if word not in FUNCTION_WORDS and word not in FILLERS]
-    courteous = len(in_phrase) + sum(map(is_courteous, telling))
+    for start, pair in enumerate(pairwise(words)):
+        if pair in PHRASES:
+            for phrase in PHRASES[pair]:
+                if tuple(words[start : start + len(phrase)]) == phrase:
+                    in_phrase.update(range(start, start + len(phrase)))
+    others = [word for n, word in enumerate(words) if n not in in_phrase] if in_phrase else words
+    telling = [word for word in others if word not in _SAYS_NOTHING]
     total = len(in_phrase) + len(telling)
-    return courteous / total if total else None
+    return (len(in_phrase) + sum(map(_COURTEOUS.__getitem__, telling))) / total if total else None
 
 
 def is_courteous(word: str) -> bool:
     """Whether a word is courteous by itself."""
     return word.startswith(HEADS.get(word[:1], ()))
+
+
+_COURTEOUS = Memo(is_courteous)
 
 
 def courtesy_of(text: str, words: Sequence[str]) -> float:

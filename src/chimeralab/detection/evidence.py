@@ -156,8 +156,7 @@ class TextMemory:
         weight = s.short_weight if len(words) < s.short else 1.0
         # After news from a tool, a report that resembles the last one is work, not rewording.
         again, stale = (weight * s.progress, 0.0) if progress else (weight, weight)
-        fresh = common.new / max(1, len(wording.content))
-        stale *= 1 - ramp(fresh, s.fresh_low, s.fresh_high)
+        stale *= 1 - ramp(common.fresh, s.fresh_low, s.fresh_high)
         if len(words) < BRIEF:
             again *= 1 - ramp(self._news(words), 0.0, 0.5)
         reply = s.reply if self._is_answer(speaker, len(wording)) else 1.0
@@ -165,7 +164,7 @@ class TextMemory:
         seen = self._repeated(alike, again, len(wording))
         told = seen if reply == 1.0 else self._repeated(alike, again, len(wording), reply)
         repeated = told
-        if told.evidence < s.frame * again:  # which is all that a frame can give
+        if common.framed and told.evidence < s.frame * again:  # which is all a frame can give
             repeated = max(told, self._framed(said, again), key=lambda each: each.evidence)
         reworded = self._reworded(near, len(wording), stale)
         courtesy = courtesy_of(heard.text, words)
@@ -193,8 +192,9 @@ class TextMemory:
             others = kept.words.stems
             if both := len(stems & others):
                 near[self.number - n] = both / max(len(stems), len(others))
+        new = len(self._unheard(wording.content, "content"))
         copies = [self.number - n for n in self._said]
-        return Common(near, copies, len(self._unheard(wording.content, "content")))
+        return Common(near, copies, new / max(1, len(wording.content)))
 
     def _same(self, said: MessageWords, copies: Iterable[int]) -> MessageWords:
         """The same words as an earlier message has them, with their sets, if one has."""

@@ -78,7 +78,7 @@ class Sum:
         self.value = 0.0
         self.on = False
         self.left_zero = self.first = self.last = 0
-        self.kinds: Counter[str] = Counter()
+        self.kinds: dict[str, int] = {}
         self.periods: deque[int] = deque(maxlen=8)
 
     def add(self, number: int, seen: Weighed) -> None:
@@ -100,7 +100,7 @@ class Sum:
             self.kinds.clear()
             self.periods.clear()
         self.last = number
-        self.kinds[seen.kind] += 1
+        self.kinds[seen.kind] = self.kinds.get(seen.kind, 0) + 1
         if seen.period:
             self.periods.append(seen.period)
 
@@ -111,7 +111,7 @@ class Sum:
 
     @property
     def kind(self) -> str:
-        return self.kinds.most_common(1)[0][0] if self.kinds else ""
+        return max(self.kinds, key=lambda kind: self.kinds[kind], default="")
 
     @property
     def period(self) -> int:
@@ -260,6 +260,8 @@ class LoopStream:
 
     def _fade(self, speaker: str | None) -> None:
         """Add nothing: what is less than it was can't raise a score, and what is 0 stays so."""
+        if not self._heat:  # nothing was ever added
+            return
         own = self._speakers.get(speaker) if speaker is not None else None
         for each in (self._repeating, self._polite, self._rewording, own):
             if each is not None and (each.value or each.on):

@@ -245,7 +245,8 @@ class Screened(NamedTuple):
     loud: Bools
     near: Floats
     copies: Bools
-    new: Ints
+    fresh: Floats
+    framed: Bools
 
     @classmethod
     def at(cls, messages: Messages, facts: Ints, s: LoopSettings) -> "Screened":
@@ -256,23 +257,24 @@ class Screened(NamedTuple):
         runs = _runs(messages, place, content)
         held = KeysOfMessages.of(messages, stems, place, content)
         told = held.told
-        new = told.per_message(~told.again(1))
+        fresh = told.per_message(~told.again(1)) / np.maximum(1, told.per_message())
         near = _shares(held)
         nearest = np.sort(np.partition(near, -3, axis=1)[:, -3:], axis=1)
-        loud = _framed(held, s) | _repeated(runs, s)
+        framed = _framed(held, s)
+        loud = framed | _repeated(runs, s)
         # The same in other words needs few new ones; and only short messages are compared by words.
-        stale = (new / np.maximum(1, told.per_message()) < s.fresh_high) & (lengths >= s.short)
+        stale = (fresh < s.fresh_high) & (lengths >= s.short)
         loud |= stale & (nearest.sum(axis=1) / 3 > s.words_low - ROUNDING)
         loud |= (lengths <= LONGEST_STEP) & (nearest[:, -1] >= COMPARED_FROM)
         copies = runs.in_common(loud) > 0
         copies |= (lengths < 3)[:, None] & (near == 1)  # too short to have a run
-        return cls(loud, near, copies, new)
+        return cls(loud, near, copies, fresh, framed)
 
     def common(self, place: int) -> Common:
         """What a message has in common with earlier ones."""
         near = {back: share for back, share in enumerate(self.near[place].tolist(), 1) if share}
         copies = (np.flatnonzero(self.copies[place]) + 1).tolist()
-        return Common(near, copies, int(self.new[place]))
+        return Common(near, copies, float(self.fresh[place]), bool(self.framed[place]))
 
 
 def _shares(stems: KeysOfMessages) -> Floats:

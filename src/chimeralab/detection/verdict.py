@@ -64,38 +64,26 @@ def verdicts(
         talks = ([turn.text for turn in each.trajectory.turns if is_said(turn)] for each in group)
         words = screen.hear(talks) if screen else iter(())
         for each in group:
-            detection = _without_loops(each, detector, encoder, trace=trace)
+            found: dict[str, Any] = {}
             if loops:
                 stream = LoopStream(loops)
                 for turn in each.trajectory.turns:
                     stream.take(turn, next(words) if is_said(turn) else None)
-                detection = replace(
-                    detection,
-                    steps=stream.steps,
-                    looping=any(loop.level == "verdict" for loop in stream.loops),
-                    loops=tuple(stream.loops),
-                    loop_score=stream.score,
-                    loop_detector=described,
-                )
+                found = {
+                    "steps": stream.steps,
+                    "looping": any(loop.level == "verdict" for loop in stream.loops),
+                    "loops": tuple(stream.loops),
+                    "loop_score": stream.score,
+                    "loop_detector": described,
+                }
+            detection = _uncollapsed(each, **found)
+            if detector is not None:
+                detection = _judged(detection, each, detector, encoder, trace=trace)
             yield MeasuredVerdict(detection, each)
 
 
-def _without_loops(
-    measured: Measured,
-    detector: Detector | None,
-    encoder: "Encoder | None",
-    *,
-    trace: bool,
-) -> Detection:
-    detection = _uncollapsed(measured) if detector is None else _judged(measured, detector, encoder)
-    if detector is not None and trace:
-        signals = detector.judge(measured.seen)
-        detection = replace(detection, trace=tuple(_trace(measured, signals)))
-    return detection
-
-
-def _uncollapsed(measured: Measured) -> Detection:
-    """A conversation that nobody judged for collapse."""
+def _uncollapsed(measured: Measured, **loops: Any) -> Detection:
+    """A conversation that nobody judged for collapse, with the loops that were found in it."""
     return Detection(
         id=measured.trajectory.id,
         source=measured.trajectory.source,
@@ -115,10 +103,19 @@ def _uncollapsed(measured: Measured) -> Detection:
         detector={"name": None, "operating_point": None, "changed": {}, "settings": {}},
         encoder=NO_ENCODER,
         metadata=_fields(measured),
+        **loops,
     )
 
 
-def _judged(measured: Measured, detector: Detector, encoder: "Encoder | None") -> Detection:
+def _judged(
+    detection: Detection,
+    measured: Measured,
+    detector: Detector,
+    encoder: "Encoder | None",
+    *,
+    trace: bool,
+) -> Detection:
+    """The same conversation, judged for collapse."""
     seen, needs = measured.seen, detector.needs
     signals = detector.judge(seen)
     total = len(signals)
@@ -126,7 +123,7 @@ def _judged(measured: Measured, detector: Detector, encoder: "Encoder | None") -
     at_risk = max(0, total - needs.first_turn_at_risk + 1)
     enough = total >= needs.turns
     return replace(
-        _uncollapsed(measured),
+        detection,
         at_risk_turns=at_risk if enough else 0,
         collapsed=collapsed,
         collapsed_turns=len(collapsed) if enough else None,
@@ -141,6 +138,7 @@ def _judged(measured: Measured, detector: Detector, encoder: "Encoder | None") -
         else f"no verdict: {total} judged turns, and the rule needs {needs.turns}",
         detector=detector.describe(),
         encoder=_served_by(encoder) if encoder else NO_ENCODER,
+        trace=tuple(_trace(measured, signals)) if trace else None,
     )
 
 

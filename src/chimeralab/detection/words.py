@@ -111,12 +111,14 @@ class Common(NamedTuple):
     """What a message has in common with earlier ones; these are told by how far back they are.
 
     `near` has shares of words, and those left out have none. Those that have runs of words in
-    common are among `copies`. So many content words are `new`.
+    common are among `copies`. `fresh` is the share of content words that none of them has. One that
+    is not `framed` has too few words in common with the last two to stand in a frame.
     """
 
     near: Mapping[int, float]
     copies: Collection[int]
-    new: int
+    fresh: float
+    framed: bool = True
 
 
 class Memo(dict[str, Value]):
@@ -326,4 +328,6 @@ def is_blank(text: str) -> bool:
     >>> is_blank(" ... "), is_blank("ok"), is_blank("\N{WAVING HAND SIGN}")
     (True, False, False)
     """
-    return not any(char.isalnum() or unicodedata.category(char)[0] in "LNS" for char in text)
+    return not text[:1].isalnum() and not any(
+        char.isalnum() or unicodedata.category(char)[0] in "LNS" for char in text
+    )

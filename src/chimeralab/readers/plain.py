@@ -104,5 +104,5 @@ def _call(call: Any, place: str) -> Call:
 
 
 def _is_spoken(speaker: str | None, role: str | None) -> bool:
-    names = {(speaker or "").lower(), (role or "").lower()}
-    return not names & UNSPOKEN and (role or "").lower() not in SEEDS
+    part = role.lower() if role else ""
+    return part not in UNSPOKEN and part not in SEEDS and (speaker or "").lower() not in UNSPOKEN

@@ -26,7 +26,7 @@ class Place:
     format: str | None = None
 
     def at(self, line: int) -> "Place":
-        return replace(self, line=line)
+        return Place(self.file, self.stem, line, self.part, self.format)
 
     def inside(self, part: str) -> "Place":
         return replace(self, part=part)
