@@ -67,20 +67,20 @@ GATE_OPTIONS = (
     help="Write the record of the gate into this folder, as Markdown and JSON.",
 )
 @click.option("--rubric", metavar="FILE|built-in", help="The rubric to name in the record.")
-@click.option("--only", metavar="SAMPLE", help="Of a study: compare this calibration sample.")
+@click.option("--only", metavar="SAMPLE", help="In a study: compare this calibration sample.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def audit(**options: Any) -> None:
     """Say how well raters agree on 0/1 labels, and whether that meets a gate.
 
-    RATINGS is a CSV or JSON lines file with one row per rater and item: item, rater, label (0,
+    RATINGS is a CSV or JSON Lines file with one row per rater and item: item, rater, label (0,
     1 or blank), and optionally reason, stratum, cluster and weight. Clusters widen every
-    interval, weights make the figures those of the population.
+    interval; weights make the figures those of the population.
 
-    A gate is named with --statistic, --threshold, --rule or --record; exit code 1 when it is not
-    met. RATINGS may also be a study: its stored ratings are compared, its gate is that of its plan.
-    Raters who agree make labels reliable; the detector is validated only when it agrees with them
-    as far as the plan declares (`validity` in [gate]).
+    --statistic, --threshold, --rule or --record set a gate; exit code 1 if it is not met. RATINGS
+    may also be a study: then its stored ratings are compared, with the gate of its plan. If raters
+    agree, labels are reliable; the detector is validated only if it also agrees with them as far
+    as the plan declares (`validity` in [gate]).
     """
     if options["ratings"] and is_study([str(options["ratings"])]):
         _audit_study(options)

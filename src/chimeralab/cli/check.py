@@ -25,7 +25,7 @@ LEAST_TIMED = 0.001
 def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> None:
     """Validate a plan, count its calls and tokens, estimate time and cost.
 
-    It also checks that every model answers, by one short question.
+    It also checks that every model answers one short question.
     """
     study = Study(path, asking(allow_code))
     study.checked_lock()

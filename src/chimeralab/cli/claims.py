@@ -52,9 +52,9 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
 
     TEXT is LaTeX, Markdown or plain text, - for standard input. It takes numbers from
     `numbers.tex` as macros (\\kappaGate) or names them in double braces ({{kappaGate}}), so that
-    they can't drift; `chimera report` writes them. Listed with their lines are names that the study
-    does not have, and words that its gate forbids, such as "validated". Exit code 1 when there
-    are any. Numbers that are typed in by hand are not checked.
+    they can't go stale; `chimera report` writes them. The output lists, with their lines, names
+    that the study does not have and words that its gate forbids, such as "validated". Exit code 1
+    if there are any. Numbers typed by hand are not checked.
     """
     # Imported here: a study is slow to import, and a wrong option should be reported at once.
     from chimeralab.rating.gate_record import scope_of  # noqa: PLC0415

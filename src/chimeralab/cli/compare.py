@@ -36,7 +36,7 @@ runs_path = click.Path(path_type=Path)
     "--match",
     multiple=True,
     metavar="X=Y",
-    help="The condition Y of B stands for X of A. Default: equal names.",
+    help="Compare condition Y of B with X of A. Default: equal names.",
 )
 @click.option(
     "--paired/--separate",

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @with_options(*LOG_OPTIONS)
-@click.option("--json", "json", is_flag=True, help="One JSON object per conversation and line.")
+@click.option("--json", "json", is_flag=True, help="One JSON object per line and conversation.")
 @click.option("--trace", is_flag=True, help="Add what the detector saw at every turn.")
 @click.option("--group-by", metavar="FIELD", help="Summarise by a field such as model, condition.")
 @click.option(
@@ -59,14 +59,14 @@ if TYPE_CHECKING:
     "--fail-on",
     type=click.Choice([LOOP, COLLAPSE, NOTHING_JUDGED]),
     multiple=True,
-    help="Exit with 1 if any conversation loops, if any collapsed, or if none could be judged; the "
-    "last is part of every check.",
+    help="Exit with 1 if any conversation loops, if any collapsed, or if none could be judged "
+    "(every check includes the last).",
 )
 @click.option(
     "--max-share",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
-    help="Let up to this share (0.05 is 5 %) of the conversations loop, or what --fail-on names.",
+    help="Tolerate this share (0.05 is 5 %) of loops, or of what --fail-on names.",
 )
 @click.option(
     "--junit",
@@ -81,10 +81,10 @@ def detect(**options: Any) -> None:
     """Say which conversations loop or collapsed, where, and why.
 
     PATH is a log, a folder of logs, a pattern, - for standard input, or a study. Formats are
-    recognised by their content, packed with gzip or zstd or not; `chimera formats` lists them.
+    recognised by their content, also in gzip or zstd files; `chimera formats` lists them.
 
-    The loop detector finds what people call stuck: the same words, one template, cycles of any
-    length, endless goodbyes, repeated tool calls. The locked detector answers a preregistered
+    The loop detector finds what people would call stuck: the same words, one template, cycles of
+    any length, endless goodbyes, repeated tool calls. The locked detector answers a preregistered
     question: a turn is collapsed when it repeats the last turn (similarity at least 0.92) or the
     one before (0.90), and so did the two turns before it. Changing any of these settings leaves
     the locked operating point, and the output says so.

@@ -32,11 +32,11 @@ SEALED = "labels on which the gate of the plan may still be decided are left out
     help="The folder to write into; a bundle takes the whole folder.",
 )
 def export(path: Path, kind: Any, folder: Path) -> None:
-    """Write the records of a study as Parquet, CSV or JSON lines, and its numbers for a text.
+    """Write the records of a study as Parquet, CSV or JSON Lines, and its numbers for a text.
 
     A bundle is a folder to cite and deposit: plan, records, tables, report, citation, datasheet,
     preregistration and RO-Crate, with a manifest. `verify` and `analyse` read it like a study.
-    The preregistration alone can be had before the first run.
+    The preregistration can be written before the first run.
     """
     study = Study(path)
     if kind in BY_ITSELF:

@@ -14,7 +14,7 @@ COLUMNS = ("name", "recognised", "turns", "left_out")
 @click.command()
 @JSON_OPTION
 def formats(as_json: bool) -> None:
-    """List the log formats that are read, each in its own words."""
+    """List the log formats, how each is recognised, and what becomes a turn."""
     rows = [[getattr(reader, column) for column in COLUMNS] for reader in readers.READERS.values()]
     if as_json:
         click.echo(json_text({"formats": [dict(zip(COLUMNS, row, strict=True)) for row in rows]}))

@@ -28,7 +28,7 @@ def hook() -> None:
 
 @hook.command("claude-code")
 @click.option("--install", is_flag=True, help="Add the hook to the settings of Claude Code.")
-@click.option("--uninstall", is_flag=True, help="Take it out of them again.")
+@click.option("--uninstall", is_flag=True, help="Remove it from them again.")
 @click.option(
     "--settings",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -52,8 +52,8 @@ def claude_code(
 ) -> None:
     """Answer an event of Claude Code's hooks on standard input, or set the hook up.
 
-    Claude is told when it goes round in circles, and stopped if it goes on. The
-    environment variable CHIMERA_GUARD=off turns the hook off.
+    Claude is told when it is looping, and stopped if it goes on. The environment variable
+    CHIMERA_GUARD=off turns the hook off.
     """
     if install and uninstall:
         raise click.UsageError("--install and --uninstall exclude each other")

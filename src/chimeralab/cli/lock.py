@@ -21,7 +21,7 @@ PUBLISH = (
 @CODE_OPTION
 @JSON_OPTION
 def lock(path: Path, allow_code: bool | None, as_json: bool) -> None:
-    """Freeze the plan: every default written out, under one hash. Do it before the first run."""
+    """Freeze the plan, with every default, under one hash. Do this before the first run."""
     study = Study(path, asking(allow_code))
     locked = pipeline.lock(study)
     if as_json:

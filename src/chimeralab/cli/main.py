@@ -31,7 +31,7 @@ class Subcommand(NamedTuple):
 LAB = "lab"
 BROKEN_PIPE, INTERRUPTED = 128 + 13, 128 + 2
 COMMANDS = {
-    "detect": Subcommand("detect:detect", "Say which conversations collapsed, where, and why."),
+    "detect": Subcommand("detect:detect", "Say which conversations loop or collapsed, and where."),
     "sweep": Subcommand("sweep:sweep", "Try a grid of thresholds on the same similarities."),
     "show": Subcommand("show:show", "Draw a conversation as a page, or many with an index.", LAB),
     "view": Subcommand("view:view", "Browse logs and watch studies in the browser.", LAB),
@@ -40,10 +40,12 @@ COMMANDS = {
         "check:check", "Validate a plan, count its calls, check that its models answer.", LAB
     ),
     "lock": Subcommand("lock:lock", "Freeze a plan under a hash before the first run.", LAB),
-    "run": Subcommand("run:run", "Run the planned conversations, or go on with them.", LAB),
-    "verify": Subcommand("verify:verify", "Recompute every hash of a study.", LAB),
+    "run": Subcommand("run:run", "Run the planned conversations, or resume them.", LAB),
+    "verify": Subcommand(
+        "verify:verify", "Check a study: recompute verdicts, gate and hashes.", LAB
+    ),
     "export": Subcommand(
-        "export:export", "Write a study's records as Parquet, CSV or JSON lines.", LAB
+        "export:export", "Write a study's records as Parquet, CSV or JSON Lines.", LAB
     ),
     "rubric": Subcommand("rubric:rubric", "Show the locked rubric that raters follow."),
     "rate": Subcommand("rate:rate", "Label conversations: by rules, by a model, or by people."),
@@ -53,7 +55,7 @@ COMMANDS = {
     "audit": Subcommand("audit:audit", "Say how well raters agree, and whether the gate passes."),
     "claims": Subcommand("claims:claims", "Check a text's numbers and words against a study.", LAB),
     "analyse": Subcommand(
-        "analyse:analyse_command", "Estimate collapse by condition, with honest intervals.", LAB
+        "analyse:analyse_command", "Estimate collapse by condition, with clustered intervals.", LAB
     ),
     "compare": Subcommand("compare:compare_command", "Compare two studies or tables of runs.", LAB),
     "report": Subcommand(
@@ -63,7 +65,7 @@ COMMANDS = {
         "measure:measure_command", "Score trial logs: memory, generalisation, stability.", LAB
     ),
     "formats": Subcommand("formats:formats", "List the log formats, and how each is recognised."),
-    "hook": Subcommand("hook:hook", "Guard an agent against loops from inside: Claude Code."),
+    "hook": Subcommand("hook:hook", "Guard an agent (Claude Code) against loops while it runs."),
     "models": Subcommand("models:models", "List, pull and verify model files."),
 }
 

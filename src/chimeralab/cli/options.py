@@ -125,7 +125,7 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
         "--format",
         metavar="NAME|module:Class",
         callback=_reader,
-        help="Take the logs for this format (`chimera formats` lists them), whatever they hold.",
+        help="Read the logs in this format (`chimera formats` lists them) instead of guessing it.",
     ),
     click.option(
         "--columns",
@@ -133,25 +133,27 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
         is_eager=True,
         expose_value=False,
         callback=_columns,
-        help="Which columns of a table hold what; usual names are guessed.",
+        help="Which column of a table is which; usual names are recognised.",
     ),
     click.option(
         "--speaker",
         metavar="NAME|all|assistant",
         help="Whose turns to judge. Default: the assistant's in a chat, everybody's in self-play.",
     ),
-    click.option("--skip-bad", is_flag=True, help="Pass over what can't be read, and count it."),
+    click.option(
+        "--skip-bad", is_flag=True, help="Skip and count what can't be read, without failing."
+    ),
     click.option(
         "--verbose",
         is_flag=True,
         expose_value=False,
         callback=_verbose,
-        help="Name the files in folders that are no logs.",
+        help="Name the files in folders that are not logs.",
     ),
     click.option(
         "--cache",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Keep vectors in this file, so that the next run is quick.",
+        help="Keep vectors in this file, to speed up the next run.",
     ),
 )
 

@@ -9,7 +9,9 @@ from chimeralab.stats.planning import items_for_kappa, items_for_kappa_score
 
 @click.command("plan-ratings")
 @click.option("--kappa", type=float, required=True, help="The kappa you expect the raters to have.")
-@click.option("--threshold", type=float, default=0.80, show_default=True, help="What it must beat.")
+@click.option(
+    "--threshold", type=float, default=0.80, show_default=True, help="What it must exceed."
+)
 @click.option(
     "--prevalence",
     type=float,
@@ -21,21 +23,21 @@ from chimeralab.stats.planning import items_for_kappa, items_for_kappa_score
     type=click.FloatRange(0.01, 0.999),
     default=0.80,
     show_default=True,
-    help="The chance to show it.",
+    help="The chance to show it if it is true.",
 )
 @click.option(
     "--alpha",
     type=click.FloatRange(0.001, 0.5),
     default=0.05,
     show_default=True,
-    help="The chance to show it where it is not true.",
+    help="The chance to show it if it is not true.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def plan_ratings(as_json: bool, power: float, alpha: float, **expected: float) -> None:
     """Say how many items two raters must label to show that a true kappa is above a threshold.
 
-    The more common one label is, the more items it takes: an unbalanced sample holds few of the
-    items that tell good raters from bad ones.
+    The more common one label is, the more items it takes: an unbalanced sample has few of the items
+    that distinguish good raters from bad ones.
     """
     chances = {"power": power, "alpha": alpha}
     wald = items_for_kappa(**expected, **chances)

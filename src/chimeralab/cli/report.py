@@ -16,9 +16,9 @@ from chimeralab.core.files import json_text
 def report(path: Path, open_it: bool, as_json: bool) -> None:
     """Write the report of a study: STUDY/report/index.html, one file that needs no network.
 
-    Works for self-play and for trials. Figures stand beside the page as SVG and PNG, tables as CSV.
-    Self-play that has no verdict yet is judged first; nothing else in the study changes, and the
-    report can be made again at any time.
+    Works for self-play and for trials. Figures are written beside the page as SVG and PNG, tables
+    as CSV. Self-play without a verdict is judged first; nothing else in the study changes, and the
+    report can be rewritten at any time.
     """
     # Drawing is slow to import, and a wrong name should be reported at once.
     from chimeralab.report.files import write_report  # noqa: PLC0415

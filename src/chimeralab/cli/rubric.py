@@ -20,7 +20,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.group(cls=SuggestingGroup)
 def rubric() -> None:
-    """Show the rubric that raters work by, or lock one of your own."""
+    """Show the rubric that raters follow, or lock one of your own."""
 
 
 @rubric.command()

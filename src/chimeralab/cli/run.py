@@ -53,7 +53,9 @@ RESAMPLES = 500
 
 @click.command()
 @STUDY_ARGUMENT
-@click.option("--concurrency", type=click.IntRange(1), help="Conversations at the same time.")
+@click.option(
+    "--concurrency", type=click.IntRange(1), help="How many conversations to run at the same time."
+)
 @click.option("--max-cost", type=click.FloatRange(0), help="Stop the study at this cost.")
 @click.option(
     "--max-hours", type=click.FloatRange(0, min_open=True), help="Stop this run after this time."
@@ -62,17 +64,17 @@ RESAMPLES = 500
 @click.option(
     "--events",
     metavar="FILE|-",
-    help="Append what happens to this file, a JSON object per line; - is standard output.",
+    help="Append events to this file, one JSON object per line; - is standard output.",
 )
 @CODE_OPTION
 @JSON_OPTION
 def run(
     path: Path, allow_code: bool | None, as_json: bool, events: str | None, **options: Any
 ) -> None:
-    """Run the planned conversations, or go on where an earlier run stopped.
+    """Run the planned conversations, or resume where an earlier run stopped.
 
-    Ctrl-C stops when the requests in flight are answered; a second one cancels them. The exit code
-    is 1 when conversations are left to run. The options apply to this run only.
+    Ctrl-C stops once the requests in flight are answered; a second one cancels them. The exit code
+    is 1 if conversations are left to run. The options apply to this run only.
     """
     if as_json and events == STANDARD_OUTPUT:
         raise InputError("--json and --events - both write to standard output; name a file")

@@ -16,19 +16,19 @@ from chimeralab.study import Study
 @STUDY_ARGUMENT
 @click.option("--quick", is_flag=True, help="Leave out the verdicts that need vectors.")
 @click.option(
-    "--expect", metavar="HASH", help="A root hash from earlier, which the study must have had."
+    "--expect", metavar="HASH", help="An earlier root hash, which the study must have had."
 )
 @CODE_OPTION
 @JSON_OPTION
 def verify(
     path: Path, quick: bool, expect: str | None, allow_code: bool | None, as_json: bool
 ) -> None:
-    """Compute verdicts, gate and hashes of a study again; exit code 1 when anything does not fit.
+    """Recompute verdicts, gate and hashes of a study; exit code 1 if anything does not match.
 
-    STUDY may be a bundle too: then every file in it is checked, and its hash may be expected.
+    STUDY may also be a bundle: then every file in it is checked, and --expect takes its hash too.
 
-    Findings do not fit. Deviations fit, but a reader has to know of them. Notes say how it went.
-    Without --allow-code, what parts of your own have computed is listed and not computed again.
+    Findings do not match. Deviations match, but a reader has to know about them. Notes say how the
+    study was run. Without --allow-code, results of your own code are listed, not recomputed.
     """
     study = Study(path, asking(allow_code) if allow_code else False)
     if (path / "manifest-sha256.txt").is_file():
