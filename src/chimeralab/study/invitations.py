@@ -10,8 +10,8 @@ import hashlib
 import json
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
@@ -28,7 +28,6 @@ from chimeralab.rating.packets import (
     check_of,
     lay_out,
     masked,
-    read_turns,
     sheets_of,
     take_in,
 )
@@ -37,6 +36,14 @@ from chimeralab.rating.ratings import Item
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.study.auditing import audit_study, contested
 from chimeralab.study.database import open_to_write, transaction
+from chimeralab.study.drafts import (
+    TRAINING,
+    UNSURE,
+    DraftRating,
+    Drafts,
+    refuse_unfit,
+    training_names,
+)
 from chimeralab.study.folder import Study
 from chimeralab.study.raters import (
     Candidate,
@@ -53,12 +60,7 @@ from chimeralab.study.store import RETESTS
 
 Task = Literal["rate", "adjudicate"]
 TOKEN_BYTES = 32
-UNSURE = "u"
-GIVEN = ("", "0", "1", UNSURE)
-LONGEST_REASON = 2_000
 LONGEST_NAME = 60
-# The worked examples that a rater begins with are drafts too, under names of their own.
-TRAINING = "training-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +73,6 @@ class Invitation(Record):
     sample: str | None
     invited: str
     handed_in: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class DraftRating(Record):
-    """What a rater has put down for a sheet: a label, or that they are unsure, turns, a reason."""
-
-    sheet: str
-    label: str = ""
-    turns: str = ""
-    reason: str = ""
 
 
 class Opinion(NamedTuple):
@@ -138,6 +130,7 @@ class RatingRoom:
             raise InputError(f"{study.path} has not been run yet; start with `chimera run`")
         self.study = study
         self._db = open_to_write(study.store_path)
+        self._drafts = Drafts(self._db, study.store_path)
         self._desks: dict[tuple[str, str], Desk] = {}
         self._items: dict[str, Item] = {}
 
@@ -200,39 +193,26 @@ class RatingRoom:
 
     def drafts(self, invitation: Invitation, *, training: bool = False) -> dict[str, DraftRating]:
         """The newest draft of each sheet."""
-        query = "SELECT sheet, label, turns, reason FROM drafts WHERE packet = ? ORDER BY id"
-        found = (DraftRating(*row) for row in self._db.execute(query, [invitation.packet]))
-        return {each.sheet: each for each in found if each.sheet.startswith(TRAINING) == training}
+        return self._drafts.of(invitation.packet, training=training)
 
     def save(self, invitation: Invitation, draft: DraftRating) -> DraftRating:
-        """Keep a draft. Changes to a reason or to turns belong to the label that they are for.
-
-        Without a label the one that was given stays: what a page keeps by itself may come late.
-        """
-        if not draft.label and (given := self.drafts(invitation).get(draft.sheet)):
-            draft = replace(draft, label=given.label)
-        self._refuse_unfit(invitation, draft)
-        cells = (draft.label, draft.turns, draft.reason, now())
-        with transaction(self._db, self.study.store_path) as db:
-            last = self._last_draft(invitation, db)
-            if last and last.sheet == draft.sheet and last.label == draft.label:
-                query = "UPDATE drafts SET label = ?, turns = ?, reason = ?, at = ? WHERE id = ?"
-                db.execute(query, (*cells, last.id))
-            else:
-                query = "INSERT INTO drafts (packet, sheet, label, turns, reason, at) "
-                query += "VALUES (?, ?, ?, ?, ?, ?)"
-                db.execute(query, (invitation.packet, draft.sheet, *cells))
-        return draft
+        """Keep a draft."""
+        self._refuse_handed_in(invitation)
+        desk = self.desk(invitation)
+        if draft.sheet.startswith(TRAINING):
+            if draft.sheet not in training_names(desk.rubric):
+                raise InputError("there is no such example")
+            refuse_unfit(draft, 0)
+        else:
+            if draft.sheet not in desk.sheets:
+                raise InputError("there is no such sheet in this invitation")
+            refuse_unfit(draft, len(desk.sheets[draft.sheet].texts))
+        return self._drafts.save(invitation.packet, draft)
 
     def undo(self, invitation: Invitation) -> str | None:
         """Take the last step back, and say which sheet it was on."""
         self._refuse_handed_in(invitation)
-        with transaction(self._db, self.study.store_path) as db:
-            last = self._last_draft(invitation, db)
-            if last is None or last.sheet.startswith(TRAINING):
-                return None
-            db.execute("DELETE FROM drafts WHERE id = ?", [last.id])
-        return last.sheet
+        return self._drafts.undo(invitation.packet)
 
     def hand_in(self, invitation: Invitation) -> HandedIn:
         """Make the drafts ratings, all at once and for good; then see whether the gate is due."""
@@ -401,47 +381,10 @@ class RatingRoom:
         row = self._db.execute("SELECT packet FROM packets WHERE name = ?", [packet]).fetchone()
         return PacketKey.of(json.loads(row[0]))
 
-    def _last_draft(self, invitation: Invitation, db: sqlite3.Connection) -> "LastDraft | None":
-        query = "SELECT id, sheet, label FROM drafts WHERE packet = ? ORDER BY id DESC LIMIT 1"
-        row = db.execute(query, [invitation.packet]).fetchone()
-        return LastDraft(*row) if row else None
-
     def _refuse_handed_in(self, invitation: Invitation) -> None:
         where = "WHERE rater = ? AND packet = ? AND handed_in IS NOT NULL"
         if self._invitations(where, invitation.rater, invitation.packet):
             raise InputError("this was handed in already, and stays as it is")
-
-    def _refuse_unfit(self, invitation: Invitation, draft: DraftRating) -> None:
-        self._refuse_handed_in(invitation)
-        desk = self.desk(invitation)
-        if draft.label not in GIVEN:
-            raise InputError(f"label {draft.label!r}: give 0, 1 or {UNSURE}")
-        if len(draft.reason) > LONGEST_REASON:
-            raise InputError(
-                f"a reason has at most {LONGEST_REASON:,} characters; one sentence will do"
-            )
-        if draft.sheet.startswith(TRAINING):
-            if draft.sheet not in training_names(desk.rubric):
-                raise InputError("there is no such example")
-            return
-        sheet = desk.sheets.get(draft.sheet)
-        if sheet is None:
-            raise InputError("there is no such sheet in this invitation")
-        if read_turns(draft.turns, len(sheet.texts)) is None:
-            raise InputError(f"turns {draft.turns!r}: write them like 4-7")
-
-
-class LastDraft(NamedTuple):
-    """The step that a rater took last."""
-
-    id: int
-    sheet: str
-    label: str
-
-
-def training_names(rubric: Rubric) -> list[str]:
-    """What the worked examples are called among the drafts."""
-    return [f"{TRAINING}{n}" for n in range(1, len(rubric.examples) + 1)]
 
 
 def rater_named(name: str) -> str:
@@ -452,21 +395,6 @@ def rater_named(name: str) -> str:
             f"{name!r} is no name for a rater: give one of 1 to {LONGEST_NAME} letters"
         )
     return f"{HUMAN}{short}"
-
-
-def written_turns(turns: Iterable[int]) -> str:
-    """Turns as people write them.
-
-    >>> written_turns([4, 5, 6, 9])
-    '4-6, 9'
-    """
-    spans: list[list[int]] = []
-    for turn in sorted(set(turns)):
-        if spans and spans[-1][1] == turn - 1:
-            spans[-1][1] = turn
-        else:
-            spans.append([turn, turn])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
 def _seed(rater: str) -> int:

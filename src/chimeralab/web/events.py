@@ -31,7 +31,8 @@ def newest_events(archive: Archive) -> list[Line]:
 
 def events_of(archive: Archive, talk: str) -> list[Line]:
     """All that was done to a conversation, the last first."""
-    return _lines(archive, f"{DONE} WHERE trajectory = ? ORDER BY id DESC", event_line, talk)
+    found = _lines(archive, f"{DONE} WHERE trajectory = ? ORDER BY id DESC", event_line, talk)
+    return [{**line, "head": line["head"].removeprefix(f"{inert(talk)}, ")} for line in found]
 
 
 def _lines(
@@ -61,7 +62,8 @@ def _told(detail: str) -> str:
     found = json.loads(detail)
     injections: Iterable[Mapping[str, Any]] = found.get("injections", ())
     said = [
-        ", ".join(f"{name} {value}" for name, value in each.items() if value not in (None, "", []))
+        f"{each['action']} ({each['kind']}): {each['text']}"
+        + (f" → {each['instead']}" if each.get("instead") else "")
         for each in injections
     ]
     rest = [f"{name} {value}" for name, value in found.items() if name != "injections"]

@@ -18,8 +18,9 @@ from chimeralab.web.conversation import (
     draw_picture,
     show_conversation,
 )
-from chimeralab.web.library import ORDERS, PAGE, Library, Query
+from chimeralab.web.library import Library
 from chimeralab.web.pages import page
+from chimeralab.web.shelf import ORDERS, PAGE, Query
 
 # Words are read from the left; of numbers, the largest are asked for first.
 LARGEST_FIRST = frozenset({"messages", "share"})
@@ -89,10 +90,10 @@ def table(request: Request) -> Response:
     """The conversations that are asked for, a page of them."""
     library, params = library_of(request), dict(request.query_params)
     query = asked(params)
-    found = library.find(query)
+    found = library.shelf.find(query)
     chosen = query.fields or {}
     now = min(max(query.page, 1), found.pages)
-    kinds = library.kinds()
+    kinds = library.shelf.kinds()
     return page(
         request,
         "logs.html",
@@ -128,7 +129,7 @@ async def events(request: Request) -> Response:
 def shown_of(request: Request) -> ShownConversation:
     """The conversation that an address is about."""
     library, n = library_of(request), request.path_params["n"]
-    kept = library.keep(n)
+    kept = library.shelf.keep(n)
     if kept is None or kept.detection is None:
         raise HTTPException(404, f"there is no conversation {n} here (yet)")
     by_vectors = kept.detection.detector["name"] is not None
@@ -140,7 +141,7 @@ def conversation(request: Request) -> Response:
     """One conversation, with the way back and to its neighbours in the table that led to it."""
     library, n = library_of(request), request.path_params["n"]
     shown, params = shown_of(request), dict(request.query_params)
-    place = library.place(n, asked(params))
+    place = library.shelf.place(n, asked(params))
     before, after = (
         None if each is None else address(params, f"/logs/{each}")
         for each in (place.before, place.after)

@@ -18,8 +18,9 @@ from chimeralab.stats.raters import against_the_rest
 from chimeralab.study import Study
 from chimeralab.study.auditing import Contested, contested
 from chimeralab.study.auditing import reliability as audited
+from chimeralab.study.drafts import DraftRating, written_turns
 from chimeralab.study.export import write_ratings
-from chimeralab.study.invitations import DraftRating, RatingRoom, Task, written_turns
+from chimeralab.study.invitations import RatingRoom, Task
 from chimeralab.study.samples import stored_samples
 from chimeralab.study.standing import write_validation_set
 from chimeralab.web.conversation import trail_of

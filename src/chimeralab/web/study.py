@@ -1,6 +1,6 @@
 """The pages about a study: its grid while it fills, and each of its conversations."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
@@ -38,7 +38,11 @@ from chimeralab.web.pages import page
 from chimeralab.web.site import Site
 from chimeralab.web.watch import StudyWatch
 
+if TYPE_CHECKING:
+    from chimeralab.report.trial.page import ShownSession
+
 SECONDS_TO_OPEN = 60
+MOST_TRIALS = 200
 METRICS = {"sessions": "sessions", "trials": "trials", "mci": "MCI", "gfq": "GFQ", "dfs": "DFS"}
 
 
@@ -115,6 +119,7 @@ def talk(request: Request) -> Response:
     trail = trail_of(watch.number, watch.name)
     if cell.outcome is not None and cell.turns and watch.study.plan.trial is None:
         return show_conversation(request, shown_of(watch, cell), trail)
+    session = shown_session(watch, cell)
     prompts = {prompt.id: prompt for prompt in watch.study.plan.prompts}
     done = []
     if watch.study.store_path.is_file():
@@ -127,9 +132,21 @@ def talk(request: Request) -> Response:
         cell=cell,
         prompt=prompts.get(cell.prompt),
         turns=[turn_line(row) for row in watch.turns(cell.id)],
-        done=done,
+        done=[] if session else done,
+        session=session,
         trail=trail,
     )
+
+
+def shown_session(watch: StudyWatch, cell: TalkCell) -> "ShownSession | None":
+    """A finished session of a trial as its report shows it: asked, disturbed, answered, judged."""
+    if watch.study.plan.trial is None or cell.outcome is None:
+        return None
+    # Drawing takes a while to import, and the grid must not wait for it.
+    from chimeralab.report.trial.page import show_session  # noqa: PLC0415
+
+    found = show_session(watch.study, cell.id, cell.condition, most=MOST_TRIALS)
+    return found if found.trials else None
 
 
 def shown_of(watch: StudyWatch, cell: TalkCell) -> ShownConversation:

@@ -225,6 +225,8 @@ class StudyWatch:
                 continue
             self.cells[cell.id] = now
             self._to_judge.add(cell.id)
+            if cell.id in self.talk_feeds:
+                self.talk_feeds[cell.id].publish([patch("about", now.title)])
             yield now.patch()
         yield self.progress()
         for talk in talked:

@@ -10,15 +10,8 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.study import Study
 from chimeralab.study.copying import copy_records
-from chimeralab.study.invitations import (
-    DraftRating,
-    Invitation,
-    RatingRoom,
-    Sheet,
-    rater_named,
-    training_names,
-    written_turns,
-)
+from chimeralab.study.drafts import DraftRating, training_names, written_turns
+from chimeralab.study.invitations import Invitation, RatingRoom, Sheet, rater_named
 from chimeralab.study.rater_checks import stored_retest
 from chimeralab.study.raters import planned_rater, stored_ratings
 from chimeralab.study.samples import stored_samples

@@ -125,6 +125,20 @@ def test_the_metrics_of_a_trial_come_with_intervals_and_events(tmp_path: Path) -
     assert 'id="event-1"' in page or "amnesia</p>" in page
 
 
+def test_a_finished_session_shows_what_was_asked_and_what_was_done(tmp_path: Path) -> None:
+    study = make_trial(tmp_path / "trial", PHANTOM, 'each = ["amnesia"]')
+    with client_of(study.path) as client:
+        talks = [talk.id for talk in study.talks if talk.condition == "amnesia"]
+        assert "What was said" in client.get(f"/study/1/talk/{talks[0]}").text
+        pipeline.run(study)
+        site: Site = client.app.app.state.site  # type: ignore[attr-defined]
+        until(lambda: all(cell.outcome for cell in site.studies[0].cells.values()))
+        pages = [client.get(f"/study/1/talk/{talk}").text for talk in talks]
+    assert all("What was asked and answered" in page for page in pages)
+    assert all("<strong>Answer (" in page for page in pages)
+    assert any('class="disturbed"' in page for page in pages)
+
+
 def test_events_and_metrics_of_a_trial_are_told_while_it_runs(tmp_path: Path) -> None:
     study = make_trial(tmp_path / "trial", PHANTOM, 'each = ["amnesia"]')
     watch = StudyWatch(1, study.path)
