@@ -18,8 +18,6 @@ from chimeralab.report.named_numbers import (
     write_numbers,
 )
 from chimeralab.report.selfplay.material import Material
-from chimeralab.report.trial.material import gather_trial
-from tests.stressed_study import finished_trial
 
 
 @pytest.fixture(scope="module")
@@ -66,19 +64,6 @@ def test_loops_have_numbers_by_condition(
 
 def test_a_study_without_an_audit_has_no_number_of_a_gate(numbers: dict[str, NamedNumber]) -> None:
     assert not [name for name in numbers if "Gate" in name]
-
-
-def test_a_trial_names_each_metric_of_each_arm_and_each_effect(tmp_path: Path) -> None:
-    study = finished_trial(tmp_path / "trial")
-    numbers = study_numbers(study)
-    analysis = gather_trial(study).analysis
-    assert numbers == named(entries_of(study, analysis))
-    for metric in ("mci", "gfq", "dfs"):
-        assert [name for name in numbers if name.startswith(metric)]
-    informative = [subject for subject in analysis.subjects if subject.contrasts]
-    effects = [each for name, each in numbers.items() if name.startswith("effect")]
-    assert bool(effects) == bool(informative)
-    assert numbers["countSessions"].value == analysis.sessions
 
 
 def test_the_files_hold_every_number_once_and_latex_can_read_them(

@@ -18,6 +18,7 @@ from chimeralab.report.charts.canvas import svg
 from chimeralab.report.charts.contrasts import Axes, Dose, dose_response
 from chimeralab.report.files import write_report
 from chimeralab.report.frame import Report
+from chimeralab.report.named_numbers import entries_of, named, study_numbers
 from chimeralab.report.trial.figures import doses_of
 from chimeralab.report.trial.material import TrialMaterial, gather_trial
 from chimeralab.report.trial.page import make_trial_report, show_session
@@ -293,3 +294,16 @@ def test_a_changed_answer_is_a_deviation_on_the_page(tmp_path: Path, study: Stud
         db.execute("UPDATE turns SET text = 'yes' WHERE trajectory = ? AND turn = 1", (session,))
     page = write_report(Study(copy)).page.read_text()
     assert "Not as locked:" in page
+
+
+def test_the_numbers_of_a_trial_name_each_metric_of_each_arm_and_each_effect(
+    study: Study, material: TrialMaterial
+) -> None:
+    numbers, analysis = study_numbers(study), material.analysis
+    assert numbers == named(entries_of(study, analysis))
+    for metric in ("mci", "gfq", "dfs"):
+        assert [name for name in numbers if name.startswith(metric)]
+    informative = [subject for subject in analysis.subjects if subject.contrasts]
+    effects = [each for name, each in numbers.items() if name.startswith("effect")]
+    assert bool(effects) == bool(informative)
+    assert numbers["countSessions"].value == analysis.sessions
