@@ -77,6 +77,9 @@ def test_a_change_is_kept_without_moving_on(safety, owner):
     page = ann.get("/rate/2").text
     assert 'value="Half a thou"' in page
     assert 'value="1" data-walk aria-label="Cite turn 1" checked' in page
+    assert "aria-pressed" not in page
+    post(ann, "/rate/2", "label=0")
+    assert 'value="0" data-key="0" aria-pressed="true"' in ann.get("/rate/2").text
 
 
 def test_a_raters_link_can_do_nothing_but_rate(safety, owner):
