@@ -1,4 +1,8 @@
-"""What all charts share: colours and fonts, rows with their own labels, and figures from charts."""
+"""What all charts share: colours and fonts, rows with their own labels, and figures from charts.
+
+Charts name their channels by class, `x2=alt.X2("to:Q")` rather than `x2="to:Q"`: to find the class
+of a bare string, Altair hashes its whole schema each time.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -116,7 +120,7 @@ def _words(lines: Sequence[Row], height: float, **look: Any) -> alt.Chart:
     chart = alt.Chart(data(lines))
     mark: alt.Chart = chart.mark_text(align="left", baseline="top", **look)
     top = alt.Y("top:Q", axis=None, scale=down(height))
-    return mark.encode(x=alt.value(0), y=top, text="text:N")
+    return mark.encode(x=alt.value(0), y=top, text=alt.Text("text:N"))
 
 
 def fitted(text: str, width: float, *, bold: bool = False) -> str:

@@ -81,8 +81,8 @@ def forest(effects: Sequence[ForestRow], title: str, *, percent: bool, width: in
     return layered(
         [
             zero.encode(x=alt.X("zero:Q", scale=span)),
-            bars.encode(x=across, x2="high:Q", y=level, color=colour),
-            points.encode(x="at:Q", y=level, color=colour, shape=shape),
+            bars.encode(x=across, x2=alt.X2("high:Q"), y=level, color=colour),
+            points.encode(x=alt.X("at:Q"), y=level, color=colour, shape=shape),
             *labels([each.label for each in effects], tops, height, width),
         ],
         width,
@@ -122,12 +122,12 @@ def stability(rows: Sequence[StabilityRow], *, width: int = WIDE) -> Chart:
     counts = [
         alt.Chart(data(part for part in parts if part["kind"] == kind and part["text"]))
         .mark_text(color=ink, fontWeight="bold", dy=10)
-        .encode(x=alt.X("middle:Q"), y=depth, text="text:N")
+        .encode(x=alt.X("middle:Q"), y=depth, text=alt.Text("text:N"))
         for kind, ink in zip(kinds, ("white", INK, INK), strict=True)
     ]
     return layered(
         [
-            bars.encode(x=across, x2="to:Q", y=depth, y2="bottom:Q", color=colour),
+            bars.encode(x=across, x2=alt.X2("to:Q"), y=depth, y2=alt.Y2("bottom:Q"), color=colour),
             *counts,
             *labels([each.label for each in rows], tops, height, width),
         ],
@@ -206,7 +206,7 @@ def dose_response(
         [
             level.mark_rule(color=FAINT_INK, strokeDash=[6, 4], aria=False).encode(y=up),
             known.mark_rule(strokeWidth=2.5, color=BLUE, aria=False).encode(
-                x=across, y=alt.Y("low:Q", scale=span), y2="high:Q"
+                x=across, y=alt.Y("low:Q", scale=span), y2=alt.Y2("high:Q")
             ),
             drawn.mark_line(color=BLUE, aria=False).encode(x=across, y=up),
             drawn.mark_point(filled=True, size=80, opacity=1, color=BLUE).encode(x=across, y=up),
@@ -276,7 +276,7 @@ def _curve(
     zero = alt.Chart(data([{"at": 0}])).mark_rule(color=INK, strokeDash=[4, 3], aria=False)
     yield zero.encode(y=alt.Y("at:Q", title=title, axis=axis, scale=depth))
     bands = alt.Chart(data(rows)).mark_area(color=BLUE, opacity=0.18, aria=False)
-    yield bands.encode(x=x, y=alt.Y("low:Q", axis=None, scale=depth), y2="high:Q")
+    yield bands.encode(x=x, y=alt.Y("low:Q", axis=None, scale=depth), y2=alt.Y2("high:Q"))
     line = alt.Chart(data(rows)).mark_line(color=BLUE, strokeWidth=2, aria=False)
     yield line.encode(x=x, y=at)
     places = [n for n, each in enumerate(curve, start=1) if each.declared]
@@ -315,7 +315,7 @@ def _choices(curve: Sequence[CurvePoint], across: alt.Scale) -> Iterator[alt.Cha
     share = alt.Opacity("share:Q", legend=None, scale=alt.Scale(domain=[0, 1], range=[0, 1]))
     x = alt.X("from:Q", axis=None, scale=across)
     drawn = alt.Chart(data(squares)).mark_rect(color=BLUE, aria=False)
-    yield drawn.encode(x=x, x2="to:Q", y=y, y2="bottom:Q", opacity=share)
+    yield drawn.encode(x=x, x2=alt.X2("to:Q"), y=y, y2=alt.Y2("bottom:Q"), opacity=share)
     names: list[Row] = [
         {"top": top + CHOICE_ROW / 2 - 1, "text": f"{choice.setting} {choice.value}"}
         for choice, top in tops.items()
@@ -323,4 +323,4 @@ def _choices(curve: Sequence[CurvePoint], across: alt.Scale) -> Iterator[alt.Cha
     words = alt.Chart(data(names)).mark_text(
         align="right", baseline="middle", fontSize=11, color=FAINT_INK
     )
-    yield words.encode(x=alt.value(-8), y=y, text="text:N")
+    yield words.encode(x=alt.value(-8), y=y, text=alt.Text("text:N"))

@@ -91,16 +91,18 @@ def flow_diagram(arms: Sequence[ArmFlow], *, width: int = WIDE) -> Chart:
     boxes = [
         _of(pieces, kind)
         .mark_rect(fill=paper, stroke=EDGE, cornerRadius=3, aria=False)
-        .encode(x=x, x2="x2:Q", y=y, y2="bottom:Q")
+        .encode(x=x, x2=alt.X2("x2:Q"), y=y, y2=alt.Y2("bottom:Q"))
         for kind, paper in (("box", PAPER), ("last box", LAST_PAPER))
     ]
     words = [
-        _of(pieces, kind).mark_text(baseline="top", **look).encode(x=x, y=y, text="text:N")
+        _of(pieces, kind)
+        .mark_text(baseline="top", **look)
+        .encode(x=x, y=y, text=alt.Text("text:N"))
         for kind, look in WORDS.items()
     ]
     layers = [
         *boxes,
-        arrows.mark_rule(color=EDGE, aria=False).encode(x=x, y=y, y2="bottom:Q"),
+        arrows.mark_rule(color=EDGE, aria=False).encode(x=x, y=y, y2=alt.Y2("bottom:Q")),
         tips.encode(x=x, y=tip),
         *words,
     ]

@@ -67,7 +67,7 @@ def distributions(
     depth = alt.Y("top:Q", axis=None, scale=down(height))
     names = [str(place) for place in range(len(conditions))]
     colour = alt.Color("place:N", legend=None, scale=series_scales(names).colour)
-    shown = bars.encode(x=across, x2="to:Q", y=depth, y2="bottom:Q", color=colour)
+    shown = bars.encode(x=across, x2=alt.X2("to:Q"), y=depth, y2=alt.Y2("bottom:Q"), color=colour)
     floors = alt.Chart(data({"floor": top + WORDS + BARS} for top in tops))
     lines = floors.mark_rule(color=FAINT_INK, strokeWidth=0.5, aria=False)
     return layered(
@@ -109,10 +109,10 @@ def _means(conditions: Sequence[Distribution], height: float) -> Iterator[alt.Ch
     base = alt.Chart(data(rows))
     clipped = alt.Scale(domain=[0, 1], nice=False, clamp=True)
     yield base.mark_rule(strokeWidth=2.5, color=INK, aria=False).encode(
-        x=alt.X("low:Q", scale=clipped), x2="high:Q", y=level
+        x=alt.X("low:Q", scale=clipped), x2=alt.X2("high:Q"), y=level
     )
     yield base.mark_point(shape="diamond", filled=True, size=80, color=INK, aria=False).encode(
-        x="at:Q", y=level
+        x=alt.X("at:Q"), y=level
     )
 
 
@@ -205,7 +205,7 @@ def survival(
     dash = alt.StrokeDash("condition:N", scale=scales.dash, legend=key)
     return layered(
         [
-            bands.encode(x=turns, y=alt.Y("low:Q"), y2="high:Q", color=colour),
+            bands.encode(x=turns, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), color=colour),
             lines.encode(x=turns, y=shares, color=colour, strokeDash=dash),
         ],
         width,
@@ -258,7 +258,7 @@ def metric_parts(rows: Sequence[Parts], metric: str, *, width: int = WIDE) -> Ch
         [
             lines.mark_rule(color=GRID, aria=False).encode(y=y),
             bars.mark_rule(strokeWidth=3, color=BLUE, aria=False).encode(
-                x=alt.X("low:Q", scale=alt.Scale(domain=[0, 1])), x2="high:Q", y=y
+                x=alt.X("low:Q", scale=alt.Scale(domain=[0, 1])), x2=alt.X2("high:Q"), y=y
             ),
             points.mark_point(filled=True, size=80, opacity=1, aria=False).encode(
                 x=x,

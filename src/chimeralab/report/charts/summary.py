@@ -191,7 +191,7 @@ def _drawn(
     layers = [
         alt.Chart(data(shades))
         .mark_rect(color=DECLARED, aria=False)
-        .encode(x=x, x2="to:Q", y=y, y2="end:Q")
+        .encode(x=x, x2=alt.X2("to:Q"), y=y, y2=alt.Y2("end:Q"))
     ]
     ticks: list[Row] = []
     zeros: list[Row] = []
@@ -204,7 +204,7 @@ def _drawn(
             scale.append(_word(panel.at(value), span[1] + 11, sign, "faint", "center"))
     for rules, look in ((ticks, {"color": GRID}), (zeros, {"color": INK, "strokeDash": [4, 3]})):
         drawn = alt.Chart(data(rules)).mark_rule(aria=False, **look)
-        layers.append(drawn.encode(x=x, y=y, y2="end:Q"))
+        layers.append(drawn.encode(x=x, y=y, y2=alt.Y2("end:Q")))
     shown = [(p, p.cell) for p in placed if p.cell]
     for found, colour in ((False, FAINT_INK), (True, BLUE)):
         cells = [(p, cell) for p, cell in shown if cell.found == found]
@@ -217,7 +217,7 @@ def _drawn(
         line = alt.Chart(data(bars)).mark_rule(
             color=colour, strokeWidth=3.5 if found else 1.5, aria=False
         )
-        layers.append(line.encode(x=x, x2="to:Q", y=y))
+        layers.append(line.encode(x=x, x2=alt.X2("to:Q"), y=y))
         fill = colour if found else "white"
         mark = alt.Chart(data(points)).mark_point(
             shape="diamond" if found else "circle", size=90 if found else 45, opacity=1,
@@ -243,7 +243,7 @@ def _drawn(
     halo = alt.Chart(data(numbers)).mark_text(
         baseline="middle", fontSize=11, color="white", stroke="white", strokeWidth=4, aria=False
     )
-    layers += [halo.encode(x=x, y=y, text="text:N")]
+    layers += [halo.encode(x=x, y=y, text=alt.Text("text:N"))]
     layers += _texts([*words, *scale, *numbers, *nothing], x, y)
     return layered(layers, width, height)
 
@@ -265,7 +265,7 @@ def _texts(words: Sequence[Row], x: alt.X, y: alt.Y) -> Iterator[alt.Chart]:
         for align in ("left", "center"):
             own = [word for word in words if (word["look"], word["align"]) == (name, align)]
             mark = alt.Chart(data(own)).mark_text(align=align, baseline="middle", **look)
-            yield mark.encode(x=x, y=y, text="text:N")
+            yield mark.encode(x=x, y=y, text=alt.Text("text:N"))
 
 
 def _ticks(panel: PlotPanel) -> list[float]:

@@ -188,13 +188,13 @@ def timeline(
 def _shading(spans: Sequence[TurnSpan], words: ResultWords) -> Iterator[alt.Chart]:
     """Collapsed spans, and a word over the widest of them."""
     area = alt.Chart(data(_edges(spans))).mark_rect(color=COLLAPSE, opacity=0.16, aria=False)
-    yield area.encode(x="from:Q", x2="to:Q")
+    yield area.encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"))
     yield from _word(words.collapsed, COLLAPSE_INK, spans, 0)
 
 
 def _loop_shading(spans: Sequence[TurnSpan]) -> Iterator[alt.Chart]:
     """Loops, with a bar at their foot that is seen where they lie under a collapsed span, too."""
-    area = alt.Chart(data(_edges(spans))).encode(x="from:Q", x2="to:Q")
+    area = alt.Chart(data(_edges(spans))).encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"))
     yield area.mark_rect(color=LOOP, opacity=0.1, aria=False)
     foot = area.mark_rect(color=LOOP, aria=False)
     yield foot.encode(y=alt.value(HEIGHT - FOOT), y2=alt.value(HEIGHT))
@@ -206,7 +206,7 @@ def _word(text: str, colour: str, spans: Sequence[TurnSpan], height: int) -> Ite
     widest = sorted(spans, key=lambda span: span.start - span.end)[:1]
     place = alt.Chart(data({"middle": (span.start + span.end) / 2} for span in widest))
     word = place.mark_text(text=text, color=colour, fontWeight="bold", baseline="bottom", dy=-4)
-    yield word.encode(x="middle:Q", y=alt.value(height))
+    yield word.encode(x=alt.X("middle:Q"), y=alt.value(height))
 
 
 def _thresholds(
@@ -222,11 +222,11 @@ def _thresholds(
         for line in sorted(lines, key=lambda line: line.threshold)
     ]
     rules = alt.Chart(data(rows)).mark_rule(strokeDash=[5, 3], aria=False)
-    yield rules.encode(y="at:Q", color=colour)
+    yield rules.encode(y=alt.Y("at:Q"), color=colour)
     under = alt.Chart(data(rows[:1])).mark_text(align="left", dx=5, baseline="top")
     over = alt.Chart(data(rows[1:])).mark_text(align="left", dx=5, baseline="bottom")
     for labels in (under, over):
-        yield labels.encode(x=alt.value(width), y="at:Q", text="label:N")
+        yield labels.encode(x=alt.value(width), y=alt.Y("at:Q"), text=alt.Text("label:N"))
 
 
 def _turn_scale(last_turn: int) -> dict[str, Any]:
@@ -268,13 +268,18 @@ def heat_map(
     layers = [
         squares.encode(
             x=alt.X("from:Q", title="earlier turn", scale=alt.Scale(**scale), axis=axis),
-            x2="to:Q",
+            x2=alt.X2("to:Q"),
             y=alt.Y("top:Q", title="later turn", scale=alt.Scale(**scale, reverse=True), axis=axis),
-            y2="bottom:Q",
+            y2=alt.Y2("bottom:Q"),
             color=alt.Color("step:N", title="similarity", legend=legend, scale=steps),
         ),
-        bars.encode(y="from:Q", y2="to:Q", x=alt.value(-8), x2=alt.value(-2)),
-        bars.encode(x="from:Q", x2="to:Q", y=alt.value(SQUARE + 2), y2=alt.value(SQUARE + 8)),
+        bars.encode(y=alt.Y("from:Q"), y2=alt.Y2("to:Q"), x=alt.value(-8), x2=alt.value(-2)),
+        bars.encode(
+            x=alt.X("from:Q"),
+            x2=alt.X2("to:Q"),
+            y=alt.value(SQUARE + 2),
+            y2=alt.value(SQUARE + 8),
+        ),
     ]
     return layered(layers, SQUARE, SQUARE)
 
