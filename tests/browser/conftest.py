@@ -31,6 +31,7 @@ SECONDS = 60
 AXE = "axe-core@4.10.3"
 AXE_FILE = Path(sys.prefix) / "axe.min.js"
 KEYS = {"Enter": 13, "Tab": 9, "Escape": 27}
+MOST_TABS = 80
 
 
 @pytest.fixture(scope="session")
@@ -156,11 +157,18 @@ class Visit:
     def until(self, expression: str, seconds: float = SECONDS) -> Any:
         """Wait until an expression is true; whatever it is then."""
         end = time.monotonic() + seconds
-        while not (found := self.value_of(expression)):
+        while not (found := self._try(expression)):
             shown = "" if time.monotonic() < end else self.value_of("document.body?.innerText")
             assert time.monotonic() < end, f"never true: {expression}; the page says: {shown}"
             time.sleep(0.05)
         return found
+
+    def _try(self, expression: str) -> Any:
+        """The value of an expression; None while one page makes way for another."""
+        try:
+            return self.value_of(expression)
+        except AssertionError:
+            return None
 
     def press(self, *keys: str) -> None:
         """Press keys one after the other, as someone without a mouse does."""
@@ -170,6 +178,27 @@ class Visit:
             how = {"key": key, "windowsVirtualKeyCode": code, "text": text}
             self.ask("Input.dispatchKeyEvent", type="keyDown", **how)
             self.ask("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
+
+    def tab_to(self, selector: str) -> None:
+        """Press Tab until the focus is there, as someone without a mouse does."""
+        for _ in range(MOST_TABS):
+            self.press("Tab")
+            if self.value_of(f"document.activeElement.matches({json.dumps(selector)})"):
+                return
+        raise AssertionError(f"Tab never led to {selector}")
+
+    def received(self) -> dict[str, str]:
+        """Everything that the server has sent, headers and all, by address."""
+        found = {}
+        for event in self._events("Network.responseReceived"):
+            answer, number = event["response"], event["requestId"]
+            body = ""
+            if not answer["url"].startswith("data:"):
+                got = self.ask("Network.getResponseBody", requestId=number)
+                raw = got["body"]
+                body = base64.b64decode(raw).decode() if got["base64Encoded"] else raw
+            found[answer["url"]] = f"{answer['headers']} {body}"
+        return found
 
     def complaints(self) -> list[str]:
         """Console messages, uncaught errors and the browser's own warnings."""

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from chimeralab.study import Study
+from chimeralab.study.drafts import DraftRating
 from chimeralab.study.invitations import RatingRoom
 from chimeralab.study.raters import stored_ratings
 from chimeralab.study.samples import stored_samples
 from chimeralab.study.verify import verify_study
+from chimeralab.web.pages import served
 from tests.people_rate import TELLING, people_rate
 
 SHEETS = 7
@@ -105,9 +107,10 @@ def test_two_rate_at_once_and_a_killed_server_loses_nothing(
     rate(bob, "0", range(3, SHEETS + 1))
     for visit in (ann, bob):
         shows(visit, "All are done")
-        visit.value_of("document.querySelector('button.go').focus()")
+        visit.tab_to("button.go")
         visit.press("Enter")
         shows(visit, "Handed in")
+        assert visit.serious_errors() == []
         assert all(url.startswith(host.origin) for url in visit.fetched())
     study = Study(host.study)
     for name, label in (("human:ann", 1), ("human:bob", 0)):
@@ -134,17 +137,75 @@ def test_a_reason_is_kept_while_it_is_typed(
     assert ann.until("document.getElementById('reason')?.value") == "Same."
 
 
+def test_nothing_that_the_browser_of_a_rater_receives_tells_anything(
+    browser: Any, links: dict[str, str], host: Host
+) -> None:
+    context = browser.context()
+    browser.visit(links["bob"], context=context)
+    rating = ("/rate", "/rate/training/1", "/rate/overview", "/rate/99", "/study/1")
+    for address in (*rating, *(f"/rate/{n}" for n in range(1, SHEETS + 1))):
+        visit = browser.visit(host.origin + address, context=context)
+        received = visit.received()
+        assert host.origin + address in received
+        for url, sent in received.items():
+            name = url.partition("/static/")[2]
+            if name:  # a file that is the same for everybody, and names our classes
+                file = served(name)
+                assert file is not None
+                assert sent.endswith(file.read_text(encoding="utf-8"))
+            else:
+                assert [word for word in TELLING if word in f"{url} {sent}".lower()] == []
+        browser.close_tabs()
+
+
+def test_two_tabs_of_one_rater_lose_no_label(
+    browser: Any, links: dict[str, str], host: Host
+) -> None:
+    context = browser.context()
+    browser.visit(links["ann"], context=context)
+    first, second = (browser.visit(f"{host.origin}/rate/1", context=context) for _ in range(2))
+    first.ask("Page.bringToFront")
+    first.press("1")
+    shows(first, f"Conversation 2 of {SHEETS}")
+    second.ask("Page.bringToFront")
+    # This tab does not know of the label; what it keeps by itself must not take it away.
+    second.press("r", *"Later.", "Escape")
+    second.until("document.getElementById('saved').textContent === 'Kept.'")
+    again = browser.visit(f"{host.origin}/rate/1", context=context)
+    pressed = "document.querySelector('[aria-pressed=true]')?.value"
+    assert again.value_of(pressed) == "1"
+    assert again.value_of("document.getElementById('reason').value") == "Later."
+
+
+def test_unsure_ones_are_come_back_to_by_a_key(
+    browser: Any, links: dict[str, str], host: Host
+) -> None:
+    context = browser.context()
+    browser.visit(links["ann"], context=context)
+    visit = browser.visit(f"{host.origin}/rate/3", context=context)
+    visit.press("u")
+    shows(visit, f"Conversation 4 of {SHEETS}")
+    visit.press("o")
+    shows(visit, "You were unsure about 1")
+    visit.press("u")
+    shows(visit, f"Conversation 3 of {SHEETS}")
+
+
 @pytest.mark.parametrize("width", [390, 1280])
-def test_a_raters_pages_fit_and_tell_nothing(
+def test_a_raters_pages_fit_and_shut_nobody_out(
     browser: Any, links: dict[str, str], host: Host, width: int
 ) -> None:
     context = browser.context()
     browser.visit(links["bob"], context=context)
-    for address in ("/rate", "/rate/training/1", "/rate/1", "/rate/overview"):
+    with RatingRoom(Study(host.study)) as room:
+        bob = room.invited(links["bob"].partition("token=")[2])
+        assert bob is not None
+        room.save(bob, DraftRating("training-2", "1"))  # so that its answer is shown
+    addresses = ("/rate/training/1", "/rate/training/2", "/rate/1", "/rate/overview", "/rate/99")
+    for address in ("/rate", *addresses):
         visit = browser.visit(host.origin + address, width=width, context=context)
         assert visit.overflow() == 0
-        assert visit.complaints() == []
+        assert visit.complaints() == [] or address == "/rate/99"
         assert visit.low_contrast() == []
         assert visit.serious_errors() == []
-        received = visit.value_of("document.documentElement.outerHTML").lower()
-        assert [word for word in TELLING if word in received] == []
+        browser.close_tabs()

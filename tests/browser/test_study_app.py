@@ -7,12 +7,20 @@ from typing import Any, NamedTuple
 import pytest
 
 from chimeralab.report.files import write_report
-from chimeralab.study.invitations import DraftRating, RatingRoom
+from chimeralab.study.drafts import DraftRating
+from chimeralab.study.invitations import RatingRoom
 from tests.browser.test_rating_app import shows
 from tests.browser.test_view import Server, serving
 from tests.people_rate import people_rate
 
-PAGES = ("/study/1", "/study/1/raters", "/study/1/reliability", "/study/1/report")
+PAGES = (
+    "/study/1",
+    "/study/1/talk/looping/p1/1",
+    "/study/1/raters",
+    "/study/1/reliability",
+    "/study/1/report",
+    "/study/1/report/index.html",
+)
 
 
 class Decided(NamedTuple):
@@ -76,7 +84,7 @@ def test_keys_alone_lead_through_a_study(browser: Any, decided: Decided, owner: 
     visit.until(f"{there} '/study/1'")
     for name in ("raters", "reliability", "report"):
         # Links are reached by Tab, which a page can't take from the browser.
-        visit.value_of(f"document.querySelector('header a[href$={name}]').focus()")
+        visit.tab_to(f"header a[href$={name}]")
         visit.press("Enter")
         visit.until(f"{there} '/study/1/{name}'")
         visit.press("u")

@@ -70,6 +70,32 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"id": "stuck", "model": "m1", "turns": ["Hello."] + ["Let me try that again."] * 8},
         {"id": "fine", "model": "m2", "turns": ["Hello.", "The train leaves at nine.", "Hurry."]},
         {
+            "id": 'tools/and "quotes" %2F?#',
+            "model": "m1",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "\u05e9\u05dc\u05d5\u05dd \U0001f600" * 40},
+                *[
+                    message
+                    for n in range(40)
+                    for message in (
+                        {
+                            "role": "assistant",
+                            "content": "w" * 5_000 if n == 0 else f"Again, {n // 3}.",
+                            "tool_calls": [
+                                {
+                                    "id": f"c{n}",
+                                    "type": "function",
+                                    "function": {"name": "run", "arguments": '{"a": "ls"}'},
+                                }
+                            ],
+                        },
+                        {"role": "tool", "tool_call_id": f"c{n}", "content": "error: none"},
+                    )
+                ],
+            ],
+        },
+        {
             "id": HOSTILE,
             "model": HOSTILE,
             HOSTILE: HOSTILE,
@@ -113,7 +139,7 @@ def test_another_context_sees_nothing(browser: Any, server: Server) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("address", ["/logs", "/logs/1", "/logs/3"])
+@pytest.mark.parametrize("address", ["/logs", "/logs/1", "/logs/3", "/logs/4"])
 def test_pages_fit_stay_quiet_and_ask_only_their_own_server(
     browser: Any, server: Server, owner: str, address: str, width: int
 ) -> None:
@@ -124,7 +150,7 @@ def test_pages_fit_stay_quiet_and_ask_only_their_own_server(
     assert visit.low_contrast() == []
 
 
-@pytest.mark.parametrize("address", ["/logs", "/logs/3", "/logs?q=%3Cscript%3E&kind=%3Cb%3E"])
+@pytest.mark.parametrize("address", ["/logs", "/logs/4", "/logs?q=%3Cscript%3E&kind=%3Cb%3E"])
 def test_hostile_text_runs_nothing(browser: Any, server: Server, owner: str, address: str) -> None:
     visit = browser.visit(server.origin + address, context=owner)
     assert visit.value_of("document.title").startswith("Conversation")
@@ -167,7 +193,7 @@ def test_a_turn_has_a_link_of_its_own(browser: Any, server: Server, owner: str) 
     assert "try that again" in visit.value_of("document.querySelector(':target').textContent")
 
 
-@pytest.mark.parametrize("address", ["/logs", "/logs/1"])
+@pytest.mark.parametrize("address", ["/logs", "/logs/1", "/logs/3", "/logs/999", "/logs?q=zzz"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_axe_finds_no_serious_error(
     browser: Any, server: Server, owner: str, address: str, width: int
@@ -176,10 +202,41 @@ def test_axe_finds_no_serious_error(
     assert visit.serious_errors() == []
 
 
+def test_a_message_that_anybody_can_read_looks_the_same_in_show_and_app(
+    browser: Any, server: Server, owner: str, logs: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "chimeralab", "show", str(logs), "--id", "stuck"]
+    page = tmp_path / "stuck.html"
+    subprocess.run([*command, "--out", str(page)], check=True, capture_output=True)
+    look = (
+        "[...document.querySelectorAll('.turns > li, .turns > li *, .verdict, .side')].map(e => {"
+        "const s = getComputedStyle(e), r = e.getBoundingClientRect();"
+        "return [e.className, r.width, r.height, s.whiteSpace, s.backgroundColor].join(' ') })"
+    )
+    ours = browser.visit(f"{server.origin}/logs/1", context=owner).value_of(look)
+    assert len(ours) > 9
+    assert ours == browser.visit(page).value_of(look)
+
+
 def test_pictures_are_drawn(browser: Any, server: Server, owner: str) -> None:
     visit = browser.visit(f"{server.origin}/logs/1", context=owner)
     loaded = "[...document.images].filter(i => i.complete && i.naturalWidth > 100).length"
     visit.until(f"{loaded} === 2")
+
+
+def test_several_things_to_see_are_listed_with_how_they_stand(
+    browser: Any, logs: Path, tmp_path: Path
+) -> None:
+    study = tmp_path / "live"
+    study.mkdir()
+    (study / "plan.toml").write_text(LIVE, encoding="utf-8")
+    for server in serving(str(logs), str(study)):
+        for width in (390, 1280):
+            visit = browser.visit(server.url, width=width, context=browser.context())
+            visit.until("document.querySelectorAll('.entries dt').length === 2")
+            assert visit.overflow() == 0
+            assert visit.low_contrast() == []
+            assert visit.serious_errors() == []
 
 
 def test_a_live_study_fills_the_grid_and_a_restarted_server_shows_the_same(
