@@ -5,8 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +18,9 @@ from chimeralab.readers.shares import (
     read_share,
     shares_of,
 )
+
+pa = pytest.importorskip("pyarrow", reason="shares are cut for Ray, which brings pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 TALK = '{"turns": ["Hi.", "Hello."]}'
 NAMED = '{"id": "mine", "turns": ["What a day, and what a long line about it: ünïcödé."]}'
