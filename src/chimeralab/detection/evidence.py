@@ -17,7 +17,6 @@ from chimeralab.detection.words import (
     names_something,
     ramp,
     repeated_within,
-    stem,
 )
 
 
@@ -171,17 +170,19 @@ class TextMemory:
         polite = self._polite(courtesy, words, repeated.evidence)
         own, own_heat = NOTHING, 0.0
         if speaker is not None:
+            own, again_mine = told, reworded
             mine = self._of(speaker, near)
-            of_mine = [each for each in alike if each.number in mine]
-            all_mine = len(of_mine) == len(alike)
-            own = told if all_mine else self._repeated(of_mine, again, len(wording), reply)
-            own_heat = max(own.evidence, self._reworded(mine, len(wording), stale).evidence)
+            if len(mine) < len(near):
+                of_mine = [each for each in alike if each.number in mine]
+                own = self._repeated(of_mine, again, len(wording), reply)
+                again_mine = self._reworded(mine, len(wording), stale)
+            own_heat = max(own.evidence, again_mine.evidence)
         polite_only = courtesy >= COURTEOUS and len(words) < POLITE_WORDS
         if polite_only or len(words) < s.own_words:
             # Acknowledgements of one side are no loop: they neither raise nor end one.
             own = own._replace(evidence=min(own.evidence, s.drift))
         self._keep(KeptMessage(said, speaker, seen.evidence))
-        if wording.may_repeat_within and repeated_within(wording) >= 0.5:
+        if common.within and wording.may_repeat_within and repeated_within(wording) >= 0.5:
             repeated = Weighed(s.on, "within-turn", (), 1)
         return TextEvidence(repeated, reworded, polite, own, own_heat if speaker else 0.0)
 
@@ -233,11 +234,11 @@ class TextMemory:
                 continue
             rest += run if len(run) >= 5 else []  # shorter runs are the slots of a template
             run = []
-        content = frozenset(stem(word) for word in rest if is_content(word))
-        enough = len(rest) >= max(8, len(words) / 3) and len(content) >= 3
-        if enough and 2 * len(self._unheard(content, "content")) >= len(content):
-            return MessageWords(rest)
-        return words
+        if len(rest) < max(8, len(words) / 3):
+            return words
+        outside = MessageWords(rest)
+        new, content = self._unheard(outside.content, "content"), outside.content
+        return outside if len(content) >= 3 and 2 * len(new) >= len(content) else words
 
     def _alike(
         self,
@@ -262,10 +263,9 @@ class TextMemory:
         }
         if not compared:  # then there is nothing to choose from
             return []
-        chosen = set[int]()
-        for each in (near, self._of(speaker, near)):
-            nearest = sorted(each, key=lambda n: (-each[n], -overlaps.get(n, 0.0), -n))[:COMPARED]
-            chosen.update(nearest)
+        by_share = sorted(near, key=lambda n: (-near[n], -overlaps.get(n, 0.0), -n))
+        mine = [n for n in by_share if said[n].speaker == speaker]
+        chosen = {*by_share[:COMPARED], *mine[:COMPARED]}
         alike = []
         for number in chosen & compared:
             order, other = 0.0, said[number].words[:COMPARED_WORDS]

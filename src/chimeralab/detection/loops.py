@@ -150,10 +150,9 @@ ANY_TOOL = ToolRule()
 
 
 class Occasion(NamedTuple):
-    """Where a sum stands: positions of its messages, those that the last one repeats, its text."""
+    """Where a sum stands: positions of its messages, and the text of the last one."""
 
     positions: Sequence[int]
-    near: Sequence[int]
     said: str
 
 
@@ -231,11 +230,11 @@ class LoopStream:
             self._add(seen, speaker)
         loudest = max(self._repeating, self._polite, key=lambda each: (each.on, each.value))
         common = seen.polite if loudest is self._polite else seen.repeated
-        moment = Occasion(self._text_positions, common.near, message.text)
-        self._follow(loudest, moment)
+        moment = Occasion(self._text_positions, message.text)
+        self._follow(loudest, moment, common.near)
         for own in self._speakers.values():
-            self._follow(own, moment._replace(near=seen.own.near), hidden=loudest.on)
-        self._follow(self._rewording, moment._replace(near=seen.best.near), hidden=loudest.on)
+            self._follow(own, moment, seen.own.near, hidden=loudest.on)
+        self._follow(self._rewording, moment, seen.best.near, hidden=loudest.on)
 
     def _add(self, seen: TextEvidence, speaker: str | None) -> None:
         """Add to the sums what a message is evidence of."""
@@ -286,19 +285,22 @@ class LoopStream:
         warning = s.on if repeat.failed and weight >= 1 else 0.0
         self._failing.rise(number, seen._replace(evidence=warning))
         self.score = max(self.score, score_of(FOURTH * weight / 2))
-        moment = Occasion(
-            self._call_positions, repeat.of[:2], f"{call.name} {as_told(call.arguments)}"
-        )
+        moment = Occasion(self._call_positions, f"{call.name} {as_told(call.arguments)}")
         self._repeated.update({self._call_positions[n] for n in repeat.of[:2]} - {position})
-        self._follow(self._calling, moment)
-        self._follow(self._failing, moment, hidden=self._calling.on)
+        self._follow(self._calling, moment, repeat.of[:2])
+        self._follow(self._failing, moment, repeat.of[:2], hidden=self._calling.on)
 
     def _warm(self, speaker: str | None, evidence: float) -> None:
         self._heat[speaker] = max(0.0, self._heat.get(speaker, 0.0) + evidence - WARMTH)
         self.score = max(self.score, score_of(self._heat[speaker]))
 
-    def _follow(self, sums: Sum, moment: Occasion, *, hidden: bool = False) -> None:
-        """Begin, go on with or end the loop of a sum; one that another explains is not begun."""
+    def _follow(
+        self, sums: Sum, moment: Occasion, near: Sequence[int], *, hidden: bool = False
+    ) -> None:
+        """Begin, go on with or end the loop of a sum; one that another explains is not begun.
+
+        The last message repeats those that are `near`.
+        """
         key = sums.level, sums.stream
         place = self._going_on.get(key)
         if place is None and not sums.on:
@@ -327,7 +329,7 @@ class LoopStream:
                     noticed=moment.positions[-1],
                     ended=None,
                     period=sums.period,
-                    repeats=tuple(sorted(moment.positions[n] for n in moment.near)),
+                    repeats=tuple(sorted(moment.positions[n] for n in near)),
                     excerpt=excerpt if len(excerpt) <= EXCERPT else excerpt[: EXCERPT - 1] + "…",
                     score=self.score,
                 )

@@ -94,13 +94,13 @@ class Screen:
         messages = batch.as_numbers(self._settings.window)
         look = Screened.at(messages, self._vocabulary.facts, self._settings)
         loud = look.loud | np.array(batch.loud, dtype=bool)
+        loud[: batch.start] = False
         new = batch.messages[batch.start :]
-        for place, (message, is_loud) in enumerate(
-            zip(new, loud[batch.start :].tolist(), strict=True), start=batch.start
-        ):
-            message.quiet = not is_loud
-            if is_loud:
-                message.common = look.common(place)
+        for message in new:
+            message.quiet = True
+        for place, common in zip(np.flatnonzero(loud).tolist(), look.common(loud), strict=True):
+            message = batch.messages[place]
+            message.quiet, message.common = False, common
         return new
 
 
@@ -125,7 +125,10 @@ class Batch:
             head = hash(tuple(whole[:COMPARED_WORDS]))
             loud = loud or head in heads
             heads.add(head)
-        self.messages.append(HeardMessage(text))
+        message = HeardMessage(text)
+        if whole is not words or not text.isascii():
+            message.remember(words, whole)
+        self.messages.append(message)
         self.words.extend(map(self._vocabulary.__getitem__, whole))
         self.lengths.append(len(whole))
         self.loud.append(loud)
@@ -247,6 +250,7 @@ class Screened(NamedTuple):
     copies: Bools
     fresh: Floats
     framed: Bools
+    within: Bools
 
     @classmethod
     def at(cls, messages: Messages, facts: Ints, s: LoopSettings) -> "Screened":
@@ -260,21 +264,21 @@ class Screened(NamedTuple):
         fresh = told.per_message(~told.again(1)) / np.maximum(1, told.per_message())
         near = _shares(held)
         nearest = np.sort(np.partition(near, -3, axis=1)[:, -3:], axis=1)
-        framed = _framed(held, s)
-        loud = framed | _repeated(runs, s)
+        framed, within = _framed(held, s), _within(runs)
+        loud = framed | within | _repeated(runs, s)
         # The same in other words needs few new ones; and only short messages are compared by words.
         stale = (fresh < s.fresh_high) & (lengths >= s.short)
         loud |= stale & (nearest.sum(axis=1) / 3 > s.words_low - ROUNDING)
         loud |= (lengths <= LONGEST_STEP) & (nearest[:, -1] >= COMPARED_FROM)
         copies = runs.in_common(loud) > 0
         copies |= (lengths < 3)[:, None] & (near == 1)  # too short to have a run
-        return cls(loud, near, copies, fresh, framed)
+        return cls(loud, near, copies, fresh, framed, within)
 
-    def common(self, place: int) -> Common:
-        """What a message has in common with earlier ones."""
-        near = {back: share for back, share in enumerate(self.near[place].tolist(), 1) if share}
-        copies = (np.flatnonzero(self.copies[place]) + 1).tolist()
-        return Common(near, copies, float(self.fresh[place]), bool(self.framed[place]))
+    def common(self, where: Bools) -> Iterator[Common]:
+        """What some of the messages have in common with earlier ones."""
+        for near, copies, *rest in zip(*(each[where].tolist() for each in self[1:]), strict=True):
+            shares = {back: share for back, share in enumerate(near, 1) if share}
+            yield Common(shares, [back for back, copy in enumerate(copies, 1) if copy], *rest)
 
 
 def _shares(stems: KeysOfMessages) -> Floats:
@@ -310,11 +314,18 @@ def _runs(messages: Messages, place: Ints, content: Bools) -> KeysOfMessages:
 
 
 def _repeated(runs: KeysOfMessages, s: LoopSettings) -> Bools:
-    """Runs of words that earlier messages have too, or that stand in a message often."""
+    """Runs of words that earlier messages have too."""
     grams, lengths = runs.per_message(runs.telling), runs.among.lengths
     share = runs.per_message(runs.again(1) & runs.telling) / np.maximum(1, grams)
     # A copy of all is like it even where no share of it would be.
     loud: Bools = share > min(s.twin_low, 1 - ROUNDING)
     loud |= runs.per_message(runs.again(2)) > 0
     loud |= (grams == 0) & (lengths >= 3)
-    return loud | ((lengths >= WITHIN_WORDS) & (3 * runs.per_message() <= 2 * lengths - 2))
+    return loud
+
+
+def _within(runs: KeysOfMessages) -> Bools:
+    """Runs of words that stand in a message often; see `MessageWords.may_repeat_within`."""
+    lengths = runs.among.lengths
+    often: Bools = (3 * runs.per_message() <= 2 * lengths - 2) & (lengths >= WITHIN_WORDS)
+    return often

@@ -112,13 +112,15 @@ class Common(NamedTuple):
 
     `near` has shares of words, and those left out have none. Those that have runs of words in
     common are among `copies`. `fresh` is the share of content words that none of them has. One that
-    is not `framed` has too few words in common with the last two to stand in a frame.
+    is not `framed` has too few words in common with the last two to stand in a frame, and one that
+    is not `within` does not repeat itself.
     """
 
     near: Mapping[int, float]
     copies: Collection[int]
     fresh: float
     framed: bool = True
+    within: bool = True
 
 
 class Memo(dict[str, Value]):
@@ -253,6 +255,10 @@ class HeardMessage:
         self.text = text
         self.quiet = False
         self.common: Common | None = None
+
+    def remember(self, words: list[str], whole: list[str]) -> None:
+        """Keep words that it took long to find."""
+        vars(self).update(words=words, whole=MessageWords(whole))
 
     @made_once
     def words(self) -> list[str]:

@@ -105,6 +105,7 @@ class Formats:
         self.names_columns = asked is not None and issubclass(asked, RowPerTurn)
         # Lists are taken apart alike whatever format was asked for.
         self.all = [*known, *([self.asked] if self.asked else [])]
+        self._holders = [each for each in self.all if type(each).inner is not Reader.inner]
 
     def of(self, value: Any) -> Reader:
         """The reader of a JSON value."""
@@ -135,7 +136,7 @@ class Formats:
         if isinstance(value, list):
             inner = [] if self.is_one_talk(value) else value
         else:
-            inner = next((found for each in self.all if (found := each.inner(value))), [])
+            inner = next((found for each in self._holders if (found := each.inner(value))), [])
         if not inner:
             yield Piece(value, here)
         for number, part in enumerate(inner, 1):
