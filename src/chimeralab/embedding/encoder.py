@@ -99,17 +99,18 @@ class Encoder:
         secret: bytes = b"",
     ) -> None:
         folder = folder or weights.ensure("minilm")
-        self._tensors = read_tensors(folder / "model.safetensors")
+        tensors = read_tensors(folder / "model.safetensors")
         self._words = WordPieces(folder / "tokenizer.json")
-        self._exact = MiniLM(self._tensors)
-        self._fast, self.served_by = fastest(self._tensors)
+        self._fast, self.served_by = fastest(tensors)
+        # Few texts are rechecked, and the compiled network has a copy of its own: 43 MB less.
+        tensors.let_go()
+        self._exact = MiniLM(tensors, after_layer=tensors.let_go)
         self.precision = self._fast.precision
         self.margin = self._fast.margin
         # One thread may encode while another rechecks what was encoded before.
         self._remembering = Lock()
         self._fast_memories = _memories(cache_file, self.precision, secret)
         self._exact_memories = _memories(cache_file, "numpy", secret)
-        self._tensors.let_go()
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Vectors at the speed of this machine."""
@@ -117,10 +118,7 @@ class Encoder:
 
     def encode_exactly(self, texts: Sequence[str]) -> Encoded:
         """Vectors in f32 that do not depend on what else is being encoded."""
-        encoded = self._encode(texts, self._exact.one_by_one, self._exact_memories)
-        # Few texts are rechecked, and the fast network has its own copy: these are 43 MB less.
-        self._tensors.let_go()
-        return encoded
+        return self._encode(texts, self._exact.one_by_one, self._exact_memories)
 
     @property
     def forged(self) -> int:

@@ -55,10 +55,8 @@ EXPORT int minilm_has_bf16(void) { return 0; }
 /* Before a loop over registers, which must not become one over memory. */
 #ifdef __clang__
 #define UNROLLED _Pragma("clang loop unroll(full)")
-#define FOUR_STEPS _Pragma("clang loop unroll_count(4)")
 #else
 #define UNROLLED _Pragma("GCC unroll 16")
-#define FOUR_STEPS _Pragma("GCC unroll 4")
 #endif
 
 enum {
@@ -226,14 +224,13 @@ AVX2 INLINE __m256i pair_of(const int16_t *a) {
 }
 
 /* Written out, because a compiler that may choose adds the products of several steps first, for
- * which there are not enough registers, or copies sums that could stay where they are: at two
- * products a cycle there is no room for another instruction. */
+ * which there are not enough registers, or copies sums that could stay where they are. */
 #define ADD_TO(sum, x) __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(x))
 
 AVX2 static void sums_avx2(const int16_t *a, const int16_t *panel, int inputs, int32_t *sums) {
     __m256i s[ROWS][2];
     UNROLLED for (int r = 0; r < ROWS; r++) s[r][0] = s[r][1] = _mm256_setzero_si256();
-    FOUR_STEPS for (int i = 0; i < inputs; i += 2) {
+    for (int i = 0; i < inputs; i += 2) {
         const __m256i *b = (const __m256i *)(panel + (size_t)i * COLUMNS);
         __m256i b0 = _mm256_load_si256(b), b1 = _mm256_load_si256(b + 1);
         UNROLLED for (int r = 0; r < ROWS; r++) {
@@ -399,7 +396,7 @@ typedef struct {
     const Model *model;
     const float *words;
     const int32_t *ids, *starts;
-    int texts, rows, tile, tiles;
+    int texts, rows, tiles;
     float *out;
     Sums *sums;
     int32_t *text; /* of every row */
@@ -597,8 +594,14 @@ static void pool(Job *job, int text) {
     for (int d = 0; d < WIDTH; d++) out[d] = (float)(out[d] / sqrt(squares));
 }
 
+/* Tiles are as even as whole groups of ROWS allow, so that threads reach the end together. */
+static int first_row(const Job *job, int tile) {
+    int groups = (job->rows + ROWS - 1) / ROWS, row = (int)((int64_t)groups * tile / job->tiles) * ROWS;
+    return row < job->rows ? row : job->rows;
+}
+
 static void do_unit(Job *job, Room *room, int phase, int tile) {
-    int from = tile * job->tile, rows = job->rows - from < job->tile ? job->rows - from : job->tile;
+    int from = first_row(job, tile), rows = first_row(job, tile + 1) - from;
     if (phase == 0) embed(job, from, rows);
     if (phase > 0 && phase <= LAYERS) go_through(job, room, phase - 1, from, rows);
     if (phase < LAYERS) ask(job, room, phase, from, rows);
@@ -631,11 +634,11 @@ EXPORT int minilm_begin(const Model *model, const float *words, int vocabulary, 
         if (ids[i] < 0 || ids[i] >= vocabulary) return BAD_INPUT;
     Job *job = room_for(sizeof *job);
     if (!job) return NO_MEMORY;
-    int blocks = (rows + BLOCK - 1) / BLOCK, even = (blocks + threads - 1) / threads * threads;
-    int tile = ((rows + even - 1) / even + ROWS - 1) / ROWS * ROWS;
+    int blocks = (rows + BLOCK - 1) / BLOCK, groups = (rows + ROWS - 1) / ROWS;
+    int tiles = (blocks + threads - 1) / threads * threads;
     *job = (Job){
         .model = model, .words = words, .ids = ids, .starts = starts, .texts = texts, .rows = rows,
-        .tile = tile, .tiles = (rows + tile - 1) / tile, .out = out, .sums = SUMS[kernel],
+        .tiles = tiles < groups ? tiles : groups, .out = out, .sums = SUMS[kernel],
         .text = room_for((size_t)rows * sizeof(int32_t)),
         .x = room_for((size_t)rows * WIDTH * sizeof(float)),
         .qkv = {room_for((size_t)rows * 3 * WIDTH * sizeof(float)), room_for((size_t)rows * 3 * WIDTH * sizeof(float))},

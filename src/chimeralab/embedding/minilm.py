@@ -4,7 +4,7 @@ The pieces of all texts stand below each other in one table, a row each: what a 
 it does to all of them at once, and only attention looks at the rows of one text together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -49,14 +49,15 @@ class Hidden(NamedTuple):
 
 
 class MiniLM:
-    """The network on the arrays of its file."""
+    """The network on the arrays of its file. `after_layer` is called whenever one is done with."""
 
     precision = "f32"
     margin = MARGINS[precision]
 
-    def __init__(self, tensors: Tensors) -> None:
+    def __init__(self, tensors: Tensors, after_layer: Callable[[], None] = lambda: None) -> None:
         self._tensors = tensors
         self._places = places(tensors)
+        self._after_layer = after_layer
 
     def __call__(self, texts: Sequence[Pieces]) -> Floats:
         """One unit vector per text."""
@@ -76,6 +77,7 @@ class MiniLM:
         x = self._normalised("embeddings.LayerNorm", x)
         for index in range(LAYERS):
             x = self._layer(f"encoder.layer.{index}", x, spans)
+            self._after_layer()
         return Hidden(x, spans)
 
     def _in_groups(self, texts: Sequence[Pieces], rows: int) -> Floats:
