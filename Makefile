@@ -8,6 +8,7 @@ BENCH_READY := .venv/.bench-ready
 CHIMERA := $(BIN)/chimera
 
 INTEGRATIONS := .venv-integrations
+NUMPY := .venv-numpy
 EXTRAS := lab parquet pandas inspect
 # The hosts of live guards, each with an extra.
 HOSTS := langchain claude-agent-sdk openai-agents litellm pydantic-ai opentelemetry adk smolagents autogen
@@ -31,13 +32,14 @@ unexport PYTHONDONTWRITEBYTECODE
 # How long the demo has taken since it was set up.
 ELAPSED = echo "-- $$(( $$(date +%s) - $$(cat .venv/.demo-started) )) s since set-up was done"
 
-.PHONY: help demo test test-all test-integrations lint types layers pytest bench pictures weights browser constraints clean
+.PHONY: help demo test test-all test-integrations test-numpy lint types layers pytest bench pictures weights browser constraints clean
 
 help:
 	@echo "make demo      find the loops in examples, run a stress test and a small study, report both"
 	@echo "make test      lint, types, layers and all tests but the slow ones"
 	@echo "make test-all  the same with the slow ones"
 	@echo "make test-integrations  the tests with the packages of others, in an environment of their own"
+	@echo "make test-numpy  the tests where no C compiler works, in a clone of what is committed"
 	@echo "make bench     the benchmarks (installs sentence-transformers to compare with)"
 	@echo "make constraints  write constraints.txt again: the versions that everything is installed in"
 	@echo "make clean     remove the virtual environment and caches"
@@ -71,11 +73,18 @@ demo: $(READY) weights
 
 test: lint types layers pytest
 
-test-all: lint types layers weights browser test-integrations
+test-all: lint types layers weights browser test-integrations test-numpy
 	$(BIN)/pytest -m "not integrations"
 
 test-integrations: $(INTEGRATIONS)/.ready
 	$(INTEGRATIONS)/bin/pytest -m integrations tests/integrations
+
+# In a clone, because an install from this folder would find the library that was compiled here.
+test-numpy:
+	rm -rf $(NUMPY) && git clone -q . $(NUMPY)
+	CC=/bin/false $(MAKE) -C $(NUMPY) weights
+	test ! -e $(NUMPY)/src/chimeralab/embedding/libminilm.so
+	cd $(NUMPY) && CC=/bin/false .venv/bin/pytest -m "not slow and not integrations" -n 2 --dist loadfile --ignore tests/browser
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -144,4 +153,4 @@ constraints:
 	  --no-emit-index-url --quiet --output-file constraints.txt
 
 clean:
-	rm -rf .venv $(INTEGRATIONS) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(INTEGRATIONS) $(NUMPY) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
