@@ -85,6 +85,13 @@ def test_a_quiet_message_is_evidence_of_nothing(turns: list[Turn], rules: Loops)
         assert not message.quiet or seen == NO_EVIDENCE
 
 
+@given(talks(), SETTINGS)
+def test_a_copy_is_weighed_as_any_other_message(turns: list[Turn], rules: Loops) -> None:
+    with mock.patch.object(TextMemory, "_same", lambda _, said, copies: said):
+        without_shortcut = one_by_one(turns, rules)
+    assert one_by_one(turns, rules) == without_shortcut
+
+
 def test_talk_without_repetition_is_quiet() -> None:
     texts = [" ".join(f"{n}{a}word" for a in "bcdfghjklm") for n in range(50)]
     assert all(message.quiet for message in screen.Screen(Loops()).hear([texts]))

@@ -115,6 +115,9 @@ def percent(share: float | None) -> str:
 
 def with_progress(items: Iterable[Any], noun: str) -> Iterator[Any]:
     """Pass items on; when it takes over two seconds, show on stderr how far it got."""
+    if not err.is_terminal:
+        yield from items
+        return
     started = time.monotonic()
     with Progress(
         SpinnerColumn(),
@@ -123,7 +126,6 @@ def with_progress(items: Iterable[Any], noun: str) -> Iterator[Any]:
         TimeElapsedColumn(),
         console=err,
         transient=True,
-        disable=not err.is_terminal,
     ) as progress:
         task = progress.add_task(noun, total=None, visible=False)
         for item in items:

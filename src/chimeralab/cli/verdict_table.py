@@ -170,7 +170,7 @@ class Tally:
     """How many of the judged conversations are hits; those on one prompt are one cluster."""
 
     def __init__(self) -> None:
-        self._hits: list[bool] = []
+        self._hits = bytearray()  # of a million conversations it takes a megabyte
         self.prompts: list[str] = []
 
     def add(self, hit: bool, prompt: str | None) -> None:

@@ -223,7 +223,8 @@ class LoopStream:
         seen = self._texts.weigh(message, speaker)
         self._text_positions.append(self.position)
         if message.quiet:
-            self._fade(speaker)
+            if self._heat:  # else nothing was ever added
+                self._fade(speaker)
             if not self._going_on:  # and no loop is noticed at a message that repeats nothing
                 return
         else:
@@ -259,8 +260,6 @@ class LoopStream:
 
     def _fade(self, speaker: str | None) -> None:
         """Add nothing: what is less than it was can't raise a score, and what is 0 stays so."""
-        if not self._heat:  # nothing was ever added
-            return
         own = self._speakers.get(speaker) if speaker is not None else None
         for each in (self._repeating, self._polite, self._rewording, own):
             if each is not None and (each.value or each.on):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from chimeralab.core.records import Call, Trajectory, Turn
@@ -103,6 +104,7 @@ def _call(call: Any, place: str) -> Call:
     )
 
 
+@lru_cache  # the same few speak all the time
 def _is_spoken(speaker: str | None, role: str | None) -> bool:
     part = role.lower() if role else ""
     return part not in UNSPOKEN and part not in SEEDS and (speaker or "").lower() not in UNSPOKEN

@@ -9,6 +9,7 @@ from chimeralab.detection.words import (
     MessageWords,
     common_places,
     exchanged,
+    repeated_within,
     without_blocks,
     words_of,
 )
@@ -41,6 +42,19 @@ def test_what_is_exchanged_shares_no_place(one: list[str], other: list[str]) -> 
 def test_function_words_alone_are_no_gram() -> None:
     assert MessageWords("it is of the".split()).grams == {("it", "is", "of", "the")}
     assert MessageWords("it is the parser".split()).grams == {("is", "the", "parser")}
+
+
+@given(st.lists(st.sampled_from("abcd"), min_size=25, max_size=60))
+def test_what_goes_round_in_itself_is_never_passed_over(words: list[str]) -> None:
+    said = MessageWords(words)
+    few = 3 * len(said.runs) <= 2 * len(words) - 2
+    assert said.may_repeat_within == few
+    assert few or repeated_within(words) < 0.5
+
+
+@given(FEW)
+def test_the_same_words_overlap_in_all_grams(words: list[str]) -> None:
+    assert MessageWords(words).overlap(MessageWords(words)) == 1
 
 
 def test_a_fence_and_a_quotation_are_one_word_each() -> None:
