@@ -30,7 +30,7 @@ from chimeralab.study import RunOptions
 from chimeralab.study.store import Store
 
 COMMAND = "python -m benchmarks.speed.thousand"
-AT_ONCE, TURNS, SECONDS = 1000, 6, 20.0
+AT_ONCE, TURNS, SECONDS = 1000, 8, 20.0
 # Memory is measured on a quicker server: what a conversation holds does not depend on its pace.
 SIZES, QUICK = (250, 500, 1000), 2.0
 WORDS_PER_TURN = 60

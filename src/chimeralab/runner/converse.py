@@ -1,6 +1,7 @@
 """One conversation turn by turn, watched or examined as its plan says, and many side by side."""
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -22,6 +23,10 @@ from chimeralab.sandbox.marking import posed_at, pressed_at, score
 from chimeralab.sandbox.scored import Scored, SessionPlace
 from chimeralab.sandbox.scoring import Scorer
 from chimeralab.sandbox.script import Script
+
+# Conversations that start at one moment stay in step: all wait for the last question to be sent,
+# and then for one another's answers. So they start apart, by what a turn takes of a core.
+PACE = 0.004
 
 
 async def converse(talk: Talk, room: Room) -> Ended:
@@ -51,18 +56,17 @@ async def converse(talk: Talk, room: Room) -> Ended:
 
 async def converse_all(talks: Iterable[Talk], room: Room, concurrency: int) -> None:
     """Run many conversations, at most `concurrency` of them at once, in the order given."""
-    waiting = iter(talks)
+    waiting = deque(talks)
 
     async def run_next() -> None:
-        for talk in waiting:
-            if room.brake.reason is not None:
-                return
-            await converse(talk, room)
+        while waiting and room.brake.reason is None:
+            await converse(waiting.popleft(), room)
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(concurrency):
+            for _ in range(min(concurrency, len(waiting))):
                 group.create_task(run_next())
+                await asyncio.sleep(PACE)
     except BaseExceptionGroup as several:
         # One thing went wrong first, and the others were cancelled for it.
         raise several.exceptions[0] from None

@@ -121,7 +121,7 @@ class RowWorker:
         read = from_values(
             values, Formats(), place, lambda reason, where: bad.append({"error": reason})
         )
-        unnamed = {place.at(n).default_id() for n in range(1, len(batch) + 1)}
+        unnamed = {place.stem, *(place.at(n).default_id() for n in range(1, len(batch) + 1))}
         rows = [
             {**row, "id": None if row["id"] in unnamed else row["id"], "source": None}
             for row in self._worker.rows(read)

@@ -239,7 +239,7 @@ def test_conversations_run_side_by_side_up_to_the_limit(store, make_talk, stage)
         async def reply(self, request):
             self.busy += 1
             at_once.append(self.busy)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.05)
             self.busy -= 1
             return Reply("words")
 
