@@ -38,11 +38,11 @@ def main() -> None:
         reading = _cpu(lambda: [talk.turns for talk in readers.read(log)])
         ten, long, longer = (Path(folder) / f"{name}.jsonl" for name in ("ten", "long", "longer"))
         write_plain(ten, english(10 * CONVERSATIONS))
-        tenfold = seconds((*DETECT, str(ten))) - start
+        tenfold = _least(lambda: seconds((*DETECT, str(ten)))) - start
         write_plain(long, english(1, turns=LONG))
         write_plain(longer, english(1, turns=10 * LONG))
         some = _least(lambda: seconds((*DETECT, str(long)))) - start
-        more = seconds((*DETECT, str(longer))) - start
+        more = _least(lambda: seconds((*DETECT, str(longer)))) - start
     turns = CONVERSATIONS * TURNS
     texts = [[turn.text for turn in talk.turns] for talk in talks]
     hearing = _cpu(lambda: list(Screen(LOOPS).hear(texts)))

@@ -40,6 +40,7 @@ Bools = NDArray[np.bool_]
 WORDS_AT_ONCE = 1 << 16
 MESSAGES_AT_ONCE = 1 << 14
 MOST_KNOWN_WORDS = 1 << 17
+KEPT_MEMORY = 1 << 24
 ROUNDING = 1e-9
 # Odd numbers without a pattern, to mix three words into one number.
 _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], dtype=np.uint64)
@@ -74,6 +75,9 @@ class Screen:
     def __init__(self, settings: LoopSettings) -> None:
         self._settings = settings
         self._vocabulary = WordNumbers()
+        # To have freed a large block lets the C library keep the memory of one batch for the next,
+        # which it would otherwise give back and fetch again, page by page.
+        np.empty(KEPT_MEMORY, dtype=np.uint8)
 
     def hear(self, talks: Iterable[Sequence[str]]) -> Iterator[HeardMessage]:
         """The messages of all conversations in order, some thousand at a time."""
