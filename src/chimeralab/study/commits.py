@@ -34,19 +34,26 @@ class SharedCommits:
 
     @contextmanager
     def step(self) -> Iterator[sqlite3.Connection]:
-        with plainly(self._path):
-            if not self._db.in_transaction:
-                self._db.execute("BEGIN IMMEDIATE")
-            self._db.execute("SAVEPOINT step")
-            try:
-                yield self._db
-            except BaseException:
-                if self._db.in_transaction:  # a full disk has ended it already
-                    self._db.execute("ROLLBACK TO step")
-                raise
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("RELEASE step")
+        try:
+            with plainly(self._path):
+                if not self._db.in_transaction:
+                    self._db.execute("BEGIN IMMEDIATE")
+                self._db.execute("SAVEPOINT step")
+                try:
+                    yield self._db
+                except BaseException:
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK TO step")
+                    raise
+                finally:
+                    if self._db.in_transaction:
+                        self._db.execute("RELEASE step")
+        except Exception as error:
+            if self._next and not self._db.in_transaction:
+                # A full disk ends the transaction, and with it what others had gathered.
+                self._next.set_exception(error)
+                self._next = None
+            raise
         self._commit_soon()
 
     async def settled(self) -> None:
@@ -82,6 +89,8 @@ class SharedCommits:
             loop.call_later(max(0.0, wait), self._commit_for_all, self._next)
 
     def _commit_for_all(self, waiting: asyncio.Future[None]) -> None:
+        if waiting.done():
+            return
         self._next = None
         try:
             self.commit()

@@ -131,6 +131,34 @@ def test_whoever_waits_hears_of_a_commit_that_fails(db: sqlite3.Connection, path
     asyncio.run(talks())
 
 
+def test_whoever_waits_hears_that_another_step_ended_the_transaction(
+    db: sqlite3.Connection, path: Path
+) -> None:
+    commits = SharedCommits(db, path, lambda: None)
+
+    async def talk() -> None:
+        say(commits, "a")
+        with pytest.raises(StoreError, match="full"):
+            await commits.settled()
+
+    def fill() -> None:
+        with commits.step() as step:
+            step.execute("ROLLBACK")  # as SQLite does when the disk is full
+            raise sqlite3.OperationalError("database or disk is full")
+
+    async def talks() -> None:
+        waiting = asyncio.create_task(talk())
+        await asyncio.sleep(0)
+        with pytest.raises(StoreError, match="full"):
+            fill()
+        await waiting
+        say(commits, "b")
+        await commits.settled()
+
+    asyncio.run(talks())
+    assert on_disk(path) == ["b"]
+
+
 def test_one_that_is_cancelled_takes_no_commit_from_the_others(
     db: sqlite3.Connection, path: Path
 ) -> None:
