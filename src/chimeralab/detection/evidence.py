@@ -147,7 +147,7 @@ class TextMemory:
         common = heard.common or self._common(heard.whole)
         said = wording = self._same(heard.whole, common.copies)
         if said is heard.whole:  # what was said word for word has nothing new to leave apart
-            wording = self._without_boilerplate(said, common.copies)
+            wording = self._without_boilerplate(said, common)
         if wording is not said:
             common = self._common(wording)
         near = {self.number - back: share for back, share in common.near.items()}
@@ -213,10 +213,10 @@ class TextMemory:
             keys -= getattr(kept.words, which)
         return keys
 
-    def _without_boilerplate(self, words: MessageWords, copies: Iterable[int]) -> MessageWords:
+    def _without_boilerplate(self, words: MessageWords, common: Common) -> MessageWords:
         """The words outside of what two earlier messages said, where those say something new."""
         once, twice = set[tuple[str, ...]](), set[tuple[str, ...]]()
-        for back in copies:
+        for back in common.copies:
             runs = words.keys & self._said[self.number - back].words.keys
             twice |= once & runs
             once |= runs
@@ -237,8 +237,10 @@ class TextMemory:
         if len(rest) < max(8, len(words) / 3):
             return words
         outside = MessageWords(rest)
-        new, content = self._unheard(outside.content, "content"), outside.content
-        return outside if len(content) >= 3 and 2 * len(new) >= len(content) else words
+        content, new = outside.content, round(common.fresh * len(words.content))
+        if len(content) < 3 or 2 * new < len(content):  # so many are new in the whole message
+            return words
+        return outside if 2 * len(self._unheard(content, "content")) >= len(content) else words
 
     def _alike(
         self,
