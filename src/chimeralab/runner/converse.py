@@ -26,7 +26,7 @@ from chimeralab.sandbox.script import Script
 
 # Conversations that start at one moment stay in step: all wait for the last question to be sent,
 # and then for one another's answers. So they start apart, by what a turn takes of a core.
-PACE = 0.004
+PACE = 0.005
 
 
 async def converse(talk: Talk, room: Room) -> Ended:

@@ -78,7 +78,7 @@ class Store:
 
     def share_among(self, conversations: int) -> None:
         """Have so many conversations in mind: a crowd is served best if few commits hold it up."""
-        self._commits.patience = 4.0 if conversations > CROWD else 0.0
+        self._commits.patience = 9.0 if conversations > CROWD else 0.0
 
     async def settled(self) -> None:
         await self._commits.settled()
