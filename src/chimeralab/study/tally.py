@@ -24,7 +24,7 @@ def read_tally(store: Path) -> int:
 
 
 def write_tally(store: Path, stored: int) -> None:
-    """Put down what is safe in the database by now: after a kill, at most one too few."""
+    """Put down what is safe in the database by now: after a kill, at most a commit too few."""
     path = tally_path(store)
     with path.open("r+b" if path.exists() else "wb", buffering=0) as file:
         file.write(f"{stored:<{WIDTH}}\n".encode("ascii"))
