@@ -188,13 +188,14 @@ class TextMemory:
 
     def _common(self, wording: MessageWords) -> Common:
         """What a message has in common with the earlier ones."""
-        stems, near = wording.stems, {}
+        stems, near, copies = wording.stems, {}, []
         for n, kept in self._said.items():
             others = kept.words.stems
             if both := len(stems & others):
                 near[self.number - n] = both / max(len(stems), len(others))
+                if not wording.keys.isdisjoint(kept.words.keys):
+                    copies.append(self.number - n)
         new = len(self._unheard(wording.content, "content"))
-        copies = [self.number - n for n in self._said]
         return Common(near, copies, new / max(1, len(wording.content)))
 
     def _same(self, said: MessageWords, copies: Iterable[int]) -> MessageWords:
