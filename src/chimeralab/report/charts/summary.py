@@ -271,7 +271,7 @@ def _texts(words: Sequence[Row], x: alt.X, y: alt.Y) -> Iterator[alt.Chart]:
 def _ticks(panel: PlotPanel) -> list[float]:
     """Round values with 0 among them, as many as have room for their numbers.
 
-    >>> _ticks(Panel(0, 130, -0.7, 0.2))
+    >>> _ticks(PlotPanel(0, 130, -0.7, 0.2))
     [-0.5, 0.0]
     """
     room = max(2, int((panel.right - panel.left) / TICK))
