@@ -17,6 +17,10 @@ from typing import Any, Self
 PASS = "pass"
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # the usual 5 drop some of the connections that come at one moment
+
+
 class FaultProxy:
     """Stands in front of a server. `script` holds the names of the faults to come.
 
@@ -28,7 +32,7 @@ class FaultProxy:
         self.script = deque(script)
         self.seen: list[str] = []
         self.closing = Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.proxy = self  # type: ignore[attr-defined]
         Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
