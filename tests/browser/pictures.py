@@ -3,6 +3,7 @@
 A real server shows the examples and a small study that is run meanwhile, to a real Chromium.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -58,11 +59,14 @@ def main() -> None:
         study.mkdir()
         (study / "plan.toml").write_text(PLAN, encoding="utf-8")
         browser = Browser(program, Path(folder) / "profile")
-        for server in serving(str(ROOT / "examples"), str(study)):
+        for server in serving(os.path.relpath(ROOT / "examples"), str(study)):
             context = browser.context()
             browser.visit(server.url, context=context)
             visit = browser.visit(f"{server.origin}/logs", context=context)
             visit.until("document.body.innerText.includes('all judged')")
+            visit.until(
+                "[...document.querySelectorAll('.strip')].every(e => e.querySelector('[d^=M]'))"
+            )
             keep(visit.picture(), "web-logs.png")
             live = browser.visit(f"{server.origin}/study/1", context=context)
             run = subprocess.Popen(
