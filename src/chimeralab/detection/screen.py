@@ -39,7 +39,7 @@ Bools = NDArray[np.bool_]
 
 WORDS_AT_ONCE = 1 << 16
 MESSAGES_AT_ONCE = 1 << 14
-MOST_KNOWN_WORDS = 1 << 17
+MOST_KNOWN_WORDS = 1 << 15
 KEPT_MEMORY = 1 << 24
 ROUNDING = 1e-9
 # Odd numbers without a pattern, to mix three words into one number.

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 STEM = 5
 MOST_WORDS = 4_000  # of one message; nobody reads further to see that it repeats
 MOST_CHARACTERS = 40_000
-MOST_REMEMBERED = 1 << 16
+MOST_REMEMBERED = 1 << 15
 WITHIN_WORDS = 25  # a shorter message does not go round in circles by itself
 
 Value = TypeVar("Value")
