@@ -75,9 +75,9 @@ class GuardBand:
             turns = np.flatnonzero(near).tolist()
             if not turns:
                 continue
-            now = self._encoder.encode_exactly([texts[turn] for turn in turns])
-            then = self._encoder.encode_exactly([texts[turn - lag] for turn in turns])
-            exact = cosines(now.vectors, then.vectors)
+            pairs = [texts[turn - back] for back in (0, lag) for turn in turns]
+            now, then = np.split(self._encoder.encode_exactly(pairs).vectors, 2)
+            exact = cosines(now, then)
             errors = np.abs(exact - column[turns])
             self.recomputed += len(errors)
             self.largest_error = max(self.largest_error, float(errors.max()))
@@ -159,8 +159,11 @@ class Measurer:
             return ((group, None) for group in groups)
         from chimeralab.embedding.workers import one_ahead  # noqa: PLC0415 - as for the encoder
 
-        encode = self.encoder.encode
-        return one_ahead(lambda group: encode(group.texts), groups)
+        # What holds Python's lock is done here, where it has not to be fought for.
+        encoder = self.encoder
+        split = ((group, encoder.split(group.texts)) for group in groups)
+        encoded = one_ahead(lambda pair: encoder.encode_split(pair[1]), split)
+        return ((group, vectors) for (group, _), vectors in encoded)
 
     def _series(self, trajectory: Trajectory) -> JudgedTurns:
         series = judged(trajectory, self._speaker)

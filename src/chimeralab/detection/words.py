@@ -211,8 +211,8 @@ class MessageWords(tuple[str, ...]):
 
     @made_once
     def keys(self) -> frozenset[tuple[str, ...]]:
-        """The runs and the grams."""
-        return self.runs | self.grams
+        """The runs and the grams, which are runs where any word says something."""
+        return self.runs if self._telling else self.runs | self.grams
 
     @made_once
     def stems(self) -> frozenset[str]:

@@ -4,7 +4,7 @@ Vectors computed before are kept in a bounded memory, and in a file that outlive
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
@@ -77,6 +77,13 @@ def _has_bf16() -> bool:
         return computes_in_bf16()
 
 
+class SplitTexts(NamedTuple):
+    """Texts on their way to vectors: the key of each, and the pieces of each distinct one."""
+
+    keys: list[bytes]
+    pieces: dict[bytes, Pieces]
+
+
 class Encoded(NamedTuple):
     """Vectors of texts, row by row, and which texts were cut at the encoder's limit."""
 
@@ -114,11 +121,22 @@ class Encoder:
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Vectors at the speed of this machine."""
-        return self._encode(texts, self._fast, self._fast_memories)
+        return self.encode_split(self.split(texts))
 
     def encode_exactly(self, texts: Sequence[str]) -> Encoded:
         """Vectors in f32 that do not depend on what else is being encoded."""
-        return self._encode(texts, self._exact.one_by_one, self._exact_memories)
+        return self._encode(self.split(texts), self._exact.one_by_one, self._exact_memories)
+
+    def split(self, texts: Sequence[str]) -> SplitTexts:
+        """The first half of `encode`, which holds Python's lock; the second mostly does not."""
+        texts = [readable(text) for text in texts]
+        keys = {text: text_key(text) for text in texts}
+        pieces = zip(keys.values(), self._words.split(list(keys)), strict=True)
+        return SplitTexts([keys[text] for text in texts], dict(pieces))
+
+    def encode_split(self, texts: SplitTexts) -> Encoded:
+        """The second half."""
+        return self._encode(texts, self._fast, self._fast_memories)
 
     @property
     def forged(self) -> int:
@@ -126,21 +144,16 @@ class Encoder:
         memories = (*self._fast_memories, *self._exact_memories)
         return sum(each.forged for each in memories if isinstance(each, SealedMemory))
 
-    def _encode(
-        self, texts: Sequence[str], compute: Compute, memories: Sequence[Memory]
-    ) -> Encoded:
-        texts = [readable(text) for text in texts]
-        distinct = list(dict.fromkeys(texts))
-        pieces = dict(zip(distinct, self._words.split(distinct), strict=True))
+    def _encode(self, texts: SplitTexts, compute: Compute, memories: Sequence[Memory]) -> Encoded:
+        keys, pieces = texts
         with self._remembering:
-            vectors = _recall(memories, {text_key(text) for text in distinct})
-        missing = {text_key(text): pieces[text] for text in distinct}
-        missing = {key: value for key, value in missing.items() if key not in vectors}
+            vectors = _recall(memories, pieces.keys())
+        missing = {key: each for key, each in pieces.items() if key not in vectors}
         for batch in _batches(missing):
             vectors |= self._compute(batch, compute, memories)
         return Encoded(
-            np.stack([vectors[text_key(text)] for text in texts]) if texts else _NO_VECTORS,
-            np.array([pieces[text].truncated for text in texts], dtype=bool),
+            np.stack([vectors[key] for key in keys]) if keys else _NO_VECTORS,
+            np.array([pieces[key].truncated for key in keys], dtype=bool),
         )
 
     def _compute(
@@ -223,7 +236,7 @@ def _memories(cache_file: Path | None, kind: str, secret: bytes) -> list[Memory]
     return [recent, kept]
 
 
-def _recall(memories: Sequence[Memory], keys: set[bytes]) -> dict[bytes, Vector]:
+def _recall(memories: Sequence[Memory], keys: Set[bytes]) -> dict[bytes, Vector]:
     found: dict[bytes, Vector] = {}
     for memory in memories:
         found |= memory.recall(keys - found.keys())

@@ -19,11 +19,11 @@ from chimeralab.core.errors import ChimeraError
 from chimeralab.embedding.build import LIBRARY
 from chimeralab.embedding.minilm import LAYERS, MARGINS, WIDTH, places
 from chimeralab.embedding.pieces import grouped
-from chimeralab.embedding.workers import cores, pool
+from chimeralab.embedding.workers import cores, on_all_cores, pool
 from chimeralab.weights.tensors import Tensors
 
 STORED_VECTORS = Path(__file__).with_name("minilm_check.npz")
-VERSION = 1
+VERSION = 2
 KERNELS = {1: "plain C", 2: "AVX2", 3: "AVX-512 VNNI"}
 BAD_INPUT, NO_MEMORY = 1, 2
 ALIGNMENT = 64
@@ -61,24 +61,24 @@ class Kernel:
         self._library = open_library(library or LIBRARY)
         self._kernel = self._library.minilm_kernel(most)
         if not self._kernel:
-            raise KernelUnusable("this CPU has no AVX2")
+            raise KernelUnusable("this CPU has no AVX2 that computes as it should")
         self.name = KERNELS[self._kernel]
         self._words = tensors["embeddings.word_embeddings.weight"]
         self._model = _packed(self._library, tensors)
         self._check()
 
     def __call__(self, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """One unit vector per text: groups of texts side by side, a single group by all threads."""
+        """One unit vector per text: groups of texts side by side.
+
+        Every group is open to all threads. Only one that has no group of its own comes to help, so
+        that none is idle while the last groups end.
+        """
         vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
-        groups = grouped(texts, PIECES_AT_ONCE)
 
-        def fill(group: list[int], threads: int = 1) -> None:
-            vectors[group] = self.together([texts[index] for index in group], threads)
+        def fill(group: list[int]) -> None:
+            vectors[group] = self.together([texts[index] for index in group], cores())
 
-        if len(groups) == 1:
-            fill(groups[0], cores())
-        elif groups:
-            list(pool().map(fill, groups))
+        on_all_cores(fill, grouped(texts, PIECES_AT_ONCE))
         return vectors
 
     def together(self, texts: Sequence[Sequence[int]], threads: int) -> NDArray[np.float32]:

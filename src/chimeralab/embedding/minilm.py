@@ -6,6 +6,7 @@ it does to all of them at once, and only attention looks at the rows of one text
 
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from chimeralab import weights
 from chimeralab.core.text import readable
 from chimeralab.embedding.pieces import WordPieces, grouped
-from chimeralab.embedding.workers import on_all_cores
+from chimeralab.embedding.workers import blas_stays_in_its_thread, on_all_cores
 from chimeralab.weights.tensors import Tensors, read_tensors
 
 WIDTH = 384
@@ -30,6 +31,8 @@ MARGINS = {"bf16": 0.005, "int16": 0.001, "f32": 1e-5}
 
 # One product over this many rows is about as fast as any larger one.
 ROWS_AT_ONCE = 512
+# Enough for all cores to have work, few enough that memory stays small.
+GROUPS_AT_ONCE = 8
 # So many rows of the wide layer, with the temporaries of its nonlinearity, fit a core's cache.
 ROWS_IN_CACHE = 32
 
@@ -42,7 +45,7 @@ Pieces = Sequence[int]
 
 
 class Hidden(NamedTuple):
-    """What the last layer says of each piece, and which rows belong to which text."""
+    """What a layer says of each piece, and which rows belong to which text."""
 
     rows: Floats
     spans: list[slice]
@@ -69,26 +72,42 @@ class MiniLM:
 
     def hidden(self, texts: Sequence[Pieces]) -> Hidden:
         """The last layer's rows, before they are pooled."""
+        [hidden] = self._through_all_layers([texts])
+        return hidden
+
+    def _in_groups(self, texts: Sequence[Pieces], rows: int) -> Floats:
+        vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
+        groups = iter(grouped(texts, rows))
+        while some := list(islice(groups, GROUPS_AT_ONCE)):
+            done = self._through_all_layers([[texts[index] for index in group] for group in some])
+            for group, hidden in zip(some, done, strict=True):
+                vectors[group] = [hidden.rows[span].mean(axis=0) for span in hidden.spans]
+        return unit(vectors)
+
+    def _through_all_layers(self, groups: Sequence[Sequence[Pieces]]) -> list[Hidden]:
+        """Groups side by side, all of them through one layer before the next one is read."""
+        states = [self._embedded(texts) for texts in groups]
+        for index in range(LAYERS):
+
+            def advance(place: int, name: str = f"encoder.layer.{index}") -> None:
+                rows, spans = states[place]
+                states[place] = Hidden(self._layer(name, rows, spans), spans)
+
+            if blas_stays_in_its_thread():
+                on_all_cores(advance, range(len(states)))
+            else:
+                for place in range(len(states)):
+                    advance(place)
+            self._after_layer()
+        return states
+
+    def _embedded(self, texts: Sequence[Pieces]) -> Hidden:
         ends = np.cumsum([len(text) for text in texts])
         spans = [slice(end - len(text), end) for text, end in zip(texts, ends, strict=True)]
         x = self._tensors["embeddings.word_embeddings.weight"][np.concatenate(texts)]
         for span, text in zip(spans, texts, strict=True):
             x[span] += self._places[: len(text)]
-        x = self._normalised("embeddings.LayerNorm", x)
-        for index in range(LAYERS):
-            x = self._layer(f"encoder.layer.{index}", x, spans)
-            self._after_layer()
-        return Hidden(x, spans)
-
-    def _in_groups(self, texts: Sequence[Pieces], rows: int) -> Floats:
-        vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
-
-        def fill(group: list[int]) -> None:
-            hidden = self.hidden([texts[index] for index in group])
-            vectors[group] = [hidden.rows[span].mean(axis=0) for span in hidden.spans]
-
-        on_all_cores(fill, grouped(texts, rows))
-        return unit(vectors)
+        return Hidden(self._normalised("embeddings.LayerNorm", x), spans)
 
     def _layer(self, name: str, x: Floats, spans: Sequence[slice]) -> Floats:
         query, key, value = (

@@ -1,7 +1,8 @@
 """Work that leaves Python's lock, spread over the cores by threads that outlive a call."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, lru_cache
 from itertools import islice
@@ -27,23 +28,49 @@ def cores() -> int:
 
 
 def pool() -> ThreadPoolExecutor:
-    """The threads of this process; one that was forked from it has none of them."""
+    """Threads that help whoever asks, who works too: together they are as many as the cores.
+
+    They belong to this process; one that was forked from it has none of them.
+    """
     return _pool(os.getpid())
 
 
 @lru_cache(maxsize=1)
 def _pool(process: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(cores(), thread_name_prefix="chimera-encoder")
+    return ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix="chimera-encoder")
 
 
-def on_all_cores(work: Callable[[Item], None], items: Sequence[Item]) -> None:
-    """Do the work for every item, several at once where BLAS does not use the cores itself."""
-    alone = any(os.environ.get(name) == "1" for name in BLAS_THREADS)
-    if alone and cores() > 1 and len(items) > 1:
-        list(pool().map(work, items))
-    else:
-        for item in items:
-            work(item)
+def on_all_cores(work: Callable[[Item], None], items: Iterable[Item]) -> None:
+    """Do the work for every item, here and on the threads that are free.
+
+    Those that are busy with somebody else's are not waited for.
+    """
+    waiting = deque(items)
+
+    def take() -> None:
+        while True:
+            try:
+                item = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                work(item)
+            except BaseException:
+                waiting.clear()  # the others end with what they have begun
+                raise
+
+    helpers = [pool().submit(take) for _ in range(min(cores(), len(waiting)) - 1)]
+    try:
+        take()
+    finally:
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
+
+
+def blas_stays_in_its_thread() -> bool:
+    """Whether several products at once gain anything: BLAS may use the cores by itself."""
+    return any(os.environ.get(name) == "1" for name in BLAS_THREADS)
 
 
 def one_ahead(

@@ -1,11 +1,12 @@
-"""Work one item ahead of whoever uses the results."""
+"""Work one item ahead of whoever uses the results, and work on all cores."""
 
+import time
 from collections.abc import Iterator
-from threading import Event, current_thread
+from threading import Barrier, Event, current_thread
 
 import pytest
 
-from chimeralab.embedding.workers import one_ahead
+from chimeralab.embedding.workers import cores, on_all_cores, one_ahead, pool
 
 PATIENCE = 30
 
@@ -44,3 +45,43 @@ def test_an_error_comes_in_place_of_its_result() -> None:
     assert [next(results), next(results)] == [(2, 0), (1, 1)]
     with pytest.raises(ZeroDivisionError):
         next(results)
+
+
+def test_whoever_asks_works_even_if_all_threads_are_busy() -> None:
+    busy, free = Event(), Event()
+    blocked = [pool().submit(lambda: busy.set() or free.wait(PATIENCE)) for _ in range(cores())]
+    assert busy.wait(PATIENCE)
+    done: list[int] = []
+    try:
+        on_all_cores(done.append, range(9))
+    finally:
+        free.set()
+    assert done == list(range(9))
+    assert all(each.result() for each in blocked)
+
+
+def test_every_item_is_worked_on_once_by_several_threads() -> None:
+    meeting, done = Barrier(cores(), timeout=PATIENCE), list[int]()
+
+    def work(item: int) -> None:
+        if item < cores():
+            meeting.wait()  # every thread has come
+        done.append(item)
+
+    on_all_cores(work, range(100))
+    assert sorted(done) == list(range(100))
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2, 3])
+def test_an_error_of_any_thread_reaches_the_caller_and_ends_the_work(bad: int) -> None:
+    begun: list[int] = []
+
+    def work(item: int) -> None:
+        begun.append(item)
+        if item == bad:
+            raise IndexError(item)
+        time.sleep(0.001)
+
+    with pytest.raises(IndexError, match=str(bad)):
+        on_all_cores(work, range(1_000))
+    assert len(begun) < 1_000
