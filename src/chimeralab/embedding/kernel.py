@@ -68,17 +68,19 @@ class Kernel:
         self._check()
 
     def __call__(self, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """One unit vector per text: groups of texts side by side.
+        """One unit vector per text: groups of texts side by side, the last ones by all threads.
 
-        Every group is open to all threads. Only one that has no group of its own comes to help, so
-        that none is idle while the last groups end.
+        So none is idle while those end, and a single text is done by all.
         """
         vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
+        groups = grouped(texts, PIECES_AT_ONCE)
 
-        def fill(group: list[int]) -> None:
-            vectors[group] = self.together([texts[index] for index in group], cores())
+        def fill(place: int) -> None:
+            threads = cores() if place >= len(groups) - cores() else 1
+            group = groups[place]
+            vectors[group] = self.together([texts[index] for index in group], threads)
 
-        on_all_cores(fill, grouped(texts, PIECES_AT_ONCE))
+        on_all_cores(fill, range(len(groups)))
         return vectors
 
     def together(self, texts: Sequence[Sequence[int]], threads: int) -> NDArray[np.float32]:

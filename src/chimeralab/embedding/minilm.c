@@ -69,7 +69,7 @@ enum {
     ROWS = 4,      /* a tile of sums is ROWS x COLUMNS: eight registers of eight int32 */
     COLUMNS = 16,
     QUERIES = 6,   /* rows that attend together: with COLUMNS keys, twelve registers */
-    BLOCK = 48,    /* rows that go through a layer together: their numbers stay in the L2 cache */
+    BLOCK = 96,    /* rows that go through a layer together, for which its weights are fetched once */
 };
 
 /* ---- memory ---- */
@@ -489,6 +489,13 @@ AVX2 INLINE void quantise_rows(Job *job, Room *room, const float *x, int rows, i
 
 enum After { STORE, GELU, ADD };
 
+/* Ahead of its use, the part of a panel that falls to one of so many equal parts. */
+INLINE void fetch(const int16_t *panel, int inputs, int part, int parts) {
+    size_t bytes = (size_t)COLUMNS * inputs * sizeof *panel, share = (bytes + parts - 1) / parts;
+    const char *from = (const char *)panel + part * share;
+    for (size_t i = 0; i < share; i += 64) _mm_prefetch(from + i, _MM_HINT_T1);
+}
+
 /* y = x w + bias for the quantised rows. Output o of a row goes to plane o / across, where rows are
  * `across` wide and planes `plane` numbers apart. */
 AVX2 INLINE void linear(Job *job, Room *room, int rows, int inputs, int outputs, const int16_t *weight,
@@ -498,6 +505,7 @@ AVX2 INLINE void linear(Job *job, Room *room, int rows, int inputs, int outputs,
         const int16_t *panel = weight + (size_t)o * inputs;
         float *at = y + o / across * plane + o % across;
         for (int first = 0; first < rows; first += ROWS) {
+            fetch(panel + (size_t)COLUMNS * inputs, inputs, first / ROWS, (rows + ROWS - 1) / ROWS);
             job->sums(room->q + (size_t)first * inputs, room->own + first, panel, own + o, inputs, room->sums);
             for (int r = first; r < rows && r < first + ROWS; r++)
                 for (int half = 0; half < COLUMNS; half += 8) {
