@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,24 +54,44 @@ class Ending:
 """
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where studies lie as they were made, for tests to copy."""
+    return tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
-def make_study(tmp_path: Path, chimera: Chimera) -> Callable[..., Path]:
+def make_study(kept: Path, tmp_path: Path, chimera: Chimera) -> Callable[..., Path]:
     """A study that was run, judged and rated, with more keys in its gate."""
 
     def make(more: str = "") -> Path:
-        folder = tmp_path / "study"
-        folder.mkdir()
-        prompts = (json.dumps({"id": f"p{n}", "text": f"Tell tale {n}."}) for n in range(16))
-        (folder / "prompts.jsonl").write_text("\n".join(prompts), encoding="utf-8")
-        (folder / "plan.toml").write_text(PLAN + more, encoding="utf-8")
-        (folder / "own.py").write_text(RATER, encoding="utf-8")
-        for command in ("lock", "run", "detect"):
-            assert chimera(command, folder).code == 0
-        for rater in ("rules", "mine"):
-            assert chimera("rate", folder, "--rater", rater).code == 0
-        return folder
+        made = kept / f"rated {more.strip()}"
+        if not made.exists():
+            part = tmp_path / "part"
+            part.mkdir()
+            prompts = (json.dumps({"id": f"p{n}", "text": f"Tell tale {n}."}) for n in range(16))
+            (part / "prompts.jsonl").write_text("\n".join(prompts), encoding="utf-8")
+            (part / "plan.toml").write_text(PLAN + more, encoding="utf-8")
+            (part / "own.py").write_text(RATER, encoding="utf-8")
+            for command in ("lock", "run", "detect"):
+                assert chimera(command, part).code == 0
+            for rater in ("rules", "mine"):
+                assert chimera("rate", part, "--rater", rater).code == 0
+            part.rename(made)
+        return shutil.copytree(made, tmp_path / "study")
 
     return make
+
+
+@pytest.fixture
+def decided(kept: Path, make_study: Any, tmp_path: Path, chimera: Chimera) -> Path:
+    """Such a study, its gate decided and reported."""
+    made = kept / "decided"
+    if not made.exists():
+        part = make_study()
+        decide(chimera, part)
+        part.rename(made)
+    return shutil.copytree(made, tmp_path / "study")
 
 
 def test_the_sample_is_drawn_by_the_seed_of_the_plan(chimera: Chimera, make_study: Any) -> None:
@@ -103,7 +124,7 @@ def test_no_label_of_the_gate_can_be_compared_before_it_is_decided(
     assert exported(chimera, study, "decided") == 64
 
 
-def decided(chimera: Chimera, study: Path) -> dict[str, Any]:
+def decide(chimera: Chimera, study: Path) -> dict[str, Any]:
     assert chimera("rate", study, "--for", "gate").code == 0
     found: dict[str, Any] = chimera("audit", study, "--json").json
     assert chimera("report", study).code == 0
@@ -116,7 +137,7 @@ def page_of(study: Path) -> str:
 
 def test_raters_who_agree_do_not_validate_the_detector(chimera: Chimera, make_study: Any) -> None:
     study = make_study()
-    found = decided(chimera, study)
+    found = decide(chimera, study)
     assert (found["gate"]["passed"], found["outcome"]) == (True, "reliable, not validated")
     page = page_of(study)
     assert "Gate: <strong>reliable, not validated</strong>" in page
@@ -159,35 +180,31 @@ def test_a_detector_is_validated_by_the_bounds_that_were_declared(
     chimera: Chimera, make_study: Any, bar: str, outcome: str
 ) -> None:
     study = make_study(f"validity = {bar}\n")
-    assert decided(chimera, study)["outcome"] == outcome
+    assert decide(chimera, study)["outcome"] == outcome
     page = page_of(study)
     assert f"Gate: <strong>{outcome}</strong>" in page
     assert ("How much collapsed" in page) == (outcome == "validated")
 
 
-def test_a_forged_record_is_neither_shown_nor_kept(chimera: Chimera, make_study: Any) -> None:
-    study = make_study()
-    decided(chimera, study)
-    path = study / "audit" / "gate-record.json"
+def test_a_forged_record_is_neither_shown_nor_kept(chimera: Chimera, decided: Path) -> None:
+    path = decided / "audit" / "gate-record.json"
     honest = path.read_text(encoding="utf-8")
     record = json.loads(honest)
     record["consequence"] |= {"name": "validated", "sentence": "People confirmed it."}
     path.write_text(json.dumps(record | {"outcome": "validated"}), encoding="utf-8")
-    assert chimera("report", study).code == 0
-    assert "People confirmed it." not in page_of(study)
-    assert chimera("audit", study).code == 0
+    assert chimera("report", decided).code == 0
+    assert "People confirmed it." not in page_of(decided)
+    assert chimera("audit", decided).code == 0
     assert path.read_text(encoding="utf-8") == honest
 
 
 def test_labels_changed_after_the_verdict_leave_nothing_to_claim(
-    chimera: Chimera, make_study: Any
+    chimera: Chimera, decided: Path
 ) -> None:
-    study = make_study()
-    decided(chimera, study)
-    with sqlite3.connect(study / "study.db") as database:
+    with sqlite3.connect(decided / "study.db") as database:
         database.execute("UPDATE ratings SET label = 0")
     database.close()
-    assert chimera("report", study).code == 0
-    page = page_of(study)
+    assert chimera("report", decided).code == 0
+    page = page_of(decided)
     assert "Gate: <strong>not reliable</strong>" in page
     assert "was used on" in page

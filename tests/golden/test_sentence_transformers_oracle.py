@@ -1,6 +1,7 @@
 """Verdicts equal those from sentence-transformers in f32; runs where it is installed."""
 
 from collections.abc import Iterable
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
@@ -16,7 +17,11 @@ from chimeralab.embedding.encoder import Encoder
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
-pytest.importorskip("sentence_transformers", reason="sentence-transformers comes with make bench")
+# To import it takes seconds, and every process that tests would do so to find this file.
+pytestmark = pytest.mark.skipif(
+    find_spec("sentence_transformers") is None,
+    reason="sentence-transformers comes with make bench",
+)
 
 
 @pytest.fixture(scope="module")

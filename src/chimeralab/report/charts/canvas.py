@@ -120,7 +120,7 @@ def _words(lines: Sequence[Row], height: float, **look: Any) -> alt.Chart:
     chart = alt.Chart(data(lines))
     mark: alt.Chart = chart.mark_text(align="left", baseline="top", **look)
     top = alt.Y("top:Q", axis=None, scale=down(height))
-    return mark.encode(x=alt.value(0), y=top, text=alt.Text("text:N"))
+    return mark.encode(x=alt.XValue(0), y=top, text=alt.Text("text:N"))
 
 
 def fitted(text: str, width: float, *, bold: bool = False) -> str:
