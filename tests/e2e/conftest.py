@@ -35,7 +35,9 @@ def smollm_key(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def fault_proxy() -> Iterator[Callable[..., FaultProxy]]:
+def fault_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FaultProxy]]:
     """Starts proxies: `fault_proxy(url, ["busy", "drop", "pass"])`."""
+    # Between two tries the SDK waits for half a second, then for one, two and four.
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
     with ExitStack() as running:
         yield lambda *args: running.enter_context(FaultProxy(*args))
