@@ -32,6 +32,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # How long the demo has taken since it was set up.
 ELAPSED = echo "-- $$(( $$(date +%s) - $$(cat .venv/.demo-started) )) s since set-up was done"
 
+# Files in their own order, in which those that take longest come first: else what has the most tests does, and
+# one process goes on for a minute with a file of few long tests when the other has nothing left.
+AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
+
 .PHONY: help demo test test-all test-integrations test-numpy lint types layers pytest bench pictures weights browser constraints clean
 
 help:
@@ -84,7 +88,7 @@ test-numpy:
 	rm -rf $(NUMPY) && git clone -q . $(NUMPY)
 	CC=/bin/false $(MAKE) -C $(NUMPY) weights
 	test ! -e $(NUMPY)/src/chimeralab/embedding/libminilm.so
-	cd $(NUMPY) && CC=/bin/false .venv/bin/pytest -m "not slow and not integrations" -n 2 --dist loadfile --ignore tests/browser
+	cd $(NUMPY) && CC=/bin/false .venv/bin/pytest -m "not slow and not integrations" $(AT_ONCE) --ignore tests/browser
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -97,7 +101,7 @@ layers: $(READY)
 	$(BIN)/lint-imports
 
 pytest: $(READY) weights browser
-	$(BIN)/pytest -m "not slow and not integrations" -n 2 --dist loadfile
+	$(BIN)/pytest -m "not slow and not integrations" $(AT_ONCE)
 
 # The pictures of the web app in docs/images, taken of a real server with a real browser.
 pictures: $(READY) weights browser

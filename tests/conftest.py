@@ -1,5 +1,6 @@
 """What tests share: running `chimera` as a user would, and laws that know no deadline."""
 
+import gc
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,12 @@ one_thread_for_blas()
 # On a loaded machine any example may be slow, and that says nothing about the law.
 settings.register_profile("chimera", deadline=None)
 settings.load_profile("chimera")
+
+
+def pytest_collection_finish() -> None:
+    """Garbage is not looked for among all that was loaded, each time anew."""
+    gc.collect()
+    gc.freeze()
 
 
 class Ran(NamedTuple):

@@ -24,6 +24,14 @@ from tests.small_trial import ALL, make_trial, rows
 KILLS = 12
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A trial with every stressor, run; nobody changes it."""
+    study = make_trial(tmp_path_factory.mktemp("finished") / "trial")
+    run_study(study)
+    return study
+
+
 def test_a_trial_runs_from_its_lock_to_its_analysis(tmp_path, chimera):
     study = make_trial(tmp_path / "trial")
     for command in (("check", "--offline"), ("lock",), ("run",), ("verify",)):
@@ -51,10 +59,8 @@ def test_a_dose_outside_its_range_is_refused_before_anything_is_asked(tmp_path, 
     assert not study.store_path.exists()
 
 
-def test_every_injection_is_an_event_with_what_was_done(tmp_path):
-    study = make_trial(tmp_path / "trial")
-    run_study(study)
-    with study.archive() as archive:
+def test_every_injection_is_an_event_with_what_was_done(finished):
+    with finished.archive() as archive:
         events = list(archive.rows("SELECT * FROM events"))
     done = [(e["kind"], i) for e in events for i in json.loads(e["detail"])["injections"]]
     assert {kind for kind, _ in done} == {"amnesia", "infallibility", "conformity", "sham"}
@@ -65,11 +71,10 @@ def test_every_injection_is_an_event_with_what_was_done(tmp_path):
     assert len(places) == len(set(places))
 
 
-def test_the_same_plan_gives_the_same_trials_to_the_byte(tmp_path):
-    first, second = make_trial(tmp_path / "first"), make_trial(tmp_path / "second")
-    for study in (first, second):
-        run_study(study)
-    assert rows(first) == rows(second)
+def test_the_same_plan_gives_the_same_trials_to_the_byte(finished, tmp_path):
+    again = make_trial(tmp_path / "again")
+    run_study(again)
+    assert rows(again) == rows(finished)
 
 
 def test_the_order_of_events_does_not_depend_on_the_order_of_hashes(tmp_path):
@@ -86,22 +91,18 @@ def test_the_order_of_events_does_not_depend_on_the_order_of_hashes(tmp_path):
     assert stored[0] == stored[1] == stored[2]
 
 
-def test_without_its_probes_a_session_says_the_same(tmp_path):
-    probed = make_trial(tmp_path / "probed")
+def test_without_its_probes_a_session_says_the_same(finished, tmp_path):
     bare = make_trial(tmp_path / "bare", design=f"{ALL}\nprobes = []")
-    for study in (probed, bare):
-        run_study(study)
-    assert [r.answered.response for _, r in rows(probed)] == [
+    run_study(bare)
+    assert [r.answered.response for _, r in rows(finished)] == [
         r.answered.response for _, r in rows(bare)
     ]
     assert all(r.confided.confidence is None for _, r in rows(bare))
 
 
-def test_the_forecast_is_what_a_trial_asks_at_the_most(tmp_path):
-    study = make_trial(tmp_path / "trial")
-    expected = forecast(study.plan)
-    run_study(study)
-    with study.archive() as archive:
+def test_the_forecast_is_what_a_trial_asks_at_the_most(finished):
+    expected = forecast(finished.plan)
+    with finished.archive() as archive:
         calls = archive.value("SELECT count(*) FROM attempts")
         words = archive.value("SELECT sum(prompt_tokens) FROM attempts")
     assert calls == expected.calls

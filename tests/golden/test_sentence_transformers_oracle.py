@@ -47,7 +47,13 @@ def by_reference(model: object, turns: Iterable[object]) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize(
-    ("folder", "speaker", "most"), [("selfchats", None, None), ("dialogue-eval", "bot", 100)]
+    ("folder", "speaker", "most"),
+    [
+        ("selfchats", None, 10),
+        ("dialogue-eval", "bot", 20),
+        pytest.param("selfchats", None, None, marks=pytest.mark.slow),
+        pytest.param("dialogue-eval", "bot", 100, marks=pytest.mark.slow),
+    ],
 )
 def test_no_verdict_flips(
     model: object, folder: str, speaker: str | None, most: int | None

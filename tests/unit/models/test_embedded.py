@@ -122,8 +122,8 @@ def test_engine_ends_when_its_run_is_killed() -> None:
 def test_same_seed_gives_the_same_text_in_company_and_in_a_fresh_process(
     deterministic: EmbeddedModel,
 ) -> None:
-    wanted = question("Describe a harbour at dawn.", seed=7, tokens=24)
-    company = [question(f"Describe street {n}.", seed=n, tokens=8) for n in range(3)]
+    wanted = question("Describe a harbour at dawn.", seed=7, tokens=12)
+    company = [question(f"Describe street {n}.", seed=n, tokens=4) for n in range(3)]
     (alone,) = ask(deterministic, wanted)
     in_company = ask(deterministic, *company[:1], wanted, *company[1:])[1]
     asyncio.run(deterministic.close())

@@ -40,7 +40,7 @@ DESIGNS = (
 def test_twenty_studies_give_the_same_rows_through_the_store_and_in_memory(
     tmp_path: Path, model: str, design: str
 ) -> None:
-    study = make_trial(tmp_path / "trial", model, design, number=2)
+    study = make_trial(tmp_path / "trial", model, design, number=1)
     assert pipeline.run(study, RunOptions(watch=False)).complete
     journal = MemoryJournal()
     subject = study.plan.models["p"].part.settings.open()

@@ -1,7 +1,7 @@
 """What all charts share: colours and fonts, rows with their own labels, and figures from charts.
 
-Charts name their channels by class, `x2=alt.X2("to:Q")` rather than `x2="to:Q"`: to find the class
-of a bare string, Altair hashes its whole schema each time.
+Charts name their channels by class, `x2=alt.X2("to:Q")` rather than `x2="to:Q"`, `XValue(0)` rather
+than `alt.value(0)`: to find the class of what is bare, Altair hashes its whole schema each time.
 """
 
 import re
@@ -17,6 +17,11 @@ from chimeralab.core.text import inert
 
 Chart = alt.LayerChart
 Row = dict[str, Any]
+# Places in pixels; Altair gives these classes no types.
+XValue: Any = alt.XValue
+X2Value: Any = alt.X2Value
+YValue: Any = alt.YValue
+Y2Value: Any = alt.Y2Value
 
 # Okabe and Ito's palette: told apart under every common kind of colour blindness.
 BLUE = "#0072B2"
@@ -120,7 +125,7 @@ def _words(lines: Sequence[Row], height: float, **look: Any) -> alt.Chart:
     chart = alt.Chart(data(lines))
     mark: alt.Chart = chart.mark_text(align="left", baseline="top", **look)
     top = alt.Y("top:Q", axis=None, scale=down(height))
-    return mark.encode(x=alt.XValue(0), y=top, text=alt.Text("text:N"))
+    return mark.encode(x=XValue(0), y=top, text=alt.Text("text:N"))
 
 
 def fitted(text: str, width: float, *, bold: bool = False) -> str:

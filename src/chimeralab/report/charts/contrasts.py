@@ -21,6 +21,7 @@ from chimeralab.report.charts.canvas import (
     Chart,
     Label,
     Row,
+    XValue,
     data,
     down,
     labels,
@@ -323,4 +324,4 @@ def _choices(curve: Sequence[CurvePoint], across: alt.Scale) -> Iterator[alt.Cha
     words = alt.Chart(data(names)).mark_text(
         align="right", baseline="middle", fontSize=11, color=FAINT_INK
     )
-    yield words.encode(x=alt.XValue(-8), y=y, text=alt.Text("text:N"))
+    yield words.encode(x=XValue(-8), y=y, text=alt.Text("text:N"))

@@ -25,6 +25,10 @@ from chimeralab.report.charts.canvas import (
     WIDE,
     Chart,
     Row,
+    X2Value,
+    XValue,
+    Y2Value,
+    YValue,
     data,
     layered,
     turn_ticks,
@@ -197,7 +201,7 @@ def _loop_shading(spans: Sequence[TurnSpan]) -> Iterator[alt.Chart]:
     area = alt.Chart(data(_edges(spans))).encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"))
     yield area.mark_rect(color=LOOP, opacity=0.1, aria=False)
     foot = area.mark_rect(color=LOOP, aria=False)
-    yield foot.encode(y=alt.YValue(HEIGHT - FOOT), y2=alt.Y2Value(HEIGHT))
+    yield foot.encode(y=YValue(HEIGHT - FOOT), y2=Y2Value(HEIGHT))
     yield from _word("loop", LOOP_INK, spans, HEIGHT - FOOT)
 
 
@@ -206,7 +210,7 @@ def _word(text: str, colour: str, spans: Sequence[TurnSpan], height: int) -> Ite
     widest = sorted(spans, key=lambda span: span.start - span.end)[:1]
     place = alt.Chart(data({"middle": (span.start + span.end) / 2} for span in widest))
     word = place.mark_text(text=text, color=colour, fontWeight="bold", baseline="bottom", dy=-4)
-    yield word.encode(x=alt.X("middle:Q"), y=alt.YValue(height))
+    yield word.encode(x=alt.X("middle:Q"), y=YValue(height))
 
 
 def _thresholds(
@@ -226,7 +230,7 @@ def _thresholds(
     under = alt.Chart(data(rows[:1])).mark_text(align="left", dx=5, baseline="top")
     over = alt.Chart(data(rows[1:])).mark_text(align="left", dx=5, baseline="bottom")
     for labels in (under, over):
-        yield labels.encode(x=alt.XValue(width), y=alt.Y("at:Q"), text=alt.Text("label:N"))
+        yield labels.encode(x=XValue(width), y=alt.Y("at:Q"), text=alt.Text("label:N"))
 
 
 def _turn_scale(last_turn: int) -> dict[str, Any]:
@@ -273,12 +277,12 @@ def heat_map(
             y2=alt.Y2("bottom:Q"),
             color=alt.Color("step:N", title="similarity", legend=legend, scale=steps),
         ),
-        bars.encode(y=alt.Y("from:Q"), y2=alt.Y2("to:Q"), x=alt.XValue(-8), x2=alt.X2Value(-2)),
+        bars.encode(y=alt.Y("from:Q"), y2=alt.Y2("to:Q"), x=XValue(-8), x2=X2Value(-2)),
         bars.encode(
             x=alt.X("from:Q"),
             x2=alt.X2("to:Q"),
-            y=alt.YValue(SQUARE + 2),
-            y2=alt.Y2Value(SQUARE + 8),
+            y=YValue(SQUARE + 2),
+            y2=Y2Value(SQUARE + 8),
         ),
     ]
     return layered(layers, SQUARE, SQUARE)
