@@ -44,6 +44,14 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Browser"]:
     browser.close()
 
 
+@pytest.fixture(autouse=True)
+def _closed_tabs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test shares the time of its browser with the pages of earlier ones."""
+    yield
+    if "browser" in request.fixturenames:
+        request.getfixturevalue("browser").close_tabs()
+
+
 class Browser:
     """A headless Chromium. It reads commands from its file 3 and answers on its file 4."""
 
@@ -77,8 +85,11 @@ class Browser:
 
     def wait_for(self, method: str, session: str) -> None:
         """Wait for an event, which may have come already."""
-        while not any(_is(event, method, session) for event in self.events):
-            self.events.append(self._next())
+        if any(_is(event, method, session) for event in self.events):
+            return
+        while not _is(event := self._next(), method, session):
+            self.events.append(event)
+        self.events.append(event)
 
     def context(self) -> str:
         """A person of their own: what they are given (cookies) nobody else has."""
@@ -120,6 +131,7 @@ class Browser:
         """Close what was opened: a browser keeps six connections to a server, a page holds one."""
         while self._tabs:
             self.ask("Target.closeTarget", targetId=self._tabs.pop())
+        self.events.clear()
 
     def close(self) -> None:
         self.ask("Browser.close")

@@ -17,11 +17,15 @@ from chimeralab.embedding.encoder import Encoder
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
-# To import it takes seconds, and every process that tests would do so to find this file.
-pytestmark = pytest.mark.skipif(
-    find_spec("sentence_transformers") is None,
-    reason="sentence-transformers comes with make bench",
-)
+# To import it takes seconds, and every process that tests would do so to find this file. What it
+# gave for known texts is kept, and test_minilm_reference.py compares with that.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        find_spec("sentence_transformers") is None,
+        reason="sentence-transformers comes with make bench",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +51,7 @@ def by_reference(model: object, turns: Iterable[object]) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize(
-    ("folder", "speaker", "most"),
-    [
-        ("selfchats", None, 10),
-        ("dialogue-eval", "bot", 20),
-        pytest.param("selfchats", None, None, marks=pytest.mark.slow),
-        pytest.param("dialogue-eval", "bot", 100, marks=pytest.mark.slow),
-    ],
+    ("folder", "speaker", "most"), [("selfchats", None, None), ("dialogue-eval", "bot", 100)]
 )
 def test_no_verdict_flips(
     model: object, folder: str, speaker: str | None, most: int | None
