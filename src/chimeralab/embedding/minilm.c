@@ -172,7 +172,7 @@ AVX2 static void normalise(float *x, const float *weight, const float *bias) {
 
 /* The largest numbers in a row of activations and in one of weights: a sum of two is an int16, too.
  * Few rows of weights have so large a number; of activations, those of [CLS] and [SEP] do. */
-enum { LARGEST = 20000, LARGEST_WEIGHT = INT16_MAX - LARGEST };
+enum { LARGEST = 22000, LARGEST_WEIGHT = INT16_MAX - LARGEST };
 
 /* Writes n numbers as int16 up to `largest` and gives the size of one step, or a negative number
  * where they have no finite length. Rounding moves each by half a step at most, which lengthens the
