@@ -60,7 +60,11 @@ RESAMPLES = 500
 @click.option(
     "--max-hours", type=click.FloatRange(0, min_open=True), help="Stop this run after this time."
 )
-@click.option("--watch/--no-watch", default=True, help="Count collapsed conversations live.")
+@click.option(
+    "--watch/--no-watch",
+    default=True,
+    help="Count collapsed conversations live, with up to 64 at once.",
+)
 @click.option(
     "--events",
     metavar="FILE|-",

@@ -202,7 +202,7 @@ AVX2 static float quantise(const float *x, int n, int largest, int16_t *q) {
     return 1.f / scale;
 }
 
-/* What two rows of a product contribute to it apart from each other: see sums_avx2. */
+/* What a row adds to Winograd's products by itself, modulo 2^32: see sums_avx2. */
 AVX2 static uint32_t own_part(const int16_t *q, int n) {
     __m256i sum = _mm256_setzero_si256();
     for (int i = 0; i < n; i += 16) {
@@ -291,17 +291,20 @@ AVX2 static void sums_avx2(const int16_t *a, const uint32_t *a_own, const int16_
 VNNI static void sums_vnni(const int16_t *a, const uint32_t *a_own, const int16_t *panel, const uint32_t *b_own,
                            int inputs, int32_t *sums) {
     (void)a_own, (void)b_own;
-    __m512i s[ROWS];
-    UNROLLED for (int r = 0; r < ROWS; r++) s[r] = _mm512_setzero_si512();
-    for (int i = 0; i < inputs; i += 2) {
-        __m512i b = _mm512_load_si512(panel + (size_t)i * COLUMNS);
+    __m512i s[ROWS][2]; /* two sums of each, since one addition waits for the last */
+    UNROLLED for (int r = 0; r < ROWS; r++) s[r][0] = s[r][1] = _mm512_setzero_si512();
+    for (int i = 0; i < inputs; i += 4) {
+        const int16_t *b = panel + (size_t)i * COLUMNS;
+        __m512i b0 = _mm512_load_si512(b), b1 = _mm512_load_si512(b + 2 * COLUMNS);
         UNROLLED for (int r = 0; r < ROWS; r++) {
-            int32_t pair;
-            memcpy(&pair, a + (size_t)r * inputs + i, sizeof pair);
-            s[r] = _mm512_dpwssd_epi32(s[r], _mm512_set1_epi32(pair), b);
+            int32_t pairs[2];
+            memcpy(pairs, a + (size_t)r * inputs + i, sizeof pairs);
+            s[r][0] = _mm512_dpwssd_epi32(s[r][0], _mm512_set1_epi32(pairs[0]), b0);
+            s[r][1] = _mm512_dpwssd_epi32(s[r][1], _mm512_set1_epi32(pairs[1]), b1);
         }
     }
-    UNROLLED for (int r = 0; r < ROWS; r++) _mm512_store_si512(sums + r * COLUMNS, s[r]);
+    UNROLLED for (int r = 0; r < ROWS; r++)
+        _mm512_store_si512(sums + r * COLUMNS, _mm512_add_epi32(s[r][0], s[r][1]));
 }
 
 /* Writes a weight row where it belongs in its panel. */
@@ -322,8 +325,10 @@ AVX2 static int is_right(Sums *kernel) {
         for (int i = 0; i < (ROWS + COLUMNS) * INPUTS; i++) {
             int is_weight = i >= ROWS * INPUTS, largest = is_weight ? LARGEST_WEIGHT : LARGEST;
             seed = seed * 1664525u + 1013904223u;
-            int any = (int)(seed >> 16) % (2 * largest + 1) - largest, value = round % 2 ? any : any < 0 ? -largest : largest;
-            *(is_weight ? b + i - ROWS * INPUTS : a + i) = (int16_t)(i % INPUTS < INPUTS / 2 ? value : 0);
+            int value = (int)(seed >> 16) % (2 * largest + 1) - largest;
+            if (round % 2) value = value < 0 ? -largest : largest;
+            if (i % INPUTS >= INPUTS / 2) value = 0;
+            *(is_weight ? b + i - ROWS * INPUTS : a + i) = (int16_t)value;
         }
         for (int r = 0; r < ROWS; r++) a_own[r] = own_part(a + r * INPUTS, INPUTS);
         for (int c = 0; c < COLUMNS; c++) {
