@@ -26,6 +26,11 @@ class NoisyEncoder:
     def encode(self, texts: list[str]) -> Encoded:
         return _encoded(self._noisy, texts)
 
+    def split(self, texts: list[str]) -> list[str]:
+        return texts
+
+    encode_split = encode
+
     def encode_exactly(self, texts: list[str]) -> Encoded:
         return _encoded(self._exact, texts)
 
