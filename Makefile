@@ -32,8 +32,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # How long the demo has taken since it was set up.
 ELAPSED = echo "-- $$(( $$(date +%s) - $$(cat .venv/.demo-started) )) s since set-up was done"
 
-# Files in their own order, in which those that take longest come first: else what has the most tests does, and
-# one process goes on for a minute with a file of few long tests when the other has nothing left.
+# Test files in the order of their names, which begins with the slow folders, browser and e2e. By default, the
+# files with the most tests come first, and at the end one process works on a few long tests for a minute, alone.
 AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test test-all test-integrations test-numpy lint types layers pytest bench pictures weights browser constraints clean

@@ -159,7 +159,7 @@ class Measurer:
             return ((group, None) for group in groups)
         from chimeralab.embedding.workers import one_ahead  # noqa: PLC0415 - as for the encoder
 
-        # What holds Python's lock is done here, where it has not to be fought for.
+        # Splitting holds Python's lock. In this thread, which judges, it competes with nobody.
         encoder = self.encoder
         split = ((group, encoder.split(group.texts)) for group in groups)
         encoded = one_ahead(lambda pair: encoder.encode_split(pair[1]), split)

@@ -61,7 +61,7 @@ class Kernel:
         self._library = open_library(library or LIBRARY)
         self._kernel = self._library.minilm_kernel(most)
         if not self._kernel:
-            raise KernelUnusable("this CPU has no AVX2 that computes as it should")
+            raise KernelUnusable("this CPU has no AVX2, or gives wrong sums with it")
         self.name = KERNELS[self._kernel]
         self._words = tensors["embeddings.word_embeddings.weight"]
         self._model = _packed(self._library, tensors)
@@ -70,7 +70,7 @@ class Kernel:
     def __call__(self, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """One unit vector per text: groups of texts side by side, the last ones by all threads.
 
-        So none is idle while those end, and a single text is done by all.
+        No thread is idle at the end, and all of them share a single text.
         """
         vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
         groups = grouped(texts, PIECES_AT_ONCE)

@@ -41,9 +41,9 @@ def _pool(process: int) -> ThreadPoolExecutor:
 
 
 def on_all_cores(work: Callable[[Item], None], items: Iterable[Item]) -> None:
-    """Do the work for every item, here and on the threads that are free.
+    """Do the work for every item, in this thread and in those of the pool that are free.
 
-    Those that are busy with somebody else's are not waited for.
+    Threads that are busy for another caller are not waited for.
     """
     waiting = deque(items)
 
@@ -69,7 +69,7 @@ def on_all_cores(work: Callable[[Item], None], items: Iterable[Item]) -> None:
 
 
 def blas_stays_in_its_thread() -> bool:
-    """Whether several products at once gain anything: BLAS may use the cores by itself."""
+    """Whether each product uses one core, so that several at once are faster than one by one."""
     return any(os.environ.get(name) == "1" for name in BLAS_THREADS)
 
 
