@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.sessions import play
 from benchmarks.table import Result, keep
 from benchmarks.validity import parameters
 from chimeralab.analysis.trial.effects import (
@@ -36,6 +35,7 @@ from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.scored import PlacedTrial, SessionPlace, trials_of
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
+from chimeralab.testing.sessions import play
 
 COMMAND = "python -m benchmarks.validity.recovery"
 SIMULATIONS = 2_000

@@ -4,7 +4,6 @@ import io
 
 from rich.console import Console
 
-from benchmarks.sessions import play
 from chimeralab.cli import run
 from chimeralab.cli.run import RunProgress, TrialMonitor
 from chimeralab.runner import TrialScored
@@ -17,6 +16,7 @@ from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.scored import SessionPlace, trials_of
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Conformity
+from chimeralab.testing.sessions import play
 
 ARMS = {"control": Arm({}), "crowd": Arm({"conformity": Conformity()})}
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.sessions import play
 from chimeralab.analysis.trial.measures import MEASURES, beliefs
 from chimeralab.models.seam import Request
 from chimeralab.sandbox.course import Layout
@@ -14,6 +13,7 @@ from chimeralab.sandbox.scenarios import Beliefs, Ledger
 from chimeralab.sandbox.scene import testimony as evidence_for
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Infallibility
+from chimeralab.testing.sessions import play
 
 ROUNDS = 2
 COURSE = Layout(beliefs=4, tested=2).lay_out(Ledger().make(5), ROUNDS, seed=2)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.sessions import play
 from chimeralab.models.seam import Request
 from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.probes import PROBES
@@ -22,6 +21,7 @@ from chimeralab.sandbox.scenarios.public_sets import (
     read_mt_consistency,
 )
 from chimeralab.sandbox.script import Arm, Script
+from chimeralab.testing.sessions import play
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 BENCHFORM, MT = DATA / "benchform", DATA / "mt-consistency" / "cleaned_data.csv"

@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import pytest
 
-from benchmarks.sessions import play
 from chimeralab.models.seam import Request
 from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
@@ -19,6 +18,7 @@ from chimeralab.sandbox.stressors import (
     conformity,
     infallibility,
 )
+from chimeralab.testing.sessions import play
 
 COURSE = Layout().lay_out(GENERATORS["ledger"]().make(3), 3, seed=2)
 TURNS = range(1, len(COURSE.steps) + 1)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.sessions import play
 from chimeralab.core.errors import InputError
 from chimeralab.sandbox.countermeasures import Commit, Notebook, Review
 from chimeralab.sandbox.course import Layout
@@ -15,6 +14,7 @@ from chimeralab.sandbox.replies import read_choice, read_share
 from chimeralab.sandbox.scenarios import GENERATORS
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
+from chimeralab.testing.sessions import play
 
 COURSE = Layout().lay_out(GENERATORS["ledger"]().make(3), 3, seed=2)
 TURNS = range(1, len(COURSE.steps) + 1)

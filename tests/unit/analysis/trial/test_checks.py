@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.sessions import play
 from chimeralab.analysis.trial.analysis import (
     Check,
     Draws,
@@ -24,6 +23,7 @@ from chimeralab.sandbox.scenarios.draws import pick
 from chimeralab.sandbox.scored import PlacedTrial, SessionPlace
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
+from chimeralab.testing.sessions import play
 
 COURSES = [Layout().lay_out(GENERATORS["ledger"]().make(n), 2, seed=2) for n in range(1, 7)]
 # Nobody and nothing moves this subject; it only forgets now and then.

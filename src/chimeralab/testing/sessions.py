@@ -1,4 +1,4 @@
-"""Whole sessions in memory, through the code that runs a study: what simulations are made of."""
+"""Trial sessions in memory, run by the code that runs a study: what simulations are made of."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,28 +9,27 @@ from chimeralab.runner import Brake, MemoryJournal, Prompt, Room, Rules, Speaker
 from chimeralab.sandbox.scored import Scored
 from chimeralab.sandbox.script import Script
 
-Answering = Callable[[Request], str]
-SUBJECT = (Speaker("subject", "subject", Sampling()),)
-
 
 @dataclass(frozen=True)
-class Answerer:
-    """A model that answers at once with what a function says."""
+class FunctionModel:
+    """A model whose replies are what a function returns."""
 
-    answer: Answering
+    answer: Callable[[Request], str]
     backstage = True
 
     async def reply(self, request: Request) -> Reply:
         return Reply(self.answer(request), cost=0.0)
 
 
-def play(script: Script, answer: Answering, arm: str = "arm", repeat: int = 1) -> list[Scored]:
+def play(
+    script: Script, answer: Callable[[Request], str], arm: str = "arm", repeat: int = 1
+) -> list[Scored]:
     """Put a script to a subject, probes included; the rows that a study would have stored."""
     prompt = Prompt(script.course.id, script.course.opening)
+    speakers = (Speaker("subject", "subject", Sampling()),)
     rules = Rules(turns=len(script.course.steps))
-    talk = Talk(arm, prompt, repeat, SUBJECT, rules, seed=0, script=script)
+    talk = Talk(arm, prompt, repeat, speakers, rules, seed=0, script=script)
     journal = MemoryJournal()
-    room = Room({"subject": Answerer(answer)}, journal, Brake())
-    ended = asyncio.run(converse(talk, room))
+    ended = asyncio.run(converse(talk, Room({"subject": FunctionModel(answer)}, journal, Brake())))
     assert ended.outcome == "completed", ended
     return journal.rows[talk.id]

@@ -3,19 +3,17 @@
 from collections.abc import Iterable
 from importlib.util import find_spec
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import reference
+from benchmarks.transcripts import DATA
 from chimeralab import LOCKED, Trajectory, detect_all, readers
 from chimeralab.detection.detectors import Lags
 from chimeralab.detection.judged_turns import judged
 from chimeralab.detection.measure import lag_similarities
 from chimeralab.embedding.encoder import Encoder
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
 
 # To import it takes seconds, and every process that tests would do so to find this file. What it
 # gave for known texts is kept, and test_minilm_reference.py compares with that.
