@@ -1,4 +1,5 @@
-# Two commands matter: `make demo` runs the main job, `make test` checks everything.
+# Two commands matter: `make demo` runs the main job, `make test` checks everything. While you work, `make check`
+# runs what is quick.
 # Both set up what they need (a virtual environment in .venv, packages, model files) and say so.
 
 PYTHON ?= python3
@@ -32,18 +33,23 @@ unexport PYTHONDONTWRITEBYTECODE
 # How long the demo has taken since it was set up.
 ELAPSED = echo "-- $$(( $$(date +%s) - $$(cat .venv/.demo-started) )) s since set-up was done"
 
-# Test files in the order of their names, which begins with the slow folders, browser and e2e. By default, the
-# files with the most tests come first, and at the end one process works on a few long tests for a minute, alone.
-AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
+# One process a core; a process that has nothing left to do takes tests from another. The laws draw the same
+# examples each time, so that a run is not red by chance; `make test-all` draws new ones.
+AT_ONCE := -n auto --dist worksteal
+SAME_EXAMPLES := --hypothesis-profile=ci
 
-.PHONY: help demo test test-all test-integrations test-numpy lint types layers pytest bench pictures weights browser constraints clean
+.PHONY: help demo check test test-all test-integrations test-numpy setup lint types layers soak mutants coverage bench pictures weights browser constraints clean
 
 help:
 	@echo "make demo      find the loops in examples, run a stress test and a small study, report both"
-	@echo "make test      lint, types, layers and all tests but the slow ones"
+	@echo "make check     lint, types, layers, unit tests, laws and the examples in docstrings: two minutes"
+	@echo "make test      lint, types, layers and all tests but the slow ones: eight minutes"
 	@echo "make test-all  the same with the slow ones"
 	@echo "make test-integrations  the tests with the packages of others, in an environment of their own"
 	@echo "make test-numpy  the tests where no C compiler works, in a clone of what is committed"
+	@echo "make soak      make test five times, and twice beside four busy processes; it can be continued"
+	@echo "make mutants   check that the tests find each of a list of planted errors"
+	@echo "make coverage  which lines the tests run"
 	@echo "make bench     the benchmarks (installs sentence-transformers to compare with)"
 	@echo "make constraints  write constraints.txt again: the versions that everything is installed in"
 	@echo "make clean     remove the virtual environment and caches"
@@ -75,9 +81,13 @@ demo: $(READY) weights
 	@echo "open demo/stress-test/report/index.html and demo/study/report/index.html,"
 	@echo "or see both studies, every conversation and the examples in the browser: $(CHIMERA) view demo examples"
 
-test: lint types layers pytest
+check: lint types layers weights
+	$(BIN)/pytest $(AT_ONCE) $(SAME_EXAMPLES) -m "not slow" tests/unit tests/laws src
 
-test-all: lint types layers weights browser test-integrations test-numpy
+test: lint types layers setup
+	$(BIN)/pytest $(AT_ONCE) $(SAME_EXAMPLES) -m "not slow and not integrations"
+
+test-all: lint types layers setup test-integrations test-numpy
 	$(BIN)/pytest -m "not integrations"
 
 test-integrations: $(INTEGRATIONS)/.ready
@@ -88,7 +98,18 @@ test-numpy:
 	rm -rf $(NUMPY) && git clone -q . $(NUMPY)
 	CC=/bin/false $(MAKE) -C $(NUMPY) weights
 	test ! -e $(NUMPY)/src/chimeralab/embedding/libminilm.so
-	cd $(NUMPY) && CC=/bin/false .venv/bin/pytest -m "not slow and not integrations" $(AT_ONCE) --ignore tests/browser
+	cd $(NUMPY) && CC=/bin/false .venv/bin/pytest -m "not slow and not integrations and not browser" $(AT_ONCE)
+
+# Whether `make test` is green each time. SOAK="--quiet 1 --loaded 0" runs it once.
+soak: $(READY)
+	$(BIN)/python -m tests.soak $(SOAK)
+
+mutants: setup
+	$(BIN)/python -m tests.mutants
+
+# With what the tests start in processes of their own.
+coverage: setup
+	$(BIN)/pytest $(AT_ONCE) -m "not slow and not integrations" --cov=chimeralab --cov-branch --cov-report=term:skip-covered
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -100,11 +121,10 @@ types: $(READY)
 layers: $(READY)
 	$(BIN)/lint-imports
 
-pytest: $(READY) weights browser
-	$(BIN)/pytest -m "not slow and not integrations" $(AT_ONCE)
+setup: $(READY) weights browser
 
 # The pictures of the web app in docs/images, taken of a real server with a real browser.
-pictures: $(READY) weights browser
+pictures: setup
 	$(BIN)/python -m tests.browser.pictures
 
 bench: $(BENCH_READY) weights
@@ -157,4 +177,4 @@ constraints:
 	  --no-emit-index-url --quiet --output-file constraints.txt
 
 clean:
-	rm -rf .venv $(INTEGRATIONS) $(NUMPY) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(INTEGRATIONS) $(NUMPY) demo soak .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

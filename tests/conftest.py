@@ -2,22 +2,26 @@
 
 import gc
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from chimeralab.cli.main import main, one_thread_for_blas
 
 # The tests run the command in their own process, so that process is set up as the command's is.
 one_thread_for_blas()
 
-# On a loaded machine any example may be slow, and that says nothing about the law.
-settings.register_profile("chimera", deadline=None)
-settings.load_profile("chimera")
+# On a loaded machine any example may be slow, and that says nothing about the law. `make test` and
+# continuous integration draw the same examples each time, with the profile "ci" of Hypothesis.
+PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("chimera", **PATIENT)
+settings.register_profile("ci", **PATIENT, derandomize=True, database=None, print_blob=True)
+settings.load_profile("ci" if "CI" in os.environ else "chimera")
 
 
 def pytest_collection_finish() -> None:
