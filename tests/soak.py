@@ -3,8 +3,8 @@
     make soak                           five quiet runs and two beside four busy processes
     make soak SOAK="--quiet 1 --loaded 0"
 
-A run is recorded in `soak/runs.jsonl` with its commit and result as soon as it has ended. Runs of this
-commit that are recorded already are not repeated, so a soak that was interrupted can be continued. It
+A run is recorded in `soak/runs.jsonl` with its commit and result as soon as it has ended. Runs of
+this commit that are recorded already are not repeated, so an interrupted soak can be continued. It
 stops at the first red run: a test that fails once is to be fixed or deleted.
 """
 
@@ -108,7 +108,8 @@ def _line(run: dict[str, Any]) -> str:
     result = "green" if run["code"] == 0 else f"RED {', '.join(run['failed']) or run['code']}"
     minutes, seconds = divmod(run["seconds"], 60)
     load = f"{run['load']} busy processes" if run["load"] else "quiet"
-    return f"{run['commit']}  {run['began']}  {load}: {result}, {minutes} min {seconds} s, {run['summary']}"
+    head = f"{run['commit']}  {run['began']}  {load}"
+    return f"{head}: {result}, {minutes} min {seconds} s, {run['summary']}"
 
 
 def _git(*arguments: str) -> str:
