@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from chimeralab.cli.main import main, one_thread_for_blas
+from tests.studies import make_study, studies  # noqa: F401
 
 # The tests run the command in their own process, so that process is set up as the command's is.
 one_thread_for_blas()

@@ -1,0 +1,108 @@
+"""Studies after some of their steps, made once in a test session and copied for each test.
+
+A test asks `make_study` for the files of a study (see `tests.plans`), changes and steps, and gets a
+copy of its own. Equal studies are made once in a test session, by whichever of its processes is the
+first to need them.
+"""
+
+import json
+import os
+import shutil
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from filelock import FileLock
+
+from chimeralab import pipeline
+from chimeralab.report.files import write_report
+from chimeralab.study import RunOptions, Study
+from chimeralab.study.samples import Draw, draw
+from tests.plans import Change, Files, changed
+
+Steps = tuple[str, ...]
+
+RUN = ("lock", "run")
+DETECTED = (*RUN, "detect")
+
+
+def write_study(folder: Path, files: Files, *changes: Change) -> Study:
+    """Write the files of a study, with changes, into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in changed(files, *changes).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return Study(folder, allow_code=True)
+
+
+def take_step(study: Study, step: str) -> None:
+    """`lock`, `run`, `detect`, `rate RATER`, `draw` the sample of the gate, `audit` or `report`."""
+    match step.split():
+        case ["run"]:
+            pipeline.run(study, RunOptions(watch=False))
+        case ["rate", rater]:
+            pipeline.rate(study, rater)
+        case ["draw"]:
+            gate = study.plan.extras["gate"]
+            draw(study, Draw("gate", gate.sample, seed=gate.seed))
+        case ["report"]:
+            write_report(study)
+        case [name]:
+            getattr(pipeline, name)(study)
+
+
+class StudyCache:
+    """Studies after their steps, in a folder that the processes of a test session share."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def copy(self, to: Path, files: Files, *changes: Change, steps: Steps = ()) -> Study:
+        """A study in a folder of its own. The steps run in this process: patch it afterwards."""
+        shutil.copytree(self._made(changed(files, *changes), steps), to)
+        return Study(to, allow_code=True)
+
+    def _made(self, files: Files, steps: Steps) -> Path:
+        made = self.folder / sha256(json.dumps([files, steps]).encode()).hexdigest()[:16]
+        with FileLock(made.with_suffix(".lock")):
+            if not made.exists():
+                part = made.with_suffix(".part")
+                shutil.rmtree(part, ignore_errors=True)
+                if steps:
+                    shutil.copytree(self._made(files, steps[:-1]), part)
+                    take_step(Study(part, allow_code=True), steps[-1])
+                else:
+                    write_study(part, files)
+                # The last connection to the store has moved its WAL into it.
+                assert not (part / "study.db-wal").exists()
+                part.rename(made)
+        return made
+
+
+class MakeStudy(Protocol):
+    """What the fixture `make_study` gives."""
+
+    def __call__(
+        self, files: Files, *changes: Change, steps: Steps = (), name: str = "study"
+    ) -> Study: ...
+
+
+@pytest.fixture(scope="session")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> StudyCache:
+    """The studies of this session, for fixtures that outlive a test."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "studies"
+    folder.mkdir(exist_ok=True)
+    return StudyCache(folder)
+
+
+@pytest.fixture
+def make_study(studies: StudyCache, tmp_path: Path) -> MakeStudy:
+    """Studies of this test: their files with changes, after some steps, under a name."""
+
+    def make(files: Files, *changes: Change, steps: Steps = (), name: str = "study") -> Study:
+        if not steps:
+            return write_study(tmp_path / name, files, *changes)
+        return studies.copy(tmp_path / name, files, *changes, steps=steps)
+
+    return make
