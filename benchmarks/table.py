@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
+from benchmarks.age import benchmark_of, measured_at
+
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results.json"
 PAGE = ROOT / "docs" / "performance.md"
@@ -29,21 +31,30 @@ def keep(result: Result) -> None:
     """Print a result and put it into the table in place of the last one of that name."""
     verdict = "met" if result.met else "NOT met"
     print(f"{result.name}: {result.value} (bar: {result.bar}; {verdict}) {result.note}")
-    rows = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    rows[result.name] = asdict(result) | {"machine": _machine(), "date": str(date.today())}  # noqa: DTZ011
+    rows = read_rows()
+    rows[result.name] = asdict(result) | {
+        "commit": measured_at(ROOT, benchmark_of(result.command)),
+        "date": str(date.today()),  # noqa: DTZ011
+        "machine": _machine(),
+    }
     RESULTS.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     _write_page(rows)
 
 
+def read_rows() -> dict[str, dict[str, object]]:
+    rows: dict[str, dict[str, object]] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return rows
+
+
 def _write_page(rows: dict[str, dict[str, object]]) -> None:
     lines = [
-        "| what | measured | bar | met | note | command | machine |",
-        "|---|---|---|---|---|---|---|",
+        "| what | measured | bar | met | note | command | machine | commit |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name in sorted(rows):
         row = rows[name]
         cells = [name, row["value"], row["bar"], "yes" if row["met"] else "**no**", row["note"]]
-        cells += [f"`{row['command']}`", row["machine"]]
+        cells += [f"`{row['command']}`", row["machine"], row["commit"]]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     page = PAGE.read_text(encoding="utf-8")
     head, rest = page.split(BEGIN)
