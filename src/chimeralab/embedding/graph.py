@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ class Graph:
     def __init__(self, tensors: Tensors, precision: str) -> None:
         hints = {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
         self._model = ov.Core().compile_model(_graph(tensors), "CPU", hints)
+        self._one_request = Lock()  # OpenVINO refuses a second one while it computes
         self.precision = precision
         self.margin = MARGINS[precision]
 
@@ -33,7 +35,9 @@ class Graph:
         """One unit vector per text."""
         vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
         for group in grouped(texts, PIECES_AT_ONCE):
-            vectors[group] = self._model(_padded([texts[index] for index in group]))[0]
+            padded = _padded([texts[index] for index in group])
+            with self._one_request:
+                vectors[group] = self._model(padded)[0]
         return vectors
 
 
