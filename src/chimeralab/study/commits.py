@@ -20,15 +20,22 @@ class SharedCommits:
     Outside an event loop a step is on disk at its end. Inside one it is when `settled` returns,
     or soon after if nobody waits. `then` is called after each commit. With `patience`, a commit
     waits so many times as long as the last one took before it follows, so that waiting for the
-    disk leaves the loop that share of its time.
+    disk leaves the loop that share of its time, by `clock`.
     """
 
     patience = 0.0
 
-    def __init__(self, db: sqlite3.Connection, path: Path, then: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        path: Path,
+        then: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._db = db
         self._path = path
         self._then = then
+        self._clock = clock
         self._next: asyncio.Future[None] | None = None
         self._took = self._ended = 0.0
 
@@ -65,7 +72,7 @@ class SharedCommits:
         """Put what was gathered on disk now."""
         if not self._db.in_transaction:
             return
-        started = time.monotonic()
+        started = self._clock()
         with plainly(self._path):
             try:
                 self._db.execute("COMMIT")
@@ -74,7 +81,7 @@ class SharedCommits:
                     self._db.execute("ROLLBACK")
                 raise
         self._then()
-        self._ended = time.monotonic()
+        self._ended = self._clock()
         self._took = self._ended - started
 
     def _commit_soon(self) -> None:
@@ -85,7 +92,7 @@ class SharedCommits:
             return
         if self._next is None:
             self._next = loop.create_future()
-            wait = self._ended + self.patience * self._took - time.monotonic()
+            wait = self._ended + self.patience * self._took - self._clock()
             loop.call_later(max(0.0, wait), self._commit_for_all, self._next)
 
     def _commit_for_all(self, waiting: asyncio.Future[None]) -> None:

@@ -2,7 +2,7 @@
 
 import io
 import json
-import time
+from threading import Semaphore
 from typing import Any
 
 import pytest
@@ -39,15 +39,29 @@ class Countdown:
         return [{"id": number, "text": "done"} for number in done]
 
 
+class Answers(io.StringIO):
+    """Standard output, on which every line can be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = Semaphore(0)
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        for _ in range(text.count("\n")):
+            self.lines.release()
+        return written
+
+
 def served(asks: list[dict[str, Any]], room: int) -> tuple[dict[int, dict[str, Any]], int]:
-    engine, out = Countdown(room), io.StringIO()
+    engine, out = Countdown(room), Answers()
 
     def lines() -> Any:
         """Live callers keep the input open until they have their answers."""
         for ask in asks:
             yield json.dumps(ask)
-        while out.getvalue().count("\n") < len(asks):
-            time.sleep(0.001)
+        for _ in asks:
+            out.lines.acquire()
 
     serve(engine, lines(), out)  # type: ignore[arg-type]
     answers = [json.loads(line) for line in out.getvalue().splitlines()]

@@ -8,6 +8,7 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.models.seam import ModelFailure, Reply
 from chimeralab.runner import AttemptFailed, Brake, Limits, Price, TalkEnded, converse, converse_all
+from tests import virtual_time
 
 
 def counted(request):
@@ -247,7 +248,7 @@ def test_conversations_run_side_by_side_up_to_the_limit(store, make_talk, stage)
     talks = [replace(talk, repeat=n) for n in range(1, 8)]
     held = stage(talk, counted, models={"m": Slow()})
     store.enter_talks(talks)
-    asyncio.run(converse_all(talks, held.room, concurrency=3))
+    virtual_time.run(converse_all(talks, held.room, concurrency=3))
     assert max(at_once) == 3
     assert held.counts("SELECT count(*) FROM turns") == [(21,)]
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from chimeralab.study.commits import SharedCommits
 from chimeralab.study.database import StoreError
+from tests import virtual_time
 
 
 @pytest.fixture
@@ -62,37 +62,40 @@ def test_many_that_write_at_once_share_one_commit(db: sqlite3.Connection, path: 
 def test_a_crowd_waits_for_company_before_the_next_commit(
     db: sqlite3.Connection, path: Path
 ) -> None:
-    made: list[int] = []
+    made: list[float] = []
 
-    def slowly() -> None:
-        made.append(1)
-        time.sleep(0.02)
-
-    commits = SharedCommits(db, path, slowly)
-    commits.patience = 4.0
-
-    async def talk(n: int) -> None:
+    async def talk(commits: SharedCommits, n: int) -> None:
         await asyncio.sleep(n / 1000)
         say(commits, str(n))
         await commits.settled()
         assert str(n) in on_disk(path)
 
     async def talks() -> None:
-        await asyncio.gather(*(talk(n) for n in range(60)))
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, virtual_time.VirtualTimeLoop)
 
-    asyncio.run(talks())
-    # The first, all that came while the disk was busy and the loop had its time, and the last.
-    assert len(made) <= 3
+        def take_20_ms() -> None:
+            made.append(loop.now)
+            loop.now += 0.02
+
+        commits = SharedCommits(db, path, take_20_ms, clock=loop.time)
+        commits.patience = 4.0
+        await asyncio.gather(*(talk(commits, n) for n in range(60)))
+
+    virtual_time.run(talks())
+    # The first, and all that came in the 20 ms that it took and in the 80 ms after it.
+    assert made == [pytest.approx(0.0), pytest.approx(0.1)]
 
 
 def test_a_step_that_nobody_waits_for_is_written_all_the_same(
     db: sqlite3.Connection, path: Path
 ) -> None:
-    commits = SharedCommits(db, path, lambda: None)
+    written = asyncio.Event()
+    commits = SharedCommits(db, path, written.set)
 
     async def one() -> None:
         say(commits, "Hi.")
-        await asyncio.sleep(0.01)
+        await written.wait()
         assert on_disk(path) == ["Hi."]
         say(commits, "Bye.")
 
