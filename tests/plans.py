@@ -124,6 +124,13 @@ attempts = 2
 seed = 1
 """,
 )
+
+
+def judge(manner: str) -> Change:
+    """That model with other manners: `wordy`, `babbling`, `down`, `contrary` and so on."""
+    return f'[models.judge]\nuse = "judging:Judge"\nmanner = "{manner}"\n'
+
+
 # The same phantoms, to be rated by two people.
 PEOPLE_RATED = changed(
     SELFPLAY,

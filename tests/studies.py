@@ -8,6 +8,7 @@ first to need them.
 import json
 import os
 import shutil
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -16,12 +17,18 @@ import pytest
 from filelock import FileLock
 
 from chimeralab import pipeline
+from chimeralab.rating.ratings import Rating
 from chimeralab.report.files import write_report
 from chimeralab.study import RunOptions, Study
+from chimeralab.study.raters import RatingStore, candidates, planned_rater
 from chimeralab.study.samples import Draw, draw
+from chimeralab.study.trial.rows import PlacedTrial, stored_trials
 from tests.plans import Change, Files, changed
 
 Steps = tuple[str, ...]
+
+# What people give as the reason of their labels.
+REASON = "a label that nobody may compare yet"
 
 RUN = ("lock", "run")
 DETECTED = (*RUN, "detect")
@@ -35,13 +42,29 @@ def write_study(folder: Path, files: Files, *changes: Change) -> Study:
     return Study(folder, allow_code=True)
 
 
+def label(study: Study, person: str, choose: Callable[[str], int]) -> None:
+    """Enter the labels of a person, chosen by the names of the conversations."""
+    with RatingStore(study.store_path) as store:
+        rows = [
+            (each.item, Rating(name, person, choose(name), REASON, turns=()))
+            for name, each in candidates(study).items()
+        ]
+        store.add(planned_rater(study, person).identity, rows)
+
+
 def take_step(study: Study, step: str) -> None:
-    """`lock`, `run`, `detect`, `rate RATER`, `draw` the sample of the gate, `audit` or `report`."""
+    """Take a study a step further.
+
+    `label PERSON WORD` enters a 1 of a person for the conversations with a word in their names;
+    `draw` draws the sample of the gate.
+    """
     match step.split():
         case ["run"]:
             pipeline.run(study, RunOptions(watch=False))
         case ["rate", rater]:
             pipeline.rate(study, rater)
+        case ["label", person, word]:
+            label(study, person, lambda name: int(word in name))
         case ["draw"]:
             gate = study.plan.extras["gate"]
             draw(study, Draw("gate", gate.sample, seed=gate.seed))
@@ -63,18 +86,25 @@ class StudyCache:
         return Study(to, allow_code=True)
 
     def _made(self, files: Files, steps: Steps) -> Path:
-        made = self.folder / sha256(json.dumps([files, steps]).encode()).hexdigest()[:16]
+        def make(folder: Path) -> None:
+            if not steps:
+                write_study(folder, files)
+                return
+            shutil.copytree(self._made(files, steps[:-1]), folder)
+            take_step(Study(folder, allow_code=True), steps[-1])
+
+        return self.once(sha256(json.dumps([files, steps]).encode()).hexdigest()[:16], make)
+
+    def once(self, name: str, make: Callable[[Path], object]) -> Path:
+        """The folder of this name, which is made where no process has made it; to be copied."""
+        made = self.folder / name
         with FileLock(made.with_suffix(".lock")):
             if not made.exists():
                 part = made.with_suffix(".part")
                 shutil.rmtree(part, ignore_errors=True)
-                if steps:
-                    shutil.copytree(self._made(files, steps[:-1]), part)
-                    take_step(Study(part, allow_code=True), steps[-1])
-                else:
-                    write_study(part, files)
-                # The last connection to the store has moved its WAL into it.
-                assert not (part / "study.db-wal").exists()
+                make(part)
+                for wal in part.rglob("*.db-wal"):
+                    assert wal.stat().st_size == 0, f"{wal} is still open"
                 part.rename(made)
         return made
 
@@ -85,6 +115,11 @@ class MakeStudy(Protocol):
     def __call__(
         self, files: Files, *changes: Change, steps: Steps = (), name: str = "study"
     ) -> Study: ...
+
+
+def rows(study: Study) -> list[PlacedTrial]:
+    """What is stored of the trials of a study."""
+    return list(stored_trials(study))
 
 
 @pytest.fixture(scope="session")

@@ -10,40 +10,22 @@ from chimeralab import pipeline
 from chimeralab.core.errors import InputError
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.copying import copy_records
-from tests.two_phantoms import TWO_PHANTOMS
+from tests.plans import SELFPLAY
+from tests.studies import DETECTED
 
-PLAN = (
-    TWO_PHANTOMS
-    + """
-[study]
-name = "gated"
 
+@pytest.fixture
+def rated(make_study):
+    gated = """
 [conversation]
 turns = 6
-
-[prompts]
-items = [{ id = "p1", text = "Plan a trip." }, { id = "p2", text = "Count." }]
-
 [detector]
 use = "loops"
-
 [gate]
 raters = ["rules", "human:ann"]
 threshold = 0.5
 """
-)
-
-
-@pytest.fixture
-def rated(tmp_path):
-    (tmp_path / "study").mkdir()
-    (tmp_path / "study" / "plan.toml").write_text(PLAN)
-    study = Study(tmp_path / "study")
-    study.freeze()
-    run_study(study, RunOptions(watch=False))
-    pipeline.detect(study)
-    pipeline.rate(study, "rules")
-    return study
+    return make_study(SELFPLAY, gated, steps=(*DETECTED, "rate rules"))
 
 
 def copied(study, folder):

@@ -13,20 +13,16 @@ from chimeralab.analysis.selfplay.analysis import as_json
 from chimeralab.analysis.selfplay.runs import read_runs
 from chimeralab.core.errors import InputError
 from chimeralab.detection.verdict import from_json
-from chimeralab.study import run_study
-from chimeralab.study.detecting import detect_study, stored_detections
+from chimeralab.study.detecting import stored_detections
 from chimeralab.study.export import TABLES, export_study
-from tests.looping_study import finished_study
-from tests.small_trial import make_trial
+from tests.plans import LOOPERS, SCRIPTED, trial
+from tests.studies import DETECTED
 
 
 @pytest.fixture
 def done(make_study):
-    study = make_study(
-        ('use = "scripted:Script"', 'use = "scripted:Script"\nword = "=1+1"\nrevision = "abc"')
-    )
-    run_study(study)
-    return study
+    model = '[models.echo]\nuse = "scripted:Script"\nword = "=1+1"\nrevision = "abc"\n'
+    return make_study(SCRIPTED, model, steps=("run",))
 
 
 def test_json_lines_are_the_conversations_as_our_reader_reads_them(done, tmp_path):
@@ -85,11 +81,8 @@ def test_every_column_of_a_table_is_filled_somewhere(done, tmp_path):
     assert all(row[column] is not None for row in turns for column in columns)
 
 
-def test_the_outcomes_of_every_format_analyse_to_the_numbers_of_the_study(tmp_path):
-    study = finished_study(
-        tmp_path / "study", ("[outcomes]", '[detector]\nuse = "loops"\n[outcomes]')
-    )
-    detect_study(study)
+def test_the_outcomes_of_every_format_analyse_to_the_numbers_of_the_study(make_study, tmp_path):
+    study = make_study(LOOPERS, '[detector]\nuse = "loops"\n', steps=DETECTED)
     detections = [from_json(row) for row in stored_detections(study)]
     from_study = as_json(analyse(runs_of(detections, ""), study.plan.extras["outcomes"]))
     for kind in ("csv", "jsonl", "parquet"):
@@ -100,9 +93,8 @@ def test_the_outcomes_of_every_format_analyse_to_the_numbers_of_the_study(tmp_pa
     assert any(found["recovered_runs"] is not None for found in from_table["after_onset"].values())
 
 
-def test_the_outcomes_of_a_trial_are_the_measures_of_its_whole_sessions(tmp_path):
-    study = make_trial(tmp_path / "study", number=2)
-    run_study(study)
+def test_the_outcomes_of_a_trial_are_the_measures_of_its_whole_sessions(make_study, tmp_path):
+    study = make_study(trial(number=2), steps=("run",))
     *_, outcomes = export_study(study, "parquet", tmp_path / "out")
     rows = pq.read_table(outcomes).to_pylist()
     assert {row["trajectory"] for row in rows} == {talk.id for talk in study.talks}

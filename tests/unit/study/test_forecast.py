@@ -7,18 +7,19 @@ from chimeralab.study import Study, run_study
 from chimeralab.study.folder import new_study
 from chimeralab.study.forecast import forecast, gate_in_words
 from chimeralab.study.subjects import FirstAnswer
+from tests.plans import SCRIPTED
 
 USE = 'use = "scripted:Script"'
 
 
 def test_every_call_is_counted(make_study):
-    expected = forecast(make_study().plan)
+    expected = forecast(make_study(SCRIPTED).plan)
     assert (expected.conversations, expected.calls) == (8, 48)
     assert expected.loads[0].completion_tokens == 48 * 20
 
 
 def test_no_run_takes_more_than_was_forecast(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     (load,) = forecast(study.plan).loads
     run_study(study)
     with study.archive() as archive:
@@ -28,22 +29,22 @@ def test_no_run_takes_more_than_was_forecast(make_study):
 
 
 def test_the_bound_on_history_grows_with_the_square_of_the_turns(make_study):
-    short = forecast(make_study(("turns = 6", "turns = 60")).plan).loads[0].prompt_tokens
-    long = forecast(make_study(("turns = 6", "turns = 120")).plan).loads[0].prompt_tokens
+    short = forecast(make_study(SCRIPTED, ("turns = 6", "turns = 60")).plan).loads[0].prompt_tokens
+    long = forecast(make_study(SCRIPTED, ("turns = 6", "turns = 120")).plan).loads[0].prompt_tokens
     assert 3.5 < long / short < 4
 
 
 def test_cost_follows_from_the_price(make_study):
-    priced = make_study((USE, f"{USE}\nprice = {{ output = 10.0 }}")).plan
+    priced = make_study(SCRIPTED, (USE, f"{USE}\nprice = {{ output = 10.0 }}")).plan
     assert forecast(priced).cost == pytest.approx(48 * 20 * 10 / 1e6)
 
 
 def test_an_unpriced_model_has_no_known_cost(make_study):
-    assert forecast(make_study().plan).cost is None
+    assert forecast(make_study(SCRIPTED).plan).cost is None
 
 
 def test_time_is_unknown_until_the_models_have_been_asked(make_study):
-    plan = make_study().plan
+    plan = make_study(SCRIPTED).plan
     assert forecast(plan).hours is None
     answer = FirstAnswer("echo", None, 10, 2.0)
     assert forecast(plan, [answer]).hours == pytest.approx(48 * 20 / 5 / 8 / 3600)
@@ -51,7 +52,9 @@ def test_time_is_unknown_until_the_models_have_been_asked(make_study):
 
 def test_the_time_to_wake_up_is_not_taken_for_the_time_of_an_answer(make_study):
     answer = FirstAnswer("echo", "tiny", 10, 18.5, again=2.0)
-    assert forecast(make_study().plan, [answer]).hours == pytest.approx(48 * 20 / 5 / 8 / 3600)
+    assert forecast(make_study(SCRIPTED).plan, [answer]).hours == pytest.approx(
+        48 * 20 / 5 / 8 / 3600
+    )
     assert answered(answer) == (
         "echo answers as tiny, after 18.5 s, and then 0.5 calls per second, one at a time"
     )
@@ -59,8 +62,8 @@ def test_the_time_to_wake_up_is_not_taken_for_the_time_of_an_answer(make_study):
 
 
 def test_more_prompts_are_advised_where_they_beat_more_repeats(make_study):
-    assert "more prompts beat more repeats" in " ".join(forecast(make_study().plan).advice)
-    single = make_study(("repeats = 2", "repeats = 1")).plan
+    assert "more prompts beat more repeats" in " ".join(forecast(make_study(SCRIPTED).plan).advice)
+    single = make_study(SCRIPTED, ("repeats = 2", "repeats = 1")).plan
     assert "more prompts" not in " ".join(forecast(single).advice)
 
 
@@ -72,13 +75,13 @@ def test_more_prompts_are_advised_where_they_beat_more_repeats(make_study):
     ],
 )
 def test_what_a_plan_may_have_overlooked_is_said(old, new, advice, make_study):
-    assert advice in " ".join(forecast(make_study((old, new)).plan).advice)
+    assert advice in " ".join(forecast(make_study(SCRIPTED, (old, new)).plan).advice)
 
 
 def test_a_model_that_a_countermeasure_rotates_to_is_not_idle(make_study):
     rotate = '["echo", "echo"]\ncountermeasure = { use = "rotate", to = ["idle"] }'
     idle = ("[conditions.solo]", f"[models.idle]\n{USE}\n[conditions.solo]")
-    plan = make_study(idle, ('["echo", "echo"]', rotate)).plan
+    plan = make_study(SCRIPTED, idle, ('["echo", "echo"]', rotate)).plan
     assert "idle" not in " ".join(forecast(plan).advice)
 
 
@@ -94,7 +97,7 @@ GATE = '[gate]\nraters = ["rules", "human:ann"]\n'
     ],
 )
 def test_a_gate_that_can_not_decide_is_named_with_its_power(more, advice, make_study):
-    found = forecast(make_study(("[run]", f"{GATE}{more}\n[run]")).plan)
+    found = forecast(make_study(SCRIPTED, f"{GATE}{more}\n").plan)
     assert advice in " ".join(found.advice)
     assert [each.items for each in found.gate] == [8, 8]
     assert "gate on 8 items, 50 % of them loops" in gate_in_words(found.gate[0])

@@ -9,6 +9,7 @@ import chimeralab
 from chimeralab.core.errors import InputError
 from chimeralab.study import LockError, Study, run_study
 from chimeralab.study.lock import digest
+from tests.plans import SCRIPTED
 
 
 def reread(study):
@@ -23,7 +24,7 @@ def change(study, old, new, file="plan.toml"):
 
 
 def test_locking_twice_changes_nothing(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     first = study.freeze()
     before = study.lock_path.read_bytes()
     assert reread(study).freeze() == first
@@ -31,7 +32,7 @@ def test_locking_twice_changes_nothing(make_study):
 
 
 def test_the_lock_holds_every_default_and_every_prompt(make_study):
-    resolved = make_study().freeze().resolved
+    resolved = make_study(SCRIPTED).freeze().resolved
     assert resolved["conversation"]["on_failure"] == "retry 5 then pause"
     assert resolved["detector"]["settings"]["s1"] == 0.92
     assert resolved["conditions"]["solo"]["speakers"][0]["sampling"]["top_p"] == 0.95
@@ -51,7 +52,7 @@ def test_the_lock_holds_every_default_and_every_prompt(make_study):
     ],
 )
 def test_locked_plan_cannot_change(old, new, named, make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     study.freeze()
     changed = change(study, old, new)
     with pytest.raises(LockError, match=named):
@@ -60,13 +61,13 @@ def test_locked_plan_cannot_change(old, new, named, make_study):
 
 
 def test_a_comment_is_no_change(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     study.freeze()
     assert change(study, "turns = 6", "turns = 6 # as agreed").checked_lock()
 
 
 def test_a_changed_default_breaks_the_lock(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     study.freeze()
     later = reread(study)
     plan = later.plan
@@ -76,7 +77,7 @@ def test_a_changed_default_breaks_the_lock(make_study):
 
 
 def test_changed_code_breaks_the_lock(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     study.freeze()
     changed = change(study, '"turn"', '"turns"', "scripted.py")
     with pytest.raises(InputError, match=r"scripted\.py is not the file that was locked"):
@@ -84,7 +85,7 @@ def test_changed_code_breaks_the_lock(make_study):
 
 
 def test_another_version_of_the_package_is_refused_with_the_way_out(make_study, monkeypatch):
-    study = make_study()
+    study = make_study(SCRIPTED)
     study.freeze()
     monkeypatch.setattr("chimeralab.version.__version__", "99.0")
     with pytest.raises(LockError, match=r"locked with chimera-lab .*pip install chimera-lab=="):
@@ -92,7 +93,7 @@ def test_another_version_of_the_package_is_refused_with_the_way_out(make_study, 
 
 
 def test_an_edited_lock_is_refused(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     study.freeze()
     with pytest.raises(LockError, match="was edited"):
         change(study, '"turns": 6', '"turns": 7', "plan.lock").checked_lock()
@@ -100,21 +101,21 @@ def test_an_edited_lock_is_refused(make_study):
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"sha256": 1}'])
 def test_a_damaged_lock_is_named(text, make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     study.lock_path.write_text(text)
     with pytest.raises(LockError, match=r"plan.lock is damaged"):
         study.checked_lock()
 
 
 def test_a_study_that_was_run_can_not_be_locked_any_more(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     run_study(study)
     with pytest.raises(LockError, match="already holds 48 turns"):
         reread(study).freeze()
 
 
 def test_a_lock_that_is_taken_away_is_missed(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     study.freeze()
     run_study(study)
     study.lock_path.unlink()
@@ -123,14 +124,14 @@ def test_a_lock_that_is_taken_away_is_missed(make_study):
 
 
 def test_an_exploratory_study_keeps_its_plan_too(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     run_study(study)
     with pytest.raises(LockError, match=r"conversation.turns: 6 → 7"):
         run_study(change(study, "turns = 6", "turns = 7"))
 
 
 def test_a_lock_is_plain_json_under_its_own_hash(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     lock = study.freeze()
     stored = json.loads(study.lock_path.read_text())
     assert stored["sha256"] == lock.sha256 == digest(stored["resolved"])

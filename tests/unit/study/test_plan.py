@@ -13,6 +13,7 @@ from chimeralab.models.seam import Sampling
 from chimeralab.study import Study
 from chimeralab.study.plan import make_plan, read_plan
 from chimeralab.study.sections import SamplingChange
+from tests.plans import SCRIPTED
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ from chimeralab.study.sections import SamplingChange
     ],
 )
 def test_what_is_wrong_with_a_plan_is_named(old, new, complaint, make_study):
-    study = make_study((old, new))
+    study = make_study(SCRIPTED, (old, new))
     with pytest.raises(InputError, match=r"plan.toml: .*" + complaint):
         read_plan(study.plan_path, Beside(study.path, allow_all))
 
@@ -80,13 +81,17 @@ def test_what_is_wrong_with_a_plan_is_named(old, new, complaint, make_study):
     ],
 )
 def test_a_countermeasure_is_checked_like_all_else(measure, complaint, make_study):
-    study = make_study(('["echo", "echo"]', f'["echo", "echo"]\ncountermeasure = {measure}'))
+    study = make_study(
+        SCRIPTED, ('["echo", "echo"]', f'["echo", "echo"]\ncountermeasure = {measure}')
+    )
     with pytest.raises(InputError, match=complaint):
         _ = study.plan
 
 
 def test_a_detector_that_looks_back_can_not_steer_a_conversation(make_study):
-    study = make_study(("turns = 6", "turns = 6\nstop_early = true"), ("[run]", RETROACTIVE))
+    study = make_study(
+        SCRIPTED, ("turns = 6", "turns = 6\nstop_early = true"), ("[run]", RETROACTIVE)
+    )
     with pytest.raises(InputError, match="marking"):
         _ = study.plan
 
@@ -95,13 +100,13 @@ RETROACTIVE = '[detector]\nmarking = "retroactive"\n[run]'
 
 
 def test_a_prompt_file_that_is_not_there_is_named(make_study):
-    study = make_study(('items = [{ id = "p1"', 'file = "gone.jsonl"\n# [{ id = "p1"'))
+    study = make_study(SCRIPTED, ('items = [{ id = "p1"', 'file = "gone.jsonl"\n# [{ id = "p1"'))
     with pytest.raises(InputError, match=r"gone.jsonl can't be read \(No such file"):
         _ = study.plan
 
 
 def test_a_bad_line_of_a_prompt_file_is_named(make_study):
-    study = make_study(('items = [{ id = "p1"', 'file = "p.jsonl"\n# [{ id = "p1"'))
+    study = make_study(SCRIPTED, ('items = [{ id = "p1"', 'file = "p.jsonl"\n# [{ id = "p1"'))
     (study.path / "p.jsonl").write_text('{"id": "a", "text": "x\u2028y"}\n\n{"id": "b"\n')
     with pytest.raises(InputError, match=r"p.jsonl, line 3: not valid JSON"):
         _ = study.plan
@@ -109,6 +114,7 @@ def test_a_bad_line_of_a_prompt_file_is_named(make_study):
 
 def test_sampling_is_taken_from_the_innermost_table(make_study):
     study = make_study(
+        SCRIPTED,
         ("max_tokens = 20", "max_tokens = 20\ntemperature = 0.1\ntop_p = 0.5"),
         ('use = "scripted:Script"', 'use = "scripted:Script"\nsampling = { temperature = 0.2 }'),
         ('["echo", "echo"]', '["echo", "echo"]\nsampling = { temperature = 0.3 }'),
@@ -124,7 +130,7 @@ def test_every_way_of_sampling_can_be_planned():
 
 
 def test_speakers_of_one_model_are_told_apart(make_study):
-    plan = make_study().plan
+    plan = make_study(SCRIPTED).plan
     names = [[s.name for s in condition.speakers] for condition in plan.conditions.values()]
     assert names == [["echo-1", "echo-2"], ["echo-1", "critic", "echo-2"]]
     assert plan.conditions["trio"].speakers[1].system == "Doubt it."
@@ -132,7 +138,7 @@ def test_speakers_of_one_model_are_told_apart(make_study):
 
 def test_a_key_in_a_plan_is_refused_without_showing_it(make_study, monkeypatch):
     monkeypatch.setenv("LAB_API_KEY", "sk-planted-1234567890")
-    study = make_study(('text = "Begin."', 'text = "use sk-planted-1234567890"'))
+    study = make_study(SCRIPTED, ('text = "Begin."', 'text = "use sk-planted-1234567890"'))
     with pytest.raises(InputError, match="environment variable LAB_API_KEY") as caught:
         _ = study.plan
     assert "sk-planted" not in str(caught.value)
@@ -141,7 +147,7 @@ def test_a_key_in_a_plan_is_refused_without_showing_it(make_study, monkeypatch):
 def test_a_key_in_the_wrong_place_is_not_shown(make_study, monkeypatch):
     monkeypatch.setenv("LAB_API_KEY", "sk-planted-1234567890")
     study = make_study(
-        ('use = "scripted:Script"', 'use = "scripted:Script"\nsk-planted-1234567890="x"')
+        SCRIPTED, ('use = "scripted:Script"', 'use = "scripted:Script"\nsk-planted-1234567890="x"')
     )
     with pytest.raises(InputError) as caught:
         _ = study.plan
@@ -149,7 +155,7 @@ def test_a_key_in_the_wrong_place_is_not_shown(make_study, monkeypatch):
 
 
 def test_a_plan_knows_the_file_of_the_code_that_it_names(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     sha256 = hashlib.sha256((study.path / "scripted.py").read_bytes()).hexdigest()
     assert {use: file.sha256 for use, file in study.plan.code.items()} == {
         "scripted:Script": sha256
@@ -157,7 +163,7 @@ def test_a_plan_knows_the_file_of_the_code_that_it_names(make_study):
 
 
 def test_two_studies_may_have_files_of_one_name(make_study):
-    one, two = make_study(name="one"), make_study(name="two")
+    one, two = make_study(SCRIPTED, name="one"), make_study(SCRIPTED, name="two")
     kinds = [type(study.plan.models["echo"].part.settings) for study in (one, two)]
     assert kinds[0] is not kinds[1]
 

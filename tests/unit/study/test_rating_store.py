@@ -3,7 +3,6 @@
 import csv
 import json
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,108 +17,13 @@ from chimeralab.study.rater_checks import check_rater
 from chimeralab.study.raters import planned_rater, stored_ratings
 from chimeralab.study.rating import hand_out, rate_study, take_back
 from chimeralab.study.samples import Draw, draw, sample_named, stored_samples, use
-from tests.two_phantoms import TWO_PHANTOMS
+from tests.plans import RATED, judge
 
-PLAN = (
-    TWO_PHANTOMS
-    + """
-[study]
-name = "rated"
-
-[models.judge]
-use = "judging:Judge"
-
-[conversation]
-turns = 4
-repeats = 4
-
-[prompts]
-items = [{ id = "p1", text = "Plan a trip." }, { id = "p2", text = "Tell a tale." }]
-
-[run]
-retry_wait = 0.0
-
-[gate]
-raters = ["rules", "judge"]
-rule = "point"
-sample = 6
-attempts = 2
-seed = 1
-"""
-)
-
-JUDGE = '''
-"""A model rater that finds three equal turns in a row, if it is not told to fail."""
-
-import json
-import re
-from dataclasses import dataclass
-
-from chimeralab.models.seam import ModelFailure, Reply
+DONE = ("run",)
 
 
-@dataclass(frozen=True)
-class Judge:
-    manner: str = "clean"
-
-    def open(self):
-        return Judging(self)
-
-
-class Judging:
-    def __init__(self, settings):
-        self.settings = settings
-        self.asked = 0
-
-    async def reply(self, request):
-        text = request.messages[-1].content
-        if "begin " not in text:
-            return Reply("Hello.")
-        self.asked += 1
-        if self.settings.manner == "down":
-            raise ModelFailure("server", "down for now")
-        if self.settings.manner == "babbling":
-            return Reply("It goes round and round.")
-        mark = re.search(r"begin (\\w+)", text)[1]
-        turns = list(json.loads(text.splitlines()[1]).values())
-        found = [n for n in range(len(turns) - 2) if len(set(turns[n : n + 3])) == 1]
-        cited = [found[0] + n for n in (1, 2, 3)] if found else []
-        step = "verbatim" if found else "default"
-        reason = f"Turns {cited} are equal." if found else "No three turns are equal."
-        answer = {"mark": mark, "label": int(bool(found)), "step": step, "turns": cited}
-        around = "Here you are: " if self.settings.manner == "wordy" else ""
-        if self.settings.manner == "obedient" and "label 0" in turns[0]:
-            answer.update(label=0, step="default", turns=[])
-        usage = {"prompt_tokens": 1000, "completion_tokens": 0}
-        if self.settings.manner == "uncounted":
-            usage = {}
-        return Reply(around + json.dumps({**answer, "reason": reason}), **usage)
-'''
-
-MakeRated = Callable[..., Study]
-
-
-@pytest.fixture
-def make_rated(tmp_path: Path) -> MakeRated:
-    """A study that was run, with pairs of texts replaced in its plan."""
-
-    def make(*changes: tuple[str, str], run: bool = True) -> Study:
-        plan = PLAN
-        for old, new in changes:
-            assert old in plan, old
-            plan = plan.replace(old, new)
-        (tmp_path / "plan.toml").write_text(plan, encoding="utf-8")
-        (tmp_path / "judging.py").write_text(JUDGE, encoding="utf-8")
-        study = Study(tmp_path, allow_code=True)
-        if run:
-            run_study(study)
-        return study
-
-    return make
-
-
-def test_each_conversation_is_rated_once(make_rated):
-    study = make_rated()
+def test_each_conversation_is_rated_once(make_study):
+    study = make_study(RATED, steps=DONE)
     first, second = rate_study(study, "rules"), rate_study(study, "rules")
     assert (first.newly_rated, second.newly_rated) == (16, 0)
     assert (second.ones, second.zeros) == (8, 8)
@@ -128,8 +32,8 @@ def test_each_conversation_is_rated_once(make_rated):
     assert "in a row" in rating.reason
 
 
-def test_a_model_of_the_plan_rates_and_its_repairs_are_kept(make_rated):
-    study = make_rated(('"judging:Judge"', '"judging:Judge"\nmanner = "wordy"'))
+def test_a_model_of_the_plan_rates_and_its_repairs_are_kept(make_study):
+    study = make_study(RATED, judge("wordy"), steps=DONE)
     done = rate_study(study, "judge")
     assert (done.newly_rated, done.ones, done.zeros) == (16, 8, 8)
     assert (done.tally.repaired, done.tally.clean) == (16, 0)
@@ -137,29 +41,29 @@ def test_a_model_of_the_plan_rates_and_its_repairs_are_kept(make_rated):
     assert attempts[0].answer.startswith("Here you are")
 
 
-def test_an_answer_that_is_never_usable_is_a_null_that_stays(make_rated):
-    study = make_rated(('"judging:Judge"', '"judging:Judge"\nmanner = "babbling"'))
+def test_an_answer_that_is_never_usable_is_a_null_that_stays(make_study):
+    study = make_study(RATED, judge("babbling"), steps=DONE)
     done = rate_study(study, "judge")
     assert (done.newly_rated, done.tally.nulls, done.tally.unreadable) == (16, 16, 48)
     assert rate_study(study, "judge").newly_rated == 0
 
 
-def test_a_model_that_was_out_of_reach_is_asked_another_time(make_rated):
-    study = make_rated(('"judging:Judge"', '"judging:Judge"\nmanner = "down"'))
+def test_a_model_that_was_out_of_reach_is_asked_another_time(make_study):
+    study = make_study(RATED, judge("down"), steps=DONE)
     done = rate_study(study, "judge")
     assert (done.newly_rated, done.unanswered, done.tally.items) == (0, 16, 0)
 
 
-def test_other_settings_are_another_rater(make_rated):
-    study = make_rated()
+def test_other_settings_are_another_rater(make_study):
+    study = make_study(RATED, steps=DONE)
     rate_study(study, "judge")
-    other = make_rated(("[gate]", "[raters]\nretries = 0\n\n[gate]"), run=False)
+    other = make_study(RATED, "[raters]\nretries = 0\n")
     assert rate_study(other, "judge").newly_rated == 16
 
 
-def test_an_unknown_rater_is_named_with_the_choices(make_rated):
+def test_an_unknown_rater_is_named_with_the_choices(make_study):
     with pytest.raises(InputError, match=r"unknown rater 'juge'; known: rules, loops, free, judge"):
-        rate_study(make_rated(), "juge")
+        rate_study(make_study(RATED, steps=DONE), "juge")
 
 
 @pytest.mark.parametrize(
@@ -171,16 +75,16 @@ def test_an_unknown_rater_is_named_with_the_choices(make_rated):
         ("human:ann", "a person, is given a packet"),
     ],
 )
-def test_a_rater_says_what_it_is_and_what_it_takes(make_rated, name, facts):
-    served = '[models.served]\nuse = "openai"\nmodel = "m"\nbase_url = "http://x/v1"\n\n'
-    study = make_rated(("[conditions.looping]", f"{served}[conditions.looping]"), run=False)
+def test_a_rater_says_what_it_is_and_what_it_takes(make_study, name, facts):
+    served = '[models.served]\nuse = "openai"\nmodel = "m"\nbase_url = "http://x/v1"\n'
+    study = make_study(RATED, served)
     who = planned_rater(study, name)
     assert (str(who.about), who.for_record.kind) == (facts, who.about.kind)
     assert who.name == name
 
 
-def test_samples_share_no_conversation_and_come_back_the_same(make_rated):
-    study = make_rated()
+def test_samples_share_no_conversation_and_come_back_the_same(make_study):
+    study = make_study(RATED, steps=DONE)
     trained = draw(study, Draw("calibration", 8, seed=1))
     gate = draw(study, Draw("gate", 6, seed=1))
     assert not set(trained.sample.ids) & set(gate.sample.ids)
@@ -189,8 +93,8 @@ def test_samples_share_no_conversation_and_come_back_the_same(make_rated):
     assert rate_study(study, "judge", only="gate-1").newly_rated == 6
 
 
-def test_no_second_gate_sample_is_drawn_before_the_first_is_used(make_rated):
-    study = make_rated()
+def test_no_second_gate_sample_is_drawn_before_the_first_is_used(make_study):
+    study = make_study(RATED, steps=DONE)
     draw(study, Draw("gate", 6, seed=1))
     detect_study(study)
     with pytest.raises(InputError, match="drawn by the seed of the plan, 1"):
@@ -200,8 +104,8 @@ def test_no_second_gate_sample_is_drawn_before_the_first_is_used(make_rated):
     assert len(stored_samples(study)) == 1
 
 
-def test_a_plan_locked_before_there_were_seeds_draws_by_any(make_rated):
-    study = make_rated(("seed = 1\n", ""), run=False)
+def test_a_plan_locked_before_there_were_seeds_draws_by_any(make_study):
+    study = make_study(RATED, ("seed = 1\n", ""))
     lock = study.freeze()
     gate = lock.resolved["extras"]["gate"]
     assert (gate["rule"], gate.pop("seed")) == ("point", 0)
@@ -214,8 +118,8 @@ def test_a_plan_locked_before_there_were_seeds_draws_by_any(make_rated):
         draw(earlier, Draw("gate", 6, seed=2))
 
 
-def test_a_gate_sample_is_used_once(make_rated):
-    study = make_rated()
+def test_a_gate_sample_is_used_once(make_study):
+    study = make_study(RATED, steps=DONE)
     sample = draw(study, Draw("gate", 6, seed=1))
     use(study, sample, "labels", passed=False)
     with pytest.raises(InputError, match="used once"):
@@ -228,13 +132,13 @@ def test_a_gate_sample_is_used_once(make_rated):
         draw(study, Draw("gate", 6, seed=1))
 
 
-def test_a_gate_sample_is_as_large_as_the_plan_says(make_rated):
+def test_a_gate_sample_is_as_large_as_the_plan_says(make_study):
     with pytest.raises(InputError, match="decided on 6 items by condition"):
-        draw(make_rated(), Draw("gate", 5, seed=1))
+        draw(make_study(RATED, steps=DONE), Draw("gate", 5, seed=1))
 
 
-def test_a_gate_sample_waits_for_the_last_conversation(make_rated):
-    study = make_rated()
+def test_a_gate_sample_waits_for_the_last_conversation(make_study):
+    study = make_study(RATED, steps=DONE)
     database = sqlite3.connect(study.store_path)
     with database:
         database.execute("UPDATE trajectories SET outcome = NULL WHERE id = 'free/p1/1'")
@@ -243,16 +147,14 @@ def test_a_gate_sample_waits_for_the_last_conversation(make_rated):
         draw(study, Draw("gate", 6, seed=1))
 
 
-@pytest.fixture
-def draft(tmp_path):
-    """Our rubric as a draft of one's own beside the plan, and the change that names it there."""
-    content = BUILT_IN.read_bytes().replace(b'state = "locked"', b'state = "draft"', 1)
-    (tmp_path / "mine.toml").write_bytes(content)
-    return "[gate]", '[rubric]\nfile = "mine.toml"\n\n[gate]'
+# Our rubric as a draft of one's own beside the plan.
+DRAFT = BUILT_IN.read_text(encoding="utf-8").replace('state = "locked"', 'state = "draft"', 1)
+DRAFTED = RATED | {"mine.toml": DRAFT}
+OWN_RUBRIC = '[rubric]\nfile = "mine.toml"\n'
 
 
-def test_a_gate_is_not_decided_with_a_draft(make_rated, draft):
-    study = make_rated(draft, ("sample = 6\n", ""))
+def test_a_gate_is_not_decided_with_a_draft(make_study):
+    study = make_study(DRAFTED, OWN_RUBRIC, ("sample = 6\n", ""), steps=DONE)
     rate_study(study, "rules")
     rate_study(study, "judge")
     with pytest.raises(
@@ -262,16 +164,18 @@ def test_a_gate_is_not_decided_with_a_draft(make_rated, draft):
     assert stored_samples(study) == []
 
 
-def test_an_audit_before_the_ratings_uses_nothing_up(make_rated):
-    study = make_rated(("sample = 6\n", ""))
+def test_an_audit_before_the_ratings_uses_nothing_up(make_study):
+    study = make_study(RATED, ("sample = 6\n", ""), steps=DONE)
     rate_study(study, "rules")
     with pytest.raises(InputError, match="judge has not rated 16 of the 16 conversations"):
         audit_study(study)
     assert stored_samples(study) == []
 
 
-def test_a_sample_can_be_balanced_on_the_verdict(make_rated):
-    study = make_rated(("sample = 6", 'sample = 4\nby = "verdict"'), ("turns = 4", "turns = 8"))
+def test_a_sample_can_be_balanced_on_the_verdict(make_study):
+    study = make_study(
+        RATED, ("sample = 6", 'sample = 4\nby = "verdict"'), ("turns = 4", "turns = 8"), steps=DONE
+    )
     with pytest.raises(InputError, match="no verdict yet; run `chimera detect` first"):
         draw(study, Draw("gate", 4, seed=1, by="verdict"))
     detect_study(study)
@@ -284,13 +188,12 @@ def test_a_sample_can_be_balanced_on_the_verdict(make_rated):
     assert [each.reason for each in found.validity] == [None, None]
 
 
-def test_the_lock_holds_the_rubric(make_rated, draft, tmp_path):
-    study = make_rated(draft, run=False)
+def test_the_lock_holds_the_rubric(make_study):
+    study = make_study(DRAFTED, OWN_RUBRIC)
     locked = study.freeze().resolved["extras"]["rubric"]
     assert locked["version"] == "4.0"
     run_study(study)
-    text = (tmp_path / "mine.toml").read_text(encoding="utf-8")
-    (tmp_path / "mine.toml").write_text(text + "\n# one more line\n", encoding="utf-8")
+    (study.path / "mine.toml").write_text(DRAFT + "\n# one more line\n", encoding="utf-8")
     with pytest.raises(LockError, match=r"extras.rubric.sha256"):
         rate_study(Study(study.path, allow_code=True), "rules")
 
@@ -306,14 +209,14 @@ def test_the_lock_holds_the_rubric(make_rated, draft, tmp_path):
         ('raters = ["rules", "a b"]', r"\[gate\] raters"),
     ],
 )
-def test_what_is_wrong_with_a_gate_is_named(make_rated, new, complaint):
-    study = make_rated(('raters = ["rules", "judge"]', new), run=False)
+def test_what_is_wrong_with_a_gate_is_named(make_study, new, complaint):
+    study = make_study(RATED, ('raters = ["rules", "judge"]', new))
     with pytest.raises(InputError, match=complaint):
         assert study.plan
 
 
-def test_a_rubric_that_the_plan_does_not_mean_is_refused(make_rated):
-    study = make_rated(("[gate]", '[rubric]\nversion = "3.0"\n\n[gate]'), run=False)
+def test_a_rubric_that_the_plan_does_not_mean_is_refused(make_study):
+    study = make_study(RATED, '[rubric]\nversion = "3.0"\n')
     with pytest.raises(InputError, match=r"\[rubric\] version = '3.0', and the rubric's is '4.0'"):
         assert study.plan
 
@@ -328,8 +231,8 @@ def fill(folder: Path, label: str = "0") -> Path:
     return sheet
 
 
-def test_a_packet_comes_back_as_the_ratings_of_a_person(make_rated, tmp_path):
-    study = make_rated()
+def test_a_packet_comes_back_as_the_ratings_of_a_person(make_study, tmp_path):
+    study = make_study(RATED, steps=DONE)
     draw(study, Draw("gate", 6, seed=1))
     hand_out(study, tmp_path / "packet", "gate-1", seed=5)
     page = (tmp_path / "packet" / "packet.html").read_text(encoding="utf-8")
@@ -342,8 +245,8 @@ def test_a_packet_comes_back_as_the_ratings_of_a_person(make_rated, tmp_path):
         take_back(study, sheet, "human:ann")
 
 
-def test_a_packet_of_another_study_is_refused(make_rated, tmp_path):
-    study = make_rated()
+def test_a_packet_of_another_study_is_refused(make_study, tmp_path):
+    study = make_study(RATED, steps=DONE)
     hand_out(study, tmp_path / "packet")
     sheet = fill(tmp_path / "packet")
     with sqlite3.connect(study.store_path) as database:
@@ -367,8 +270,8 @@ def limited(**limits: float) -> tuple[str, str]:
     return "[run]\n", f"[run]\nconcurrency = 1\n{lines}"
 
 
-def test_a_model_that_rates_stops_when_the_cost_of_the_study_is_used_up(make_rated):
-    study = make_rated(*PRICED, limited(max_cost=0.035))
+def test_a_model_that_rates_stops_when_the_cost_of_the_study_is_used_up(make_study):
+    study = make_study(RATED, *PRICED, limited(max_cost=0.035), steps=DONE)
     done = rate_study(study, "judge")
     assert (done.newly_rated, done.left, done.tally.items) == (4, 12, 4)
     assert done.stopped == "max_cost = 0.035 is used up (0.0400 spent)"
@@ -376,30 +279,30 @@ def test_a_model_that_rates_stops_when_the_cost_of_the_study_is_used_up(make_rat
     assert (again.newly_rated, again.left) == (0, 16 - 4)
 
 
-def test_a_rater_that_is_free_is_not_stopped_by_the_cost_of_others(make_rated):
-    study = make_rated(*PRICED, limited(max_cost=0.005))
+def test_a_rater_that_is_free_is_not_stopped_by_the_cost_of_others(make_study):
+    study = make_study(RATED, *PRICED, limited(max_cost=0.005), steps=DONE)
     assert rate_study(study, "judge").left == 15
     assert rate_study(study, "rules").newly_rated == 16
 
 
-def test_an_answer_of_unknown_cost_stops_a_rater_with_a_limit(make_rated):
+def test_an_answer_of_unknown_cost_stops_a_rater_with_a_limit(make_study):
     uncounted = ('"judging:Judge"\n', '"judging:Judge"\nmanner = "uncounted"\n')
-    study = make_rated(*PRICED, uncounted, limited(max_cost=5))
+    study = make_study(RATED, *PRICED, uncounted, limited(max_cost=5), steps=DONE)
     done = rate_study(study, "judge")
     assert done.newly_rated == 1
     assert "max_cost can't be enforced" in (done.stopped or "")
 
 
-def test_a_rater_stops_when_its_hours_are_used_up(make_rated):
-    study = make_rated(limited(max_hours=1e-9), run=False)
+def test_a_rater_stops_when_its_hours_are_used_up(make_study):
+    study = make_study(RATED, limited(max_hours=1e-9))
     run_study(study, RunOptions(max_hours=1.0))
     done = rate_study(study, "judge")
     assert (done.newly_rated, done.left) == (0, 16)
     assert "max_hours" in (done.stopped or "")
 
 
-def test_a_steady_rater_is_never_flipped_and_its_check_is_stored(make_rated):
-    study = make_rated()
+def test_a_steady_rater_is_never_flipped_and_its_check_is_stored(make_study):
+    study = make_study(RATED, steps=DONE)
     check = check_rater(study, "judge")
     report = check.report
     assert report is not None
@@ -412,8 +315,8 @@ def test_a_steady_rater_is_never_flipped_and_its_check_is_stored(make_rated):
     assert stored_ratings(study, "judge") == {}
 
 
-def test_a_rater_that_obeys_what_it_reads_is_found_out(make_rated):
-    study = make_rated(('"judging:Judge"', '"judging:Judge"\nmanner = "obedient"'))
+def test_a_rater_that_obeys_what_it_reads_is_found_out(make_study):
+    study = make_study(RATED, judge("obedient"), steps=DONE)
     report = check_rater(study, "judge").report
     assert report is not None
     flips = {row.name: (row.flips, row.as_wanted) for row in report.attacks}
@@ -421,8 +324,8 @@ def test_a_rater_that_obeys_what_it_reads_is_found_out(make_rated):
     assert flips["pleads"] == (0, 0)
 
 
-def test_a_program_is_told_no_labels_and_a_person_is_not_attacked(make_rated):
-    study = make_rated()
+def test_a_program_is_told_no_labels_and_a_person_is_not_attacked(make_study):
+    study = make_study(RATED, steps=DONE)
     report = check_rater(study, "rules").report
     assert report is not None
     assert report.position is None
@@ -431,14 +334,14 @@ def test_a_program_is_told_no_labels_and_a_person_is_not_attacked(make_rated):
         check_rater(study, "human:ann")
 
 
-def test_a_check_stops_at_the_cost_of_the_study_and_what_it_cost_counts(make_rated):
-    study = make_rated(*PRICED, limited(max_cost=0.055))
+def test_a_check_stops_at_the_cost_of_the_study_and_what_it_cost_counts(make_study):
+    study = make_study(RATED, *PRICED, limited(max_cost=0.055), steps=DONE)
     with pytest.raises(InputError, match="the check was stopped: max_cost"):
         check_rater(study, "judge")
     assert rate_study(study, "judge").newly_rated == 0
 
 
-def test_a_sample_bounds_what_a_check_asks(make_rated):
-    study = make_rated()
+def test_a_sample_bounds_what_a_check_asks(make_study):
+    study = make_study(RATED, steps=DONE)
     drawn = draw(study, Draw("calibration", 4))
     assert len(check_rater(study, "judge", drawn.name).items) == 4

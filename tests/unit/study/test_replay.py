@@ -5,6 +5,7 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.study import Study, run_study
 from chimeralab.study.export import export_study
+from tests.plans import SCRIPTED
 
 USE = 'use = "scripted:Script"'
 
@@ -12,7 +13,7 @@ USE = 'use = "scripted:Script"'
 def replay_of(study, make_study, *changes):
     changes = [change for change in changes if change[0] != USE]
     return make_study(
-        (USE, f'use = "replay"\nstudy = "../{study.path.name}"'), *changes, name="again"
+        SCRIPTED, (USE, f'use = "replay"\nstudy = "../{study.path.name}"'), *changes, name="again"
     )
 
 
@@ -37,7 +38,7 @@ def hashes(study):
     ],
 )
 def test_a_replay_gives_the_same_bytes(changes, make_study, tmp_path):
-    first = make_study(*changes)
+    first = make_study(SCRIPTED, *changes)
     run_study(first)
     again = replay_of(first, make_study, *changes)
     run_study(again)
@@ -46,7 +47,7 @@ def test_a_replay_gives_the_same_bytes(changes, make_study, tmp_path):
 
 
 def test_a_replay_of_nothing_is_refused(make_study):
-    study = replay_of(make_study(), make_study)
+    study = replay_of(make_study(SCRIPTED), make_study)
     with pytest.raises(
         InputError, match=r"\[models.echo\] can't be used: .*nothing can be replayed"
     ):
@@ -54,7 +55,7 @@ def test_a_replay_of_nothing_is_refused(make_study):
 
 
 def test_a_replay_needs_the_same_conversations(make_study):
-    first = make_study()
+    first = make_study(SCRIPTED)
     run_study(first)
     other = replay_of(first, make_study, ('id = "p2"', 'id = "p3"'))
     with pytest.raises(InputError, match=r"has no turn 1 of .*/p3/"):

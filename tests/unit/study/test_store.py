@@ -14,6 +14,7 @@ from chimeralab.core.files import replacing
 from chimeralab.study import Archive, Store, Study, run_study
 from chimeralab.study import database as database_module
 from chimeralab.study.database import StoreError, transaction
+from tests.plans import SCRIPTED
 
 
 def pragma(connection, name):
@@ -28,7 +29,7 @@ def test_every_commit_outlives_a_power_cut(tmp_path):
 
 
 def test_readers_see_a_run_while_it_goes_on(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     seen = []
 
     def look(news):
@@ -42,7 +43,7 @@ def test_readers_see_a_run_while_it_goes_on(make_study):
 
 
 def test_a_second_runner_is_refused_with_the_first_ones_id(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     refusals = []
 
     def run_again(news):
@@ -56,7 +57,7 @@ def test_a_second_runner_is_refused_with_the_first_ones_id(make_study):
 
 
 def test_running_twice_does_nothing_the_second_time(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     first = run_study(study)
     again = run_study(Study(study.path, allow_code=True))
     assert first.arms == again.arms
@@ -66,13 +67,13 @@ def test_running_twice_does_nothing_the_second_time(make_study):
 
 def test_a_study_can_be_run_from_a_notebook(make_study):
     async def cell():
-        return run_study(make_study())
+        return run_study(make_study(SCRIPTED))
 
     assert asyncio.run(cell()).complete
 
 
 def test_requests_in_flight_at_a_kill_are_closed_as_interrupted(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     run_study(study)
     store = Store(study.store_path)
     with transaction(store._db, store.path) as db:
@@ -89,14 +90,14 @@ def test_requests_in_flight_at_a_kill_are_closed_as_interrupted(make_study):
     "content", [b"not a database at all" * 100, b"SQLite format 3\0" + b"x" * 5000]
 )
 def test_a_corrupt_database_is_named_before_anything_is_spent(content, make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     study.store_path.write_bytes(content)
     with pytest.raises(StoreError, match=r"study.db: the file is damaged .*restore a copy"):
         run_study(study)
 
 
 def test_damage_inside_the_database_is_found(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     run_study(study)
     data = bytearray(study.store_path.read_bytes())
     data[4096 * 3 : 4096 * 9] = b"\xff" * (4096 * 6)
@@ -106,7 +107,7 @@ def test_damage_inside_the_database_is_found(make_study):
 
 
 def test_a_database_of_something_else_is_left_alone(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     with sqlite3.connect(study.store_path) as other:
         other.execute("CREATE TABLE recipes (name)")
     other.close()
@@ -115,7 +116,7 @@ def test_a_database_of_something_else_is_left_alone(make_study):
 
 
 def test_a_database_from_the_future_is_refused(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     run_study(study)
     with sqlite3.connect(study.store_path) as later:
         later.execute("PRAGMA user_version = 99")
@@ -125,7 +126,7 @@ def test_a_database_from_the_future_is_refused(make_study):
 
 
 def test_an_older_database_is_brought_up_to_date(make_study, monkeypatch):
-    study = make_study()
+    study = make_study(SCRIPTED)
     run_study(study)
     later = (*database_module.MIGRATIONS, "CREATE TABLE later (id INTEGER PRIMARY KEY)")
     monkeypatch.setattr(database_module, "MIGRATIONS", later)
@@ -150,7 +151,7 @@ def test_a_migration_happens_wholly_or_not_at_all(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_told_and_loses_nothing(make_study):
-    study = make_study(("turns = 6", "turns = 200"))
+    study = make_study(SCRIPTED, ("turns = 6", "turns = 200"))
     with pytest.raises(StoreError, match="the disk is full; free some space"):
         run_study(study, publish=FullDisk(study))
     assert run_study(Study(study.path, allow_code=True)).complete
@@ -180,14 +181,14 @@ class Quiet:
 def test_a_disk_that_may_not_hold_the_study_is_refused_beforehand(make_study, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage(10**9, 10**9, 10**6))
-    study = make_study()
+    study = make_study(SCRIPTED)
     with pytest.raises(InputError, match=r"has 1 MB left and this study may need \d+ MB"):
         run_study(study)
 
 
 @pytest.mark.parametrize("name", [".running", "study.db"])
 def test_a_file_that_can_not_be_written_is_named_beforehand(name, make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     (study.path / name).mkdir()
     with pytest.raises(InputError, match="can't be written"):
         run_study(study)
@@ -195,7 +196,7 @@ def test_a_file_that_can_not_be_written_is_named_beforehand(name, make_study):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_folder_is_refused_beforehand(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     study.path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     try:
         with pytest.raises(InputError, match="can't be written"):
@@ -206,12 +207,12 @@ def test_a_read_only_folder_is_refused_beforehand(make_study):
 
 def test_nothing_stored_is_said_plainly(make_study):
     with pytest.raises(StoreError, match="`chimera run` creates it"):
-        make_study().archive()
+        make_study(SCRIPTED).archive()
 
 
 @pytest.mark.parametrize("place", [".", "report", "report/tables"])
 def test_opening_a_study_removes_what_a_killed_writer_left(make_study, place):
-    study = make_study()
+    study = make_study(SCRIPTED)
     folder = study.path / place
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / "file.csv") as part:

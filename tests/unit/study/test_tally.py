@@ -12,12 +12,13 @@ from chimeralab.study import Study, run_study
 from chimeralab.study.database import StoreError
 from chimeralab.study.tally import read_tally, tally_path
 from chimeralab.study.verify import verify_study
+from tests.plans import SCRIPTED
 
 
 @pytest.fixture
 def copies(make_study, tmp_path: Path) -> list[Path]:
     """The folder of a study as it was after every fourth turn of its run, as kills leave it."""
-    study, made = make_study(), []
+    study, made = make_study(SCRIPTED), []
 
     def look(news: object) -> None:
         if isinstance(news, TurnStored):
@@ -96,7 +97,7 @@ def test_an_empty_database_beside_runs_is_named_as_such(copies):
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"-", b"\xff"])
 def test_a_count_that_can_not_be_read_hinders_nothing(make_study, content):
-    study = make_study()
+    study = make_study(SCRIPTED)
     tally_path(study.store_path).write_bytes(content)
     assert run_study(study).complete
     assert read_tally(study.store_path) == 49

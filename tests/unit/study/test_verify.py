@@ -9,6 +9,8 @@ from chimeralab.runner import Said
 from chimeralab.study import Study, run_study
 from chimeralab.study.lock import link
 from chimeralab.study.verify import verify_study
+from tests.plans import SCRIPTED
+from tests.studies import RUN
 
 
 def tamper(study, *statements):
@@ -24,10 +26,7 @@ def findings(study):
 
 @pytest.fixture
 def done(make_study):
-    study = make_study()
-    study.freeze()
-    run_study(study)
-    return study
+    return make_study(SCRIPTED, steps=RUN)
 
 
 def test_an_untouched_study_is_as_it_was(done):
@@ -102,7 +101,7 @@ def test_an_edited_lock_is_found(done):
 
 
 def test_an_exploratory_study_is_called_so(make_study):
-    study = make_study()
+    study = make_study(SCRIPTED)
     run_study(study)
     verified = verify_study(study)
     assert verified.findings == ()
