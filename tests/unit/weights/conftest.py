@@ -46,7 +46,7 @@ class _Answer(BaseHTTPRequestHandler):
             "too long": lambda body: self._whole(body + b"more"),
             "dropped half way": self._half,
             "stalled half way": self._stalled,
-            "trickling": self._trickle,
+            "trickling": self._stalled,
         }[self.server.fault](body)
 
     def _head(self, length: int) -> None:
@@ -57,7 +57,7 @@ class _Answer(BaseHTTPRequestHandler):
     def _whole(self, body: bytes) -> None:
         self._half(body)
         self.server.half_sent.set()
-        self.server.hold.wait(60)
+        self.server.hold.wait()
         self.wfile.write(body[len(body) // 2 :])
 
     def _half(self, body: bytes) -> None:
@@ -68,14 +68,7 @@ class _Answer(BaseHTTPRequestHandler):
     def _stalled(self, body: bytes) -> None:
         self._half(body)
         self.server.hold.clear()
-        self.server.hold.wait(60)
-
-    def _trickle(self, body: bytes) -> None:
-        self._head(len(body))
-        pause = threading.Event()
-        for position in range(len(body)):
-            self.wfile.write(body[position : position + 1])
-            pause.wait(0.02)
+        self.server.hold.wait()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """The tests read stderr, so the server keeps quiet."""
@@ -114,7 +107,7 @@ def silent_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def name_server_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     answered = threading.Event()
     monkeypatch.setenv("HF_ENDPOINT", "http://hub.invalid")
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait(60) and [])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait() and [])
     yield
     answered.set()
 
