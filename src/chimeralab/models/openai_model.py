@@ -12,6 +12,7 @@ import ssl
 import sys
 import time
 import zlib
+from asyncio import timeout
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -286,7 +287,7 @@ class WatchedClient(openai.DefaultAsyncHttpxClient):
         tries.begin()
         request.headers["Accept-Encoding"] = "gzip"
         try:
-            async with asyncio.timeout(self._deadline):
+            async with timeout(self._deadline):
                 answer = await super().send(request, **{**options, "stream": True})
                 try:
                     response = await whole(answer, request, tries)

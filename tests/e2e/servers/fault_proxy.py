@@ -4,14 +4,13 @@ import gzip
 import json
 import socket
 import struct
-import time
 import urllib.error
 import urllib.request
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Event, Semaphore, Thread
 from typing import Any, Self
 
 PASS = "pass"
@@ -24,14 +23,19 @@ class _Server(ThreadingHTTPServer):
 class FaultProxy:
     """Stands in front of a server. `script` holds the names of the faults to come.
 
-    When the script is used up, requests pass unharmed. `seen` lists what happened to each request.
+    When the script is used up, requests pass unharmed. `seen` lists what happened to each request,
+    and `arrivals` counts them for whoever waits. A `held` one is answered once `release` is set;
+    `on_endless` is called when an answer has begun that never ends.
     """
 
     def __init__(self, upstream: str, script: Iterable[str] = ()) -> None:
         self.upstream = upstream.removesuffix("/v1")
         self.script = deque(script)
         self.seen: list[str] = []
+        self.arrivals = Semaphore(0)
+        self.release = Event()
         self.closing = Event()
+        self.on_endless: Callable[[], None] = lambda: None
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.proxy = self  # type: ignore[attr-defined]
         Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -43,6 +47,7 @@ class FaultProxy:
     def next_fault(self) -> str:
         fault = self.script.popleft() if self.script else PASS
         self.seen.append(fault)
+        self.arrivals.release()
         return fault
 
     def __enter__(self) -> Self:
@@ -50,6 +55,7 @@ class FaultProxy:
 
     def __exit__(self, *_: object) -> None:
         self.closing.set()
+        self.release.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -112,8 +118,14 @@ def _completion(**choice: Any) -> dict[str, Any]:
 
 
 def _stall(handler: _Handler) -> None:
-    handler.proxy.closing.wait(60)
+    handler.proxy.on_endless()
+    handler.proxy.closing.wait()
     handler.drop()
+
+
+def _held(handler: _Handler) -> None:
+    handler.proxy.release.wait()
+    FAULTS["fine"](handler)
 
 
 def _half_answer(handler: _Handler) -> None:
@@ -156,36 +168,49 @@ def _begin(handler: _Handler, kind: str = "application/json", **more: str) -> No
     handler.end_headers()
 
 
-def _for_ever(handler: _Handler, piece: bytes, wait: float = 0.0) -> None:
-    """Send the same bytes until nobody listens any more."""
+def _for_ever(handler: _Handler, piece: bytes) -> None:
+    """Send the same bytes, as fast as they are taken, until nobody listens any more."""
     handler.close_connection = True
     try:
         while not handler.proxy.closing.is_set():
             handler.wfile.write(piece)
             handler.wfile.flush()
-            time.sleep(wait)
+    except OSError:
+        return
+
+
+def _slowly_for_ever(handler: _Handler, piece: bytes) -> None:
+    """Send the same bytes now and then, so that no limit of size is ever reached."""
+    handler.close_connection = True
+    try:
+        handler.wfile.write(piece)
+        handler.wfile.flush()
+        handler.proxy.on_endless()
+        while not handler.proxy.closing.wait(0.01):
+            handler.wfile.write(piece)
+            handler.wfile.flush()
     except OSError:
         return
 
 
 def _drip(handler: _Handler) -> None:
     _begin(handler)
-    _for_ever(handler, b" ", 0.05)
+    _slowly_for_ever(handler, b" ")
 
 
 def _drip_headers(handler: _Handler) -> None:
     handler.send_response(200)
     handler.flush_headers()
-    _for_ever(handler, b"x", 0.05)
+    _slowly_for_ever(handler, b"x")
 
 
 def _endless_continue(handler: _Handler) -> None:
-    _for_ever(handler, b"HTTP/1.1 100 Continue\r\n\r\n", 0.01)
+    _slowly_for_ever(handler, b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
 def _endless_events(handler: _Handler) -> None:
     _begin(handler, "text/event-stream")
-    _for_ever(handler, b'data: {"choices": []}\n\n', 0.01)
+    _slowly_for_ever(handler, b'data: {"choices": []}\n\n')
 
 
 def _flood(handler: _Handler) -> None:
@@ -228,6 +253,7 @@ FAULTS: dict[str, Callable[[_Handler], None]] = {
     "drop": _Handler.drop,
     "half_answer": _half_answer,
     "stall": _stall,
+    "held": _held,
     "garbage": lambda h: h.answer(200, b'{"choices": [{"mess'),
     "not_utf8": lambda h: h.answer(200, b'{"choices": "\xff\xfe"}'),
     "list": lambda h: h.answer(200, []),
