@@ -64,6 +64,8 @@ def serving(
             pass
 
     class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # the usual 5 drop some of the connections that come at one moment
+
         def handle_error(self, *_: Any) -> None:
             """A client that does not wait for its answer is part of the test."""
 

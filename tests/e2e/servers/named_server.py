@@ -8,6 +8,10 @@ from typing import Self
 from chimeralab.models.phantom import line
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # the usual 5 drop some of the connections that come at one moment
+
+
 class NamedServer:
     """Answers as `name`: a model called `loops` repeats itself, any other says something new.
 
@@ -18,7 +22,7 @@ class NamedServer:
         self.name = name
         self.fails_at = fails_at
         self.failed: set[str] = set()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.named = self  # type: ignore[attr-defined]
         Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 

@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import threading
 import traceback
+from asyncio import timeout as time_limit
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
@@ -86,7 +87,7 @@ async def called(
     hangs must keep nobody from leaving.
     """
     name = getattr(method, "__name__", type(method).__name__)
-    clock = asyncio.timeout(timeout)
+    clock = time_limit(timeout)
     try:
         async with clock:
             if inspect.iscoroutinefunction(method):

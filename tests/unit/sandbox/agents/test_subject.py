@@ -23,6 +23,7 @@ from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
 from chimeralab.study.subjects import HELLO
 from tests.agent_trial import Reader, reading
+from tests.deadlines import Deadlines
 
 LAYOUT = Layout(lag=1, beliefs=1, tested=1, recall_every=1)
 COURSES = [LAYOUT.lay_out(Ledger(recall=4, inference=0, novel=0).make(n), 2, 3) for n in range(3)]
@@ -39,7 +40,7 @@ class Agent:
     """Starts readers, and remembers all of them."""
 
     reader: type = Reader
-    timeout: float | None = 5.0
+    timeout: float | None = None
     sessions: dict[str, Any] = field(default_factory=dict)
 
     def start(self, session):
@@ -174,6 +175,13 @@ def test_a_lost_session_whose_answers_change_ends_with_a_sentence():
     assert "with 'something else' where it had said" in ended.reason
 
 
+@pytest.fixture
+def deadlines(monkeypatch):
+    deadlines = Deadlines()
+    monkeypatch.setattr("chimeralab.sandbox.agents.seam.time_limit", deadlines)
+    return deadlines
+
+
 def broken(how):
     class Broken(Reader):
         def observe(self, message):
@@ -192,31 +200,36 @@ def late():
     raise TimeoutError("upstream")
 
 
-async def hangs():
-    await asyncio.sleep(60)
-
-
 @pytest.mark.parametrize(
     ("how", "said"),
     [
         (raises, r"server: observe\(\) raised KeyError\('boom'\) \(test_subject.py, line \d+\)"),
-        (hangs, r"timeout: observe\(\) gave no answer within 0.2 s"),
+        (None, r"timeout: observe\(\) gave no answer within 0.2 s"),
         (lambda: {"answer": "Rome"}, r"bad_answer: observe\(\) gave a value of type dict, not"),
         (sys.exit, r"server: observe\(\) raised RuntimeError\('SystemExit\(\)'\)"),
         (late, r"server: observe\(\) raised TimeoutError\('upstream'\)"),
         (lambda: None, r"bad_answer: observe\(\) gave a value of type NoneType, not a text"),
     ],
 )
-def test_whatever_an_agent_does_ends_its_session_in_one_sentence(how, said):
-    agent = Agent(broken(how), timeout=0.2)
+def test_whatever_an_agent_does_ends_its_session_in_one_sentence(how, said, deadlines):
+    async def hang():
+        deadlines.pass_now()
+        await asyncio.Event().wait()
+
+    agent = Agent(broken(how or hang), timeout=0.2)
     ended, rows, _ = examine(AgentSubject(agent, ("fork", "forget")))
     assert (ended.outcome, len(rows)) == ("failed", 2)
     assert re.match(said, ended.reason)
 
 
-def test_a_plain_method_that_hangs_keeps_nobody_from_leaving():
+def test_a_plain_method_that_hangs_keeps_nobody_from_leaving(deadlines):
     release = threading.Event()
-    agent = Agent(broken(lambda: release.wait(60)), timeout=0.1)
+
+    def hang():
+        deadlines.pass_now()
+        release.wait()
+
+    agent = Agent(broken(hang), timeout=0.1)
     assert examine(AgentSubject(agent, ("fork", "forget")))[0].outcome == "failed"
     release.set()
 
