@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -15,48 +14,52 @@ AGAIN = "Let me try that again."
 
 
 class SlowEncoder:
-    """An encoder that takes its time, and remembers in which threads it was asked."""
+    """An encoder that is not done before the test lets it, and never works in the test's thread."""
 
     margin, precision = 0.0, "none"
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.threads: set[int] = set()
+    def __init__(self) -> None:
+        self.asked_in = threading.get_ident()
+        self.begun = threading.Event()
+        self.let_go = threading.Event()
 
     def encode(self, texts: list[str]) -> Encoded:
-        self.threads.add(threading.get_ident())
-        time.sleep(self.seconds)
+        assert threading.get_ident() != self.asked_in
+        self.begun.set()
+        self.let_go.wait()
         return Encoded(np.ones((len(texts), 4), dtype=np.float32), np.zeros(len(texts), dtype=bool))
 
     encode_exactly = encode
 
 
-def slow_guard(seconds: float) -> tuple[Guard, SlowEncoder]:
-    encoder = SlowEncoder(seconds)
+def slow_guard() -> tuple[Guard, SlowEncoder]:
+    encoder = SlowEncoder()
     return Guard(encoder=encoder), encoder  # type: ignore[arg-type]
 
 
 def test_the_event_loop_goes_on_while_a_message_is_encoded() -> None:
-    guard, encoder = slow_guard(0.3)
+    guard, encoder = slow_guard()
 
-    async def watch() -> int:
+    async def watch() -> Any:
         judged = asyncio.create_task(guard.update_async(AGAIN))
-        ticks = 0
-        while not judged.done():
-            await asyncio.sleep(0.001)
-            ticks += 1
-        return ticks
+        await asyncio.to_thread(encoder.begun.wait)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not judged.done()
+        encoder.let_go.set()
+        return await judged
 
-    # A loop that was held up would have got round once or twice.
-    assert asyncio.run(watch()) > 10
-    assert threading.get_ident() not in encoder.threads
+    assert asyncio.run(watch()).position == 1
 
 
 def test_messages_are_judged_in_order_also_when_nobody_waits() -> None:
-    guard, _ = slow_guard(0.002)
+    guard, encoder = slow_guard()
 
     async def hand_over() -> list[Any]:
-        return await asyncio.gather(*(guard.update_async(f"{n} {AGAIN}") for n in range(8)))
+        handed = [asyncio.create_task(guard.update_async(f"{n} {AGAIN}")) for n in range(8)]
+        await asyncio.to_thread(encoder.begun.wait)
+        encoder.let_go.set()
+        return await asyncio.gather(*handed)
 
     seen = asyncio.run(hand_over())
     assert [each.position for each in seen] == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -82,13 +85,14 @@ def test_what_can_not_be_read_is_refused_before_anything_changes() -> None:
 
 
 def test_a_message_that_is_changed_afterwards_was_taken_as_it_was() -> None:
-    guard, _ = slow_guard(0.05)
+    guard, encoder = slow_guard()
     message = {"role": "assistant", "content": AGAIN}
 
     async def change() -> None:
         judged = [asyncio.create_task(guard.update_async(message)) for _ in range(2)]
-        await asyncio.sleep(0)
+        await asyncio.to_thread(encoder.begun.wait)
         message["content"] = "Something else entirely."
+        encoder.let_go.set()
         await asyncio.gather(*judged)
 
     asyncio.run(change())
@@ -96,13 +100,16 @@ def test_a_message_that_is_changed_afterwards_was_taken_as_it_was() -> None:
 
 
 def test_a_cancelled_update_ends_before_the_next_one_begins() -> None:
-    guard, _ = slow_guard(0.05)
+    guard, encoder = slow_guard()
 
     async def cancel() -> Any:
         first = asyncio.create_task(guard.update_async(AGAIN))
-        await asyncio.sleep(0.01)
+        await asyncio.to_thread(encoder.begun.wait)
         first.cancel()
-        return await guard.update_async(AGAIN)
+        second = asyncio.create_task(guard.update_async(AGAIN))
+        await asyncio.sleep(0)
+        encoder.let_go.set()
+        return await second
 
     assert asyncio.run(cancel()).position == 2
 
