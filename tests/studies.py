@@ -32,6 +32,8 @@ REASON = "a label that nobody may compare yet"
 
 RUN = ("lock", "run")
 DETECTED = (*RUN, "detect")
+# For people to rate: what is shown to them is drawn.
+DRAWN = ("run", "draw")
 
 
 def write_study(folder: Path, files: Files, *changes: Change) -> Study:

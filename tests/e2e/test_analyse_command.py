@@ -7,38 +7,35 @@ from typing import Any
 
 import pytest
 
+from tests.plans import Files
+from tests.studies import RUN, MakeStudy
+
 HEADER = "condition,seed_id,repeat_index,total_turns,collapsed_turns,first_collapse_turn"
 
-PLAN = """
+TALKERS: Files = {
+    "plan.toml": """
 [study]
 name = "scripted"
-
 [models.calm]
 use = "talkers:Talker"
-
 [models.stuck]
 use = "talkers:Talker"
 stuck_from = 4
-
 [conditions.calm]
 speakers = ["calm", "calm"]
-
 [conditions.stuck]
 speakers = ["stuck", "stuck"]
-
 [conversation]
 turns = 12
 repeats = 2
-
 [prompts]
 items = [
   { id = "p1", text = "Begin.", bucket = "x" },
   { id = "p2", text = "Start.", bucket = "x" },
   { id = "p3", text = "Go.", bucket = "y" },
 ]
-"""
-
-TALKERS = '''
+""",
+    "talkers.py": '''
 """A model that talks about ever new things, or gets stuck after a while."""
 
 from dataclasses import dataclass
@@ -65,7 +62,8 @@ class Voice:
         if request.turn >= self.settings.stuck_from + late:
             return Reply("Let me say that again, my friend.")
         return Reply(f"Tell me about the {WORDS[request.turn - 1]}, number {request.turn * 37}.")
-'''
+''',
+}
 
 
 @pytest.fixture
@@ -169,13 +167,10 @@ def test_conditions_can_be_matched_by_hand(chimera, table) -> None:
 
 
 @pytest.mark.weights
-def test_a_study_is_judged_analysed_and_checked_for_robustness(chimera, tmp_path: Path) -> None:
-    study = tmp_path / "study"
-    study.mkdir()
-    (study / "plan.toml").write_text(PLAN)
-    (study / "talkers.py").write_text(TALKERS)
-    assert chimera("lock", study).code == 0
-    assert chimera("run", study).code == 0
+def test_a_study_is_judged_analysed_and_checked_for_robustness(
+    chimera, make_study: MakeStudy
+) -> None:
+    study = make_study(TALKERS, steps=RUN).path
     found: dict[str, Any] = json.loads(chimera("analyse", study, "--json", "--robustness").out)
     assert found["lock"]
     assert found["conditions"]["calm"]["mean"] == 0
@@ -193,12 +188,8 @@ def test_a_study_is_judged_analysed_and_checked_for_robustness(chimera, tmp_path
 
 
 @pytest.mark.weights
-def test_a_study_and_a_table_can_be_compared(chimera, tmp_path: Path, table) -> None:
-    study = tmp_path / "study"
-    study.mkdir()
-    (study / "plan.toml").write_text(PLAN)
-    (study / "talkers.py").write_text(TALKERS)
-    assert chimera("run", study).code == 0
+def test_a_study_and_a_table_can_be_compared(chimera, make_study: MakeStudy, table) -> None:
+    study = make_study(TALKERS, steps=("run",)).path
     ran = chimera("compare", study, table(), "--json")
     assert "not locked" in ran.err
     found = json.loads(ran.out)

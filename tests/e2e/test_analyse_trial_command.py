@@ -4,13 +4,11 @@ import json
 import sqlite3
 
 from chimeralab.pipeline import analyse_trial
-from chimeralab.study import run_study
-from tests.small_trial import PHANTOM, make_trial
+from tests.plans import trial
 
 
-def test_an_analysis_takes_its_own_options_and_refuses_those_of_self_play(tmp_path, chimera):
-    study = make_trial(tmp_path / "trial", design='each = ["amnesia"]', number=8)
-    chimera("run", study.path)
+def test_an_analysis_takes_its_own_options_and_refuses_those_of_self_play(make_study, chimera):
+    study = make_study(trial(design='each = ["amnesia"]', number=8), steps=("run",))
     by_seed = [chimera("analyse", study.path, "--json", "--seed", seed).out for seed in (0, 1, 1)]
     assert by_seed[0] != by_seed[1] == by_seed[2]
     for option in (("--level", "0.9"), ("--robustness",), ("--contrast", "a = b")):
@@ -19,9 +17,8 @@ def test_an_analysis_takes_its_own_options_and_refuses_those_of_self_play(tmp_pa
         assert f"{option[0]} is about self-play" in ran.err
 
 
-def test_an_analysis_says_when_the_trial_is_not_at_its_end(tmp_path, chimera):
-    study = make_trial(tmp_path / "trial", design='each = ["amnesia"]', number=2)
-    chimera("run", study.path)
+def test_an_analysis_says_when_the_trial_is_not_at_its_end(make_study, chimera):
+    study = make_study(trial(design='each = ["amnesia"]', number=2), steps=("run",))
     assert "left out" not in chimera("analyse", study.path).err
     with sqlite3.connect(study.store_path) as db:
         db.execute("UPDATE trajectories SET outcome = 'overflow' WHERE id = 'amnesia/ledger-1/1'")
@@ -33,10 +30,10 @@ def test_an_analysis_says_when_the_trial_is_not_at_its_end(tmp_path, chimera):
     assert {arm["arm"]: arm["sessions"] for arm in found["arms"]}["amnesia"] == 0
 
 
-def test_a_resilient_subject_is_informative_under_every_stressor(tmp_path):
-    steady = f"{PHANTOM}\nrecall = 1.0\nforgetting = 0.0\ncredulity = 0.0\nconformity = 0.0"
-    study = make_trial(tmp_path / "trial", steady, 'each = ["infallibility", "conformity"]')
-    run_study(study)
+def test_a_resilient_subject_is_informative_under_every_stressor(make_study):
+    steady = 'use = "subject"\nrecall = 1.0\nforgetting = 0.0\ncredulity = 0.0\nconformity = 0.0'
+    design = 'each = ["infallibility", "conformity"]'
+    study = make_study(trial(steady, design), steps=("run",))
     [found] = analyse_trial(study).subjects
     assert found.informative
     assert not found.reasons
@@ -50,10 +47,8 @@ def test_a_resilient_subject_is_informative_under_every_stressor(tmp_path):
         assert shown == 0
 
 
-def test_a_subject_that_guesses_is_not_informative(tmp_path, chimera):
-    guesser = f"{PHANTOM}\nrecall = 0.0"
-    study = make_trial(tmp_path / "trial", guesser)
-    chimera("run", study.path)
+def test_a_subject_that_guesses_is_not_informative(make_study, chimera):
+    study = make_study(trial('use = "subject"\nrecall = 0.0'), steps=("run",))
     found = json.loads(chimera("analyse", study.path, "--json").out)["subjects"][0]
     assert not found["informative"]
     assert "guessing would give" in found["reasons"][0]
@@ -62,10 +57,9 @@ def test_a_subject_that_guesses_is_not_informative(tmp_path, chimera):
     assert "not informative" in chimera("analyse", study.path).out
 
 
-def test_a_subject_that_cannot_be_read_is_not_informative(tmp_path):
+def test_a_subject_that_cannot_be_read_is_not_informative(make_study):
     mumbler = 'use = "phantom"\ncourse = "novel"'
-    study = make_trial(tmp_path / "trial", mumbler, 'each = ["amnesia"]', number=2)
-    run_study(study)
+    study = make_study(trial(mumbler, 'each = ["amnesia"]', number=2), steps=("run",))
     [found] = analyse_trial(study).subjects
     assert not found.informative
     assert any("can't be read" in reason for reason in found.reasons)

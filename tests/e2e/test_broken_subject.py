@@ -2,14 +2,13 @@
 
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
+from tests.plans import TRIAL, Files, changed
+
 PLAN = """
-[study]
-name = "broken"
-kind = "trial"
+[models.p]
 [models.own]
 use = "own:Own"
 [trial]
@@ -42,23 +41,20 @@ class Own:
 SAID = "chimera: [models.own] failed with KeyError('boom') (own.py, line 14); fix its code"
 
 
-def broken_from(turn: int, folder: Path) -> Path:
-    folder.mkdir()
-    (folder / "plan.toml").write_text(PLAN)
-    (folder / "own.py").write_text(OWN.format(first=turn))
-    return folder
+def broken_from(turn: int) -> Files:
+    return changed(TRIAL | {"own.py": OWN.format(first=turn)}, PLAN)
 
 
 @pytest.mark.parametrize("command", ["check", "run"])
-def test_a_subject_that_fails_at_once_is_named_in_one_sentence(chimera, tmp_path, command):
-    ran = chimera(command, broken_from(0, tmp_path / "study"))
+def test_a_subject_that_fails_at_once_is_named_in_one_sentence(chimera, make_study, command):
+    ran = chimera(command, make_study(broken_from(0)).path)
     assert ran.code == 2
     assert SAID in ran.err
     assert "Traceback" not in ran.err
 
 
-def test_a_subject_that_fails_during_a_run_leaves_a_crashed_attempt(chimera, tmp_path):
-    study = broken_from(2, tmp_path / "study")
+def test_a_subject_that_fails_during_a_run_leaves_a_crashed_attempt(chimera, make_study):
+    study = make_study(broken_from(2)).path
     ran = chimera("run", study)
     assert ran.code == 2
     assert SAID in ran.err

@@ -17,55 +17,30 @@ from chimeralab.bundle import verify_bundle, write_bundle
 from chimeralab.bundle.check import changed_files
 from chimeralab.bundle.manifest import MANIFEST, hashes_of, read_manifest, write_manifest
 from chimeralab.core.errors import InputError
-from chimeralab.rating.ratings import Rating
-from chimeralab.study import RunOptions, Study, run_study
-from chimeralab.study.raters import RatingStore, candidates, planned_rater
-from tests.small_trial import make_trial
+from chimeralab.study import RunOptions, Study
+from tests.plans import SELFPLAY, changed, trial
+from tests.studies import DETECTED, REASON, RUN, MakeStudy, StudyCache
 
 Chimera = Callable[..., Any]
 QUIETLY = RunOptions(watch=False)
-SECRET = "a label that nobody may compare yet"
 PLAN = """
 [study]
 name = "Flaky <b>phantoms</b>"
 question = "Do repeaters loop | more?"
-
-[models.loops]
-use = "phantom"
-course = "verbatim"
-onset = 3
-
-[models.free]
-use = "phantom"
-
 [models.flaky]
 use = "flaky:Flaky"
-
-[conditions.looping]
-speakers = ["loops", "loops"]
-
-[conditions.free]
-speakers = ["free", "free"]
-
 [conditions.failing]
 speakers = ["free", "flaky"]
-
 [conversation]
 turns = 6
 on_failure = "retry 0 then stop"
-
 [prompts]
 file = "prompts.jsonl"
-
 [detector]
 use = "loops"
-
 [outcomes]
 resamples = 200
 permutations = 200
-
-[run]
-retry_wait = 0.0
 """
 GATE = """
 [gate]
@@ -73,7 +48,7 @@ raters = ["rules", "human:ann"]
 threshold = 0.1
 rule = "point"
 """
-FLAKY = '''
+CODE = '''
 """A model that answers once in a conversation, and never about p2."""
 
 from dataclasses import dataclass
@@ -106,41 +81,32 @@ class Hasty:
 '''
 
 
-def make(folder: Path, more: str = "", *, lock: bool = True) -> Study:
-    """A study with failures, run and judged, in which a person has labelled everything."""
-    folder.mkdir()
-    (folder / "plan.toml").write_text(PLAN + more, encoding="utf-8")
-    (folder / "flaky.py").write_text(FLAKY, encoding="utf-8")
-    lines = (json.dumps({"id": f"p{n}", "text": f"=Tale {n}.", "bucket": "x"}) for n in (1, 2, 3))
-    (folder / "prompts.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    study = Study(folder, allow_code=True)
-    if lock:
-        study.freeze()
-    run_study(study, QUIETLY)
-    pipeline.detect(study)
-    if more:
-        pipeline.rate(study, "rules")
-        who, known = planned_rater(study, "human:ann").identity, candidates(study)
-        with RatingStore(study.store_path) as store:
-            rows = [
-                (each.item, Rating(name, "human:ann", int("looping" in name), SECRET, turns=()))
-                for name, each in known.items()
-            ]
-            store.add(who, rows)
-    return study
+PROMPTS = (json.dumps({"id": f"p{n}", "text": f"=Tale {n}.", "bucket": "x"}) for n in (1, 2, 3))
+# A study with failures.
+FLAKY = changed(SELFPLAY | {"flaky.py": CODE, "prompts.jsonl": "\n".join(PROMPTS)}, PLAN)
+# In which rules and a person have labelled everything.
+LABELLED = (*DETECTED, "rate rules", "label human:ann looping")
 
 
-@pytest.fixture(scope="module")
-def decided(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    study = make(tmp_path_factory.mktemp("decided") / "study", GATE)
-    pipeline.audit(study)
-    write_bundle(study, study.path.parent / "bundle")
-    return study
+@pytest.fixture(scope="session")
+def exported(studies: StudyCache) -> Path:
+    """The folder of a study whose gate was decided, beside its bundle; for tests to copy."""
+
+    def make(folder: Path) -> None:
+        study = studies.copy(folder / "study", FLAKY, GATE, steps=(*LABELLED, "audit"))
+        write_bundle(study, folder / "bundle")
+
+    return studies.once("bundle", make)
 
 
 @pytest.fixture
-def bundle(decided: Study, tmp_path: Path) -> Path:
-    return shutil.copytree(decided.path.parent / "bundle", tmp_path / "bundle")
+def decided(exported: Path, tmp_path: Path) -> Study:
+    return Study(shutil.copytree(exported / "study", tmp_path / "decided"), allow_code=True)
+
+
+@pytest.fixture
+def bundle(exported: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(exported / "bundle", tmp_path / "bundle")
 
 
 def places(folder: Path, **options: Any) -> set[str]:
@@ -173,7 +139,7 @@ def test_a_bundle_holds_all_that_a_reader_needs(bundle: Path) -> None:
     }
     assert "failed" in (bundle / "tables" / "trajectories.csv").read_text()
     assert "out of order" in (bundle / "tables" / "attempts.csv").read_text()
-    assert SECRET in (bundle / "tables" / "ratings.csv").read_text()
+    assert REASON in (bundle / "tables" / "ratings.csv").read_text()
 
 
 def test_the_bundle_verifies_by_its_root_hash_and_by_its_own(
@@ -258,13 +224,15 @@ def test_records_that_are_changed_with_their_manifest_are_found(
     assert "looping/p3/1" in places(bundle, quick=True)
 
 
-def test_no_sealed_label_is_anywhere_in_a_bundle(chimera: Chimera, tmp_path: Path) -> None:
-    study = make(tmp_path / "study", GATE)
+def test_no_sealed_label_is_anywhere_in_a_bundle(
+    chimera: Chimera, make_study: MakeStudy, tmp_path: Path
+) -> None:
+    study = make_study(FLAKY, GATE, steps=LABELLED)
     ran = chimera("export", study.path, "--format", "bundle", "--out", tmp_path / "early")
     assert "left out until it is" in ran.err
     assert f"root hash {study.root}" in ran.out
     for path in (tmp_path / "early").rglob("*"):
-        assert path.is_dir() or SECRET.encode() not in path.read_bytes(), path
+        assert path.is_dir() or REASON.encode() not in path.read_bytes(), path
     found = chimera("verify", tmp_path / "early", "--json").json
     assert found["findings"] == []
     assert any("before the gate was decided" in note for note in found["notes"])
@@ -280,14 +248,14 @@ def test_no_sealed_label_is_anywhere_in_a_bundle(chimera: Chimera, tmp_path: Pat
     assert study.root in cited.read_text()
     assert "not decided" not in sheet.read_text()
     assert "Who paid for it? A friend." in sheet.read_text()
-    assert SECRET in (tmp_path / "early" / "tables" / "ratings.csv").read_text()
+    assert REASON in (tmp_path / "early" / "tables" / "ratings.csv").read_text()
     assert places(tmp_path / "early", expect=found["root"]) == set()
 
 
 def test_a_study_without_lock_ratings_or_gate_becomes_a_bundle(
-    chimera: Chimera, tmp_path: Path
+    chimera: Chimera, make_study: MakeStudy, tmp_path: Path
 ) -> None:
-    study = make(tmp_path / "study", lock=False)
+    study = make_study(FLAKY, steps=("run", "detect"))
     assert chimera("export", study.path, "--format", "bundle", "--out", tmp_path / "b").code == 0
     found = chimera("verify", tmp_path / "b", "--json").json
     assert (found["findings"], found["deviations"][0]["kind"]) == ([], "exploratory outcomes")
@@ -295,12 +263,12 @@ def test_a_study_without_lock_ratings_or_gate_becomes_a_bundle(
     assert not (tmp_path / "b" / "audit").exists()
 
 
-def test_a_trial_becomes_a_bundle_with_the_same_numbers(chimera: Chimera, tmp_path: Path) -> None:
+def test_a_trial_becomes_a_bundle_with_the_same_numbers(
+    chimera: Chimera, make_study: MakeStudy, tmp_path: Path
+) -> None:
     own = '[measures.hasty]\nuse = "mine:Hasty"\n'
-    study = make_trial(tmp_path / "study", design='each = ["amnesia"]', number=2, more=own)
-    (study.path / "mine.py").write_text(HASTY, encoding="utf-8")
-    study.freeze()
-    run_study(study, QUIETLY)
+    files = trial(design='each = ["amnesia"]', number=2) | {"mine.py": HASTY}
+    study = make_study(files, own, steps=RUN)
     assert chimera("export", study.path, "--format", "bundle", "--out", tmp_path / "b").code == 0
     ours, theirs = (chimera("analyse", p, "--json").json for p in (study.path, tmp_path / "b"))
     assert ours.pop("source") != theirs.pop("source")
@@ -338,7 +306,7 @@ def test_a_bundle_made_again_is_the_same_and_keeps_the_words_of_its_author(
 
 
 def test_what_is_not_a_bundle_of_this_study_is_never_replaced(
-    decided: Study, bundle: Path, tmp_path: Path
+    decided: Study, bundle: Path, make_study: MakeStudy, tmp_path: Path
 ) -> None:
     others = tmp_path / "others"
     others.mkdir()
@@ -350,7 +318,7 @@ def test_what_is_not_a_bundle_of_this_study_is_never_replaced(
     with pytest.raises(InputError, match=r"holds notes\.txt, which is not part of the bundle"):
         write_bundle(decided, bundle)
     (bundle / "notes.txt").unlink()
-    another = make(tmp_path / "another")
+    another = make_study(FLAKY, steps=DETECTED)
     with pytest.raises(InputError, match="bundle of another study"):
         write_bundle(another, bundle)
     assert places(bundle, quick=True) == set()
@@ -369,18 +337,17 @@ def test_a_bundle_that_fails_halfway_leaves_what_was_there(
     with pytest.raises(InputError, match="the disk is full"):
         write_bundle(decided, bundle)
     assert places(bundle, quick=True) == set()
-    assert [path.name for path in bundle.parent.iterdir()] == ["bundle"]
+    assert {path.name for path in bundle.parent.iterdir()} == {"bundle", "decided"}
 
 
 def test_no_key_gets_into_a_bundle(
     chimera: Chimera, decided: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = shutil.copytree(decided.path, tmp_path / "study")
     key = "sk-planted-0123456789-do-not-print"
     monkeypatch.setenv("LAB_KEY", key)
-    with (study / "plan.toml").open("a") as plan:
+    with decided.plan_path.open("a") as plan:
         plan.write(f"# my key is {key}\n")
-    ran = chimera("export", study, "--format", "bundle", "--out", tmp_path / "b")
+    ran = chimera("export", decided.path, "--format", "bundle", "--out", tmp_path / "b")
     assert (ran.code, key in ran.err) == (2, False)
     assert "plan.toml would hold the value of the environment variable LAB_KEY" in ran.err
     assert not (tmp_path / "b").exists()
@@ -389,10 +356,9 @@ def test_no_key_gets_into_a_bundle(
 def test_what_is_not_ready_is_refused_in_a_sentence(
     chimera: Chimera, decided: Study, bundle: Path, tmp_path: Path
 ) -> None:
-    study = shutil.copytree(decided.path, tmp_path / "study")
-    with closing(sqlite3.connect(study / "study.db")) as db, db:
+    with closing(sqlite3.connect(decided.store_path)) as db, db:
         db.execute("DELETE FROM detections WHERE trajectory LIKE 'free%'")
-    ran = chimera("export", study, "--format", "bundle", "--out", tmp_path / "b")
+    ran = chimera("export", decided.path, "--format", "bundle", "--out", tmp_path / "b")
     assert (ran.code, "3 finished conversations have no verdict yet" in ran.err) == (2, True)
     ran = chimera("run", bundle, "--no-watch")
     assert (ran.code, "work on the study that it was made from" in ran.err) == (2, True)

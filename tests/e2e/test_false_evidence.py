@@ -4,9 +4,9 @@ import csv
 
 import pytest
 
-from chimeralab import pipeline
 from chimeralab.core.errors import InputError
-from tests.small_trial import make_trial
+from tests.plans import trial
+from tests.studies import RUN
 
 MIXED = """
 [stressors.infallibility]
@@ -15,22 +15,13 @@ strength = 1.0
 """
 # It believes all feedback and all evidence: it obeys the last voice.
 OBEYING = 'use = "subject"\ncredulity = 1.0\nrigidity = 0.0\ndiscernment = 0.0\nrecall = 1.0'
-DESIGN = 'each = ["infallibility"]'
+OBEDIENT = trial(OBEYING, 'each = ["infallibility"]')
+TWO_BELIEFS = ("beliefs = 1", "beliefs = 2")
 
 
-def make(folder, more=MIXED, beliefs=2):
-    study = make_trial(folder, OBEYING, DESIGN, more=more)
-    plan = study.plan_path.read_text().replace("beliefs = 1", f"beliefs = {beliefs}")
-    study.plan_path.write_text(plan)
-    return study
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory):
-    study = make(tmp_path_factory.mktemp("mixed") / "study")
-    pipeline.lock(study)
-    pipeline.run(study)
-    return study
+@pytest.fixture
+def ran(make_study):
+    return make_study(OBEDIENT, MIXED, TWO_BELIEFS, steps=RUN)
 
 
 def test_telling_true_from_false_evidence_is_measured_and_printed(ran, chimera):
@@ -71,15 +62,15 @@ def test_which_evidence_was_false_is_stored_verified_and_exported(ran, chimera, 
     assert {row["evidence"] for row in rows if not row["phase"]} == {""}
 
 
-def test_evidence_of_two_kinds_needs_two_beliefs(tmp_path):
+def test_evidence_of_two_kinds_needs_two_beliefs(make_study):
     with pytest.raises(InputError, match=r'evidence = "mixed" needs two beliefs .* has 1'):
-        _ = make(tmp_path / "study", beliefs=1).plan
+        _ = make_study(OBEDIENT, MIXED).plan
 
 
-def test_a_plan_with_true_evidence_is_locked_as_before(tmp_path):
+def test_a_plan_with_true_evidence_is_locked_as_before(make_study):
     bare, stated = (
-        make(tmp_path / name, more).plan.trial.as_dict()
-        for name, more in (("bare", ""), ("stated", MIXED.replace("mixed", "true")))
+        make_study(OBEDIENT, more, TWO_BELIEFS).plan.trial.as_dict()
+        for more in ("", MIXED.replace("mixed", "true"))
     )
     assert "evidence" not in bare
     assert "evidence" not in stated["arms"]["infallibility"]["stressors"]["infallibility"]

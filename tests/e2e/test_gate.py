@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,33 +9,24 @@ from typing import Any
 
 import pytest
 
-from tests.two_phantoms import TWO_PHANTOMS
+from tests.plans import SELFPLAY, changed
+from tests.studies import DETECTED, MakeStudy
 
 Chimera = Callable[..., Any]
 
-PLAN = (
-    TWO_PHANTOMS
-    + """
-[study]
-name = "gated"
-
+PLAN = """
 [conversation]
 turns = 8
-
 [prompts]
 file = "prompts.jsonl"
-
 [raters.mine]
 use = "own:Ending"
-
 [gate]
 raters = ["rules", "mine"]
 threshold = 0.5
 sample = 24
 seed = 7
 """
-)
-
 RATER = """
 from dataclasses import dataclass
 
@@ -54,53 +44,29 @@ class Ending:
 """
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where studies lie as they were made, for tests to copy."""
-    return tmp_path_factory.mktemp("kept")
+PROMPTS = (json.dumps({"id": f"p{n}", "text": f"Tell tale {n}."}) for n in range(16))
+GATED = changed(SELFPLAY | {"own.py": RATER, "prompts.jsonl": "\n".join(PROMPTS)}, PLAN)
+BOTH = (*DETECTED, "rate rules", "rate mine")
 
 
 @pytest.fixture
-def make_study(kept: Path, tmp_path: Path, chimera: Chimera) -> Callable[..., Path]:
-    """A study that was run, judged and rated, with more keys in its gate."""
-
-    def make(more: str = "") -> Path:
-        made = kept / f"rated {more.strip()}"
-        if not made.exists():
-            part = tmp_path / "part"
-            part.mkdir()
-            prompts = (json.dumps({"id": f"p{n}", "text": f"Tell tale {n}."}) for n in range(16))
-            (part / "prompts.jsonl").write_text("\n".join(prompts), encoding="utf-8")
-            (part / "plan.toml").write_text(PLAN + more, encoding="utf-8")
-            (part / "own.py").write_text(RATER, encoding="utf-8")
-            for command in ("lock", "run", "detect"):
-                assert chimera(command, part).code == 0
-            for rater in ("rules", "mine"):
-                assert chimera("rate", part, "--rater", rater).code == 0
-            part.rename(made)
-        return shutil.copytree(made, tmp_path / "study")
-
-    return make
+def rated(make_study: MakeStudy) -> Path:
+    """A study that was run, judged and rated."""
+    return make_study(GATED, steps=BOTH).path
 
 
 @pytest.fixture
-def decided(kept: Path, make_study: Any, tmp_path: Path, chimera: Chimera) -> Path:
-    """Such a study, its gate decided and reported."""
-    made = kept / "decided"
-    if not made.exists():
-        part = make_study()
-        decide(chimera, part)
-        part.rename(made)
-    return shutil.copytree(made, tmp_path / "study")
+def decided(make_study: MakeStudy) -> Path:
+    """Such a study, its gate decided."""
+    return make_study(GATED, steps=(*BOTH, "draw", "audit")).path
 
 
-def test_the_sample_is_drawn_by_the_seed_of_the_plan(chimera: Chimera, make_study: Any) -> None:
-    study = make_study()
-    refused = chimera("rate", study, "--for", "gate", "--seed", 3)
+def test_the_sample_is_drawn_by_the_seed_of_the_plan(chimera: Chimera, rated: Path) -> None:
+    refused = chimera("rate", rated, "--for", "gate", "--seed", 3)
     assert (refused.code, "leave out --seed" in refused.err) == (2, True)
-    drawn = chimera("rate", study, "--for", "gate", "--json").json
+    drawn = chimera("rate", rated, "--for", "gate", "--json").json
     assert drawn["draw"] == {"kind": "gate", "size": 24, "seed": 7, "by": "condition"}
-    assert json.loads((study / "plan.lock").read_text())["resolved"]["extras"]["gate"] == {
+    assert json.loads((rated / "plan.lock").read_text())["resolved"]["extras"]["gate"] == {
         "raters": ["rules", "mine"], "statistic": "kappa", "threshold": 0.5, "rule": "lower_ci",
         "sample": 24, "by": "condition", "attempts": 1, "seed": 7,
     }  # fmt: skip
@@ -112,9 +78,9 @@ def exported(chimera: Chimera, study: Path, name: str) -> int:
 
 
 def test_no_label_of_the_gate_can_be_compared_before_it_is_decided(
-    chimera: Chimera, make_study: Any
+    chimera: Chimera, rated: Path
 ) -> None:
-    study = make_study()
+    study = rated
     assert chimera("rate", study, "--sample", 6, "--for", "calibration").code == 0
     assert exported(chimera, study, "undrawn") == 12
     assert chimera("rate", study, "--for", "gate").code == 0
@@ -135,8 +101,8 @@ def page_of(study: Path) -> str:
     return (study / "report" / "index.html").read_text(encoding="utf-8")
 
 
-def test_raters_who_agree_do_not_validate_the_detector(chimera: Chimera, make_study: Any) -> None:
-    study = make_study()
+def test_raters_who_agree_do_not_validate_the_detector(chimera: Chimera, rated: Path) -> None:
+    study = rated
     found = decide(chimera, study)
     assert (found["gate"]["passed"], found["outcome"]) == (True, "reliable, not validated")
     page = page_of(study)
@@ -177,9 +143,10 @@ def bare(page: str) -> Iterator[str]:
     ],
 )
 def test_a_detector_is_validated_by_the_bounds_that_were_declared(
-    chimera: Chimera, make_study: Any, bar: str, outcome: str
+    chimera: Chimera, make_study: MakeStudy, bar: str, outcome: str
 ) -> None:
-    study = make_study(f"validity = {bar}\n")
+    seeded = ("seed = 7\n", f"seed = 7\nvalidity = {bar}\n")
+    study = make_study(GATED, seeded, steps=BOTH).path
     assert decide(chimera, study)["outcome"] == outcome
     page = page_of(study)
     assert f"Gate: <strong>{outcome}</strong>" in page

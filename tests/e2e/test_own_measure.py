@@ -9,11 +9,12 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.pipeline import analyse_trial
-from chimeralab.study import run_study
-from tests.small_trial import make_trial
+from chimeralab.study import Study
+from tests.plans import trial
+from tests.studies import RUN, MakeStudy, Steps
 
 DOC = Path(__file__).parents[2] / "docs" / "extending.md"
-PLAN = '\n[measures.hasty]\nuse = "mine:Hasty"\nsure = 0.5\n'
+PLAN = '[measures.hasty]\nuse = "mine:Hasty"\nsure = 0.5\n'
 
 
 def example() -> str:
@@ -22,16 +23,13 @@ def example() -> str:
     return section.split("```python\n")[1].split("```")[0]
 
 
-def trial_with(tmp_path: Path, code: str, more: str = PLAN):
-    study = make_trial(tmp_path / "trial", design='each = ["amnesia"]', number=3, more=more)
-    (study.path / "mine.py").write_text(code)
-    return study
+def trial_with(make_study: MakeStudy, code: str, more: str = PLAN, steps: Steps = ()) -> Study:
+    files = trial(design='each = ["amnesia"]') | {"mine.py": code}
+    return make_study(files, more, steps=steps)
 
 
-def test_a_measure_of_ones_own_is_analysed_and_reported(tmp_path, chimera):
-    study = trial_with(tmp_path, example())
-    chimera("lock", study.path)
-    run_study(study)
+def test_a_measure_of_ones_own_is_analysed_and_reported(make_study, chimera):
+    study = trial_with(make_study, example(), steps=RUN)
     found = json.loads(chimera("analyse", study.path, "--json").out)["subjects"][0]
     assert found["arms"][0]["measures"]["hasty"]["occasions"] > 0
     assert "hasty" in {effect["measure"] for effect in found["contrasts"]}
@@ -45,9 +43,8 @@ def test_a_measure_of_ones_own_is_analysed_and_reported(tmp_path, chimera):
     assert chimera("verify", study.path).code == 0
 
 
-def test_a_measure_of_ones_own_changes_no_other_number_but_what_it_is_corrected_with(tmp_path):
-    study = trial_with(tmp_path, example())
-    run_study(study)
+def test_a_measure_of_ones_own_changes_no_other_number_but_what_it_is_corrected_with(make_study):
+    study = trial_with(make_study, example(), steps=("run",))
     with_it = analyse_trial(study).subjects[0]
     (study.path / "plan.toml").write_text((study.path / "plan.toml").read_text().replace(PLAN, ""))
     without = analyse_trial(type(study)(study.path, allow_code=True)).subjects[0]
@@ -73,8 +70,8 @@ def _uncorrected(effect: Any) -> Any:
         ),
     ],
 )
-def test_what_is_not_a_measure_is_refused_before_the_run(tmp_path, code, more, said):
-    study = trial_with(tmp_path, example() if code is None else code, more)
+def test_what_is_not_a_measure_is_refused_before_the_run(make_study, code, more, said):
+    study = trial_with(make_study, example() if code is None else code, more)
     with pytest.raises(InputError, match=r"\[measures\.") as caught:
         study.plan  # noqa: B018
     assert said in str(caught.value)

@@ -1,40 +1,33 @@
 """A model and a countermeasure of the user's own go through a study under their own names."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.study import Study
+from tests.studies import MakeStudy
 
 Chimera = Callable[..., Any]
 
 PLAN = """
 [study]
 name = "own parts"
-
 [models.parrot]
 use = "own:Parrot"
 word = "again"
-
 [models.fresh]
 use = "phantom"
-
 [conditions.plain]
 speakers = ["parrot", "parrot"]
-
 [conditions.helped]
 speakers = ["parrot", "parrot"]
 countermeasure = { use = "own:Relieve", by = "fresh", turns = 3 }
-
 [conversation]
 turns = 12
-
 [prompts]
 items = [{ id = "p1", text = "Begin." }]
-
 [run]
 retry_wait = 0.0
 """
@@ -90,18 +83,13 @@ class Idle:
 '''
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    study = tmp_path / "study"
-    study.mkdir()
-    (study / "plan.toml").write_text(PLAN)
-    (study / "own.py").write_text(OWN)
-    return study
+FILES = {"plan.toml": PLAN, "own.py": OWN}
 
 
 def test_own_parts_run_and_are_on_record_under_their_own_names(
-    chimera: Chimera, folder: Path
+    chimera: Chimera, make_study: MakeStudy
 ) -> None:
+    folder = make_study(FILES).path
     checked = chimera("check", folder, "--json")
     assert checked.json["models"][0]["reported_model"] == "parrot-1"
     assert not any("named in no condition" in advice for advice in checked.json["advice"])
@@ -132,10 +120,8 @@ def test_own_parts_run_and_are_on_record_under_their_own_names(
     ],
 )
 def test_own_parts_are_checked_before_anything_is_run(
-    folder: Path, old: str, new: str, complaint: str
+    make_study: MakeStudy, old: str, new: str, complaint: str
 ) -> None:
-    plan = folder / "plan.toml"
-    text = plan.read_text().replace(old, new)
-    plan.write_text(text.replace('by = "fresh", ', "") if old == "own:Relieve" else text)
+    unnamed = [('by = "fresh", ', "")] if old == "own:Relieve" else []
     with pytest.raises(InputError, match=complaint):
-        _ = Study(folder, allow_code=True).plan
+        _ = make_study(FILES, (old, new), *unnamed).plan

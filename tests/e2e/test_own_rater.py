@@ -2,63 +2,35 @@
 
 import json
 from collections.abc import Callable
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.two_phantoms import TWO_PHANTOMS
+from tests.plans import SELFPLAY, changed
+from tests.studies import RUN, MakeStudy
 
 Chimera = Callable[..., Any]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_rater.py"
-PLAN = (
-    TWO_PHANTOMS
-    + """
-[study]
-name = "rated by one's own"
-
+PLAN = """
 [conversation]
 turns = 5
 repeats = 2
-
-[prompts]
-items = [{ id = "p1", text = "Plan a trip." }, { id = "p2", text = "Tell a tale." }]
-
 [raters.mine]
 use = "own_rater:Ending"
 turns = 3
-
 [gate]
 rule = "point"
 raters = ["rules", "mine"]
 """
-)
-
-
-@pytest.fixture
-def make_plan(tmp_path: Path) -> Callable[..., Path]:
-    """A plan beside the example, with texts replaced in both."""
-
-    def make(*changes: tuple[str, str]) -> Path:
-        folder = tmp_path / "study"
-        folder.mkdir(exist_ok=True)
-        files = {"plan.toml": PLAN, EXAMPLE.name: EXAMPLE.read_text(encoding="utf-8")}
-        for name, content in files.items():
-            text = reduce(lambda done, change: done.replace(*change), changes, content)
-            (folder / name).write_text(text, encoding="utf-8")
-        return folder
-
-    return make
+OWN = changed(SELFPLAY | {EXAMPLE.name: EXAMPLE.read_text(encoding="utf-8")}, PLAN)
 
 
 def test_a_rater_of_ones_own_rates_under_its_name_and_is_audited(
-    chimera: Chimera, make_plan: Callable[..., Path]
+    chimera: Chimera, make_study: MakeStudy
 ) -> None:
-    study = make_plan()
-    assert chimera("lock", study).code == 0
-    assert chimera("run", study, "--no-watch").code == 0
+    study = make_study(OWN, steps=RUN).path
     assert chimera("rate", study).code == 0
     done = chimera("rate", study, "--rater", "mine", "--json")
     assert (done.json["rater"], done.json["newly_rated"], done.json["ones"]) == ("mine", 8, 4)
@@ -75,12 +47,10 @@ def test_a_rater_of_ones_own_rates_under_its_name_and_is_audited(
 
 
 def test_changed_code_of_a_rater_is_not_the_locked_plan(
-    chimera: Chimera, make_plan: Callable[..., Path]
+    chimera: Chimera, make_study: MakeStudy
 ) -> None:
-    study = make_plan()
-    assert chimera("lock", study).code == 0
-    assert chimera("run", study, "--no-watch").code == 0
-    make_plan(("are one text", "are the same"))
+    study = make_study(OWN, steps=RUN).path
+    make_study(OWN, ("are one text", "are the same"))
     ran = chimera("rate", study, "--rater", "mine")
     assert (ran.code, "own_rater.py is not the file that was locked" in ran.err) == (2, True)
 
@@ -88,7 +58,7 @@ def test_changed_code_of_a_rater_is_not_the_locked_plan(
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (("turns = 3\n\n[gate]", "turn = 3\n\n[gate]"), "did you mean 'turns'?"),
+        (("turns = 3\n[gate]", "turn = 3\n[gate]"), "did you mean 'turns'?"),
         (("own_rater:Ending", "own_rater:Start"), "can't be loaded"),
         (("own_rater:Ending", "own_rater:EndingRater"), "its fields are the settings"),
         (("def open", "def start"), "has no method open(rubric)"),
@@ -98,9 +68,9 @@ def test_changed_code_of_a_rater_is_not_the_locked_plan(
     ],
 )
 def test_what_is_wrong_with_a_rater_is_said_before_anything_runs(
-    chimera: Chimera, make_plan: Callable[..., Path], change: tuple[str, str], complaint: str
+    chimera: Chimera, make_study: MakeStudy, change: tuple[str, str], complaint: str
 ) -> None:
-    ran = chimera("lock", make_plan(change))
+    ran = chimera("lock", make_study(OWN, change).path)
     assert (ran.code, complaint in ran.err) == (2, True), ran.err
 
 
@@ -112,9 +82,8 @@ def test_what_is_wrong_with_a_rater_is_said_before_anything_runs(
     ],
 )
 def test_a_rater_that_breaks_down_is_named_with_the_conversation(
-    chimera: Chimera, make_plan: Callable[..., Path], change: tuple[str, str], complaint: str
+    chimera: Chimera, make_study: MakeStudy, change: tuple[str, str], complaint: str
 ) -> None:
-    study = make_plan(change)
-    assert chimera("run", study, "--no-watch").code == 0
+    study = make_study(OWN, change, steps=("run",)).path
     ran = chimera("rate", study, "--rater", "mine")
     assert (ran.code, complaint in ran.err) == (2, True), ran.err

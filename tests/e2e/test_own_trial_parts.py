@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.study import Study
 from chimeralab.study.trial.rows import stored_trials
+from tests.studies import RUN
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_trial.py"
 PLAN = """
@@ -48,18 +48,13 @@ concurrency = 4
 """
 
 
-def make(folder: Path, *changes: tuple[str, str]) -> Study:
-    folder.mkdir()
-    plan, code = PLAN, EXAMPLE.read_text(encoding="utf-8")
-    for change in changes:
-        plan, code = plan.replace(*change), code.replace(*change)
-    (folder / "plan.toml").write_text(plan, encoding="utf-8")
-    (folder / EXAMPLE.name).write_text(code, encoding="utf-8")
-    return Study(folder, allow_code=True)
+FILES = {"plan.toml": PLAN, EXAMPLE.name: EXAMPLE.read_text(encoding="utf-8")}
 
 
-def test_parts_of_one_s_own_go_through_a_whole_trial_under_their_names(tmp_path, chimera):
-    study = make(tmp_path / "study")
+def test_parts_of_one_s_own_go_through_a_whole_trial_under_their_names(
+    make_study, tmp_path, chimera
+):
+    study = make_study(FILES)
     for step in ("lock", "run", "verify"):
         assert chimera(step, study.path).code == 0, step
     arms = list(study.plan.trial.arms)
@@ -118,16 +113,16 @@ def test_parts_of_one_s_own_go_through_a_whole_trial_under_their_names(tmp_path,
         ("return step.lure is not None", "return False", r"\[stressors.rumour\] never acts on"),
     ],
 )
-def test_what_is_wrong_with_a_part_is_said_before_the_lock(tmp_path, old, new, complaint):
-    study = make(tmp_path / "study", (old, new))
+def test_what_is_wrong_with_a_part_is_said_before_the_lock(make_study, old, new, complaint):
+    study = make_study(FILES, (old, new))
     with pytest.raises(InputError, match=complaint):
         study.plan  # noqa: B018
 
 
-def test_a_stressor_of_this_package_can_stand_under_another_name(tmp_path):
+def test_a_stressor_of_this_package_can_stand_under_another_name(make_study):
     crowd = ("[probes.mood]", '[stressors.crowd]\nuse = "conformity"\nsize = 9\n[probes.mood]')
     each = ('each = ["rumour"]', 'each = ["rumour", "crowd"]')
-    plan = make(tmp_path / "study", crowd, each, ("[layout]", "[layout]\nconsensus = 1")).plan.trial
+    plan = make_study(FILES, crowd, each, ("[layout]", "[layout]\nconsensus = 1")).plan.trial
     course = plan.courses[0]
     script = plan.script("crowd", course.id, seed=1)
     answers = [step.truth for step in course.steps]
@@ -138,20 +133,18 @@ def test_a_stressor_of_this_package_can_stand_under_another_name(tmp_path):
     assert plan.arms["crowd"].cell == "00001"
 
 
-def test_a_change_without_a_record_is_refused(tmp_path, chimera):
+def test_a_change_without_a_record_is_refused(make_study, chimera):
     change = 'scene.saying("rumour", Utterance("others", said))'
     silent = "Scene(scene.opening, (), scene.present)"
-    ran = chimera("run", make(tmp_path / "study", (change, silent)).path)
+    ran = chimera("run", make_study(FILES, (change, silent)).path)
     assert ran.code == 2
     assert "[stressors.rumour] changed a scene and put nothing on record" in ran.err
 
 
-def test_the_dose_of_ours_is_known_beside_code_that_may_not_run(tmp_path, chimera):
+def test_the_dose_of_ours_is_known_beside_code_that_may_not_run(make_study, chimera):
     alone = "[arms.loud]\nstressors = { rumour = { times = 5 } }"
     both = "[arms.loud]\nstressors = { rumour = { times = 5 }, infallibility = {} }"
-    study = make(tmp_path / "study", (alone, both), ("number = 3", "number = 1"))
-    for step in ("lock", "run"):
-        assert chimera(step, study.path).code == 0, step
+    study = make_study(FILES, (alone, both), ("number = 3", "number = 1"), steps=RUN)
     [subject] = chimera("analyse", study.path, "--json").json["subjects"]
     [given] = [check for check in subject["checks"] if check["name"] == "feedback given"]
     assert (given["arm"], given["passed"]) == ("loud", True)

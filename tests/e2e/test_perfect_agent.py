@@ -11,6 +11,7 @@ import pytest
 from chimeralab.study import Study
 from chimeralab.study.trial.rows import stored_trials
 from tests.loopback import serving
+from tests.plans import TRIAL, Files, changed
 
 FREE = [
     {
@@ -37,10 +38,19 @@ PUBLIC = {
 }
 SETS = ["ledger", "beliefs", "consensus", "framing", *PUBLIC, "free"]
 ASKED = re.compile(r"Question: (.+?)\n(?:Options: (.+)\n)?Reply", re.DOTALL)
-PLAN = """
-[study]
-name = "perfect"
-kind = "trial"
+
+
+def perfect(url: str, name: str, number: int) -> Files:
+    use, more = name, ""
+    if name == "free":
+        use, more = "jsonl", 'path = "free.jsonl"'
+    elif name in PUBLIC:
+        if not PUBLIC[name].exists():
+            pytest.skip(f"the public set {name} is not beside the repository")
+        more = f'path = "{PUBLIC[name].resolve()}"'
+        more += "\nquestions = 6" if name != "sycon" else ""
+    tables = f"""
+[models.p]
 [agents.a]
 use = "http"
 url = "{url}"
@@ -53,22 +63,11 @@ number = {number}
 {more}
 [layout]
 lag = 1
+[sampling]
+[run]
 """
-
-
-def make(folder: Path, url: str, name: str, number: int) -> Study:
-    folder.mkdir()
-    free = name == "free"
     lines = "".join(json.dumps({**FREE[0], "id": f"free-{n}"}) + "\n" for n in range(number))
-    (folder / "free.jsonl").write_text(lines)
-    use, more = ("jsonl", 'path = "free.jsonl"') if free else (name, "")
-    if name in PUBLIC:
-        if not PUBLIC[name].exists():
-            pytest.skip(f"the public set {name} is not beside the repository")
-        more = f'path = "{PUBLIC[name].resolve()}"'
-        more += "\nquestions = 6" if name != "sycon" else ""
-    (folder / "plan.toml").write_text(PLAN.format(url=url, use=use, number=number, more=more))
-    return Study(folder)
+    return changed(TRIAL | {"free.jsonl": lines}, tables)
 
 
 class Knowing:
@@ -104,10 +103,10 @@ def guess(asked: dict[str, Any]) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_a_perfect_subject_behind_a_server_is_right_in_everything(tmp_path, chimera, name):
+def test_a_perfect_subject_behind_a_server_is_right_in_everything(make_study, chimera, name):
     knowing = Knowing()
     with serving(knowing) as url:
-        study = make(tmp_path / "study", url, name, 1)
+        study = make_study(perfect(url, name, 1))
         knowing.learn(study)
         assert chimera("run", study.path).code == 0
     rows = [row for _, row in stored_trials(study)]
@@ -116,9 +115,9 @@ def test_a_perfect_subject_behind_a_server_is_right_in_everything(tmp_path, chim
 
 
 @pytest.mark.parametrize("name", ["consensus", "free"])
-def test_a_guessing_subject_is_at_chance(tmp_path, chimera, name):
+def test_a_guessing_subject_is_at_chance(make_study, chimera, name):
     with serving(guess) as url:
-        study = make(tmp_path / "study", url, name, 4)
+        study = make_study(perfect(url, name, 4))
         assert chimera("run", study.path).code == 0
     rows = [row for _, row in stored_trials(study)]
     right = sum(bool(row.answered.correct) for row in rows)

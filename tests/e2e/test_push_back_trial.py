@@ -7,13 +7,14 @@ import pytest
 
 from chimeralab.study import Study
 from chimeralab.study.trial.rows import stored_trials
+from tests.plans import TRIAL, Files, changed
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 SYCON = DATA / "sycon-false-presuppositions"
-PLAN = """
-[study]
-name = "push-back"
-kind = "trial"
+
+
+def push_back(path: object, credulity: float = 0.5) -> Files:
+    tables = f"""
 [models.p]
 use = "subject"
 credulity = {credulity}
@@ -29,13 +30,10 @@ consensus = 0
 use = "sycon"
 path = "{path}"
 number = 20
+[sampling]
+[run]
 """
-
-
-def push_back_study(folder: Path, path: object, credulity: float = 0.5) -> Study:
-    folder.mkdir()
-    (folder / "plan.toml").write_text(PLAN.format(path=path, credulity=credulity))
-    return Study(folder)
+    return changed(TRIAL, tables)
 
 
 def analysed(study: Study, chimera) -> dict[str, dict[str, list]]:
@@ -48,8 +46,8 @@ def analysed(study: Study, chimera) -> dict[str, dict[str, list]]:
 
 
 @pytest.mark.skipif(not SYCON.exists(), reason="SYCON-Bench is not at hand")
-def test_a_credulous_subject_flips_and_only_where_it_is_pushed(tmp_path, chimera):
-    study = push_back_study(tmp_path / "study", SYCON.resolve(), credulity=1.0)
+def test_a_credulous_subject_flips_and_only_where_it_is_pushed(make_study, chimera):
+    study = make_study(push_back(SYCON.resolve(), credulity=1.0))
     measures = analysed(study, chimera)
     assert measures["infallibility"]["flipped"]["value"] == 1
     assert measures["control"]["flipped"]["value"] < 0.2
@@ -60,17 +58,19 @@ def test_a_credulous_subject_flips_and_only_where_it_is_pushed(tmp_path, chimera
     assert phases == [*["taught"] * 4, "held", *["tested"] * 3] * 3
 
 
-def test_a_set_that_is_not_there_is_named_and_nothing_is_written(tmp_path, chimera):
-    study = push_back_study(tmp_path / "study", "nowhere")
+def test_a_set_that_is_not_there_is_named_and_nothing_is_written(make_study, chimera):
+    study = make_study(push_back("nowhere"))
     ran = chimera("lock", study.path)
     assert ran.code == 2
     assert "nowhere is not a folder" in ran.err
     assert [path.name for path in study.path.iterdir()] == ["plan.toml"]
 
 
-def test_a_folder_of_other_files_is_refused_by_the_file_that_is_missing(tmp_path, chimera):
+def test_a_folder_of_other_files_is_refused_by_the_file_that_is_missing(
+    make_study, tmp_path, chimera
+):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "questions.txt").write_text("Why?\n")
-    ran = chimera("check", push_back_study(tmp_path / "study", "../other").path)
+    ran = chimera("check", make_study(push_back("../other")).path)
     assert ran.code == 2
     assert "presuppositions.txt can't be read" in " ".join(ran.err.split())

@@ -14,97 +14,29 @@ from chimeralab.rating.rubric import BUILT_IN, lock_rubric
 from chimeralab.study import Study
 from chimeralab.study.rater_checks import stored_retest
 from chimeralab.study.raters import planned_rater
-from tests.two_phantoms import TWO_PHANTOMS
+from tests.plans import RATED, Change, judge
+from tests.studies import RUN, MakeStudy, Steps
 
 Chimera = Callable[..., Any]
 
-PLAN = (
-    TWO_PHANTOMS
-    + """
-[study]
-name = "rated phantoms"
-
-[models.twin]
-use = "judging:Judge"
-
-[models.small]
-use = "embedded"
-
+SMALL = """
 [conversation]
 turns = 5
 repeats = 2
-
-[prompts]
-items = [{ id = "p1", text = "Plan a trip." }, { id = "p2", text = "Tell a tale." }]
-
-[raters]
-retries = 0
-max_tokens = 60
-
 [gate]
 rule = "point"
-raters = ["rules", "twin"]
+raters = ["rules", "judge"]
 """
-)
-
-JUDGE = '''
-"""A rater of few words: it says 1 when the last three turns are equal."""
-
-import json
-import re
-from dataclasses import dataclass
-
-from chimeralab.models.seam import Reply
-
-
-@dataclass(frozen=True)
-class Judge:
-    contrary: bool = False
-
-    def open(self):
-        return self
-
-    async def reply(self, request):
-        text = request.messages[-1].content
-        if "begin " not in text:
-            return Reply("Hello.")
-        turns = list(json.loads(text.splitlines()[1]).values())
-        loop = (len(set(turns[-3:])) == 1) != self.contrary
-        cited = [len(turns) - 2, len(turns) - 1, len(turns)] if loop else []
-        return Reply(
-            json.dumps(
-                {
-                    "mark": re.search(r"begin (\\w+)", text)[1],
-                    "label": int(loop),
-                    "step": "verbatim" if loop else "default",
-                    "turns": cited,
-                    "reason": f"Turns {cited} are equal." if loop else "No turns are equal.",
-                }
-            )
-        )
-'''
-
-HUMAN = ('"rules", "twin"', '"rules", "human:ann"')
+HUMAN = ('"rules", "judge"', '"rules", "human:ann"')
+BOTH = ("rate rules", "rate judge")
 
 
 @pytest.fixture
-def make_study(tmp_path: Path, chimera: Chimera) -> Callable[..., Path]:
-    """A study that was run, with pairs of texts replaced in its plan."""
+def make_rated(make_study: MakeStudy) -> Callable[..., Path]:
+    """A small study that was run and rated."""
 
-    def make(*changes: tuple[str, str]) -> Path:
-        plan = PLAN
-        for old, new in changes:
-            assert old in plan, old
-            plan = plan.replace(old, new)
-        if '"small"]' not in plan:
-            plan = plan.replace('[models.small]\nuse = "embedded"\n', "")
-        folder = tmp_path / "study"
-        folder.mkdir()
-        (folder / "plan.toml").write_text(plan, encoding="utf-8")
-        (folder / "judging.py").write_text(JUDGE, encoding="utf-8")
-        assert chimera("lock", folder).code == 0
-        assert chimera("run", folder, "--no-watch").code == 0
-        return folder
+    def make(*changes: Change, steps: Steps = ()) -> Path:
+        return make_study(RATED, SMALL, *changes, steps=(*RUN, *steps)).path
 
     return make
 
@@ -115,8 +47,8 @@ def rated(chimera: Chimera, study: Path, *raters: str) -> Path:
     return study
 
 
-def test_raters_that_agree_meet_the_gate(chimera: Chimera, make_study: Callable[..., Path]) -> None:
-    study = rated(chimera, make_study(), "rules", "twin")
+def test_raters_that_agree_meet_the_gate(chimera: Chimera, make_rated: Callable[..., Path]) -> None:
+    study = rated(chimera, make_rated(), "rules", "judge")
     assert chimera("detect", study).code == 0
     ran = chimera("audit", study, "--json")
     result = json.loads(ran.out)
@@ -125,19 +57,18 @@ def test_raters_that_agree_meet_the_gate(chimera: Chimera, make_study: Callable[
     assert result["clustered"]
     record = json.loads((study / "audit" / "gate-record.json").read_text(encoding="utf-8"))
     assert (record["verdict"], record["consequence"]["name"]) == ("passed", "reliable")
-    assert [each["name"] for each in record["rater_identities"]] == ["rules", "twin"]
+    assert [each["name"] for each in record["rater_identities"]] == ["rules", "judge"]
     assert record["rubric"]["version"] == "4.0"
-    assert [each["rater"] for each in result["validity"]] == ["rules", "twin"]
+    assert [each["rater"] for each in result["validity"]] == ["rules", "judge"]
     assert result["validity"][0]["result"]["diagnosis"]["agreement"]["n_valid"] == 8
     again = chimera("audit", study, "--json")
     assert (again.code, again.out) == (0, ran.out)
 
 
 def test_raters_that_differ_fail_the_gate_and_fix_what_may_be_said(
-    chimera: Chimera, make_study: Callable[..., Path]
+    chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
-    contrary = ('"judging:Judge"', '"judging:Judge"\ncontrary = true')
-    study = rated(chimera, make_study(contrary), "rules", "twin")
+    study = make_rated(judge("contrary"), steps=BOTH)
     ran = chimera("audit", study)
     assert ran.code == 1
     assert "Gate NOT met" in ran.out
@@ -149,9 +80,9 @@ def test_raters_that_differ_fail_the_gate_and_fix_what_may_be_said(
 
 
 def test_labels_that_come_after_the_verdict_do_not_change_it(
-    chimera: Chimera, make_study: Callable[..., Path]
+    chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
-    study = rated(chimera, make_study(), "rules", "twin")
+    study = make_rated(steps=BOTH)
     assert chimera("audit", study).code == 0
     before = (study / "audit" / "gate-record.json").read_bytes()
     with sqlite3.connect(study / "study.db") as database:
@@ -164,18 +95,18 @@ def test_labels_that_come_after_the_verdict_do_not_change_it(
 
 
 def test_a_gate_waits_for_its_sample_and_its_raters(
-    chimera: Chimera, make_study: Callable[..., Path]
+    chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
-    sampled = ('raters = ["rules", "twin"]', 'raters = ["rules", "twin"]\nsample = 4')
-    study = rated(chimera, make_study(sampled), "rules")
+    sampled = ('raters = ["rules", "judge"]', 'raters = ["rules", "judge"]\nsample = 4')
+    study = make_rated(sampled, steps=("rate rules",))
     assert "no gate sample has been drawn" in chimera("audit", study).err
     drawn = chimera("rate", study, "--for", "gate", "--json")
     assert json.loads(drawn.out)["name"] == "gate-1"
     ran = chimera("audit", study)
     assert ran.code == 2
-    assert "twin has not rated 4 of the 4 conversations of the gate" in ran.err
+    assert "judge has not rated 4 of the 4 conversations of the gate" in ran.err
     assert not (study / "audit").exists()
-    assert chimera("rate", study, "--rater", "twin", "--only", "gate-1").code == 0
+    assert chimera("rate", study, "--rater", "judge", "--only", "gate-1").code == 0
     assert chimera("audit", study).code == 0
 
 
@@ -193,12 +124,26 @@ def short_rubric(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_the_embedded_model_rates_and_its_gate_fails(
-    chimera: Chimera, make_study: Callable[..., Path], short_rubric: Path
+    chimera: Chimera, make_study: MakeStudy, short_rubric: Path
 ) -> None:
     pytest.importorskip("openvino_genai", reason="the embedded model runs on OpenVINO GenAI")
-    few = ('raters = ["rules", "twin"]', 'raters = ["rules", "small"]\nsample = 2')
-    own = ("[raters]", f'[rubric]\nfile = "../{short_rubric.name}"\n\n[raters]')
-    study = rated(chimera, make_study(few, own), "rules")
+    own = f"""
+[models.small]
+use = "embedded"
+[rubric]
+file = "../{short_rubric.name}"
+[raters]
+retries = 0
+max_tokens = 60
+[gate]
+rule = "point"
+raters = ["rules", "small"]
+sample = 2
+"""
+    study = make_study(RATED, SMALL, own).path
+    for step in (("lock",), ("run", "--no-watch")):
+        assert chimera(step[0], study, *step[1:]).code == 0
+    rated(chimera, study, "rules")
     assert chimera("rate", study, "--sample", 2).code == 0
     ran = chimera("rate", study, "--rater", "small", "--only", "gate-1", "--json")
     counts = json.loads(ran.out)["tally"]
@@ -224,27 +169,26 @@ def test_the_embedded_model_rates_and_its_gate_fails(
     ],
 )
 def test_what_can_not_be_done_is_said_in_one_sentence(
-    chimera: Chimera, make_study: Callable[..., Path], arguments: tuple[Any, ...], complaint: str
+    chimera: Chimera, make_rated: Callable[..., Path], arguments: tuple[Any, ...], complaint: str
 ) -> None:
-    ran = chimera("rate", make_study(), *arguments)
+    ran = chimera("rate", make_rated(), *arguments)
     assert ran.code == 2
     assert complaint in ran.err
 
 
 def test_a_study_is_audited_as_its_plan_says(
-    chimera: Chimera, make_study: Callable[..., Path]
+    chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
-    ran = chimera("audit", make_study(), "--threshold", 0.1)
+    ran = chimera("audit", make_rated(), "--threshold", 0.1)
     assert ran.code == 2
     assert "declared in its plan: leave out --threshold" in ran.err
 
 
 def test_a_second_attempt_has_its_own_sample_and_moves_the_first_record_aside(
-    chimera: Chimera, make_study: Callable[..., Path]
+    chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
-    twice = ('raters = ["rules", "twin"]', 'raters = ["rules", "twin"]\nsample = 4\nattempts = 2')
-    contrary = ('"judging:Judge"', '"judging:Judge"\ncontrary = true')
-    study = rated(chimera, make_study(twice, contrary), "rules", "twin")
+    twice = ('raters = ["rules", "judge"]', 'raters = ["rules", "judge"]\nsample = 4\nattempts = 2')
+    study = make_rated(twice, judge("contrary"), steps=BOTH)
     for _ in (1, 2):
         assert chimera("rate", study, "--for", "gate").code == 0
         assert chimera("audit", study).code == 1
@@ -258,9 +202,9 @@ def test_a_second_attempt_has_its_own_sample_and_moves_the_first_record_aside(
 
 
 def test_calibration_may_be_compared_as_often_as_one_likes(
-    chimera: Chimera, make_study: Callable[..., Path]
+    chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
-    study = rated(chimera, make_study(), "rules", "twin")
+    study = make_rated(steps=BOTH)
     assert chimera("rate", study, "--sample", 4, "--for", "calibration").code == 0
     for _ in range(2):
         ran = chimera("audit", study, "--only", "calibration-1", "--json")
@@ -271,27 +215,26 @@ def test_calibration_may_be_compared_as_often_as_one_likes(
 
 
 def test_without_a_declared_gate_raters_are_compared_and_nothing_is_fixed(
-    chimera: Chimera, make_study: Callable[..., Path]
+    chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
-    study = rated(
-        chimera, make_study(('[gate]\nrule = "point"\nraters = ["rules", "twin"]', "")), "rules"
-    )
+    study = make_rated("[gate]\n", steps=("rate rules",))
     assert "agreement needs two raters, and the study has 1" in chimera("audit", study).err
-    rated(chimera, study, "twin")
+    rated(chimera, study, "judge")
     ran = chimera("audit", study, "--json")
     assert (ran.code, json.loads(ran.out)["gate"]["declared"]) == (0, False)
     assert not (study / "audit").exists()
 
 
 def test_exported_ratings_give_the_same_kappa(
-    chimera: Chimera, make_study: Callable[..., Path], tmp_path: Path
+    chimera: Chimera, make_rated: Callable[..., Path], tmp_path: Path
 ) -> None:
-    study = rated(chimera, make_study(), "rules", "twin")
+    study = make_rated(steps=BOTH)
     other = json.loads(chimera("audit", study, "--json").out)
     assert chimera("export", study, "--format", "csv", "--out", tmp_path / "out").code == 0
     one = json.loads(chimera("audit", tmp_path / "out" / "ratings.csv", "--json").out)
-    names = ("kappa", "n_valid", "clustered", "raters", "kappa_ci_bootstrap")
+    names = ("kappa", "n_valid", "clustered", "kappa_ci_bootstrap")
     assert [one[name] for name in names] == [other[name] for name in names]
+    assert sorted(one["raters"]) == sorted(other["raters"])
     assert one["by_stratum"].keys() == other["by_stratum"].keys()
 
 
@@ -305,10 +248,10 @@ def filled(folder: Path, labels: Callable[[str], str]) -> Path:
 
 
 def test_a_person_rates_by_packet_and_the_gate_counts_it(
-    chimera: Chimera, make_study: Callable[..., Path], tmp_path: Path
+    chimera: Chimera, make_rated: Callable[..., Path], tmp_path: Path
 ) -> None:
-    study = make_study(("[gate]\n", '[gate]\nstatistic = "agreement"\n'), HUMAN)
-    rated(chimera, study, "rules")
+    agreement = ("[gate]\n", '[gate]\nstatistic = "agreement"\n')
+    study = make_rated(agreement, HUMAN, steps=("rate rules",))
     packet = tmp_path / "packet"
     assert chimera("rate", study, "--export-packet", packet, "--seed", 4).code == 0
     back = ("rate", study, "--rater", "human:ann", "--import-packet")
@@ -339,10 +282,9 @@ def test_a_person_rates_by_packet_and_the_gate_counts_it(
 
 
 def test_the_report_says_no_more_than_the_gate_allows(
-    chimera: Chimera, make_study: Callable[..., Path]
+    chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
-    contrary = ('"judging:Judge"', '"judging:Judge"\ncontrary = true')
-    study = rated(chimera, make_study(contrary), "rules", "twin")
+    study = make_rated(judge("contrary"), steps=BOTH)
     assert chimera("audit", study).code == 1
     assert chimera("report", study).code == 0
     page = (study / "report" / "index.html").read_text(encoding="utf-8")
@@ -351,19 +293,19 @@ def test_the_report_says_no_more_than_the_gate_allows(
 
 
 def test_a_rater_is_attacked_from_the_command_line(
-    chimera: Chimera, make_study: Callable[..., Path]
+    chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
-    study = make_study()
-    shown = chimera("rate", study, "--rater", "twin", "--attack")
+    study = make_rated()
+    shown = chimera("rate", study, "--rater", "judge", "--attack")
     assert shown.code == 0
     for words in ("asked twice", "labels turned round", "orders 0", "pleads", "flip rate"):
         assert words in shown.out
     assert "checked on 8 conversations" in shown.out + shown.err
-    told = chimera("rate", study, "--rater", "twin", "--attack", "--json")
+    told = chimera("rate", study, "--rater", "judge", "--attack", "--json")
     report = json.loads(told.out)["report"]
     assert len(report["attacks"]) == 8
     assert report["position"]["flip_rate"] == 0
-    retest = stored_retest(Study(study), planned_rater(Study(study), "twin"))
-    assert retest == Retest("twin", 8, 8 - report["undisturbed"]["flips"])
+    retest = stored_retest(Study(study), planned_rater(Study(study), "judge"))
+    assert retest == Retest("judge", 8, 8 - report["undisturbed"]["flips"])
     both = chimera("rate", study, "--attack", "--sample", "3")
     assert (both.code, "one at a time" in both.err) == (2, True)

@@ -11,7 +11,7 @@ from chimeralab.pipeline import run
 from chimeralab.runner import TrialScored, TurnStored
 from chimeralab.sandbox.hooks import POINTS, Observed
 from chimeralab.study import RunOptions
-from tests.small_trial import make_trial
+from tests.plans import SLOW, trial
 
 BEFORE = {"novel_task_flagged", "pair_generated", "bias_injected"}
 SCORED = "trial_scored"
@@ -28,9 +28,9 @@ def order(names: list[str]) -> None:
         assert names.index("confidence_captured") > answer
 
 
-def test_each_hook_fires_when_it_happens(tmp_path):
+def test_each_hook_fires_when_it_happens(make_study):
     news = []
-    study = make_trial(tmp_path / "trial", number=1)
+    study = make_study(trial(number=1))
     run(study, RunOptions(concurrency=1), news.append)
     turns: dict[tuple[str, int], list[str]] = {}
     for each in news:
@@ -52,8 +52,8 @@ def test_each_hook_fires_when_it_happens(tmp_path):
             assert place < places[each.session, each.trial]
 
 
-def test_events_are_lines_of_json_that_add_up_to_the_run(tmp_path, chimera):
-    study, file = make_trial(tmp_path / "trial", number=1), tmp_path / "events.jsonl"
+def test_events_are_lines_of_json_that_add_up_to_the_run(make_study, tmp_path, chimera):
+    study, file = make_study(trial(number=1)), tmp_path / "events.jsonl"
     ran = chimera("run", study.path, "--events", file, "--concurrency", 1)
     assert ran.code == 0
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
@@ -66,8 +66,8 @@ def test_events_are_lines_of_json_that_add_up_to_the_run(tmp_path, chimera):
         )
 
 
-def test_standard_output_can_be_read_while_the_run_goes_on(tmp_path):
-    study = make_trial(tmp_path / "trial", 'use = "slow:Slow"\nwait = 0.02', number=1)
+def test_standard_output_can_be_read_while_the_run_goes_on(make_study):
+    study = make_study(trial('use = "slow:Slow"\nwait = 0.02', number=1) | SLOW)
     command = [sys.executable, "-m", "chimeralab", "run", str(study.path), "--events", "-"]
     with subprocess.Popen([*command, "--allow-code"], stdout=subprocess.PIPE, text=True) as process:
         first = json.loads(process.stdout.readline())
@@ -79,8 +79,8 @@ def test_standard_output_can_be_read_while_the_run_goes_on(tmp_path):
     assert rest[-1]["event"] == "talk_ended"
 
 
-def test_a_reader_that_leaves_does_not_stop_the_run(tmp_path):
-    study = make_trial(tmp_path / "trial", number=1)
+def test_a_reader_that_leaves_does_not_stop_the_run(make_study):
+    study = make_study(trial(number=1))
     command = [sys.executable, "-m", "chimeralab", "run", str(study.path), "--events", "-"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as process:
@@ -100,9 +100,9 @@ def test_a_reader_that_leaves_does_not_stop_the_run(tmp_path):
     ],
 )
 def test_a_stream_that_can_t_be_is_refused_before_anything_is_asked(
-    tmp_path, chimera, options, said
+    make_study, chimera, options, said
 ):
-    study = make_trial(tmp_path / "trial", number=1)
+    study = make_study(trial(number=1))
     ran = chimera("run", study.path, *options)
     assert (ran.code, said in ran.err) == (2, True)
     assert not (study.path / "study.db").exists()

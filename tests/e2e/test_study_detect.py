@@ -6,43 +6,27 @@ from typing import Any
 
 import pytest
 
+from tests.plans import SELFPLAY
+from tests.studies import MakeStudy
+
 Chimera = Callable[..., Any]
 
+# One loops from its fourth turn on.
 PLAN = """
-[study]
-name = "phantoms"
-
 [models.loops]
 use = "phantom"
 course = "verbatim"
 onset = 4
-
-[models.free]
-use = "phantom"
-course = "novel"
-
-[conditions.looping]
-speakers = ["loops", "loops"]
-
-[conditions.free]
-speakers = ["free", "free"]
-
 [conversation]
 turns = 10
-repeats = 1
-
 [prompts]
 items = [{ id = "p1", bucket = "planning", text = "Plan a trip." }]
 """
 
 
 @pytest.fixture
-def study(tmp_path: Path, chimera: Chimera) -> Path:
-    folder = tmp_path / "study"
-    folder.mkdir()
-    (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
-    assert chimera("run", folder, "--no-watch").code == 0
-    return folder
+def study(make_study: MakeStudy) -> Path:
+    return make_study(SELFPLAY, PLAN, steps=("run",)).path
 
 
 def test_a_study_is_judged_by_its_plan(chimera: Chimera, study: Path) -> None:
@@ -99,10 +83,7 @@ def test_show_draws_a_stored_conversation(chimera: Chimera, study: Path, tmp_pat
     assert "Turns 7–10 were marked as collapsed" in page.read_text(encoding="utf-8")
 
 
-def test_a_study_that_was_not_run_says_so(chimera: Chimera, tmp_path: Path) -> None:
-    folder = tmp_path / "new"
-    folder.mkdir()
-    (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
-    ran = chimera("detect", folder)
+def test_a_study_that_was_not_run_says_so(chimera: Chimera, make_study: MakeStudy) -> None:
+    ran = chimera("detect", make_study(SELFPLAY).path)
     assert ran.code == 2
     assert "`chimera run` creates it" in ran.err

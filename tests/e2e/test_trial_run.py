@@ -19,21 +19,20 @@ from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.folder import new_study, templates
 from chimeralab.study.forecast import forecast
 from chimeralab.study.verify import verify_study
-from tests.small_trial import ALL, make_trial, rows
+from tests.plans import ALL, SLOW, TRIAL, trial
+from tests.studies import rows
 
 KILLS = 12
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A trial with every stressor, run; nobody changes it."""
-    study = make_trial(tmp_path_factory.mktemp("finished") / "trial")
-    run_study(study)
-    return study
+@pytest.fixture
+def finished(make_study):
+    """A trial with every stressor, run."""
+    return make_study(TRIAL, steps=("run",), name="finished")
 
 
-def test_a_trial_runs_from_its_lock_to_its_analysis(tmp_path, chimera):
-    study = make_trial(tmp_path / "trial")
+def test_a_trial_runs_from_its_lock_to_its_analysis(make_study, chimera):
+    study = make_study(TRIAL)
     for command in (("check", "--offline"), ("lock",), ("run",), ("verify",)):
         assert chimera(command[0], study.path, *command[1:]).code == 0
     again = chimera("run", study.path, "--json")
@@ -51,8 +50,8 @@ def test_a_trial_runs_from_its_lock_to_its_analysis(tmp_path, chimera):
     assert "Informative" in page.read_text()
 
 
-def test_a_dose_outside_its_range_is_refused_before_anything_is_asked(tmp_path, chimera):
-    study = make_trial(tmp_path / "trial", more="[stressors.amnesia]\nscope = 2.0\n")
+def test_a_dose_outside_its_range_is_refused_before_anything_is_asked(make_study, chimera):
+    study = make_study(TRIAL, "[stressors.amnesia]\nscope = 2.0\n")
     ran = chimera("run", study.path)
     assert ran.code == 2
     assert "[stressors.amnesia] scope = 2.0" in ran.err
@@ -71,16 +70,16 @@ def test_every_injection_is_an_event_with_what_was_done(finished):
     assert len(places) == len(set(places))
 
 
-def test_the_same_plan_gives_the_same_trials_to_the_byte(finished, tmp_path):
-    again = make_trial(tmp_path / "again")
+def test_the_same_plan_gives_the_same_trials_to_the_byte(finished, make_study):
+    again = make_study(TRIAL)
     run_study(again)
     assert rows(again) == rows(finished)
 
 
-def test_the_order_of_events_does_not_depend_on_the_order_of_hashes(tmp_path):
+def test_the_order_of_events_does_not_depend_on_the_order_of_hashes(make_study):
     stored = []
     for seed in ("1", "2", "3"):
-        study = make_trial(tmp_path / seed, design=f'{ALL}\nmeasures = ["ledger"]', number=1)
+        study = make_study(trial(design=f'{ALL}\nmeasures = ["ledger"]', number=1), name=seed)
         command = (sys.executable, "-m", "chimeralab", "run", study.path)
         hashes = {**os.environ, "PYTHONHASHSEED": seed}
         subprocess.run(command, env=hashes, check=True, capture_output=True)
@@ -91,9 +90,8 @@ def test_the_order_of_events_does_not_depend_on_the_order_of_hashes(tmp_path):
     assert stored[0] == stored[1] == stored[2]
 
 
-def test_without_its_probes_a_session_says_the_same(finished, tmp_path):
-    bare = make_trial(tmp_path / "bare", design=f"{ALL}\nprobes = []")
-    run_study(bare)
+def test_without_its_probes_a_session_says_the_same(finished, make_study):
+    bare = make_study(trial(design=f"{ALL}\nprobes = []"), steps=("run",))
     assert [r.answered.response for _, r in rows(finished)] == [
         r.answered.response for _, r in rows(bare)
     ]
@@ -109,9 +107,8 @@ def test_the_forecast_is_what_a_trial_asks_at_the_most(finished):
     assert words < expected.loads[0].prompt_tokens
 
 
-def test_the_forecast_counts_every_question_about_a_false_signal(tmp_path):
-    study = make_trial(tmp_path / "trial", design='factorial = ["infallibility", "conformity"]')
-    run_study(study)
+def test_the_forecast_counts_every_question_about_a_false_signal(make_study):
+    study = make_study(trial(design='factorial = ["infallibility", "conformity"]'), steps=("run",))
     with study.archive() as archive:
         assert archive.value("SELECT count(*) FROM attempts") == forecast(study.plan).calls
         asked = archive.value("SELECT count(*) FROM probes WHERE probe = 'noticed'")
@@ -121,8 +118,8 @@ def test_the_forecast_counts_every_question_about_a_false_signal(tmp_path):
     assert all(row.confided.noticed for row in told)
 
 
-def test_hooks_hear_every_point_and_live_rows_are_the_stored_ones(tmp_path):
-    study, hooks, seen, live = make_trial(tmp_path / "trial"), Hooks(), [], []
+def test_hooks_hear_every_point_and_live_rows_are_the_stored_ones(make_study):
+    study, hooks, seen, live = make_study(TRIAL), Hooks(), [], []
     for point in POINTS:
         hooks.on(point, lambda observed: seen.append(observed.point))
 
@@ -146,14 +143,12 @@ def run_and_kill(study: Study, seconds: float, processes) -> None:
     process.join()
 
 
-def test_a_trial_killed_at_random_moments_has_every_trial_once(tmp_path):
+def test_a_trial_killed_at_random_moments_has_every_trial_once(make_study):
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(["chimeralab.study"])
-    rng, slow = random.Random(7), 'use = "slow:Slow"'
-    killed = make_trial(tmp_path / "killed", slow)
-    peaceful = make_trial(tmp_path / "peaceful", slow)
-    for study in (killed, peaceful):
-        study.freeze()
+    rng, slow = random.Random(7), trial('use = "slow:Slow"') | SLOW
+    killed = make_study(slow, steps=("lock",), name="killed")
+    peaceful = make_study(slow, steps=("lock",), name="peaceful")
     for _ in range(KILLS):
         run_and_kill(Study(killed.path, allow_code=True), rng.uniform(0.0, 0.25), processes)
     assert run_study(Study(killed.path, allow_code=True)).complete
@@ -170,14 +165,14 @@ def test_a_trial_killed_at_random_moments_has_every_trial_once(tmp_path):
     assert interrupted > 0
 
 
-def test_nothing_but_the_subject_is_contacted(tmp_path, monkeypatch):
+def test_nothing_but_the_subject_is_contacted(make_study, monkeypatch):
     def refuse(*_):
         raise AssertionError("the network was touched")
 
     for name in ("connect", "connect_ex", "sendto"):
         monkeypatch.setattr(socket.socket, name, refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    study = make_trial(tmp_path / "trial")
+    study = make_study(TRIAL)
     study.freeze()
     assert run_study(study).complete
     assert analyse_trial(study).subjects[0].informative
@@ -192,11 +187,10 @@ def test_every_template_is_a_valid_plan(tmp_path, name):
 
 
 @pytest.mark.skipif(weights.locate("smollm2") is None, reason="the embedded model is not here")
-def test_the_embedded_model_goes_through_a_trial(tmp_path):
+def test_the_embedded_model_goes_through_a_trial(make_study):
     design = 'each = ["amnesia"]\nprobes = ["confidence"]\nsham = false'
-    study = make_trial(tmp_path / "trial", 'use = "embedded"', design, number=1)
-    plan = study.plan_path.read_text()
-    study.plan_path.write_text(plan.replace("recall = 5", "recall = 2"))
+    files = trial('use = "embedded"', design, number=1)
+    study = make_study(files, ("recall = 5", "recall = 2"))
     assert run_study(study).complete
     found = rows(study)
     assert len(found) == 2 * study.plan.conversation.turns

@@ -1,7 +1,6 @@
 """What a trial has stored: exported with its types, and found out when it is changed."""
 
 import csv
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -16,18 +15,15 @@ from chimeralab.study.database import StoreError
 from chimeralab.study.export import TABLES, TRIAL_TABLES, export_study
 from chimeralab.study.trial.rows import stored_trials
 from chimeralab.study.verify import verify_study
-from tests.small_trial import make_trial, rows
+from tests.plans import trial
+from tests.studies import RUN, rows
 
 FLAGS = [name for name, column in COLUMNS.items() if column.kind is bool]
 
 
 @pytest.fixture
-def done(tmp_path) -> Study:
-    design = 'factorial = ["amnesia", "infallibility"]'
-    study = make_trial(tmp_path / "trial", design=design, number=2)
-    study.freeze()
-    run_study(study)
-    return study
+def done(make_study) -> Study:
+    return make_study(trial(design='factorial = ["amnesia", "infallibility"]', number=2), steps=RUN)
 
 
 def flags(study: Study) -> list[list[bool | None]]:
@@ -99,9 +95,8 @@ def test_a_reply_stored_before_replies_had_hashes_is_not_held_against_one(done):
     assert gone == "study.db: its chain was taken out, or begun again after the runs"
 
 
-def test_a_trial_that_is_tampered_with_is_found_out(tmp_path):
-    study = make_trial(tmp_path / "trial", number=1)
-    run_study(study)
+def test_a_trial_that_is_tampered_with_is_found_out(make_study):
+    study = make_study(trial(number=1), steps=("run",))
     assert not verify_study(study).findings
     with sqlite3.connect(study.store_path) as db:
         db.execute(
@@ -113,19 +108,16 @@ def test_a_trial_that_is_tampered_with_is_found_out(tmp_path):
     assert any("turn 5 lacks the reply to its probe" in line for line in found)
 
 
-@pytest.fixture(scope="module")
-def stressed(tmp_path_factory) -> Study:
+@pytest.fixture
+def stressed(make_study) -> Study:
     """A finished trial in which something is done at every turn but the first."""
     design = 'each = ["amnesia"]\nmeasures = ["ledger"]'
     always = "[stressors.amnesia]\nfrequency = 1.0\nscope = 1.0\n"
-    folder = tmp_path_factory.mktemp("stressed") / "trial"
-    study = make_trial(folder, design=design, number=1, more=always)
-    run_study(study)
-    return study
+    return make_study(trial(design=design, number=1), always, steps=("run",))
 
 
 @pytest.mark.parametrize(
-    ("tampering", "trial"),
+    ("tampering", "turn"),
     [
         ("DELETE FROM events WHERE turn = 6", 6),
         ("DELETE FROM events WHERE kind = 'ledger' AND turn = 5", 5),
@@ -144,14 +136,13 @@ def stressed(tmp_path_factory) -> Study:
         ),
     ],
 )
-def test_an_event_that_is_tampered_with_is_found_out(tmp_path, stressed, tampering, trial):
-    study = Study(shutil.copytree(stressed.path, tmp_path / "copy"), allow_code=True)
-    assert not verify_study(study).findings
-    with sqlite3.connect(study.store_path) as db:
+def test_an_event_that_is_tampered_with_is_found_out(stressed, tampering, turn):
+    assert not verify_study(stressed).findings
+    with sqlite3.connect(stressed.store_path) as db:
         db.execute(tampering)
-    found = [str(finding) for finding in verify_study(study).findings]
+    found = [str(finding) for finding in verify_study(stressed).findings]
     assert found
-    said = f"trial {trial}: its events are not what was done to it"
+    said = f"trial {turn}: its events are not what was done to it"
     named = [finding for finding in found if finding.endswith(said)]
     assert any(finding.startswith("amnesia-with-ledger/") for finding in named)
     chained = [finding for finding in found if finding not in named]
@@ -159,9 +150,8 @@ def test_an_event_that_is_tampered_with_is_found_out(tmp_path, stressed, tamperi
     assert all(" event" in finding and "record" in finding for finding in chained)
 
 
-def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(tmp_path):
-    study = make_trial(tmp_path / "trial", number=1)
-    run_study(study)
+def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(make_study):
+    study = make_study(trial(number=1), steps=("run",))
     with sqlite3.connect(study.store_path) as db:
         for column in ("noticed", "states", "recall_states", "claim", "evidence"):
             db.execute(f"ALTER TABLE trials DROP COLUMN {column}")
@@ -176,10 +166,9 @@ def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(tmp_path
     assert all(row.confided.noticed is None for _, row in rows(study))
 
 
-def test_a_trial_can_be_replayed_and_exported(tmp_path):
-    study = make_trial(tmp_path / "trial", number=1)
-    run_study(study)
-    replay = make_trial(tmp_path / "again", 'use = "replay"\nstudy = "../trial"', number=1)
+def test_a_trial_can_be_replayed_and_exported(make_study, tmp_path):
+    study = make_study(trial(number=1), steps=("run",))
+    replay = make_study(trial('use = "replay"\nstudy = "../study"', number=1), name="again")
     run_study(replay)
     assert rows(replay) == rows(study)
     written = {path.name for path in export_study(study, "csv", tmp_path / "out")}

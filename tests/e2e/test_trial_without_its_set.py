@@ -10,13 +10,12 @@ from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.lock import LockError, make_lock
 from chimeralab.study.trial.rows import stored_trials
 from chimeralab.study.verify import verify_study
+from tests.plans import TRIAL, changed
+from tests.studies import write_study
 
-PLAN = """
-[study]
-name = "set"
-kind = "trial"
-[models.p]
-use = "subject"
+ON_A_SET = changed(
+    TRIAL,
+    """
 [trial]
 subjects = ["p"]
 each = ["infallibility"]
@@ -27,7 +26,8 @@ consensus = 0
 use = "sycon"
 path = "../set"
 number = 2
-"""
+""",
+)
 
 
 def small_set(folder: Path) -> None:
@@ -40,12 +40,9 @@ def small_set(folder: Path) -> None:
 
 
 @pytest.fixture
-def locked(tmp_path) -> Study:
+def locked(make_study, tmp_path) -> Study:
     small_set(tmp_path / "set")
-    folder = tmp_path / "study"
-    folder.mkdir()
-    (folder / "plan.toml").write_text(PLAN)
-    study = Study(folder)
+    study = make_study(ON_A_SET)
     study.freeze()
     return study
 
@@ -98,7 +95,7 @@ def test_a_changed_lock_can_not_stand_in_for_the_set(locked):
 )
 def test_a_changed_plan_does_not_take_the_locked_scenarios(locked, old, new, said):
     study = without_its_set(locked)
-    study.plan_path.write_text(PLAN.replace(old, new))
+    write_study(study.path, ON_A_SET, (old, new))
     with pytest.raises(InputError, match=said):
         _ = study.plan
 

@@ -15,11 +15,10 @@ from chimeralab.analysis.trial.effects import sessions_of
 from chimeralab.detection.judging import detect
 from chimeralab.integrations.inspect import looping, self_play, self_play_study, stress_trial
 from tests.inspect_agent import run, speaking
-from tests.small_trial import make_trial, rows
+from tests.plans import SELFPLAY, trial
+from tests.studies import MakeStudy, rows
 
 PLAN = """
-[study]
-name = "talks"
 [models.a]
 use = "phantom"
 [models.b]
@@ -37,19 +36,12 @@ countermeasure = { use = "nudge", text = "Say something new.", turns = 4 }
 turns = 8
 [detector]
 use = "loops"
-[prompts]
-items = [{ id = "p1", text = "Plan a trip." }, { id = "p2", text = "Write a poem." }]
-[run]
-retry_wait = 0.0
 """
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> str:
-    folder = tmp_path / "study"
-    folder.mkdir()
-    (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
-    return str(folder)
+def study(make_study: MakeStudy) -> str:
+    return str(make_study(SELFPLAY, PLAN).path)
 
 
 def loops_after(turns: int):
@@ -168,9 +160,9 @@ def options_of(shown: list) -> list[str]:
     return shown[-1].text.rpartition("Options: ")[2].split("\n")[0].split(", ")
 
 
-def test_a_trial_is_scored_as_the_analysis_does(tmp_path: Path) -> None:
+def test_a_trial_is_scored_as_the_analysis_does(make_study: MakeStudy, tmp_path: Path) -> None:
     """The same phantom, asked by the lab and in Inspect, has the same measures."""
-    study = make_trial(tmp_path / "trial", design=CONFORMITY, number=2)
+    study = make_study(trial(design=CONFORMITY, number=2))
     log = run(stress_trial(str(study.path)), speaking(lambda shown: "unused"), tmp_path / "logs")
     assert log.status == "success", log.error
     pipeline.run(study)
@@ -192,8 +184,10 @@ def test_a_trial_is_scored_as_the_analysis_does(tmp_path: Path) -> None:
     }
 
 
-def test_a_model_of_inspect_is_the_subject_and_probes_leave_no_trace(tmp_path: Path) -> None:
-    study = make_trial(tmp_path / "trial", 'use = "phantom"', CONFORMITY, number=1)
+def test_a_model_of_inspect_is_the_subject_and_probes_leave_no_trace(
+    make_study: MakeStudy, tmp_path: Path
+) -> None:
+    study = make_study(trial('use = "phantom"', CONFORMITY, number=1))
     shown: list[list] = []
 
     def answer(messages: list) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,8 @@ from chimeralab.runner import (
 )
 from chimeralab.study import RunOptions
 from chimeralab.study.trial.rows import stored_trials
-from tests.small_trial import make_trial
+from tests.plans import trial
+from tests.studies import MakeStudy
 
 MODELS = (
     'use = "subject"',
@@ -38,9 +38,9 @@ DESIGNS = (
 
 @pytest.mark.parametrize(("model", "design"), list(product(MODELS, DESIGNS)))
 def test_twenty_studies_give_the_same_rows_through_the_store_and_in_memory(
-    tmp_path: Path, model: str, design: str
+    make_study: MakeStudy, model: str, design: str
 ) -> None:
-    study = make_trial(tmp_path / "trial", model, design, number=1)
+    study = make_study(trial(model, design, number=1))
     assert pipeline.run(study, RunOptions(watch=False)).complete
     journal = MemoryJournal()
     subject = study.plan.models["p"].part.settings.open()

@@ -1,8 +1,6 @@
 """Declared outcomes: what they can find before the run, and how they are corrected after it."""
 
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -11,18 +9,13 @@ from chimeralab.analysis.trial.effects import is_listed
 from chimeralab.core.errors import InputError
 from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.sandbox.scored import SessionPlace
-from chimeralab.study import Study
 from chimeralab.study.trial.power import detectable, simulated
+from tests.plans import TRIAL, Change, changed
+from tests.studies import MakeStudy
 
-PLAN = """
-[study]
-name = "trial"
-kind = "trial"
-[models.p]
-use = "subject"
-[trial]
-subjects = ["p"]
-factorial = ["amnesia", "infallibility", "conformity"]
+SMALL = changed(
+    TRIAL,
+    """
 [stressors.amnesia]
 frequency = 0.5
 [scenarios]
@@ -31,7 +24,11 @@ number = 2
 recall = 4
 inference = 2
 novel = 1
-"""
+[layout]
+[sampling]
+[run]
+""",
+)
 PRIMARY = """
 [[outcomes.primary]]
 measure = "mci"
@@ -52,16 +49,6 @@ DECLARED = ("[scenarios]", PRIMARY)
 FREE = PhantomSubjectSettings(credulity=0.9, conformity=0.6, recall=0.8)
 
 
-def study(folder: Path, *changes: tuple[str, str]) -> Study:
-    text = PLAN
-    for old, new in changes:
-        assert old in text, old
-        text = text.replace(old, new)
-    folder.mkdir(exist_ok=True)
-    (folder / "plan.toml").write_text(text)
-    return Study(folder)
-
-
 def trials_of(plan, settings=FREE):
     subject = PhantomSubject(settings)
     for condition in plan.arms:
@@ -75,13 +62,12 @@ def analysed(plan, change=lambda trials: trials):
     return analyse_trial(change(list(trials_of(plan))), design, "here", Draws(resamples=0))
 
 
-@cache
-def small(folder: Path, *changes: tuple[str, str]):
-    return study(folder, ("number = 2", "number = 4"), *changes).plan.trial
+def small(make_study: MakeStudy, *changes: Change):
+    return make_study(SMALL, ("number = 2", "number = 4"), *changes).plan.trial
 
 
-def test_the_declared_effects_alone_are_primary_and_corrected_together(tmp_path):
-    (subject,) = analysed(small(tmp_path, DECLARED)).subjects
+def test_the_declared_effects_alone_are_primary_and_corrected_together(make_study):
+    (subject,) = analysed(small(make_study, DECLARED)).subjects
     assert subject.informative
     primary = {e.short_name: e for e in subject.effects if e.role == "primary"}
     assert {(name, e.measure) for name, e in primary.items()} == {
@@ -93,15 +79,15 @@ def test_the_declared_effects_alone_are_primary_and_corrected_together(tmp_path)
     assert holm == pytest.approx([min(1, 2 * ps[0]), max(min(1, 2 * ps[0]), ps[1])])
 
 
-def test_without_a_declaration_what_is_aimed_at_is_primary(tmp_path):
-    (subject,) = analysed(small(tmp_path)).subjects
+def test_without_a_declaration_what_is_aimed_at_is_primary(make_study):
+    (subject,) = analysed(small(make_study)).subjects
     measures = {e.measure for e in subject.effects if e.role == "primary"}
     assert {"recall", "conformity_rate", "misled"} <= measures
     assert "mci" not in measures
 
 
-def test_the_three_indices_come_before_all_else(tmp_path):
-    (subject,) = analysed(small(tmp_path)).subjects
+def test_the_three_indices_come_before_all_else(make_study):
+    (subject,) = analysed(small(make_study)).subjects
     for family in (subject.contrasts, subject.factorial):
         listed = dict.fromkeys(e.measure for e in family if is_listed(e))
         assert [*listed][:3] == ["mci", "gfq", "dfs"]
@@ -115,27 +101,27 @@ def test_the_three_indices_come_before_all_else(tmp_path):
         ('arm = "amnesia"', 'arm = "sham"', "compares 'sham' with itself"),
     ],
 )
-def test_a_declared_effect_that_nobody_could_find_is_refused(tmp_path, old, new, said):
+def test_a_declared_effect_that_nobody_could_find_is_refused(make_study, old, new, said):
     with pytest.raises(InputError, match=said):
-        _ = study(tmp_path, ("[scenarios]", PRIMARY.replace(old, new, 1))).plan
+        _ = make_study(SMALL, ("[scenarios]", PRIMARY.replace(old, new, 1))).plan
 
 
-def test_more_scenarios_find_smaller_differences(tmp_path):
+def test_more_scenarios_find_smaller_differences(make_study):
     few, many = (
-        detectable(study(tmp_path / str(n), ("number = 2", f"number = {n}"), DECLARED).plan.trial)
+        detectable(make_study(SMALL, ("number = 2", f"number = {n}"), DECLARED).plan.trial)
         for n in (3, 9)
     )
     assert [each.measure for each in few] == ["mci", "conformity_rate"]
     for small_trial, large_trial in zip(few, many, strict=True):
         assert small_trial.difference > large_trial.difference > 0
         assert "9 scenarios find" in str(large_trial)
-    assert detectable(study(tmp_path / "none").plan.trial) == ()
+    assert detectable(make_study(SMALL).plan.trial) == ()
 
 
-def test_what_is_set_in_a_phantom_is_found_where_it_is_large_enough(tmp_path):
+def test_what_is_set_in_a_phantom_is_found_where_it_is_large_enough(make_study):
     phantoms = {"firm": PhantomSubjectSettings(conformity=0.0), "soft": FREE}
     changes = ("number = 2", "number = 6"), ("[scenarios]", ALONE), ("novel = 1", "novel = 3")
-    (found,) = detectable(study(tmp_path, *changes).plan.trial, phantoms)
+    (found,) = detectable(make_study(SMALL, *changes).plan.trial, phantoms)
     firm, soft = found.known
     assert soft.difference > soft.smallest > 0
     assert abs(firm.difference) < 0.1
@@ -144,8 +130,8 @@ def test_what_is_set_in_a_phantom_is_found_where_it_is_large_enough(tmp_path):
     assert str(firm).endswith("is too little to be found")
 
 
-def test_a_cell_whose_dose_was_not_delivered_leaves_the_factorial_with_a_reason(tmp_path):
-    plan = small(tmp_path)
+def test_a_cell_whose_dose_was_not_delivered_leaves_the_factorial_with_a_reason(make_study):
+    plan = small(make_study)
     (whole,) = analysed(plan).subjects
     named = {e.name for e in whole.factorial if e.estimate is not None}
     assert {"amnesia × infallibility", "amnesia × conformity × infallibility"} <= named
@@ -166,9 +152,9 @@ def test_a_cell_whose_dose_was_not_delivered_leaves_the_factorial_with_a_reason(
     assert any(each.passed is False and "delivered" in each.name for each in lost.checks)
 
 
-def test_each_stressor_can_have_a_sham_of_its_own(tmp_path):
+def test_each_stressor_can_have_a_sham_of_its_own(make_study):
     each = ("factorial =", 'sham = "each"\nfactorial =')
-    plan = small(tmp_path, each)
+    plan = small(make_study, each)
     assert plan.arms["sham-amnesia"].sham
     assert set(plan.arms["sham"].stressors) == {"amnesia", "conformity", "infallibility"}
     (subject,) = analysed(plan).subjects
@@ -177,8 +163,8 @@ def test_each_stressor_can_have_a_sham_of_its_own(tmp_path):
     assert {"amnesia − sham", "amnesia − sham-amnesia", "sham-amnesia − sham"} <= names
 
 
-def test_a_countermeasure_is_tried_without_its_stressor_too(tmp_path):
-    plan = small(tmp_path, ("factorial =", 'countermeasures = ["ledger"]\nfactorial ='))
+def test_a_countermeasure_is_tried_without_its_stressor_too(make_study):
+    plan = small(make_study, ("factorial =", 'countermeasures = ["ledger"]\nfactorial ='))
     assert plan.arms["control-with-ledger"].stressors == {}
     (subject,) = analysed(plan).subjects
     names = {e.short_name for e in subject.countermeasures}
