@@ -308,6 +308,39 @@ def trial(model: str = 'use = "subject"', design: str = ALL, number: int = 3) ->
     return changed(TRIAL, tables, ("number = 3", f"number = {number}"))
 
 
+def agent_trial(
+    agent: str, design: str = 'each = ["amnesia"]', number: int = 2, **code: str
+) -> Files:
+    """A trial of an agent, with the code that it names."""
+    tables = f"""
+[models.p]
+[agents.a]
+{agent}
+[trial]
+subjects = ["a"]
+{design}
+[scenarios]
+use = "ledger"
+number = {number}
+recall = 5
+inference = 0
+novel = 1
+[layout]
+beliefs = 1
+tested = 1
+lag = 1
+recall_every = 1
+[conversation]
+on_failure = "retry 1 then stop"
+[sampling]
+[run]
+retry_wait = 0.0
+"""
+    if "amnesia" in design:
+        tables += "[stressors.amnesia]\nfrequency = 0.5\nscope = 0.9\n"
+    return changed(TRIAL | {f"{name}.py": text for name, text in code.items()}, tables)
+
+
 # The phantom of trials, which takes its time: a subject `slow:Slow`.
 SLOW: Files = {
     "slow.py": """

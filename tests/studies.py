@@ -124,6 +124,15 @@ def rows(study: Study) -> list[PlacedTrial]:
     return list(stored_trials(study))
 
 
+def recalled(study: Study, arm: str) -> list[bool]:
+    """Whether each earlier fact that was asked for was known, in one arm."""
+    return [
+        bool(row.recalled.correct)
+        for place, row in rows(study)
+        if place.arm == arm and row.recalled
+    ]
+
+
 @pytest.fixture(scope="session")
 def studies(tmp_path_factory: pytest.TempPathFactory) -> StudyCache:
     """The studies of this session, for fixtures that outlive a test."""

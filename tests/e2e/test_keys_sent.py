@@ -7,10 +7,11 @@ from chimeralab.core.errors import InputError
 from chimeralab.models.inspect import InspectSettings
 from chimeralab.sandbox.agents.wire import HttpSettings
 from chimeralab.study import Study, run_study
+from tests.plans import SELFPLAY
 
 PLAN = """
-[study]
-name = "keys"
+[models.loops]
+[models.free]
 [models.far]
 use = "openai"
 model = "m"
@@ -18,22 +19,18 @@ base_url = "{address}"
 key_env = "{variable}"
 max_retries = 0
 timeout = 5
-[conditions.c]
+[conditions.looping]
 speakers = ["far", "far"]
-[conversation]
-turns = 4
-[prompts]
-items = [{{ id = "p", text = "Hello." }}]
+[conditions.free]
 """
 
 
 @pytest.fixture
-def study(tmp_path, monkeypatch):
+def study(make_study, monkeypatch):
     monkeypatch.setenv("MY_SECRET_TOKEN", "sk-planted-0123456789")
 
     def make(address, variable="MY_SECRET_TOKEN"):
-        (tmp_path / "plan.toml").write_text(PLAN.format(address=address, variable=variable))
-        return tmp_path
+        return make_study(SELFPLAY, PLAN.format(address=address, variable=variable)).path
 
     return make
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from chimeralab.study import Study
-from tests.agent_trial import make_agent_trial, reading
-from tests.loopback import Serving, serving
+from tests.agents import Serving, reading, serving
+from tests.plans import agent_trial, changed
 
 DESIGN = """
 factorial = ["amnesia", "infallibility", "conformity"]
@@ -45,17 +45,15 @@ def telling(study: Study) -> list[str]:
 
 
 @pytest.mark.parametrize("wire", ["http", "openai"])
-def test_no_request_of_a_full_trial_tells_what_it_is_about(tmp_path, chimera, wire):
+def test_no_request_of_a_full_trial_tells_what_it_is_about(make_study, chimera, wire):
     received: list[str] = []
     with serving(Serving().answer if wire == "http" else chat, received) as url:
         agent = f'use = "http"\nurl = "{url}"\ncan = ["fork", "forget"]'
-        study = make_agent_trial(tmp_path / "study", agent, DESIGN, number=1)
+        files = agent_trial(agent, DESIGN, number=1)
         if wire == "openai":
-            plan = (study.path / "plan.toml").read_text()
-            model = f'[models.a]\nuse = "openai"\nmodel = "m"\nbase_url = "{url}"'
-            plan = plan.replace(f"[agents.a]\n{agent}", model)
-            (study.path / "plan.toml").write_text(plan)
-            study = Study(study.path)
+            model = f'[agents.a]\n[models.a]\nuse = "openai"\nmodel = "m"\nbase_url = "{url}"\n'
+            files = changed(files, model)
+        study = make_study(files)
         assert chimera("run", study.path).code == 0
     assert len(study.plan.trial.arms) == 15
     assert len(received) > 400

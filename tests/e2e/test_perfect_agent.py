@@ -10,7 +10,7 @@ import pytest
 
 from chimeralab.study import Study
 from chimeralab.study.trial.rows import stored_trials
-from tests.loopback import serving
+from tests.agents import serving
 from tests.plans import TRIAL, Files, changed
 
 FREE = [

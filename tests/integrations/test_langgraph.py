@@ -6,7 +6,8 @@ import pytest
 
 from chimeralab import pipeline
 from chimeralab.study import Study
-from tests.agent_trial import make_agent_trial, recalled
+from tests.plans import agent_trial
+from tests.studies import recalled, write_study
 
 pytestmark = pytest.mark.integrations
 langgraph = pytest.importorskip(
@@ -22,7 +23,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from tests.agent_trial import reading
+from tests.agents import reading
 
 
 def answer(state):
@@ -44,7 +45,7 @@ ONE = 'use = "ainvoke"\npath = "app:graph"'
 
 
 def app(folder, code, **more) -> Study:
-    return make_agent_trial(folder / "study", ONE, app=HEAD + code, **more)
+    return write_study(folder / "study", agent_trial(ONE, app=HEAD + code, **more))
 
 
 def test_a_graph_with_a_checkpointer_is_disturbed_and_forks_do_not_reach_it(tmp_path, chimera):

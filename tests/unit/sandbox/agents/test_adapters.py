@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.agent_trial import make_agent_trial, reading, recalled
+from tests.agents import Serving, reading, release, serving
 from tests.deadlines import Deadlines
-from tests.loopback import Serving, release, serving
+from tests.plans import agent_trial
+from tests.studies import recalled
 
 FUNCTION = """
-from tests.agent_trial import reading
+from tests.agents import reading
 
 
 def answer(messages):
@@ -32,7 +33,7 @@ PROGRAM = """
 import json
 import sys
 
-from tests.agent_trial import Reader
+from tests.agents import Reader
 
 sessions = {}
 for line in sys.stdin:
@@ -57,7 +58,7 @@ from inspect_ai.agent import Agent, AgentState, agent
 from inspect_ai.model import ModelAPI, ModelOutput, ModelUsage, modelapi
 from inspect_ai.solver import Generate, TaskState, solver
 
-from tests.agent_trial import reading
+from tests.agents import reading
 
 
 def output(messages):
@@ -107,9 +108,9 @@ def outcome_of(folder: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", ["answer", "later"])
-def test_a_function_is_one_line_of_a_plan(tmp_path, chimera, name):
+def test_a_function_is_one_line_of_a_plan(make_study, chimera, name):
     agent = f'use = "callable"\npath = "mine:{name}"'
-    study = make_agent_trial(tmp_path / "study", agent, number=1, mine=FUNCTION)
+    study = make_study(agent_trial(agent, number=1, mine=FUNCTION))
     for step in ("check", "lock", "run", "verify"):
         ran = chimera(step, study.path)
         assert ran.code == 0, ran.err
@@ -119,19 +120,19 @@ def test_a_function_is_one_line_of_a_plan(tmp_path, chimera, name):
     assert lock["outside_code"][f"mine:{name}"]
 
 
-def test_a_finished_study_does_not_need_the_agent_any_more(tmp_path, chimera):
+def test_a_finished_study_does_not_need_the_agent_any_more(make_study, chimera):
     agent = 'use = "callable"\npath = "mine:answer"'
-    study = make_agent_trial(tmp_path / "study", agent, number=1, mine=FUNCTION)
+    study = make_study(agent_trial(agent, number=1, mine=FUNCTION))
     assert chimera("run", study.path).code == 0
     (study.path / "mine.py").write_text("import nothing_like_that")
     assert chimera("analyse", study.path).code == 0
 
 
-def test_a_server_on_loopback_is_disturbed_and_gets_opaque_ids(tmp_path, chimera):
+def test_a_server_on_loopback_is_disturbed_and_gets_opaque_ids(make_study, chimera):
     held = Serving()
     with serving(held.answer) as url:
         agent = f'use = "http"\nurl = "{url}"\ncan = ["fork", "forget"]'
-        study = make_agent_trial(tmp_path / "study", agent, number=1)
+        study = make_study(agent_trial(agent, number=1))
         for step in ("check", "lock", "run", "verify"):
             ran = chimera(step, study.path)
             assert ran.code == 0, ran.err
@@ -142,7 +143,7 @@ def test_a_server_on_loopback_is_disturbed_and_gets_opaque_ids(tmp_path, chimera
 
 
 @pytest.mark.parametrize("ability", ["history", "recall"])
-def test_a_server_may_leave_its_memory_to_the_lab(tmp_path, chimera, ability):
+def test_a_server_may_leave_its_memory_to_the_lab(make_study, chimera, ability):
     memories: dict[str, list[str]] = {}
 
     def answer(asked):
@@ -159,7 +160,7 @@ def test_a_server_may_leave_its_memory_to_the_lab(tmp_path, chimera, ability):
 
     with serving(answer) as url:
         agent = f'use = "http"\nurl = "{url}"\ncan = ["{ability}"]'
-        study = make_agent_trial(tmp_path / "study", agent, number=1)
+        study = make_study(agent_trial(agent, number=1))
         plan = (study.path / "plan.toml").read_text()
         corrupt = plan.replace("scope = 0.9", 'scope = 0.9\nmode = "corrupt"')
         (study.path / "plan.toml").write_text(corrupt)
@@ -169,11 +170,11 @@ def test_a_server_may_leave_its_memory_to_the_lab(tmp_path, chimera, ability):
     assert not all(recalled(study, "amnesia"))
 
 
-def test_a_program_that_reads_lines_is_a_subject(tmp_path, chimera, monkeypatch):
+def test_a_program_that_reads_lines_is_a_subject(make_study, chimera, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
     command = json.dumps([sys.executable, "program.py"])
     agent = f'use = "command"\ncommand = {command}\ncan = ["fork", "forget"]'
-    study = make_agent_trial(tmp_path / "study", agent, number=1, program=PROGRAM)
+    study = make_study(agent_trial(agent, number=1, program=PROGRAM))
     for step in ("check", "lock", "run", "verify"):
         ran = chimera(step, study.path)
         assert ran.code == 0, ran.err
@@ -184,10 +185,10 @@ def test_a_program_that_reads_lines_is_a_subject(tmp_path, chimera, monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["careful", "solving"])
-def test_agents_and_solvers_of_inspect_are_subjects(tmp_path, chimera, name):
+def test_agents_and_solvers_of_inspect_are_subjects(make_study, chimera, name):
     pytest.importorskip("inspect_ai")
     agent = f'use = "inspect"\npath = "tasks:{name}"\nmodel = "mockllm/model"'
-    study = make_agent_trial(tmp_path / "study", agent, number=1, tasks=TASKS)
+    study = make_study(agent_trial(agent, number=1, tasks=TASKS))
     for step in ("check", "run", "verify"):
         ran = chimera(step, study.path)
         assert ran.code == 0, ran.err
@@ -195,10 +196,10 @@ def test_agents_and_solvers_of_inspect_are_subjects(tmp_path, chimera, name):
     assert not all(recalled(study, "amnesia"))
 
 
-def test_a_solver_generates_with_the_model_of_the_plan(tmp_path, chimera):
+def test_a_solver_generates_with_the_model_of_the_plan(make_study, chimera):
     pytest.importorskip("inspect_ai")
     agent = 'use = "inspect"\npath = "tasks:asking"\nmodel = "reading/one"'
-    study = make_agent_trial(tmp_path / "study", agent, number=1, tasks=TASKS)
+    study = make_study(agent_trial(agent, number=1, tasks=TASKS))
     assert chimera("run", study.path).code == 0
     with closing(sqlite3.connect(study.path / "study.db")) as store:
         counted = store.execute("SELECT DISTINCT completion_tokens FROM attempts").fetchall()
@@ -207,9 +208,9 @@ def test_a_solver_generates_with_the_model_of_the_plan(tmp_path, chimera):
 
 
 @pytest.mark.parametrize("can", ["", 'can = ["fork"]'])
-def test_amnesia_is_refused_by_check_where_an_agent_can_t_forget(tmp_path, chimera, can):
+def test_amnesia_is_refused_by_check_where_an_agent_can_t_forget(make_study, chimera, can):
     agent = f'use = "http"\nurl = "http://127.0.0.1:9/agent"\n{can}'
-    ran = chimera("check", make_agent_trial(tmp_path / "study", agent).path, "--offline")
+    ran = chimera("check", make_study(agent_trial(agent)).path, "--offline")
     assert ran.code == 2
     assert (
         "[stressors.amnesia] can't act on [agents.a], which keeps its own memory and has no "
@@ -232,13 +233,13 @@ def test_amnesia_is_refused_by_check_where_an_agent_can_t_forget(tmp_path, chime
         ('use = "mine:Boastful"', "ability 'fly' in .*known: forget, fork, history, recall"),
     ],
 )
-def test_what_is_wrong_with_an_agent_is_said_by_check(tmp_path, chimera, agent, complaint):
+def test_what_is_wrong_with_an_agent_is_said_by_check(make_study, chimera, agent, complaint):
     code = FUNCTION + (
         "\nfrom dataclasses import dataclass\nFACT = 7\n\n@dataclass(frozen=True)\nclass Nothing:\n"
         "    pass\n\n@dataclass(frozen=True)\nclass Boastful:\n    can = ('fly',)\n"
         "    def start(self, session):\n        return self\n"
     )
-    study = make_agent_trial(tmp_path / "study", agent, 'each = ["conformity"]', mine=code)
+    study = make_study(agent_trial(agent, 'each = ["conformity"]', mine=code))
     ran = chimera("check", study.path)
     assert ran.code == 2, ran.out
     assert re.search(complaint, ran.err), ran.err
@@ -270,7 +271,7 @@ def faulty(fault: Callable[[dict[str, Any]], tuple[int, Any] | None]):
     ],
 )
 def test_a_server_that_fails_is_recorded_and_the_run_goes_on(
-    tmp_path, chimera, monkeypatch, fault, said
+    make_study, chimera, monkeypatch, fault, said
 ):
     deadlines = Deadlines()
     monkeypatch.setattr("chimeralab.sandbox.agents.wire.timeout", deadlines)
@@ -282,7 +283,7 @@ def test_a_server_that_fails_is_recorded_and_the_run_goes_on(
     _, answer = faulty(fault or stall)
     with serving(answer) as url:
         agent = f'use = "http"\nurl = "{url}"\ncan = ["fork", "forget"]\ntimeout = 0.5'
-        study = make_agent_trial(tmp_path / "study", agent, number=1)
+        study = make_study(agent_trial(agent, number=1))
         ran = chimera("run", study.path, "--concurrency", 1)
     assert ran.code == 0
     [(outcome, reason)] = outcome_of(study.path)
@@ -290,7 +291,7 @@ def test_a_server_that_fails_is_recorded_and_the_run_goes_on(
     assert chimera("verify", study.path).code == 0
 
 
-def test_a_server_that_is_busy_for_a_moment_is_asked_the_same_again(tmp_path, chimera):
+def test_a_server_that_is_busy_for_a_moment_is_asked_the_same_again(make_study, chimera):
     refused = []
 
     def busy_once(asked):
@@ -302,7 +303,7 @@ def test_a_server_that_is_busy_for_a_moment_is_asked_the_same_again(tmp_path, ch
     held, answer = faulty(busy_once)
     with serving(answer) as url:
         agent = f'use = "http"\nurl = "{url}"\ncan = ["fork", "forget"]'
-        study = make_agent_trial(tmp_path / "study", agent, number=1)
+        study = make_study(agent_trial(agent, number=1))
         assert chimera("run", study.path).code == 0
     assert [outcome for outcome, _ in outcome_of(study.path)] == ["completed"]
     places = [(each["session"], each["episode"]) for each in held.requests if "episode" in each]
@@ -310,7 +311,7 @@ def test_a_server_that_is_busy_for_a_moment_is_asked_the_same_again(tmp_path, ch
 
 
 def test_a_program_that_dies_is_started_again_and_its_sessions_are_gone_through(
-    tmp_path, chimera, monkeypatch
+    make_study, chimera, monkeypatch
 ):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
     dying = PROGRAM.replace(
@@ -321,7 +322,7 @@ def test_a_program_that_dies_is_started_again_and_its_sessions_are_gone_through(
     )
     command = json.dumps([sys.executable, "program.py"])
     agent = f'use = "command"\ncommand = {command}\ncan = ["fork", "forget"]'
-    study = make_agent_trial(tmp_path / "study", agent, number=1, program=dying)
+    study = make_study(agent_trial(agent, number=1, program=dying))
     assert chimera("run", study.path, "--concurrency", 1).code == 0
     assert (study.path / "died").exists()
     assert [outcome for outcome, _ in outcome_of(study.path)] == ["completed"]
@@ -333,12 +334,12 @@ def test_a_program_that_dies_is_started_again_and_its_sessions_are_gone_through(
     assert "ended with code 1: out of memory" in reasons[0][0]
 
 
-def test_the_key_of_a_server_goes_along_and_nowhere_else(tmp_path, chimera, monkeypatch):
+def test_the_key_of_a_server_goes_along_and_nowhere_else(make_study, chimera, monkeypatch):
     monkeypatch.delenv("AGENT_KEY", raising=False)
     received: list[str] = []
     with serving(lambda asked: (200, {"answer": f"Your key is {KEY}."}), received) as url:
         agent = f'use = "http"\nurl = "{url}"\nkey_env = "AGENT_KEY"\ncan = ["fork", "forget"]'
-        study = make_agent_trial(tmp_path / "study", agent, number=1)
+        study = make_study(agent_trial(agent, number=1))
         ran = chimera("check", study.path)
         assert (ran.code, "AGENT_KEY is not set" in ran.err) == (2, True)
         monkeypatch.setenv("AGENT_KEY", KEY)
@@ -349,7 +350,7 @@ def test_the_key_of_a_server_goes_along_and_nowhere_else(tmp_path, chimera, monk
     assert b"Your key is <AGENT_KEY>." in written
 
 
-def test_one_bad_session_does_not_keep_the_others_from_going_on(tmp_path, chimera):
+def test_one_bad_session_does_not_keep_the_others_from_going_on(make_study, chimera):
     """The first session that comes to its third message is lost, and then answers otherwise."""
     held, unlucky = Serving(), []
 
@@ -365,7 +366,7 @@ def test_one_bad_session_does_not_keep_the_others_from_going_on(tmp_path, chimer
 
     with serving(answer) as url:
         agent = f'use = "http"\nurl = "{url}"\ncan = ["fork", "forget"]'
-        study = make_agent_trial(tmp_path / "study", agent, number=2)
+        study = make_study(agent_trial(agent, number=2))
         ran = chimera("run", study.path, "--concurrency", 1)
     assert ran.code == 0
     found = outcome_of(study.path)
@@ -379,7 +380,7 @@ def test_one_bad_session_does_not_keep_the_others_from_going_on(tmp_path, chimer
     assert chimera("verify", study.path).code == 0
 
 
-def test_a_sibling_that_answers_otherwise_is_on_record_and_nothing_ends(tmp_path, chimera):
+def test_a_sibling_that_answers_otherwise_is_on_record_and_nothing_ends(make_study, chimera):
     held = Serving()
     order: list[str] = []
 
@@ -394,7 +395,7 @@ def test_a_sibling_that_answers_otherwise_is_on_record_and_nothing_ends(tmp_path
 
     with serving(answer) as url:
         agent = f'use = "http"\nurl = "{url}"\ncan = ["forget"]'
-        study = make_agent_trial(tmp_path / "study", agent, number=1)
+        study = make_study(agent_trial(agent, number=1))
         assert chimera("run", study.path, "--concurrency", 1).code == 0
     assert [outcome for outcome, _ in outcome_of(study.path)] == ["completed"]
     with closing(sqlite3.connect(study.path / "study.db")) as store:

@@ -22,7 +22,7 @@ from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
 from chimeralab.study.subjects import HELLO
-from tests.agent_trial import Reader, reading
+from tests.agents import Reader, reading
 from tests.deadlines import Deadlines
 
 LAYOUT = Layout(lag=1, beliefs=1, tested=1, recall_every=1)

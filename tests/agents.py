@@ -1,13 +1,61 @@
-"""Servers on loopback for tests: each answers with what a function says, and keeps what it got."""
+"""Agents with a memory of their own for tests, and servers that they stand behind."""
 
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import Any
 
-from tests.agent_trial import Reader
+_ASKED = re.compile(r"Question: (.+)\nOptions: (.+)\n")
+
+
+class Reader:
+    """Answers a question from the texts that it can see, as a careful reader would.
+
+    It knows the four relations of the ledgers. Of what it can't find it names the first option.
+    """
+
+    def __init__(self) -> None:
+        self.memory: list[list[str]] = []
+        self.hidden: set[int] = set()
+        self.is_fork = False
+
+    def observe(self, message: str) -> str:
+        seen = [
+            text for n, pair in enumerate(self.memory, 1) if n not in self.hidden for text in pair
+        ]
+        answer = reading(message, [*seen, message])
+        self.memory.append([message, answer])
+        return answer
+
+    def fork(self, session: str) -> "Reader":
+        copy = type(self)()
+        copy.memory, copy.hidden = [list(pair) for pair in self.memory], set(self.hidden)
+        copy.is_fork = True
+        return copy
+
+    def forget(self, episodes: Sequence[int]) -> None:
+        self.hidden = set(episodes)
+
+
+def reading(message: str, seen: Sequence[str]) -> str:
+    """The answer to the last question of a message, by what was seen."""
+    if "Reply with one number" in message:
+        return "0.9"
+    asked = _ASKED.findall(message)
+    if not asked:
+        return "Hello."
+    question, options = asked[-1][0], asked[-1][1].split(", ")
+    lines = [line for text in seen for line in text.split("\n") if line.endswith(".")]
+    person = next((word for word in re.findall(r"[A-Z]\w+", question)[1:]), "")
+    relation = {"live": "lives in", "own": "owns", "join": "joined in", "report": "reports to"}
+    verb = next((said for word, said in relation.items() if f" {word}" in question), "?")
+    told = [line for line in lines if line.startswith(person) and verb in line]
+    named = [option for option in options if told and told[-1].rstrip(".").endswith(option)]
+    return named[0] if named else options[0]
+
 
 # Set when a server stops, for answers that have to wait until then.
 release = Event()
