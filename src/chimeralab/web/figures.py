@@ -42,8 +42,8 @@ class AttemptTotals:
     run_seconds: float = 0.0
 
 
-def totals(archive: Archive) -> AttemptTotals:
-    """Tokens, cost and failures of all attempts, and the pace of the last run."""
+def totals(archive: Archive, moment: datetime | None = None) -> AttemptTotals:
+    """Tokens, cost and failures of all attempts, and the pace of the last run until a moment."""
     all_of_them = next(
         archive.rows(
             "SELECT total(completion_tokens) AS tokens, total(cost) AS spent, "
@@ -63,7 +63,7 @@ def totals(archive: Archive) -> AttemptTotals:
     run = archive.last_run()
     if run is None:
         return found
-    moment = datetime.now(UTC)
+    moment = moment or datetime.now(UTC)
     began = datetime.fromisoformat(run.started)
     since = max(began.timestamp(), moment.timestamp() - RECENT_SECONDS)
     recent = datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds")

@@ -54,10 +54,9 @@ class Library:
     def start(self) -> None:
         self._thread.start()
 
-    def wait(self, seconds: float) -> bool:
-        """Whether all was judged within this time."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
+    def wait(self) -> None:
+        """Wait until all is judged."""
+        self._thread.join()
 
     def close(self) -> None:
         self._stopped.set()

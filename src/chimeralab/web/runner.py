@@ -66,11 +66,16 @@ class RunChild:
             )
         self._process.send_signal(signal.SIGINT)
 
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait until the run has ended, or until so much time has passed."""
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+
     def close(self) -> None:
         """Pause the run and wait for it, as the server stops."""
         if self.is_running and self._process is not None:
             self._process.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(SECONDS_TO_STOP)
+            self.wait(SECONDS_TO_STOP)
         if self._said:
             self._said.close()

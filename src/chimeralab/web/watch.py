@@ -54,7 +54,8 @@ _WRITTEN = "SELECT id, kind, key FROM chain WHERE id > ? ORDER BY id LIMIT 5000"
 class StudyWatch:
     """One study of the server: looks at its store, and tells open pages what has changed.
 
-    `child` is the run that the server itself may start.
+    `child` is the run that the server itself may start. `start` has `open`, `look`, `judge` and
+    `measure` called again and again, each in its own rhythm.
     """
 
     def __init__(self, number: int, path: Path) -> None:
@@ -74,21 +75,17 @@ class StudyWatch:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._to_judge: set[str] = set()
-        self._judging = False
+        self._guards: TalkGuards | None = None
+        self._measured = 0
         self._work = threading.Event()
         self._threads = [
             threading.Thread(target=target, name=f"{target.__name__}-{number}", daemon=True)
-            for target in (self._look, self._judge, self._measure)
+            for target in (self._keep_looking, self._keep_judging, self._keep_measuring)
         ]
 
     @property
     def name(self) -> str:
         return self.path.resolve().name
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there are turns that no guard has seen yet."""
-        return self._judging or bool(self._to_judge)
 
     def start(self) -> None:
         for thread in self._threads:
@@ -170,11 +167,9 @@ class StudyWatch:
 
     # Looking at the store
 
-    def _look(self) -> None:
-        while not self._stop.is_set() and not self._opens():
-            self.ready.set()
+    def _keep_looking(self) -> None:
+        while not self._stop.is_set() and not self.open():
             self._stop.wait(SECONDS_BETWEEN_TRIES)
-        self.ready.set()
         while not self._stop.is_set():
             # A look that finds nothing new asks SQLite for one number.
             self._stop.wait(SECONDS_BETWEEN_LOOKS)
@@ -184,8 +179,11 @@ class StudyWatch:
                 self.feed.publish([patch("state", str(error))])
                 self._archive = None
 
-    def _opens(self) -> bool:
-        """Open the study; a plan that can't be read, or needs a lock first, may change."""
+    def open(self) -> bool:
+        """Open the study, and say whether it could be read.
+
+        A plan that is damaged, or needs a lock first, may change: then it can be opened later.
+        """
         try:
             self.study = Study(self.path)
             self.cells = {
@@ -195,9 +193,10 @@ class StudyWatch:
             self.look()
         except (ChimeraError, OSError) as error:
             self.problem = str(error)
-            return False
-        self.problem = None
-        return True
+        else:
+            self.problem = None
+        self.ready.set()
+        return self.problem is None
 
     def look(self) -> None:
         """Take in what was written since the last look, and tell the pages."""
@@ -279,22 +278,25 @@ class StudyWatch:
             self._stop.wait(SECONDS_BETWEEN_LOOKS)
         return False
 
-    def _judge(self) -> None:
-        guards: TalkGuards | None = None
+    def _keep_judging(self) -> None:
         while self._is_open():
             self._work.wait(SECONDS_BETWEEN_COUNTS)
             self._work.clear()
             began = time.monotonic()
             try:
-                if guards is None:
-                    self._take_over_marks()
-                    guards = TalkGuards(self.study)
-                self._count()
-                self._guard(guards)
+                self.judge()
             except (ChimeraError, OSError) as error:  # such as a store that is being made
                 self.feed.publish([patch("state", str(error))])
             # In a large study, counting must leave the processor to those who run it.
             self._stop.wait(max(0.1, min(2.0, 4 * (time.monotonic() - began))))
+
+    def judge(self) -> None:
+        """Count all attempts, and show new turns to the guards."""
+        if self._guards is None:
+            self._take_over_marks()
+            self._guards = TalkGuards(self.study)
+        self._count()
+        self._guard(self._guards)
 
     def _take_over_marks(self) -> None:
         for talk, mark in stored_marks(self.study).items():
@@ -305,7 +307,6 @@ class StudyWatch:
         """Show new turns to the guard of each conversation."""
         with self._lock:
             waiting, self._to_judge = self._to_judge, set()
-            self._judging = bool(waiting)
         if not waiting:
             return
         with self.study.archive() as archive:
@@ -313,7 +314,6 @@ class StudyWatch:
                 if self._stop.is_set():
                     return
                 self._mark(talk, guards.mark(archive, self.cells[talk]))
-        self._judging = False
         self.feed.publish(self.figure_patches())
 
     def _mark(self, talk: str, mark: str) -> None:
@@ -330,15 +330,17 @@ class StudyWatch:
                 self.totals = totals(archive)
         self.feed.publish(self.figure_patches())
 
-    def _measure(self) -> None:
-        """Compute the metrics of each arm again and again, as far as they have come."""
-        measured = 0
+    def measure(self) -> None:
+        """Compute the metrics of each arm, as far as they have come."""
+        if (stored := self._trials_stored()) != self._measured:
+            self.metrics, self._measured = self._metrics_so_far(), stored
+            self.feed.publish(self.metric_patches())
+
+    def _keep_measuring(self) -> None:
         while self._is_open() and self.study.plan.trial:
             began = time.monotonic()
             try:
-                if (stored := self._trials_stored()) != measured:
-                    self.metrics, measured = self._metrics_so_far(), stored
-                    self.feed.publish(self.metric_patches())
+                self.measure()
             except (ChimeraError, OSError) as error:
                 self.feed.publish([patch("state", str(error))])
             spent = time.monotonic() - began

@@ -22,7 +22,7 @@ def site() -> Iterator[Site]:
     site = Site([str(EXAMPLES)])
     site.start()
     assert site.library is not None
-    site.library.wait(60)
+    site.library.wait()
     yield site
     site.close()
 

@@ -98,7 +98,7 @@ def test_the_database_goes_with_the_server(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"id": "a", "turns": ["Hi."]}\n')
     library = Library([str(tmp_path)])
     library.start()
-    assert library.wait(60)
+    library.wait()
     folder = library.shelf.path.parent
     assert folder.stat().st_mode & 0o077 == 0
     library.close()

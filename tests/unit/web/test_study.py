@@ -2,10 +2,11 @@
 
 import re
 import shutil
-import time
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,12 @@ from starlette.testclient import TestClient
 from chimeralab import pipeline
 from chimeralab.models.phantom import line
 from chimeralab.models.seam import Reply, Request
-from chimeralab.runner import Answer, Said, Talk
+from chimeralab.runner import Answer, News, Said, Talk, TurnStored
 from chimeralab.study import RunOptions, Store, Study
 from chimeralab.web.app import application
 from chimeralab.web.events import newest_failures
 from chimeralab.web.figures import totals
+from chimeralab.web.live import Patch
 from chimeralab.web.safety import Names, Safety, owner_door
 from chimeralab.web.site import Site
 from chimeralab.web.watch import StudyWatch
@@ -26,7 +28,6 @@ from tests.looping_study import write_study
 from tests.small_trial import PHANTOM, make_trial
 from tests.unit.web.conftest import OWN, PORT, TOKEN
 
-SECONDS = 60
 # A few short conversations show as much as many long ones.
 SMALL = (
     ("repeats = 2", "repeats = 1"),
@@ -35,22 +36,31 @@ SMALL = (
 )
 
 
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.02)
+class Follower:
+    """Someone with an open page: waits until what it is told makes something true."""
+
+    def __init__(self, watch: StudyWatch) -> None:
+        self._told = threading.Event()
+        self._publish = watch.feed.publish
+        watch.feed.publish = self._take  # type: ignore[method-assign]
+
+    def _take(self, patches: Iterable[Patch]) -> None:
+        self._publish(patches)
+        self._told.set()
+
+    def until(self, true: Callable[[], bool]) -> None:
+        while not true():
+            self._told.wait()
+            self._told.clear()
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> Iterator[tuple[Study, StudyWatch]]:
+def watched(tmp_path: Path) -> tuple[Study, StudyWatch]:
     study = write_study(tmp_path / "study", *SMALL)
     study.freeze()
     watch = StudyWatch(1, study.path)
-    watch.start()
-    assert watch.ready.wait(SECONDS)
-    yield study, watch
-    watch.close()
+    assert watch.open()
+    return study, watch
 
 
 def phantoms(more: str) -> list[tuple[str, str]]:
@@ -62,11 +72,21 @@ def phantoms(more: str) -> list[tuple[str, str]]:
 
 
 def client_of(*paths: Path, allow_run: bool = False) -> TestClient:
+    """A browser. As long as it is not entered as a context, nothing goes on behind its pages."""
     site = Site([str(path) for path in paths], allow_run=allow_run)
     safety = Safety(application(site), Names("127.0.0.1", PORT), [owner_door(TOKEN)])
     client = TestClient(safety, base_url=OWN, headers={"origin": OWN})
     client.cookies.set(f"chimera-{PORT}", TOKEN)
     return client
+
+
+def watches_of(client: TestClient) -> list[StudyWatch]:
+    site: Site = client.app.app.state.site  # type: ignore[attr-defined]
+    return site.studies
+
+
+def figures_of(watch: StudyWatch) -> dict[str, str]:
+    return {each.name: each.value for each in watch.figures()}
 
 
 def test_the_grid_is_there_before_anything_is_run(watched: tuple[Study, StudyWatch]) -> None:
@@ -79,47 +99,69 @@ def test_the_grid_is_there_before_anything_is_run(watched: tuple[Study, StudyWat
 
 def test_the_grid_fills_while_the_study_is_run(watched: tuple[Study, StudyWatch]) -> None:
     study, watch = watched
-    done = pipeline.run(study, RunOptions(watch=False))
-    assert done.complete
-    until(lambda: all(cell.outcome == "completed" for cell in watch.cells.values()))
+
+    def look(news: News) -> None:
+        watch.look()
+        if isinstance(news, TurnStored):
+            assert watch.cells[news.talk].turns >= news.turn
+
+    assert pipeline.run(study, RunOptions(watch=False), look).complete
+    watch.look()
+    assert {cell.outcome for cell in watch.cells.values()} == {"completed"}
     assert {cell.turns for cell in watch.cells.values()} == {14}
-    until(lambda: any(cell.mark == "collapsed" for cell in watch.cells.values()))
-    until(lambda: {each.name: each.value for each in watch.figures()}["state"] == "complete")
+    watch.judge()
+    assert "collapsed" in {cell.mark for cell in watch.cells.values()}
+    assert figures_of(watch)["state"] == "complete"
+
+
+def test_the_grid_fills_by_itself_once_the_server_has_started(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "study", *SMALL)
+    study.freeze()
+    with client_of(study.path) as client:
+        [watch] = watches_of(client)
+        follower = Follower(watch)
+        watch.ready.wait()
+        pipeline.run(study, RunOptions(watch=False))
+        follower.until(lambda: all(cell.outcome for cell in watch.cells.values()))
+        follower.until(lambda: any(cell.mark == "collapsed" for cell in watch.cells.values()))
+        follower.until(lambda: figures_of(watch)["state"] == "complete")
 
 
 def test_a_server_that_is_started_again_shows_the_same(watched: tuple[Study, StudyWatch]) -> None:
     study, watch = watched
     pipeline.run(study, RunOptions(watch=False))
-    until(lambda: all(cell.outcome for cell in watch.cells.values()))
-    until(lambda: not watch.is_behind)
+    watch.look()
+    watch.judge()
     again = StudyWatch(1, study.path)
-    again.start()
-    until(lambda: again.ready.is_set() and not again.is_behind)
+    again.open()
+    again.judge()
+    assert any(cell.mark for cell in again.cells.values())
     assert again.cells == watch.cells
-    again.close()
 
 
 def test_a_failed_attempt_is_told_with_its_reason(tmp_path: Path) -> None:
     study = write_study(tmp_path / "study", *SMALL, *phantoms("fail_turns = [3]\nfail_times = 99"))
     watch = StudyWatch(1, study.path)
-    watch.start()
-    assert watch.ready.wait(SECONDS)
+    watch.open()
+    assert figures_of(watch)["attempts"] == "none"
     pipeline.run(study, RunOptions(watch=False))
-    until(lambda: {each.name: each.value for each in watch.figures()}["attempts"] != "none")
+    watch.judge()
+    assert figures_of(watch)["attempts"].endswith(" server")
     with study.archive() as archive:
         newest = newest_failures(archive)[0]
     assert newest["text"].startswith("server")
     assert "turn 3" in newest["head"]
-    watch.close()
 
 
 def test_the_metrics_of_a_trial_come_with_intervals_and_events(tmp_path: Path) -> None:
     study = make_trial(tmp_path / "trial", PHANTOM, 'each = ["amnesia"]')
     pipeline.run(study)
-    with client_of(study.path) as client:
-        site: Site = client.app.app.state.site  # type: ignore[attr-defined]
-        until(lambda: len(site.studies[0].metrics) == len(study.plan.conditions))
-        page = client.get("/study/1").text
+    client = client_of(study.path)
+    [watch] = watches_of(client)
+    watch.open()
+    watch.measure()
+    assert watch.metrics.keys() == study.plan.conditions.keys()
+    page = client.get("/study/1").text
     assert "Metrics by arm" in page
     assert " to " in page.split('data-live="metric-amnesia-mci">')[1].split("<")[0]
     assert 'id="event-1"' in page or "amnesia</p>" in page
@@ -127,13 +169,15 @@ def test_the_metrics_of_a_trial_come_with_intervals_and_events(tmp_path: Path) -
 
 def test_a_finished_session_shows_what_was_asked_and_what_was_done(tmp_path: Path) -> None:
     study = make_trial(tmp_path / "trial", PHANTOM, 'each = ["amnesia"]')
-    with client_of(study.path) as client:
-        talks = [talk.id for talk in study.talks if talk.condition == "amnesia"]
-        assert "What was said" in client.get(f"/study/1/talk/{talks[0]}").text
-        pipeline.run(study)
-        site: Site = client.app.app.state.site  # type: ignore[attr-defined]
-        until(lambda: all(cell.outcome for cell in site.studies[0].cells.values()))
-        pages = [client.get(f"/study/1/talk/{talk}").text for talk in talks]
+    client = client_of(study.path)
+    [watch] = watches_of(client)
+    watch.open()
+    talks = [talk.id for talk in study.talks if talk.condition == "amnesia"]
+    assert "What was said" in client.get(f"/study/1/talk/{talks[0]}").text
+    pipeline.run(study)
+    watch.look()
+    assert all(cell.outcome for cell in watch.cells.values())
+    pages = [client.get(f"/study/1/talk/{talk}").text for talk in talks]
     assert all("What was asked and answered" in page for page in pages)
     assert all("<strong>Answer (" in page for page in pages)
     assert any('class="disturbed"' in page for page in pages)
@@ -144,22 +188,21 @@ def test_events_and_metrics_of_a_trial_are_told_while_it_runs(tmp_path: Path) ->
     watch = StudyWatch(1, study.path)
     told: list[dict[str, object]] = []
     watch.feed.publish = told.extend  # type: ignore[method-assign]
-    watch.start()
-    assert watch.ready.wait(SECONDS)
-    pipeline.run(study)
-    until(lambda: any(each["place"] == "events" for each in told))
-    until(lambda: any(" to " in str(each.get("text")) for each in told if "-mci" in each["place"]))
+    watch.open()
+    pipeline.run(study, publish=lambda news: watch.look())
+    watch.measure()
+    assert any(" to " in str(each.get("text")) for each in told if "-mci" in str(each["place"]))
     lines = [line for each in told if each["place"] == "events" for line in each["lines"]]  # type: ignore[attr-defined]
     assert any(line["head"].endswith(": amnesia") for line in lines)
-    watch.close()
 
 
 def test_hostile_words_of_a_study_stay_words(watched: tuple[Study, StudyWatch]) -> None:
     study, _ = watched
     pipeline.run(study, RunOptions(watch=False))
-    with client_of(study.path) as client:
-        talk = study.talks[0].id
-        page, shown = client.get("/study/1").text, client.get(f"/study/1/talk/{talk}").text
+    client = client_of(study.path)
+    watches_of(client)[0].open()
+    talk = study.talks[0].id
+    page, shown = client.get("/study/1").text, client.get(f"/study/1/talk/{talk}").text
     assert "<script>alert" not in page
     assert "<script>document" not in shown
     assert "&lt;script&gt;document" in shown
@@ -199,16 +242,16 @@ def test_tokens_cost_and_time_left_are_those_of_the_store(tmp_path: Path) -> Non
         say(store, talk, 1, 0.125)
         say(store, talk, 2, 0.25)
         with study.archive() as archive:
-            found = totals(archive)
+            run = archive.last_run()
+            assert run is not None
+            found = totals(archive, datetime.fromisoformat(run.started) + timedelta(seconds=8))
         assert (found.tokens, found.recent_tokens, found.run_turns) == (60, 60, 2)
         assert (found.spent, found.unpriced) == (0.375, 0)
-        assert 0.1 <= found.recent_seconds <= found.run_seconds + 0.01
+        assert (found.recent_seconds, found.run_seconds) == (8.0, 8.0)
         watch = StudyWatch(1, study.path)
-        watch.start()
-        assert watch.ready.wait(SECONDS)
-        watch.close()  # its threads would count again
-        watch.totals = replace(found, recent_seconds=3.0, run_seconds=8.0)
-        shown = {each.name: each.value for each in watch.figures()}
+        watch.open()
+        watch.totals = replace(found, recent_seconds=3.0)
+        shown = figures_of(watch)
         # 60 tokens in 3 s; 18 turns are missing, and two took 8 s.
         assert (shown["speed"], shown["cost"], shown["left"]) == (
             "20",
@@ -219,60 +262,66 @@ def test_tokens_cost_and_time_left_are_those_of_the_store(tmp_path: Path) -> Non
         with study.archive() as archive:
             watch.totals = totals(archive)
         # Where one answer has no price, a sum would be too low.
-        shown = {each.name: each.value for each in watch.figures()}
+        shown = figures_of(watch)
         assert shown["cost"] == "unknown: some answers have no price; limit 1.5"
         store.end_run("paused by a test")
-    shown = {each.name: each.value for each in watch.figures()}
+    shown = figures_of(watch)
     assert (shown["speed"], shown["left"]) == ("–", "–")
 
 
 @pytest.mark.parametrize("what", ["run", "pause"])
 def test_nothing_is_run_unless_the_server_was_told_so(tmp_path: Path, what: str) -> None:
     study = write_study(tmp_path / "study", *SMALL, *phantoms(""))
-    with client_of(study.path) as client:
-        refused = client.post(f"/study/1/{what}")
-        assert refused.status_code == 403
-        assert "--allow-run" in refused.text
-        assert "Run what is missing" not in client.get("/study/1").text
+    client = client_of(study.path)
+    watches_of(client)[0].open()
+    refused = client.post(f"/study/1/{what}")
+    assert refused.status_code == 403
+    assert "--allow-run" in refused.text
+    assert "Run what is missing" not in client.get("/study/1").text
     assert not study.store_path.exists()
 
 
 def test_a_run_is_started_and_paused_from_the_page(tmp_path: Path) -> None:
-    study = write_study(tmp_path / "study", *SMALL, *phantoms("latency = 0.2"))
+    # So many turns that nobody waits for the last one.
+    study = write_study(
+        tmp_path / "study", *SMALL, *phantoms("latency = 0.1"), ("turns = 14", "turns = 10_000")
+    )
     with client_of(study.path, allow_run=True) as client:
-        site: Site = client.app.app.state.site  # type: ignore[attr-defined]
-        watch = site.studies[0]
-        child = watch.child
+        [watch] = watches_of(client)
+        follower = Follower(watch)
         assert client.post("/study/1/run").status_code == 200
         assert client.post("/study/1/run").status_code in (400, 409)
-        until(lambda: any(cell.turns for cell in watch.cells.values()))
+        follower.until(lambda: any(cell.turns for cell in watch.cells.values()))
         assert watch.run_state().running
         client.post("/study/1/pause")
-        until(lambda: not child.is_running)
-        assert child.failure is None
-        until(lambda: watch.run_state().words == "paused: stopped by SIGINT")
+        watch.child.wait()
+        assert watch.child.failure is None
+        assert watch.run_state().words == "paused: stopped by SIGINT"
         assert client.post("/study/1/pause").status_code == 400
 
 
 def test_a_plan_that_needs_code_says_so_on_the_page(tmp_path: Path) -> None:
     study = write_study(tmp_path / "study")
     study.freeze()
-    with client_of(study.path, allow_run=True) as client:
-        site: Site = client.app.app.state.site  # type: ignore[attr-defined]
-        client.post("/study/1/run")
-        until(lambda: not site.studies[0].child.is_running)
-        assert "--allow-code" in client.get("/study/1").text
+    client = client_of(study.path, allow_run=True)
+    [watch] = watches_of(client)
+    watch.open()
+    client.post("/study/1/run")
+    watch.child.wait()
+    assert "--allow-code" in client.get("/study/1").text
+    watch.close()
 
 
 def test_a_run_that_could_not_be_started_says_so_on_the_open_page(tmp_path: Path) -> None:
     study = write_study(tmp_path / "study")
     study.freeze()
-    with client_of(study.path, allow_run=True) as client:
-        site: Site = client.app.app.state.site  # type: ignore[attr-defined]
-        watch = site.studies[0]
-        client.post("/study/1/run")
-        until(lambda: not watch.child.is_running)
-        patches = {each["place"]: each for each in watch.standing()}
+    client = client_of(study.path, allow_run=True)
+    [watch] = watches_of(client)
+    watch.open()
+    client.post("/study/1/run")
+    watch.child.wait()
+    patches = {each["place"]: each for each in watch.standing()}
+    watch.close()
     assert "--allow-code" in patches["failure"]["text"]
     assert patches["failure"]["hidden"] is False
     assert (patches["may-run"]["hidden"], patches["may-pause"]["hidden"]) == (False, True)
@@ -285,11 +334,11 @@ def test_the_first_page_says_how_each_study_stands(tmp_path: Path) -> None:
     (tmp_path / "damaged").mkdir()
     shutil.copy(study.path / "plan.toml", tmp_path / "damaged")
     (tmp_path / "damaged" / "study.db").write_text("no database")
-    with client_of(tmp_path) as client:
-        site: Site = client.app.app.state.site  # type: ignore[attr-defined]
-        until(lambda: all(watch.ready.is_set() for watch in site.studies))
-        page = client.get("/").text
-        assert client.get("/study/2", headers={"accept": "text/html"}).status_code == 409
+    client = client_of(tmp_path)
+    opened = {watch.name: watch.open() for watch in watches_of(client)}
+    assert opened == {"broken": False, "damaged": False, "fine": True}
+    page = client.get("/").text
+    assert client.get("/study/2", headers={"accept": "text/html"}).status_code == 409
     assert "not valid TOML" in page
     assert "the file is damaged" in page
     assert re.search(r"not begun; 0 of \d+ conversations", page)
@@ -299,8 +348,9 @@ def test_a_study_that_could_not_be_opened_is_shown_once_it_can(tmp_path: Path) -
     study = write_study(tmp_path / "study")
     with client_of(study.path) as client:
         assert client.get("/study/1").status_code == 409
+        follower = Follower(watches_of(client)[0])
         study.freeze()
-        until(lambda: client.get("/study/1").status_code == 200)
+        follower.until(lambda: client.get("/study/1").status_code == 200)
 
 
 def test_a_plan_that_cannot_be_read_is_named(tmp_path: Path) -> None:
