@@ -18,6 +18,7 @@ from statistics import median
 from typing import NamedTuple
 
 import httpx
+from playwright.sync_api import sync_playwright
 from starlette.testclient import TestClient
 
 from benchmarks.table import Result, keep
@@ -28,10 +29,10 @@ from chimeralab.study import Store, Study
 from chimeralab.web.app import application
 from chimeralab.web.safety import Names, Safety, owner_door
 from chimeralab.web.site import Site
-from tests.browser.conftest import NAMES, Browser
 
 COMMAND = "python -m benchmarks.speed.web"
 CONVERSATIONS, TURNS, EVENTS, ASKED = 10_000, 10, 40, 5
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 TOKEN = "bench"
 ADDRESSES = {
     "first page": "/logs",
@@ -65,10 +66,10 @@ def main() -> None:
         keep(Result("web, address", f"{told:.2f} s", "2 s", told < 2, COMMAND, "10,000 talks"))
         slowest = answers(logs)
         worst = max(took.seconds for took in slowest.values()) * 1000
-        told = (f"{name} {1000 * took.cpu:.0f}" for name, took in slowest.items())
-        note = f"10,000 conversations; of the processor: {', '.join(told)} ms"
+        cpu = (f"{name} {1000 * took.cpu:.0f}" for name, took in slowest.items())
+        note = f"10,000 conversations; of the processor: {', '.join(cpu)} ms"
         keep(Result("web, table", f"{worst:.0f} ms", "200 ms", worst < 200, COMMAND, note))
-        first_paint(logs, Path(folder) / "profile")
+        first_paint(logs)
         delays = [1000 * delay for delay in event_delays(Path(folder) / "study")]
         note = f"{EVENTS} turns, median {median(delays):.0f} ms, from the commit to the page"
         most = max(delays)
@@ -136,28 +137,27 @@ def answers(logs: Path) -> dict[str, Took]:
         library.close()
 
 
-def first_paint(logs: Path, profile: Path) -> None:
+def first_paint(logs: Path) -> None:
     """How soon a real browser shows the table once all is read; judging goes on meanwhile."""
-    program = next(filter(None, map(shutil.which, NAMES)), None)
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         print("no Chromium here: the first paint is not measured")
         return
-    profile.mkdir()
-    browser = Browser(program, profile)
-    with served(logs) as url:
+    painted = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+    paints = []
+    with served(logs) as url, sync_playwright() as playwright:
         origin, _, token = url.partition("/?token=")
         cookies = {f"chimera-{origin.rpartition(':')[2]}": token}
         while "reading: " in httpx.get(f"{origin}/logs", cookies=cookies, timeout=60).text:
             time.sleep(1)
-        context = browser.context()
-        paints = []
+        browser = playwright.chromium.launch(executable_path=program, chromium_sandbox=False)
+        context = browser.new_context()
         for _ in range(ASKED):
-            visit = browser.visit(url, context=context)
-            visit.until("performance.getEntriesByName('first-contentful-paint').length")
-            painted = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
-            paints.append(visit.value_of(painted))
-            browser.close_tabs()
-    browser.close()
+            page = context.new_page()
+            page.goto(url)
+            paints.append(page.wait_for_function(painted).json_value())
+            page.close()
+        browser.close()
     note = f"{CONVERSATIONS:,} conversations, while they are judged; median {median(paints):.0f} ms"
     most = max(paints)
     keep(Result("web, first paint", f"{most:.0f} ms", "1,000 ms", most < 1000, COMMAND, note))
