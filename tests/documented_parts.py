@@ -45,11 +45,3 @@ consensus = 1.0
 def block(title: str, language: str) -> str:
     (found,) = re.findall(rf"^```{language}\n(.+?)^```", SECTIONS[title], re.M | re.S)
     return str(found)
-
-
-def merged(base: str, changes: str) -> str:
-    """A plan with some of its tables replaced, and others added."""
-    tables: dict[str, str] = {}
-    for text in (base, changes):
-        tables |= dict(re.findall(r"^(\[.+?\])\n(.*?)(?=^\[|\Z)", text, re.M | re.S))
-    return "".join(f"{head}\n{body}" for head, body in tables.items())

@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 
-from chimeralab import pipeline
 from chimeralab.study import Study
-from tests.looping_study import finished_study
+from tests.plans import LOOPERS
+from tests.studies import DETECTED, MakeStudy
 
 Chimera = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    made = finished_study(tmp_path_factory.mktemp("made") / "study")
-    pipeline.detect(made)
-    return made
+@pytest.fixture
+def study(make_study: MakeStudy) -> Study:
+    return make_study(LOOPERS, steps=DETECTED)
 
 
 def check(chimera: Chimera, study: Study, path: Path, text: str) -> tuple[int, list[Any]]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.documented_parts import PAGE, SECTIONS, SELFPLAY, TRIAL, block, merged
+from tests.documented_parts import PAGE, SECTIONS, SELFPLAY, TRIAL, block
+from tests.studies import MakeStudy
 
 BASES = {
     "Model": (SELFPLAY, ["detect"]),
@@ -25,14 +26,11 @@ BASES = {
 
 @pytest.mark.parametrize("title", [title for title in SECTIONS if title != "Reader"])
 def test_every_part_of_the_page_goes_through_a_study(
-    title: str, tmp_path: Path, chimera: Callable[..., Any]
+    title: str, make_study: MakeStudy, chimera: Callable[..., Any]
 ) -> None:
-    study = tmp_path / "study"
-    study.mkdir()
     base, steps = BASES[title]
-    code, tables = block(title, "python"), block(title, "toml")
-    (study / "mine.py").write_text(code, encoding="utf-8")
-    (study / "plan.toml").write_text(merged(base, tables), encoding="utf-8")
+    tables = block(title, "toml")
+    study = make_study({"plan.toml": base, "mine.py": block(title, "python")}, tables).path
     for step in ["check", "lock", "run", *steps, "verify"]:
         command, *options = step.split()
         ran = chimera(command, study, *options)

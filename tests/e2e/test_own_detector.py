@@ -10,7 +10,8 @@ import pytest
 
 from chimeralab import weights
 from chimeralab.embedding import encoder
-from tests.looping_study import write_study
+from tests.plans import LOOPERS, Files, changed
+from tests.studies import MakeStudy
 
 Chimera = Callable[..., Any]
 
@@ -70,16 +71,13 @@ class Listening:
         return Signal(self.turns, collapsed=again, repeats=before if again else None)
 '''
 
-USE = ("[run]", '[detector]\nuse = "mine:{}"\n\n[run]')
 STEPS = ("check", "lock", "run", "detect", "analyse", "report", "verify")
 
 
-def own_study(folder: Path, name: str, code: str) -> Path:
+def judged_by(name: str, code: str) -> Files:
     """A small study whose plan names a detector of its own."""
-    old, new = USE
-    study = write_study(folder, ("turns = 14", "turns = 12"), (old, new.format(name)))
-    (study.path / "mine.py").write_text(code, encoding="utf-8")
-    return study.path
+    detector = f'[detector]\nuse = "mine:{name}"\n'
+    return changed(LOOPERS | {"mine.py": code}, detector, ("turns = 14", "turns = 12"))
 
 
 def after_all_steps(chimera: Chimera, study: Path) -> dict[str, str]:
@@ -100,9 +98,9 @@ def after_all_steps(chimera: Chimera, study: Path) -> dict[str, str]:
 
 
 def test_a_subclass_of_the_locked_detector_is_reported_under_its_own_name(
-    chimera: Chimera, tmp_path: Path
+    chimera: Chimera, make_study: MakeStudy
 ) -> None:
-    study = own_study(tmp_path / "study", "Never", NEVER)
+    study = make_study(judged_by("Never", NEVER)).path
     said = after_all_steps(chimera, study)
     assert said["name"] == '["Never"]'
     assert said["point"] == '["default"]'
@@ -129,9 +127,9 @@ def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_encoder")
 def test_a_rule_of_another_kind_goes_through_all_steps_without_an_encoder(
-    chimera: Chimera, tmp_path: Path
+    chimera: Chimera, make_study: MakeStudy, tmp_path: Path
 ) -> None:
-    study = own_study(tmp_path / "study", "Echo", ECHO)
+    study = make_study(judged_by("Echo", ECHO)).path
     said = after_all_steps(chimera, study)
     assert said["name"] == '["Echo"]'
     assert "Echo, at its default operating point" in said["terminal"]
@@ -177,12 +175,12 @@ def test_a_rule_of_another_kind_goes_through_all_steps_without_an_encoder(
     ],
 )
 def test_what_is_not_a_detector_is_refused_before_the_lock(
-    chimera: Chimera, tmp_path: Path, code: str, lacks: str
+    chimera: Chimera, make_study: MakeStudy, code: str, lacks: str
 ) -> None:
     head = "from dataclasses import dataclass\nfrom chimeralab import Detector\n"
     stream = "class Stream:\n    def update(self, seen): ...\n"
     code = f"{head}{stream}@dataclass(frozen=True)\n{code}\n"
-    study = own_study(tmp_path / "study", "Bare", code)
+    study = make_study(judged_by("Bare", code)).path
     for step in ("check", "lock"):
         ran = chimera(step, study)
         assert ran.code == 2

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import pty
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from chimeralab import pipeline
-from chimeralab.study import Study
-from tests.documented_parts import SELFPLAY, TRIAL, block, merged
+from tests.documented_parts import SELFPLAY, TRIAL, block
+from tests.plans import Files, with_tables
+from tests.studies import DETECTED, RUN, MakeStudy
 
 Chimera = Callable[..., Any]
 
@@ -49,43 +48,33 @@ with (_Path(__file__).parent / "ran").open("a") as _file:
 """
 
 
-def evil_study(folder: Path, seam: str) -> Path:
+def evil(seam: str) -> Files:
     """A study with a part of its own in this seam, whose import leaves a mark."""
-    folder.mkdir()
     base = TRIAL if seam in OF_TRIALS else f'{SELFPLAY}[detector]\nuse = "loops"\n'
-    plan = merged(base, block(seam, "toml"))
-    (folder / "plan.toml").write_text(plan.replace("mine:", "evil:"), encoding="utf-8")
-    (folder / "evil.py").write_text(block(seam, "python") + MARK, encoding="utf-8")
-    return folder
+    plan = with_tables(base, block(seam, "toml"))
+    return {
+        "plan.toml": plan.replace("mine:", "evil:"),
+        "evil.py": block(seam, "python") + MARK,
+    }
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+@pytest.fixture
+def finished(make_study: MakeStudy, tmp_path: Path) -> Callable[[str], Path]:
     """A study with evil code in a seam, locked, run, judged and rated by somebody who allowed it.
 
     A stranger gets it: the mark that the code has left is wiped.
     """
-    made: dict[str, Path] = {}
+    (tmp_path / "out").mkdir()
+    talks = '{"turns": ["a b", "c d", "e f", "g h"]}\n'
+    (tmp_path / "out" / "conversations.jsonl").write_text(talks, encoding="utf-8")
+    (tmp_path / "text.md").write_text("Nothing.\n", encoding="utf-8")
 
     def make(seam: str) -> Path:
-        if seam not in made:
-            path = evil_study(tmp_path_factory.mktemp("evil") / "study", seam)
-            study = Study(path, allow_code=True)
-            pipeline.lock(study)
-            pipeline.run(study)
-            if seam not in OF_TRIALS:
-                pipeline.detect(study)
-                for rater in ("rules", "mine") if seam == "Rater" else ("rules",):
-                    pipeline.rate(study, rater)
-            (path / "ran").unlink()
-            for name in [name for name in sys.modules if name.startswith(str(path))]:
-                del sys.modules[name]  # else nobody would notice that it is loaded again
-            (path.parent / "out").mkdir()
-            talks = '{"turns": ["a b", "c d", "e f", "g h"]}\n'
-            (path.parent / "out" / "conversations.jsonl").write_text(talks, encoding="utf-8")
-            (path.parent / "text.md").write_text("Nothing.\n", encoding="utf-8")
-            made[seam] = path
-        return made[seam]
+        own = ("rate mine",) if seam == "Rater" else ()
+        steps = RUN if seam in OF_TRIALS else (*DETECTED, "rate rules", *own)
+        study = make_study(evil(seam), steps=steps).path
+        (study / "ran").unlink()
+        return study
 
     return make
 
@@ -119,9 +108,9 @@ def test_no_reading_command_runs_code_of_a_study(
 @pytest.mark.parametrize("command", WRITING)
 @pytest.mark.parametrize("seam", SEAMS)
 def test_what_runs_code_refuses_without_consent_and_names_file_hash_and_flag(
-    seam: str, command: str, tmp_path: Path, stranger: Chimera
+    seam: str, command: str, make_study: MakeStudy, stranger: Chimera
 ) -> None:
-    study = evil_study(tmp_path / "study", seam)
+    study = make_study(evil(seam)).path
     ran = stranger(command, study)
     sha256 = hashlib.sha256((study / "evil.py").read_bytes()).hexdigest()
     assert ran.code == 2
@@ -134,9 +123,13 @@ def test_what_runs_code_refuses_without_consent_and_names_file_hash_and_flag(
 
 @pytest.mark.parametrize("command", [name for name in READING if name != "sweep"])
 def test_to_read_a_study_that_nobody_locked_or_ran_runs_nothing(
-    command: str, tmp_path: Path, stranger: Chimera, monkeypatch: pytest.MonkeyPatch
+    command: str,
+    make_study: MakeStudy,
+    tmp_path: Path,
+    stranger: Chimera,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    study = evil_study(tmp_path / "study", "Detector")
+    study = make_study(evil("Detector")).path
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.md").write_text("Nothing.\n", encoding="utf-8")
     ran = read_it(stranger, command, study)
@@ -164,14 +157,14 @@ for line in sys.stdin:
     ],
 )
 def test_agents_are_code_of_the_study_too(
-    table: str, code: str, tmp_path: Path, stranger: Chimera, chimera: Chimera
+    table: str, code: str, make_study: MakeStudy, stranger: Chimera, chimera: Chimera
 ) -> None:
-    study = tmp_path / "study"
-    study.mkdir()
-    plan = TRIAL.replace('[models.phantom]\nuse = "subject"', f"[agents.phantom]\n{table}")
-    plan = plan.replace('each = ["conformity"]', "sham = false").replace("items = 4", "items = 2")
-    (study / "plan.toml").write_text(plan, encoding="utf-8")
-    (study / "evil.py").write_text(MARK + code, encoding="utf-8")
+    changes = (
+        ('[models.phantom]\nuse = "subject"', f"[agents.phantom]\n{table}"),
+        ('each = ["conformity"]', "sham = false"),
+        ("items = 4", "items = 2"),
+    )
+    study = make_study({"plan.toml": TRIAL, "evil.py": MARK + code}, *changes).path
     for command in ("check", "lock", "run"):
         ran = stranger(command, study)
         assert ran.code == 2
@@ -188,15 +181,10 @@ def test_agents_are_code_of_the_study_too(
     assert not (study / "ran").exists()
 
 
-def copy_of(study: Path, folder: Path) -> Path:
-    shutil.copytree(study, folder)
-    return folder
-
-
 def test_verdicts_of_an_own_detector_are_listed_and_computed_again_when_allowed(
-    finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+    finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
-    study = copy_of(finished("Detector"), tmp_path / "study")
+    study = finished("Detector")
     sha256 = hashlib.sha256((study / "evil.py").read_bytes()).hexdigest()
     read = stranger("verify", study, "--json").json
     assert f"not recomputed: 4 stored verdicts of evil.py, sha256 {sha256}" in read["unchecked"]
@@ -208,9 +196,9 @@ def test_verdicts_of_an_own_detector_are_listed_and_computed_again_when_allowed(
 
 @pytest.mark.parametrize("seam", ["Stressor", "Measure of a trial"])
 def test_what_own_parts_counted_in_a_trial_is_computed_again_when_allowed(
-    seam: str, finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+    seam: str, finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
-    study = copy_of(finished(seam), tmp_path / "study")
+    study = finished(seam)
     read = stranger("verify", study, "--json").json
     assert any("not recomputed" in each for each in read["unchecked"])
     again = stranger("verify", study, "--json", "--allow-code").json
@@ -218,9 +206,9 @@ def test_what_own_parts_counted_in_a_trial_is_computed_again_when_allowed(
 
 
 def test_changed_code_is_named_before_it_runs(
-    finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+    finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
-    study = copy_of(finished("Detector"), tmp_path / "study")
+    study = finished("Detector")
     with (study / "evil.py").open("a", encoding="utf-8") as file:
         file.write("# changed\n")
     for command in WRITING:
@@ -232,9 +220,9 @@ def test_changed_code_is_named_before_it_runs(
 
 
 def test_a_compiled_copy_beside_the_plan_is_not_run_in_its_place(
-    tmp_path: Path, stranger: Chimera
+    make_study: MakeStudy, stranger: Chimera
 ) -> None:
-    study = evil_study(tmp_path / "study", "Detector")
+    study = make_study(evil("Detector")).path
     cached = study / "__pycache__" / f"evil.{sys.implementation.cache_tag}.pyc"
     subprocess.run([sys.executable, "-m", "py_compile", "evil.py"], cwd=study, check=True)
     stat = (study / "evil.py").stat()
@@ -247,9 +235,9 @@ def test_a_compiled_copy_beside_the_plan_is_not_run_in_its_place(
 
 
 def test_a_plan_that_drops_a_key_of_an_own_part_is_not_the_locked_one(
-    finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+    finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
-    study = copy_of(finished("Detector"), tmp_path / "study")
+    study = finished("Detector")
     plan = (study / "plan.toml").read_text(encoding="utf-8")
     (study / "plan.toml").write_text(plan.replace("least = 3\n", ""), encoding="utf-8")
     found = stranger("verify", study, "--json").json["findings"]
@@ -259,11 +247,9 @@ def test_a_plan_that_drops_a_key_of_an_own_part_is_not_the_locked_one(
 
 
 def test_an_unjudged_study_with_an_own_detector_says_to_judge_it_first(
-    tmp_path: Path, stranger: Chimera, chimera: Chimera
+    make_study: MakeStudy, stranger: Chimera
 ) -> None:
-    study = evil_study(tmp_path / "study", "Detector")
-    for step in ("lock", "run"):
-        assert chimera(step, study).code == 0
+    study = make_study(evil("Detector"), steps=RUN).path
     (study / "ran").unlink()
     for command in ("report", "analyse"):
         ran = stranger(command, study)
@@ -273,9 +259,9 @@ def test_an_unjudged_study_with_an_own_detector_says_to_judge_it_first(
 
 
 def test_code_that_is_not_there_is_listed_as_unchecked(
-    finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+    finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
-    study = copy_of(finished("Detector"), tmp_path / "study")
+    study = finished("Detector")
     (study / "evil.py").unlink()
     ran = stranger("verify", study, "--json")
     assert (ran.code, ran.json["findings"]) == (0, [])
@@ -283,9 +269,9 @@ def test_code_that_is_not_there_is_listed_as_unchecked(
 
 
 def test_a_study_of_a_version_without_descriptions_is_read_from_its_settings(
-    finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+    finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
-    study = copy_of(finished("Detector"), tmp_path / "study")
+    study = finished("Detector")
     lock = json.loads((study / "plan.lock").read_text(encoding="utf-8"))
     assert lock["resolved"].pop("outside_parts")
     text = json.dumps(lock["resolved"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -309,9 +295,9 @@ def test_a_study_of_a_version_without_descriptions_is_read_from_its_settings(
     ],
 )
 def test_a_lock_that_describes_nonsense_is_refused_in_a_sentence(
-    said: dict[str, Any], finished: Callable[[str], Path], tmp_path: Path, stranger: Chimera
+    said: dict[str, Any], finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
-    study = copy_of(finished("Detector"), tmp_path / "study")
+    study = finished("Detector")
     lock = json.loads((study / "plan.lock").read_text(encoding="utf-8"))
     lock["resolved"]["outside_parts"][0] |= said
     text = json.dumps(lock["resolved"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -323,8 +309,8 @@ def test_a_lock_that_describes_nonsense_is_refused_in_a_sentence(
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2)])
-def test_on_a_terminal_it_asks(answer: str, code: int, tmp_path: Path) -> None:
-    study = evil_study(tmp_path / "study", "Model")
+def test_on_a_terminal_it_asks(answer: str, code: int, make_study: MakeStudy) -> None:
+    study = make_study(evil("Model")).path
     ours, theirs = pty.openpty()
     lock = [sys.executable, "-m", "chimeralab", "lock", str(study)]
     process = subprocess.Popen(lock, stdin=theirs, stdout=theirs, stderr=theirs)

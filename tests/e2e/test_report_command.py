@@ -1,7 +1,6 @@
 """`chimera report STUDY` writes one page with its figures and tables, whole or not at all."""
 
 import csv
-import shutil
 import sqlite3
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -11,38 +10,33 @@ from typing import Any
 import pytest
 
 from chimeralab.report import frame
-from chimeralab.report.files import write_report
-from tests.looping_study import finished_study, write_study
+from tests.plans import LOOPERS, changed
+from tests.studies import DETECTED, RUN, MakeStudy
 
 Chimera = Callable[..., Any]
 
-ONE_TALK = (
+ONE_TALK = changed(
+    LOOPERS,
+    """
+[conditions.drifts]
+[conditions.collapsed_ones]
+[prompts]
+items = [{ id = "p1", bucket = "plain", text = "Plan a trip." }]
+""",
     ("repeats = 2", "repeats = 1"),
-    ('[conditions.drifts]\nspeakers = ["drifter", "drifter"]\n', ""),
-    ('[conditions.collapsed_ones]\nspeakers = ["looper", "drifter", "looper"]\n', ""),
-    ('  { id = "p2", bucket = "plain", text = "Write <b>a poem</b>." },\n', ""),
-    ('  { id = "p3", bucket = "<u>odd</u>", text = "Count." },\n', ""),
-    ('  { id = "p4", bucket = "<u>odd</u>", text = "=1+1" },\n', ""),
 )
 
 
-@pytest.fixture(scope="module")
-def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study with its report, for tests that only look at it."""
-    study = finished_study(tmp_path_factory.mktemp("made") / "study")
-    write_report(study)
-    return study.path
-
-
-@pytest.fixture(scope="module")
-def one_talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return finished_study(tmp_path_factory.mktemp("one") / "study", *ONE_TALK).path
+@pytest.fixture
+def reported(make_study: MakeStudy) -> Path:
+    """A study with its report."""
+    return make_study(LOOPERS, steps=(*DETECTED, "report")).path
 
 
 @pytest.fixture
-def study(one_talk: Path, tmp_path: Path) -> Path:
-    """The smallest study there is, one for each test."""
-    return Path(shutil.copytree(one_talk, tmp_path / "study"))
+def study(make_study: MakeStudy) -> Path:
+    """The smallest study there is."""
+    return make_study(ONE_TALK, steps=RUN).path
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -119,9 +113,8 @@ def test_a_report_that_can_not_be_made_leaves_the_last_one_alone(
     assert files(reported / "report") == before
 
 
-def test_a_study_that_was_not_run_says_what_to_do(chimera: Chimera, tmp_path: Path) -> None:
-    study = write_study(tmp_path / "new")
-    assert chimera("lock", study.path).code == 0
+def test_a_study_that_was_not_run_says_what_to_do(chimera: Chimera, make_study: MakeStudy) -> None:
+    study = make_study(LOOPERS, steps=("lock",))
     ran = chimera("report", study.path)
     assert ran.code == 2
     assert f"start with `chimera run {study.path}`" in ran.err
@@ -161,9 +154,9 @@ def test_one_talk_alone_has_a_report_that_says_what_it_can_not_tell(
 
 
 def test_a_study_with_nothing_to_analyse_has_a_report_that_says_why(
-    chimera: Chimera, tmp_path: Path
+    chimera: Chimera, make_study: MakeStudy
 ) -> None:
-    study = finished_study(tmp_path / "short", *ONE_TALK, ("turns = 14", "turns = 3"))
+    study = make_study(ONE_TALK, ("turns = 14", "turns = 3"), steps=RUN)
     (row,) = chimera("report", study.path, "--json").rows
     assert row["glance"][0] == "There is no result yet."
     assert "too short for a verdict" in row["glance"][1]

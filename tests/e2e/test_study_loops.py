@@ -9,61 +9,37 @@ from typing import Any
 
 import pytest
 
-from chimeralab import pipeline, weights
+from chimeralab import weights
 from chimeralab.embedding import encoder
-from chimeralab.study import RunOptions, Study
+from tests.plans import SELFPLAY, changed
+from tests.studies import DETECTED, MakeStudy
 
 Chimera = Callable[..., Any]
 
+# Two conversations that loop from their fourth turn on, and two that never do.
 PLAN = """
-[study]
-name = "circles"
-
-[models.stuck]
+[models.loops]
 use = "phantom"
 course = "verbatim"
 onset = 4
-
-[models.free]
-use = "phantom"
-course = "novel"
-
-[conditions.stuck]
-speakers = ["stuck", "stuck"]
-{countermeasure}
-
-[conditions.free]
-speakers = ["free", "free"]
-
 [conversation]
 turns = 12
 repeats = 1
-stop_early = {stop_early}
-
-[prompts]
-items = [
-  {{ id = "p1", text = "Plan a trip." }},
-  {{ id = "p2", text = "Write a poem." }},
-]
-
 [outcomes]
 resamples = 200
 permutations = 200
-
 [detector]
-use = "{detector}"
+use = "loops"
 """
+LOOPS = changed(SELFPLAY, PLAN)
+LOCKED = '[detector]\nuse = "locked"\n'
+NUDGE = """
+[conditions.looping]
+speakers = ["loops", "loops"]
+countermeasure = { use = "nudge", turns = 4 }
+"""
+STOP_EARLY = ("turns = 12\n", "turns = 12\nstop_early = true\n")
 STEPS = ("check", "lock", "run", "detect", "analyse", "report", "verify")
-
-
-def write(
-    folder: Path, detector: str, *, stop_early: bool = False, countermeasure: str = ""
-) -> Path:
-    folder.mkdir()
-    stop = str(stop_early).lower()
-    plan = PLAN.format(detector=detector, stop_early=stop, countermeasure=countermeasure)
-    (folder / "plan.toml").write_text(plan, encoding="utf-8")
-    return folder
 
 
 def take_through(chimera: Chimera, study: Path) -> str:
@@ -85,9 +61,9 @@ def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_encoder")
 def test_a_declared_loop_detector_goes_through_all_steps_without_weights(
-    chimera: Chimera, tmp_path: Path
+    chimera: Chimera, make_study: MakeStudy, tmp_path: Path
 ) -> None:
-    study = write(tmp_path / "study", "loops")
+    study = make_study(LOOPS).path
     report = take_through(chimera, study)
     assert (
         "Collapse was judged by loops: a turn counts as collapsed while the conversation" in report
@@ -96,23 +72,25 @@ def test_a_declared_loop_detector_goes_through_all_steps_without_weights(
     assert "exploratory" not in report.split("Which conversations loop</h2>")[1][:600]
     assert "MiniLM" not in report
     rows = {row["id"]: row for row in chimera("detect", study, "--json").rows}
-    found = rows["stuck/p1/1"]
+    found = rows["looping/p1/1"]
     assert found["detector"]["operating_point"] == "loops-1"
     assert (found["looping"], found["loops"][0]["kind"]) == (True, "verbatim")
     assert found["collapsed"][0] == found["loops"][0]["noticed"]
     assert found["evidence"][-1]["repeats"] == 11
     assert rows["free/p1/1"]["collapsed"] == []
     page = tmp_path / "page.html"
-    assert chimera("show", study, "--id", "stuck/p1/1", "--out", page).code == 0
+    assert chimera("show", study, "--id", "looping/p1/1", "--out", page).code == 0
     assert "<strong>Loops:</strong> verbatim since message" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.usefixtures("no_encoder")
-def test_a_declared_loop_detector_ends_conversations_live(chimera: Chimera, tmp_path: Path) -> None:
-    study = write(tmp_path / "study", "loops", stop_early=True)
+def test_a_declared_loop_detector_ends_conversations_live(
+    chimera: Chimera, make_study: MakeStudy
+) -> None:
+    study = make_study(LOOPS, STOP_EARLY).path
     take_through(chimera, study)
     for row in chimera("detect", study, "--json").rows:
-        if row["metadata"]["condition"] == "stuck":
+        if row["metadata"]["condition"] == "looping":
             assert row["metadata"]["outcome"] == "collapsed"
             assert row["turns"] == row["loops"][0]["noticed"] < 12
         else:
@@ -121,10 +99,9 @@ def test_a_declared_loop_detector_ends_conversations_live(chimera: Chimera, tmp_
 
 @pytest.mark.usefixtures("no_encoder")
 def test_a_countermeasure_listens_to_the_declared_loop_detector(
-    chimera: Chimera, tmp_path: Path
+    chimera: Chimera, make_study: MakeStudy
 ) -> None:
-    step = 'countermeasure = { use = "nudge", turns = 4 }'
-    study = write(tmp_path / "study", "loops", countermeasure=step)
+    study = make_study(LOOPS, NUDGE).path
     take_through(chimera, study)
     noticed = {
         row["id"]: row["loops"][0]["noticed"]
@@ -140,25 +117,23 @@ def test_a_countermeasure_listens_to_the_declared_loop_detector(
 
 
 def test_loops_end_conversations_live_while_the_locked_rule_stays_the_outcome(
-    chimera: Chimera, tmp_path: Path
+    chimera: Chimera, make_study: MakeStudy
 ) -> None:
-    step = 'countermeasure = { use = "nudge", turns = 4 }'
-    live = 'locked"\n[live]\nuse = "loops"\n# "'
-    study = write(tmp_path / "study", live, stop_early=True, countermeasure=step)
+    live = '[live]\nuse = "loops"\n'
+    study = make_study(LOOPS, LOCKED, live, NUDGE, STOP_EARLY).path
     report = take_through(chimera, study)
     assert "Collapse was judged by locked" in report
     assert "another detector acted: loops, at its loops-1 operating point" in report
     resolved = json.loads((study / "plan.lock").read_text("utf-8"))["resolved"]
     assert (resolved["detector"]["use"], resolved["live"]["use"]) == ("locked", "loops")
     ended = {row["id"]: row for row in chimera("detect", study, "--json").rows}
-    stuck = ended["stuck/p1/1"]
+    stuck = ended["looping/p1/1"]
     assert stuck["detector"]["name"] == "locked"
     assert stuck["turns"] == stuck["loops"][0]["noticed"] < 12
     assert ended["free/p1/1"]["turns"] == 12
     with sqlite3.connect(study / "study.db") as store:
-        [(turn,)] = store.execute(
-            "SELECT min(turn) FROM events WHERE kind = 'intervention' AND trajectory = 'stuck/p1/1'"
-        )
+        query = "SELECT min(turn) FROM events WHERE kind = 'intervention' AND trajectory = ?"
+        [(turn,)] = store.execute(query, [stuck["id"]])
     assert turn == stuck["turns"]
 
 
@@ -171,30 +146,29 @@ def test_loops_end_conversations_live_while_the_locked_rule_stays_the_outcome(
     ],
 )
 def test_a_live_detector_that_can_not_act_is_refused(
-    chimera: Chimera, tmp_path: Path, live: str, stop_early: bool, message: str
+    chimera: Chimera, make_study: MakeStudy, live: str, stop_early: bool, message: str
 ) -> None:
-    study = write(tmp_path / "study", f'loops"\n[live]\n{live}\n# "', stop_early=stop_early)
-    ran = chimera("check", study)
+    early = [STOP_EARLY] if stop_early else []
+    ran = chimera("check", make_study(LOOPS, f"[live]\n{live}\n", *early).path)
     assert ran.code == 2
     assert message in ran.err
 
 
-def test_changed_settings_of_the_loop_detector_are_named(chimera: Chimera, tmp_path: Path) -> None:
-    study = write(tmp_path / "study", 'loops"\non = 3.0\ncap = 4.0\n# "')
-    assert chimera("run", study, "--no-watch").code == 0
+def test_changed_settings_of_the_loop_detector_are_named(
+    chimera: Chimera, make_study: MakeStudy
+) -> None:
+    changed_settings = '[detector]\nuse = "loops"\non = 3.0\ncap = 4.0\n'
+    study = make_study(LOOPS, changed_settings, steps=("run",)).path
     ran = chimera("detect", study, "--json")
     assert "loops, NOT the loops-1 operating point (on=3.0, cap=4.0)" in ran.err
-    [found] = [row for row in ran.rows if row["id"] == "stuck/p1/1"]
+    [found] = [row for row in ran.rows if row["id"] == "looping/p1/1"]
     assert found["loop_detector"]["operating_point"] == "changed"
     assert found["collapsed"][0] == found["loops"][0]["noticed"] > 7
 
 
-@pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    study = Study(write(tmp_path_factory.mktemp("locked") / "study", "locked"))
-    study.freeze()
-    pipeline.run(study, RunOptions(watch=False))
-    return study.path
+@pytest.fixture
+def locked(make_study: MakeStudy) -> Path:
+    return make_study(LOOPS, LOCKED, steps=DETECTED).path
 
 
 def test_loops_are_exploratory_beside_the_locked_detector(chimera: Chimera, locked: Path) -> None:
@@ -206,7 +180,7 @@ def test_loops_are_exploratory_beside_the_locked_detector(chimera: Chimera, lock
     assert "In a loop</strong> (verbatim)" in report
     with (locked / "report" / "tables" / "loops.csv").open(newline="") as file:
         rows = {row["condition"]: row for row in csv.DictReader(file)}
-    assert (rows["stuck"]["looping"], rows["stuck"]["kinds"]) == ("2", "verbatim 2")
+    assert (rows["looping"]["looping"], rows["looping"]["kinds"]) == ("2", "verbatim 2")
     assert (rows["free"]["conversations"], rows["free"]["looping"]) == ("2", "0")
 
 
@@ -221,21 +195,19 @@ def test_the_table_of_a_study_has_a_column_for_loops(chimera: Chimera, locked: P
 def test_export_has_the_loops_of_conversations(
     chimera: Chimera, locked: Path, tmp_path: Path
 ) -> None:
-    assert chimera("detect", locked).code == 0
     assert chimera("export", locked, "--format", "csv", "--out", tmp_path / "out").code == 0
     with (tmp_path / "out" / "trajectories.csv").open(newline="") as file:
         rows = {row["trajectory"]: row for row in csv.DictReader(file)}
-    assert rows["stuck/p1/1"]["looping"] == "true"
-    assert rows["stuck/p1/1"]["loops"].startswith("verdict verbatim ")
-    assert float(rows["stuck/p1/1"]["loop_score"]) > 0.5
+    assert rows["looping/p1/1"]["looping"] == "true"
+    assert rows["looping/p1/1"]["loops"].startswith("verdict verbatim ")
+    assert float(rows["looping/p1/1"]["loop_score"]) > 0.5
     assert (rows["free/p1/1"]["looping"], rows["free/p1/1"]["steps"]) == ("false", "12")
 
 
 def test_verdicts_of_earlier_versions_have_no_loops_and_still_work(
-    chimera: Chimera, tmp_path: Path
+    chimera: Chimera, locked: Path, tmp_path: Path
 ) -> None:
-    study = write(tmp_path / "study", "locked")
-    take_through(chimera, study)
+    study = locked
     new = ("steps", "looping", "loops", "loop_score", "loop_detector")
     with sqlite3.connect(study / "study.db") as store:
         for name, text in store.execute("SELECT trajectory, detection FROM detections").fetchall():

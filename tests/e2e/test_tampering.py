@@ -16,54 +16,38 @@ from servers.named_server import NamedServer
 
 from chimeralab import weights
 from chimeralab.embedding import encoder as encoder_module
-from chimeralab.rating.ratings import Rating
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.auditing import audit_study
 from chimeralab.study.chain import next_head
 from chimeralab.study.detecting import detect_study
 from chimeralab.study.lock import make_lock, write_lock
 from chimeralab.study.rater_checks import check_rater
-from chimeralab.study.raters import RatingStore, candidates, planned_rater
-from chimeralab.study.rating import rate_study
 from chimeralab.study.verify import verify_study
+from tests.plans import SELFPLAY, Files, changed
+from tests.studies import DETECTED, MakeStudy, label
 
 QUIETLY = RunOptions(watch=False)
+# Of two models behind a server; what two raters say of them differs.
 PLAN = """
-[study]
-name = "tampered"
-
 [models.loops]
 use = "openai"
 model = "loops"
 base_url = "URL"
 max_retries = 0
-
 [models.free]
 use = "openai"
 model = "free"
 base_url = "URL"
 max_retries = 0
-
-[conditions.looping]
-speakers = ["loops", "loops"]
-
-[conditions.free]
-speakers = ["free", "free"]
-
 [conversation]
 turns = 6
 repeats = 4
-
 [prompts]
 items = [
   { id = "p1", text = "Plan a trip." },
   { id = "p2", text = "Tell a tale." },
   { id = "p3", text = "Count." },
 ]
-
-[run]
-retry_wait = 0.0
-
 [gate]
 raters = ["rules", "human:ann"]
 threshold = 0.80
@@ -71,46 +55,22 @@ rule = "point"
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server() -> Iterator[NamedServer]:
     with NamedServer() as running:
         yield running
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, server: NamedServer) -> Path:
-    """A study that was locked, run, judged, rated and audited; its gate failed."""
-    folder = tmp_path_factory.mktemp("finished") / "study"
-    folder.mkdir()
-    (folder / "plan.toml").write_text(PLAN.replace("URL", server.url), encoding="utf-8")
-    study = Study(folder)
-    study.freeze()
-    run_study(study, QUIETLY)
-    detect_study(study)
-    rate_study(study, "rules")
-    label(study, lambda name: int("p1" in name))
-    assert not audit_study(study).audit.gate.passed
-    return folder
-
-
-def label(study: Study, choose: Callable[[str], int]) -> None:
-    """Enter the labels of the human rater."""
-    who = planned_rater(study, "human:ann").identity
-    known = candidates(study)
-    with RatingStore(study.store_path) as store:
-        store.add(
-            who,
-            [
-                (each.item, Rating(name, "human:ann", choose(name), "read", turns=()))
-                for name, each in known.items()
-            ],
-        )
+@pytest.fixture
+def served(server: NamedServer) -> Files:
+    server.name = "first"
+    return changed(SELFPLAY, PLAN, ("URL", server.url))
 
 
 @pytest.fixture
-def study(finished: Path, tmp_path: Path, server: NamedServer) -> Study:
-    server.name = "first"
-    return Study(shutil.copytree(finished, tmp_path / "study"))
+def study(make_study: MakeStudy, served: Files) -> Study:
+    """A study that was locked, run, judged, rated and audited; its gate failed."""
+    return make_study(served, steps=(*DETECTED, "rate rules", "label human:ann p1", "audit"))
 
 
 def tamper(study: Study, *statements: str) -> None:
@@ -193,12 +153,9 @@ def test_twelve_conversations_run_again_with_another_model_are_found(
 
 
 def test_another_model_behind_the_endpoint_is_a_deviation(
-    tmp_path: Path, server: NamedServer
+    make_study: MakeStudy, served: Files, server: NamedServer
 ) -> None:
-    (tmp_path / "plan.toml").write_text(PLAN.replace("URL", server.url), encoding="utf-8")
-    study = Study(tmp_path)
-    study.freeze()
-    server.name = "first"
+    study = make_study(served, steps=("lock",))
     asked = 0
 
     def swap(news: object) -> None:
@@ -223,6 +180,7 @@ def test_one_conversation_wiped_and_run_again_is_found(study: Study) -> None:
 def test_an_edited_gate_record_is_found(chimera: Callable[..., Any], study: Study) -> None:
     path = study.path / "audit" / "gate-record.json"
     record = json.loads(path.read_text(encoding="utf-8"))
+    assert record["verdict"] == "failed"
     record["verdict"] = "passed"
     record["audit"]["kappa"] = 0.91
     path.write_text(json.dumps(record), encoding="utf-8")
@@ -249,7 +207,7 @@ def test_labels_replaced_before_the_gate_is_decided_are_found(study: Study) -> N
     tamper(study, "DELETE FROM samples")
     shutil.rmtree(study.path / "audit")
     tamper(study, "DELETE FROM ratings WHERE rater IN (SELECT id FROM raters WHERE name LIKE 'h%')")
-    label(study, lambda name: int("looping" in name))
+    label(study, "human:ann", lambda name: int("looping" in name))
     assert audit_study(Study(study.path)).audit.gate.passed
     assert_found(study, "free/p1/1: rating", "wiped and run again", "samples: sample gate-1 is")
 

@@ -5,13 +5,15 @@ import pytest
 from chimeralab.report.frame import Report
 from chimeralab.report.selfplay.material import Material, gather
 from chimeralab.report.selfplay.page import make_report
-from tests.looping_study import finished_study
+from tests.plans import LOOPERS
+from tests.studies import DETECTED, StudyCache
 
 
 @pytest.fixture(scope="session")
-def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
+def material(studies: StudyCache, tmp_path_factory: pytest.TempPathFactory) -> Material:
     """Three conditions, four prompts, two repeats, locked, run and judged."""
-    return gather(finished_study(tmp_path_factory.mktemp("made") / "study"))
+    folder = tmp_path_factory.mktemp("made") / "study"
+    return gather(studies.copy(folder, LOOPERS, steps=DETECTED))
 
 
 @pytest.fixture(scope="session")

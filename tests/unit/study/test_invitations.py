@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +15,13 @@ from chimeralab.study.rater_checks import stored_retest
 from chimeralab.study.raters import planned_rater, stored_ratings
 from chimeralab.study.samples import stored_samples
 from chimeralab.study.verify import verify_study
-from tests.people_rate import people_rate
+from tests.plans import PEOPLE_RATED
+from tests.studies import DRAWN, MakeStudy
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[RatingRoom]:
-    with RatingRoom(people_rate(tmp_path / "study")) as room:
+def room(make_study: MakeStudy) -> Iterator[RatingRoom]:
+    with RatingRoom(make_study(PEOPLE_RATED, steps=DRAWN)) as room:
         yield room
 
 
@@ -53,8 +53,8 @@ def test_a_packet_on_the_server_is_shuffled_masked_and_has_duplicates(room):
     assert "looping" not in shown
 
 
-def test_while_a_study_is_run_only_what_is_finished_is_rated(tmp_path: Path) -> None:
-    study = people_rate(tmp_path / "study")
+def test_while_a_study_is_run_only_what_is_finished_is_rated(make_study: MakeStudy) -> None:
+    study = make_study(PEOPLE_RATED, steps=DRAWN)
     with closing(sqlite3.connect(study.store_path)) as db, db:
         db.execute("DELETE FROM samples")
         [(going_on,)] = db.execute("SELECT id FROM trajectories LIMIT 1").fetchall()

@@ -25,12 +25,13 @@ from chimeralab.report.trial.page import make_trial_report, show_session
 from chimeralab.report.trial.words import findings, how_sure
 from chimeralab.stats.intervals import Interval
 from chimeralab.study import Study
-from tests.stressed_study import HOSTILE, finished_trial
+from tests.plans import HOSTILE, STRESSED
+from tests.studies import RUN, StudyCache
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return finished_trial(tmp_path_factory.mktemp("made") / "trial")
+def study(studies: StudyCache, tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return studies.copy(tmp_path_factory.mktemp("made") / "trial", STRESSED, steps=RUN)
 
 
 @pytest.fixture(scope="module")
