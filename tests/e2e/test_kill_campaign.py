@@ -17,28 +17,27 @@ from chimeralab.study import Study
 from chimeralab.study.lock import read_lock
 from chimeralab.study.verify import verify_study
 from tests import killed_command
+from tests.plans import SELFPLAY, changed
+from tests.studies import write_study
 from tests.tiny_model import CONTENT, write_wheel
-from tests.two_phantoms import TWO_PHANTOMS
 
 KILLS = {
     "run": 90, "lock": 50, "detect": 45, "rate": 45, "export": 25, "report": 20, "models pull": 25,
 }  # fmt: skip
 TURNS = 10
-PLAN = f"""
-[study]
-name = "killed"
-{TWO_PHANTOMS}
+STUDY = changed(
+    SELFPLAY,
+    f"""
 [conversation]
 turns = {TURNS}
 repeats = 4
 [detector]
 use = "loops"
-[prompts]
-items = [{{ id = "p1", text = "Begin." }}, {{ id = "p2", text = "Start." }}]
 [outcomes]
 resamples = 100
 permutations = 100
-"""
+""",
+)
 SECONDS_TO_END = 20.0
 # What commands import when they are at it.
 ALSO_IMPORTED = ("chimeralab.pipeline", "chimeralab.report.files", "chimeralab.study.rating")
@@ -145,8 +144,7 @@ class Places:
     def renewed(self, *steps: Callable[[Study], object]) -> Callable[[], None]:
         """What makes it a study on which these steps were done."""
         template = self.folder / f"after-{len(steps)}"
-        template.mkdir()
-        (template / "plan.toml").write_text(PLAN)
+        write_study(template, STUDY)
         for step in steps:
             step(Study(template))
 
