@@ -3,15 +3,17 @@
 A real server shows the examples and a small study that is run meanwhile, to a real Chromium.
 """
 
+import asyncio
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.browser.conftest import NAMES, Browser
-from tests.browser.test_view import serving
+from playwright.async_api import Page, async_playwright
+
+from tests.browser.pages import launch_options, new_page
+from tests.browser.servers import serving
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
@@ -52,36 +54,39 @@ items = [
 """
 
 
-def main() -> None:
-    program = next(filter(None, map(shutil.which, NAMES)))
+async def main() -> None:
+    options = launch_options()
+    assert options is not None, "Chromium is not installed"
     with tempfile.TemporaryDirectory() as folder:
         study = Path(folder) / "two-phantoms"
         study.mkdir()
         (study / "plan.toml").write_text(PLAN, encoding="utf-8")
-        browser = Browser(program, Path(folder) / "profile")
-        for server in serving(os.path.relpath(ROOT / "examples"), str(study)):
-            context = browser.context()
-            browser.visit(server.url, context=context)
-            visit = browser.visit(f"{server.origin}/logs", context=context)
-            visit.until("document.body.innerText.includes('all judged')")
-            visit.until(
-                "[...document.querySelectorAll('.strip')].every(e => e.querySelector('[d^=M]'))"
-            )
-            keep(visit.picture(), "web-logs.png")
-            live = browser.visit(f"{server.origin}/study/1", context=context)
-            run = subprocess.Popen(
-                [sys.executable, "-m", "chimeralab", "run", str(study)], stderr=subprocess.DEVNULL
-            )
-            live.until("document.querySelectorAll('.grid a.done').length >= 8")
-            keep(live.picture(), "web-study.png")
-            run.wait()
-        browser.close()
+        async with (
+            async_playwright() as playwright,
+            await playwright.chromium.launch(**options) as browser,
+            new_page(browser) as page,
+        ):
+            with serving(os.path.relpath(ROOT / "examples"), study) as server:
+                await page.goto(server.url)
+                await page.goto(f"{server.origin}/logs")
+                await page.get_by_text("all judged").wait_for()
+                await page.wait_for_function(
+                    "[...document.querySelectorAll('.strip')]"
+                    ".every(strip => strip.querySelector('[d^=M]'))"
+                )
+                await keep(page, "web-logs.png")
+                await page.goto(f"{server.origin}/study/1")
+                command = [sys.executable, "-m", "chimeralab", "run", str(study)]
+                run = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+                await page.locator(".grid a.done").nth(7).wait_for()
+                await keep(page, "web-study.png")
+                run.wait()
 
 
-def keep(picture: bytes, name: str) -> None:
-    (IMAGES / name).write_bytes(picture)
+async def keep(page: Page, name: str) -> None:
+    await page.screenshot(path=IMAGES / name, full_page=True)
     print(IMAGES / name)
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(main())

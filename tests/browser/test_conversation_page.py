@@ -1,13 +1,25 @@
 """The page of a conversation in a real browser: it renders, stays quiet, and runs nothing."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from playwright.async_api import Browser, Page
 
 from chimeralab import Trajectory, Turn
 from chimeralab.report.conversation import draw_conversation
+from tests.browser.pages import (
+    Screens,
+    broken_links,
+    complaints,
+    fetched,
+    low_contrast,
+    new_page,
+    overflow,
+    show_on_screens,
+)
 
+pytestmark = pytest.mark.anyio
 HOSTILE = [
     "<script>document.title = 'owned'; fetch('https://example.org/')</script>",
     "<img src=x onerror=\"document.title = 'owned'\"><svg onload=\"document.title = 'owned'\">",
@@ -26,7 +38,7 @@ SIZES = (320, 360, 768, 1280)
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A conversation of hostile turns, a long one, a silent one, and then a loop."""
     texts = [*HOSTILE, "A long story. " * 400, *[LOOP] * 8]
     names = [f"<b>{n}</b>" + "\u202e" * (n % 2) for n in range(len(texts))]
@@ -38,80 +50,81 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+async def screens(browser: Browser, file: Path) -> AsyncIterator[Screens]:
+    async with show_on_screens(browser, file) as screens:
+        yield screens
+
+
 @pytest.mark.parametrize("width", SIZES)
-def test_page_fits_the_screen(browser: Any, page: Path, width: int) -> None:
-    visit = browser.visit(page, width=width)
-    assert visit.overflow() == 0
-    assert visit.complaints() == []
+async def test_page_fits_the_screen(screens: Screens, width: int) -> None:
+    page = await screens.at(width)
+    assert await overflow(page) == 0
+    assert await complaints(page) == []
 
 
-def test_page_asks_the_network_for_nothing(browser: Any, page: Path) -> None:
-    assert browser.visit(page).fetched() == []
+async def test_page_asks_the_network_for_nothing(screens: Screens) -> None:
+    assert await fetched(await screens.at()) == []
 
 
-def test_planted_markup_stays_text(browser: Any, page: Path) -> None:
-    visit = browser.visit(page)
-    assert visit.value_of("document.title").startswith("Conversation <i>hostile</i>")
+async def test_planted_markup_stays_text(screens: Screens) -> None:
+    page = await screens.at()
+    assert (await page.title()).startswith("Conversation <i>hostile</i>")
     planted = "script, img, iframe, object, base, b, u, i, s, svg[onload], meta[content*=url]"
-    assert visit.value_of(f"document.querySelectorAll('{planted}').length") == 0
-    assert visit.value_of("document.querySelectorAll('h1').length") == 1
-    for text in HOSTILE[:6]:
-        assert text in visit.value_of("document.querySelector('main').textContent")
+    assert await page.locator(planted).count() == 0
+    assert await page.locator("h1").count() == 1
+    shown = await page.locator("main").text_content()
+    assert shown is not None
+    assert [text for text in HOSTILE[:6] if text not in shown] == []
 
 
-def test_every_turn_has_its_place_inside_the_list(browser: Any, page: Path) -> None:
-    visit = browser.visit(page)
-    turns = len(HOSTILE) + 9
-    assert visit.value_of("document.querySelectorAll('ol.turns > li[id^=turn-]').length") == turns
-    assert visit.value_of("document.querySelectorAll('li.collapsed').length") == 5
-    assert visit.value_of("document.querySelectorAll('li.silent').length") == 1
+async def test_every_turn_has_its_place_inside_the_list(screens: Screens) -> None:
+    page = await screens.at()
+    assert await page.locator("ol.turns > li[id^=turn-]").count() == len(HOSTILE) + 9
+    assert await page.locator("li.collapsed").count() == 5
+    assert await page.locator("li.silent").count() == 1
 
 
 @pytest.mark.parametrize("width", [320, 1280])
-def test_exactly_one_timeline_and_one_heat_map_are_seen(
-    browser: Any, page: Path, width: int
-) -> None:
-    seen = "[...document.querySelectorAll('.chart')].filter(c => c.getClientRects().length).length"
-    assert browser.visit(page, width=width).value_of(seen) == 2
+async def test_exactly_one_timeline_and_one_heat_map_are_seen(screens: Screens, width: int) -> None:
+    page = await screens.at(width)
+    assert await page.locator(".chart").filter(visible=True).count() == 2
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_text_stands_out_from_its_paper(browser: Any, page: Path, dark: bool) -> None:
-    assert browser.visit(page, dark=dark).low_contrast() == []
+async def test_text_stands_out_from_its_paper(screens: Screens, dark: bool) -> None:
+    assert await low_contrast(await screens.at(dark=dark)) == []
 
 
-def test_towers_of_combining_marks_stay_with_their_turn(browser: Any, page: Path) -> None:
-    clipped = (
-        "[...document.querySelectorAll('.text')]"
-        ".every(text => getComputedStyle(text).overflowY === 'clip')"
-    )
-    assert browser.visit(page).value_of(clipped) is True
+async def test_towers_of_combining_marks_stay_with_their_turn(screens: Screens) -> None:
+    texts = (await screens.at()).locator(".text")
+    clipped = "texts => texts.map(text => getComputedStyle(text).overflowY)"
+    assert set(await texts.evaluate_all(clipped)) == {"clip"}
 
 
-def test_links_of_the_evidence_lead_to_turns(browser: Any, page: Path) -> None:
-    broken = (
-        "[...document.querySelectorAll('a[href^=\"#\"]')].map(a => a.getAttribute('href'))"
-        ".filter(href => !document.getElementById(href.slice(1)))"
-    )
-    visit = browser.visit(page)
-    assert visit.value_of(broken) == []
-    assert visit.value_of("document.querySelectorAll('.collapsed .repeat a').length") == 5
+async def test_links_of_the_evidence_lead_to_turns(screens: Screens) -> None:
+    page = await screens.at()
+    assert await broken_links(page) == []
+    assert await page.locator(".collapsed .repeat a").count() == 5
 
 
-def test_page_is_whole_without_javascript(browser: Any, page: Path) -> None:
-    visit = browser.visit(page, scripts=False)
-    assert visit.value_of("document.querySelectorAll('svg').length") == 3
+async def test_page_is_whole_without_javascript(browser: Browser, file: Path) -> None:
+    async with new_page(browser, java_script_enabled=False) as page:
+        await page.goto(file.as_uri())
+        assert await page.locator("svg").count() == 3
 
 
-def test_browser_reports_what_a_bad_page_does(browser: Any, tmp_path: Path) -> None:
+async def test_browser_reports_what_a_bad_page_does(page: Page, tmp_path: Path) -> None:
     bad = tmp_path / "bad.html"
     bad.write_text(
-        "<p style='color:#ccc;width:3000px'>faint</p>"
+        "<p style='color:#ccc;width:3000px'>faint</p><a href='#nowhere'></a>"
         "<img src='https://127.0.0.1:9/x.png'><script>console.error('oh'); nothing()</script>"
     )
-    visit = browser.visit(bad)
-    assert visit.overflow() > 1_000
-    assert visit.low_contrast() == [": faint"]
-    assert visit.fetched() == ["https://127.0.0.1:9/x.png"]
-    assert any("oh" in complaint for complaint in visit.complaints())
-    assert any("nothing is not defined" in complaint for complaint in visit.complaints())
+    await page.goto(bad.as_uri())
+    assert await overflow(page) > 1_000
+    assert await low_contrast(page) == [": faint"]
+    assert await broken_links(page) == ["#nowhere"]
+    assert await fetched(page) == ["https://127.0.0.1:9/x.png"]
+    failed, *said = sorted(await complaints(page))
+    assert failed.startswith("Failed to load resource")
+    assert said == ["nothing is not defined", "oh"]

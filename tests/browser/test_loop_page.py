@@ -1,13 +1,24 @@
 """Loops and tool calls in a real browser: marks are seen, and nothing from a tool runs."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from playwright.async_api import Browser, expect
 
 from chimeralab import Call, Trajectory, Turn
 from chimeralab.report.conversation import draw_conversation
+from tests.browser.pages import (
+    Screens,
+    broken_links,
+    complaints,
+    fetched,
+    low_contrast,
+    overflow,
+    show_on_screens,
+)
 
+pytestmark = pytest.mark.anyio
 HOSTILE = (
     "<script>document.title = 'owned'; fetch('https://example.org/')</script>"
     "<img src=x onerror=\"document.title = 'owned'\"></div></li></ol><h1>Not a heading</h1>"
@@ -17,7 +28,7 @@ SIZES = (320, 360, 768, 1280)
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An agent whose calls, arguments and results are hostile, and that goes round in circles."""
     long = "W" * 3_000 + "\n" + "line\n" * 60
     made = [
@@ -35,52 +46,55 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+async def screens(browser: Browser, file: Path) -> AsyncIterator[Screens]:
+    async with show_on_screens(browser, file) as screens:
+        yield screens
+
+
 @pytest.mark.parametrize("width", SIZES)
-def test_page_fits_the_screen_and_stays_quiet(browser: Any, page: Path, width: int) -> None:
-    visit = browser.visit(page, width=width)
-    assert visit.overflow() == 0
-    assert visit.complaints() == []
-    assert visit.fetched() == []
+async def test_page_fits_the_screen_and_stays_quiet(screens: Screens, width: int) -> None:
+    page = await screens.at(width)
+    assert await overflow(page) == 0
+    assert await complaints(page) == []
+    assert await fetched(page) == []
 
 
-def test_nothing_from_a_tool_runs(browser: Any, page: Path) -> None:
-    visit = browser.visit(page)
-    assert visit.value_of("document.title") == "Conversation agent"
-    assert visit.value_of("document.querySelectorAll('script, img, iframe').length") == 0
-    assert visit.value_of("document.querySelectorAll('h1').length") == 1
-    shown = "[...document.querySelectorAll('.call .result')].map(e => e.textContent).join('')"
-    assert "<script>document.title = 'owned'" in visit.value_of(shown)
+async def test_nothing_from_a_tool_runs(screens: Screens) -> None:
+    page = await screens.at()
+    assert await page.title() == "Conversation agent"
+    assert await page.locator("script, img, iframe").count() == 0
+    assert await page.locator("h1").count() == 1
+    shown = "".join(await page.locator(".call .result").all_text_contents())
+    assert "<script>document.title = 'owned'" in shown
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_marks_of_loops_are_seen(browser: Any, page: Path, width: int) -> None:
-    visit = browser.visit(page, width=width)
-    marks = "[...document.querySelectorAll('li.looping .loop')]"
-    assert visit.value_of(f"{marks}.filter(e => e.getClientRects().length).length") == 12
-    assert visit.value_of(f"{marks}[0].textContent").startswith("A loop begins here")
-    coloured = (
-        "[...document.querySelectorAll('li.looping')].every(e => getComputedStyle(e)"
-        ".backgroundColor !== getComputedStyle(document.body).backgroundColor)"
-    )
-    assert visit.value_of(coloured) is True
-    assert "Loops:" in visit.value_of("document.querySelector('.verdict.looping').innerText")
+async def test_marks_of_loops_are_seen(screens: Screens, width: int) -> None:
+    page = await screens.at(width)
+    marks = page.locator("li.looping .loop")
+    assert await marks.filter(visible=True).count() == 12
+    assert (await marks.first.inner_text()).startswith("A loop begins here")
+    paper = "element => getComputedStyle(element).backgroundColor"
+    plain = await page.locator("body").evaluate(paper)
+    coloured = f"turns => turns.map({paper})"
+    assert plain not in await page.locator("li.looping").evaluate_all(coloured)
+    await expect(page.locator(".verdict.looping")).to_contain_text("Loops:", use_inner_text=True)
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_text_stands_out_from_its_paper(browser: Any, page: Path, dark: bool) -> None:
-    assert browser.visit(page, dark=dark).low_contrast() == []
+async def test_text_stands_out_from_its_paper(screens: Screens, dark: bool) -> None:
+    assert await low_contrast(await screens.at(dark=dark)) == []
 
 
-def test_long_results_are_folded(browser: Any, page: Path) -> None:
-    visit = browser.visit(page)
-    assert visit.value_of("document.querySelectorAll('.call details:not([open])').length") == 1
-    heights = "[...document.querySelectorAll('.call')].map(e => e.getBoundingClientRect().height)"
-    assert max(visit.value_of(heights)) < 400
+async def test_long_results_are_folded(screens: Screens) -> None:
+    page = await screens.at()
+    assert await page.locator(".call details:not([open])").count() == 1
+    heights = "calls => calls.map(call => call.getBoundingClientRect().height)"
+    assert max(await page.locator(".call").evaluate_all(heights)) < 400
 
 
-def test_links_lead_to_messages(browser: Any, page: Path) -> None:
-    links = "[...document.querySelectorAll('a[href^=\"#\"]')].map(a => a.getAttribute('href'))"
-    visit = browser.visit(page)
-    broken = f"{links}.filter(href => !document.getElementById(href.slice(1)))"
-    assert visit.value_of(broken) == []
-    assert visit.value_of("document.querySelectorAll('.loop a').length") > 12
+async def test_links_lead_to_messages(screens: Screens) -> None:
+    page = await screens.at()
+    assert await broken_links(page) == []
+    assert await page.locator(".loop a").count() > 12

@@ -1,37 +1,22 @@
 """The packet page in a real browser: rated by clicks, saved, and taken back."""
 
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from playwright.async_api import Browser, Page, expect
 
 from chimeralab.rating.packets import PAGE, PacketKey, PacketPlan, export_packet, import_packet
 from chimeralab.rating.rater_checks import ATTACKS
 from chimeralab.rating.ratings import Item
 from chimeralab.rating.rubric import load_rubric
+from tests.browser.pages import complaints, fetched, low_contrast, new_page, overflow
 
+pytestmark = pytest.mark.anyio
 RUBRIC = load_rubric()
 ITEMS = [
     Item(f"run-{n}", ("<img src=x onerror=alert(1)>", attack.text, "</li></ol><script>1</script>"))
     for n, attack in enumerate(ATTACKS.values())
 ]
-RATE = """
-for (const sheet of document.querySelectorAll(".sheet")) {
-  sheet.querySelector("input[value='1']").click();
-  sheet.querySelector(".cited").value = "1-3";
-  sheet.querySelector(".reason").value = '=SUM(1), "quoted"';
-  sheet.querySelector(".reason").dispatchEvent(new Event("input", { bubbles: true }));
-}
-"""
-SAVE = """
-window.saved = null;
-URL.createObjectURL = (blob) => {
-  blob.text().then((text) => { window.saved = text; });
-  return "#";
-};
-document.getElementById("save").click();
-"""
 
 
 @pytest.fixture
@@ -40,61 +25,62 @@ def packet(tmp_path: Path) -> tuple[Path, PacketKey]:
     return folder, export_packet(folder, ITEMS, RUBRIC, PacketPlan(seed=1))
 
 
-def saved(visit: Any) -> str:
-    visit.value_of(SAVE)
-    end = time.monotonic() + 10
-    while (text := visit.value_of("window.saved")) is None:
-        assert time.monotonic() < end, "nothing was saved"
-        time.sleep(0.05)
-    return str(text)
+@pytest.fixture
+def address(packet: tuple[Path, PacketKey]) -> str:
+    return (packet[0] / PAGE).as_uri()
 
 
-def test_a_packet_rated_in_the_browser_comes_back_whole(
-    browser: Any, packet: tuple[Path, PacketKey]
+async def rate(page: Page) -> None:
+    for sheet in await page.locator(".sheet").all():
+        await sheet.locator("input[value='1']").check()
+        await sheet.locator(".cited").fill("1-3")
+        await sheet.locator(".reason").fill('=SUM(1), "quoted"')
+
+
+async def test_a_packet_rated_in_the_browser_comes_back_whole(
+    page: Page, packet: tuple[Path, PacketKey], address: str
 ) -> None:
     folder, key = packet
-    visit = browser.visit(folder / PAGE)
-    visit.value_of(RATE)
-    assert visit.value_of("document.getElementById('count').value") == "9 of 9"
-    sheet = folder / "ratings.csv"
-    sheet.write_text(saved(visit), encoding="utf-8", newline="")
+    await page.goto(address)
+    await rate(page)
+    await expect(page.locator("#count")).to_have_text("9 of 9")
+    async with page.expect_download() as download:
+        await page.locator("#save").click()
+    saved = await download.value
+    assert saved.suggested_filename == "ratings.csv"
+    sheet = folder / "filled.csv"
+    await saved.save_as(sheet)
     result = import_packet(sheet, key, {item.id: item for item in ITEMS}, RUBRIC, "ann")
     assert {(rating.label, rating.turns) for rating in result.ratings} == {(1, (1, 2, 3))}
     assert result.ratings[0].reason == '\'=SUM(1), "quoted"'
 
 
-def test_work_is_kept_when_the_page_is_opened_again(
-    browser: Any, packet: tuple[Path, PacketKey]
-) -> None:
-    browser.visit(packet[0] / PAGE).value_of(RATE)
-    again = browser.visit(packet[0] / PAGE)
-    assert again.value_of("document.getElementById('count').value") == "9 of 9"
+async def test_work_is_kept_when_the_page_is_opened_again(page: Page, address: str) -> None:
+    await page.goto(address)
+    await rate(page)
+    again = await page.context.new_page()
+    await again.goto(address)
+    await expect(again.locator("#count")).to_have_text("9 of 9")
 
 
-def test_hostile_turns_are_shown_and_do_nothing(
-    browser: Any, packet: tuple[Path, PacketKey]
-) -> None:
-    visit = browser.visit(packet[0] / PAGE)
-    assert visit.value_of("document.querySelectorAll('.sheet img, .sheet script').length") == 0
-    assert visit.value_of("document.querySelector('.sheet li').textContent") == ITEMS[0].texts[0]
-    assert visit.complaints() == []
-    assert visit.fetched() == []
+async def test_hostile_turns_are_shown_and_do_nothing(page: Page, address: str) -> None:
+    await page.goto(address)
+    assert await page.locator(".sheet img, .sheet script").count() == 0
+    assert await page.locator(".sheet li").first.text_content() == ITEMS[0].texts[0]
+    assert await complaints(page) == []
+    assert await fetched(page) == []
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_the_page_fits_a_phone_and_can_be_read(
-    browser: Any, packet: tuple[Path, PacketKey], dark: bool
-) -> None:
-    visit = browser.visit(packet[0] / PAGE, width=360, dark=dark)
-    assert visit.overflow() <= 0
-    assert visit.low_contrast() == []
+async def test_the_page_fits_a_phone_and_can_be_read(browser: Browser, address: str) -> None:
+    async with new_page(browser, 360) as phone:
+        await phone.goto(address)
+        assert await overflow(phone) <= 0
+        assert await low_contrast(phone) == []
+        await phone.emulate_media(color_scheme="dark")
+        assert await low_contrast(phone) == []
 
 
-def test_the_turns_that_raters_name_are_numbered(
-    browser: Any, packet: tuple[Path, PacketKey]
-) -> None:
-    visit = browser.visit(packet[0] / PAGE)
-    marks = (
-        "[...document.querySelectorAll('.sheet ol')].map(e => getComputedStyle(e).listStyleType)"
-    )
-    assert set(visit.value_of(marks)) == {"decimal"}
+async def test_the_turns_that_raters_name_are_numbered(page: Page, address: str) -> None:
+    await page.goto(address)
+    marks = "lists => lists.map(list => getComputedStyle(list).listStyleType)"
+    assert set(await page.locator(".sheet ol").evaluate_all(marks)) == {"decimal"}

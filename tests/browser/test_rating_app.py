@@ -1,15 +1,11 @@
 """Two people rate at once in a real browser, by keys alone, and a killed server loses nothing."""
 
-import json
 import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from playwright.async_api import Browser, Locator, Page, Response, expect
 
 from chimeralab.study import Study
 from chimeralab.study.drafts import DraftRating
@@ -18,100 +14,99 @@ from chimeralab.study.raters import stored_ratings
 from chimeralab.study.samples import stored_samples
 from chimeralab.study.verify import verify_study
 from chimeralab.web.pages import served
-from tests.people_rate import TELLING, people_rate
+from tests.browser.pages import (
+    DESKTOP,
+    PHONE,
+    complaints,
+    low_contrast,
+    new_page,
+    overflow,
+    press,
+    serious_errors,
+    tab_to,
+)
+from tests.browser.servers import Host, hosted
+from tests.plans import PEOPLE_RATED, TELLING
+from tests.studies import StudyCache
 
+pytestmark = pytest.mark.anyio
 SHEETS = 7
 
 
-class Host:
-    """A server on one port, that can be killed and started again."""
-
-    def __init__(self, study: Path) -> None:
-        self.study = study
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.origin = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[str] | None = None
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "chimeralab", "view", str(self.study), "--no-open"]
-        self.process = subprocess.Popen(
-            [*command, "--port", str(self.port)], stdout=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline().startswith(self.origin)
-
-    def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
-        if self.process is not None:
-            self.process.send_signal(how)
-            self.process.wait(30)
-            self.process = None
+def copy_study(studies: StudyCache, folder: Path) -> Path:
+    return studies.copy(folder / "study", PEOPLE_RATED, steps=("run", "draw")).path
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    people_rate(tmp_path / "study")
-    host = Host(tmp_path / "study")
-    host.start()
-    yield host
-    host.kill(signal.SIGINT)
+def host(studies: StudyCache, tmp_path: Path) -> Iterator[Host]:
+    """A server for one test, which may kill it."""
+    with hosted(copy_study(studies, tmp_path)) as host:
+        yield host
 
 
-@pytest.fixture
-def links(host: Host) -> dict[str, str]:
-    with RatingRoom(Study(host.study)) as room:
-        return {name: f"{host.origin}/rate?token={room.invite(name)}" for name in ("ann", "bob")}
+@pytest.fixture(scope="module")
+def shared_host(studies: StudyCache, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A server for tests that each invite a rater of their own."""
+    with hosted(copy_study(studies, tmp_path_factory.mktemp("rated"))) as host:
+        yield host
 
 
-def shows(visit: Any, text: str) -> None:
-    """Wait until a page with this text has loaded, scripts and all."""
-    there = f"document.body?.innerText.includes({json.dumps(text)})"
-    visit.until(f"document.readyState === 'complete' && {there}")
+async def see(heading: Locator, text: str) -> None:
+    """Wait until the page with this heading has loaded, scripts and all."""
+    await expect(heading).to_have_text(text)
+    await heading.page.wait_for_load_state()
 
 
-def train(visit: Any) -> None:
+async def train(page: Page) -> None:
     """The worked examples, by keys: a label, then on to the next."""
-    shows(visit, "Thank you for rating")
-    visit.press("Enter")
-    shows(visit, "Example 1 of ")
-    examples = int(visit.value_of("document.querySelector('h1').innerText.split(' of ')[1]"))
+    heading = page.locator("h1")
+    await see(heading, "Thank you for rating")
+    await press(page, "Enter")
+    await expect(heading).to_contain_text("Example 1 of ")
+    examples = int((await heading.inner_text()).split(" of ")[1])
     for n in range(1, examples + 1):
-        shows(visit, f"Example {n} of {examples}")
-        visit.press("1")
-        shows(visit, "manual")
-        visit.press("Enter")
+        await see(heading, f"Example {n} of {examples}")
+        await press(page, "1")
+        await expect(page.locator(".verdict")).to_contain_text("manual")
+        await page.wait_for_load_state()
+        await press(page, "Enter")
 
 
-def rate(visit: Any, label: str, sheets: range) -> None:
+async def rate(page: Page, label: str, sheets: range) -> None:
+    heading = page.locator("h1")
     for n in sheets:
-        shows(visit, f"Conversation {n} of {SHEETS}")
-        visit.press("j", "j", "e", label)
-        visit.until(f"!document.body?.innerText.includes('Conversation {n} of {SHEETS}')")
+        await see(heading, f"Conversation {n} of {SHEETS}")
+        await press(page, "j", "j", "e", label)
+        await expect(heading).not_to_have_text(f"Conversation {n} of {SHEETS}")
 
 
-def test_two_rate_at_once_and_a_killed_server_loses_nothing(
-    browser: Any, host: Host, links: dict[str, str]
+async def test_two_rate_at_once_and_a_killed_server_loses_nothing(
+    browser: Browser, host: Host
 ) -> None:
-    ann, bob = (browser.visit(links[name], context=browser.context()) for name in ("ann", "bob"))
-    train(ann)
-    train(bob)
-    rate(ann, "1", range(1, 4))
-    rate(bob, "0", range(1, 3))
-    host.kill()
-    host.start()
-    # Cookies are still good: the invitation is in the study, not in the server that was killed.
-    ann.ask("Page.navigate", url=f"{host.origin}/rate")
-    bob.ask("Page.navigate", url=f"{host.origin}/rate")
-    rate(ann, "1", range(4, SHEETS + 1))
-    rate(bob, "0", range(3, SHEETS + 1))
-    for visit in (ann, bob):
-        shows(visit, "All are done")
-        visit.tab_to("button.go")
-        visit.press("Enter")
-        shows(visit, "Handed in")
-        assert visit.serious_errors() == []
-        assert all(url.startswith(host.origin) for url in visit.fetched())
+    async with new_page(browser) as ann, new_page(browser) as bob:
+        urls: list[str] = []
+        for page, name in ((ann, "ann"), (bob, "bob")):
+            page.on("request", lambda request: urls.append(request.url))
+            await page.goto(host.invite(name))
+            await train(page)
+        await rate(ann, "1", range(1, 4))
+        await rate(bob, "0", range(1, 3))
+        host.kill()
+        host.start()
+        # Cookies are still good: the invitation is in the study, not in the server that was killed.
+        await ann.goto(f"{host.origin}/rate")
+        await bob.goto(f"{host.origin}/rate")
+        await rate(ann, "1", range(4, SHEETS + 1))
+        await rate(bob, "0", range(3, SHEETS + 1))
+        for page in (ann, bob):
+            await expect(page.locator("main")).to_contain_text("All are done")
+            await page.wait_for_load_state()
+            await tab_to(page.locator("button.go"))
+            await press(page, "Enter")
+            await see(page.locator("h1"), "Handed in")
+            assert await serious_errors(page) == []
+        assert urls
+        assert [url for url in urls if not url.startswith(host.origin)] == []
     study = Study(host.study)
     for name, label in (("human:ann", 1), ("human:bob", 0)):
         given = stored_ratings(study, name)
@@ -123,89 +118,96 @@ def test_two_rate_at_once_and_a_killed_server_loses_nothing(
     assert verify_study(Study(host.study)).findings == ()
 
 
-def test_a_reason_is_kept_while_it_is_typed(
-    browser: Any, links: dict[str, str], host: Host
-) -> None:
-    ann = browser.visit(links["ann"], context=browser.context())
-    ann.ask("Page.navigate", url=f"{host.origin}/rate/1")
-    shows(ann, "Conversation 1 of 7")
-    ann.press("r", *"Same.", "Escape")
-    ann.until("document.getElementById('saved').textContent === 'Kept.'")
+async def test_a_reason_is_kept_while_it_is_typed(page: Page, host: Host) -> None:
+    await page.goto(host.invite("ann"))
+    await page.goto(f"{host.origin}/rate/1")
+    await press(page, "r", *"Same.", "Escape")
+    await expect(page.locator("#saved")).to_have_text("Kept.")
     host.kill()
     host.start()
-    ann.ask("Page.navigate", url=f"{host.origin}/rate/1")
-    assert ann.until("document.getElementById('reason')?.value") == "Same."
+    await page.goto(f"{host.origin}/rate/1")
+    await expect(page.locator("#reason")).to_have_value("Same.")
 
 
-def test_nothing_that_the_browser_of_a_rater_receives_tells_anything(
-    browser: Any, links: dict[str, str], host: Host
+async def test_nothing_that_the_browser_of_a_rater_receives_tells_anything(
+    page: Page, shared_host: Host
 ) -> None:
-    context = browser.context()
-    browser.visit(links["bob"], context=context)
+    await page.goto(shared_host.invite("blind"))
+    responses: list[Response] = []
+
+    def keep(response: Response) -> None:
+        responses.append(response)
+
+    page.on("response", keep)
     rating = ("/rate", "/rate/training/1", "/rate/overview", "/rate/99", "/study/1")
     for address in (*rating, *(f"/rate/{n}" for n in range(1, SHEETS + 1))):
-        visit = browser.visit(host.origin + address, context=context)
-        received = visit.received()
-        assert host.origin + address in received
-        for url, sent in received.items():
-            name = url.partition("/static/")[2]
+        responses.clear()
+        await page.goto(shared_host.origin + address)
+        assert shared_host.origin + address in [response.url for response in responses]
+        for response in responses:
+            name = response.url.partition("/static/")[2]
+            text = await response.text()
             if name:  # a file that is the same for everybody, and names our classes
                 file = served(name)
                 assert file is not None
-                assert sent.endswith(file.read_text(encoding="utf-8"))
+                assert text == file.read_text(encoding="utf-8")
             else:
-                assert [word for word in TELLING if word in f"{url} {sent}".lower()] == []
-        browser.close_tabs()
+                sent = f"{response.url} {await response.all_headers()} {text}".lower()
+                assert [word for word in TELLING if word in sent] == []
 
 
-def test_two_tabs_of_one_rater_lose_no_label(
-    browser: Any, links: dict[str, str], host: Host
-) -> None:
-    context = browser.context()
-    browser.visit(links["ann"], context=context)
-    first, second = (browser.visit(f"{host.origin}/rate/1", context=context) for _ in range(2))
-    first.ask("Page.bringToFront")
-    first.press("1")
-    shows(first, f"Conversation 2 of {SHEETS}")
-    second.ask("Page.bringToFront")
+async def test_two_tabs_of_one_rater_lose_no_label(page: Page, shared_host: Host) -> None:
+    address = f"{shared_host.origin}/rate/1"
+    await page.goto(shared_host.invite("tabs"))
+    second = await page.context.new_page()
+    await second.goto(address)
+    await page.bring_to_front()
+    await page.goto(address)
+    await press(page, "1")
+    await see(page.locator("h1"), f"Conversation 2 of {SHEETS}")
+    await second.bring_to_front()
     # This tab does not know of the label; what it keeps by itself must not take it away.
-    second.press("r", *"Later.", "Escape")
-    second.until("document.getElementById('saved').textContent === 'Kept.'")
-    again = browser.visit(f"{host.origin}/rate/1", context=context)
-    pressed = "document.querySelector('[aria-pressed=true]')?.value"
-    assert again.value_of(pressed) == "1"
-    assert again.value_of("document.getElementById('reason').value") == "Later."
+    await press(second, "r", *"Later.", "Escape")
+    await expect(second.locator("#saved")).to_have_text("Kept.")
+    await page.goto(address)
+    await expect(page.locator("[aria-pressed=true]")).to_have_attribute("value", "1")
+    await expect(page.locator("#reason")).to_have_value("Later.")
 
 
-def test_unsure_ones_are_come_back_to_by_a_key(
-    browser: Any, links: dict[str, str], host: Host
+async def test_unsure_ones_are_come_back_to_by_a_key(page: Page, shared_host: Host) -> None:
+    heading = page.locator("h1")
+    await page.goto(shared_host.invite("unsure"))
+    await page.goto(f"{shared_host.origin}/rate/3")
+    await press(page, "u")
+    await see(heading, f"Conversation 4 of {SHEETS}")
+    await press(page, "o")
+    await expect(page.locator("main")).to_contain_text("You were unsure about 1")
+    await page.wait_for_load_state()
+    await press(page, "u")
+    await see(heading, f"Conversation 3 of {SHEETS}")
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+async def test_a_raters_pages_fit_and_shut_nobody_out(
+    browser: Browser, shared_host: Host, width: int
 ) -> None:
-    context = browser.context()
-    browser.visit(links["ann"], context=context)
-    visit = browser.visit(f"{host.origin}/rate/3", context=context)
-    visit.press("u")
-    shows(visit, f"Conversation 4 of {SHEETS}")
-    visit.press("o")
-    shows(visit, "You were unsure about 1")
-    visit.press("u")
-    shows(visit, f"Conversation 3 of {SHEETS}")
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_raters_pages_fit_and_shut_nobody_out(
-    browser: Any, links: dict[str, str], host: Host, width: int
-) -> None:
-    context = browser.context()
-    browser.visit(links["bob"], context=context)
-    with RatingRoom(Study(host.study)) as room:
-        bob = room.invited(links["bob"].partition("token=")[2])
-        assert bob is not None
-        room.save(bob, DraftRating("training-2", "1"))  # so that its answer is shown
-    addresses = ("/rate/training/1", "/rate/training/2", "/rate/1", "/rate/overview", "/rate/99")
-    for address in ("/rate", *addresses):
-        visit = browser.visit(host.origin + address, width=width, context=context)
-        assert visit.overflow() == 0
-        assert visit.complaints() == [] or address == "/rate/99"
-        assert visit.low_contrast() == []
-        assert visit.serious_errors() == []
-        browser.close_tabs()
+    link = shared_host.invite(f"screen of {width}")
+    with RatingRoom(Study(shared_host.study)) as room:
+        rater = room.invited(link.partition("token=")[2])
+        assert rater is not None
+        room.save(rater, DraftRating("training-2", "1"))  # so that its answer is shown
+    addresses = ("/rate/training/1", "/rate/training/2", "/rate/1", "/rate/overview")
+    async with new_page(browser, width) as page:
+        await page.goto(link)
+        for address in ("/rate", *addresses):
+            await page.goto(shared_host.origin + address)
+            assert await overflow(page) == 0
+            assert await complaints(page) == []
+            assert await low_contrast(page) == []
+            assert await serious_errors(page) == []
+        # The browser itself complains about the status of what is not found.
+        await page.goto(f"{shared_host.origin}/rate/99")
+        assert await overflow(page) == 0
+        assert [text for text in await complaints(page) if "404" not in text] == []
+        assert await low_contrast(page) == []
+        assert await serious_errors(page) == []

@@ -2,17 +2,33 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from urllib.parse import unquote
 
 import pytest
+from playwright.async_api import Browser, Page, expect
 
 from chimeralab.report.files import write_report
 from chimeralab.study.drafts import DraftRating
 from chimeralab.study.invitations import RatingRoom
-from tests.browser.test_rating_app import shows
-from tests.browser.test_view import Server, serving
-from tests.people_rate import people_rate
+from tests.browser.pages import (
+    DESKTOP,
+    PHONE,
+    complaints,
+    fetched,
+    low_contrast,
+    new_page,
+    overflow,
+    press,
+    serious_errors,
+    tab_to,
+)
+from tests.browser.servers import Server, serving
+from tests.plans import PEOPLE_RATED
+from tests.studies import StudyCache
 
+pytestmark = pytest.mark.anyio
+STEPS = ("run", "draw")
 PAGES = (
     "/study/1",
     "/study/1/talk/looping/p1/1",
@@ -27,12 +43,12 @@ class Decided(NamedTuple):
     """A study whose gate was decided, on a server; the link of the person who is to settle it."""
 
     server: Server
-    token: str
+    link: str
 
 
 @pytest.fixture(scope="module")
-def decided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Decided]:
-    study = people_rate(tmp_path_factory.mktemp("decided") / "study")
+def decided(studies: StudyCache, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Decided]:
+    study = studies.copy(tmp_path_factory.mktemp("decided") / "study", PEOPLE_RATED, steps=STEPS)
     with RatingRoom(study) as room:
         for name, label in (("ann", "1"), ("bob", "0")):
             invitation = room.invited(room.invite(name))
@@ -42,110 +58,113 @@ def decided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Decided]:
             room.hand_in(invitation)
         token = room.invite("cid", task="adjudicate")
     write_report(study)
-    for server in serving(str(study.path)):
-        yield Decided(server, token)
+    with serving(study.path) as server:
+        yield Decided(server, f"{server.origin}/rate?token={token}")
 
 
-@pytest.fixture(scope="module")
-def owner(browser: Any, decided: Decided) -> str:
-    context = str(browser.context())
-    browser.visit(decided.server.url, context=context)
-    return context
+@pytest.fixture
+async def owner(page: Page, decided: Decided) -> Page:
+    """A page of someone who has opened the start-up link."""
+    await page.goto(decided.server.url)
+    return page
 
 
-@pytest.fixture(autouse=True)
-def closed_tabs(browser: Any) -> Iterator[None]:
-    yield
-    browser.close_tabs()
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("address", PAGES)
-def test_pages_of_a_study_fit_and_shut_nobody_out(
-    browser: Any, decided: Decided, owner: str, address: str, width: int
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+async def test_pages_of_a_study_fit_and_shut_nobody_out(
+    browser: Browser, decided: Decided, width: int
 ) -> None:
-    visit = browser.visit(decided.server.origin + address, width=width, context=owner)
-    assert visit.overflow() == 0
-    assert visit.complaints() == []
-    assert visit.low_contrast() == []
-    assert visit.serious_errors() == []
-    assert all(url.startswith(decided.server.origin) for url in visit.fetched())
+    async with new_page(browser, width) as page:
+        await page.goto(decided.server.url)
+        for address in PAGES:
+            await page.goto(decided.server.origin + address)
+            assert await overflow(page) == 0, address
+            assert await complaints(page) == [], address
+            assert await low_contrast(page) == [], address
+            assert await serious_errors(page) == [], address
+        assert all(url.startswith(decided.server.origin) for url in await fetched(page))
 
 
-def test_keys_alone_lead_through_a_study(browser: Any, decided: Decided, owner: str) -> None:
-    visit = browser.visit(f"{decided.server.origin}/study/1", context=owner)
-    visit.press("j", "j")
-    assert visit.value_of("document.activeElement.matches('.grid a[data-walk]')")
-    opened = visit.value_of("document.activeElement.getAttribute('href')")
-    visit.press("Enter")
-    there = "document.readyState === 'complete' && location.pathname === "
-    visit.until(f"{there} decodeURIComponent('{opened}')")
-    visit.press("u")
-    visit.until(f"{there} '/study/1'")
+async def test_keys_alone_lead_through_a_study(owner: Page, decided: Decided) -> None:
+    study = f"{decided.server.origin}/study/1"
+    await owner.goto(study)
+    await press(owner, "j", "j")
+    focus = owner.locator(".grid a[data-walk]:focus")
+    opened = unquote(await focus.get_attribute("href") or "")
+    await press(owner, "Enter")
+    await owner.wait_for_url(lambda url: unquote(url) == decided.server.origin + opened)
+    await press(owner, "u")
+    await owner.wait_for_url(study)
     for name in ("raters", "reliability", "report"):
         # Links are reached by Tab, which a page can't take from the browser.
-        visit.tab_to(f"header a[href$={name}]")
-        visit.press("Enter")
-        visit.until(f"{there} '/study/1/{name}'")
-        visit.press("u")
-        visit.until(f"{there} '/study/1'")
+        await tab_to(owner.locator(f"header a[href$={name}]"))
+        await press(owner, "Enter")
+        await owner.wait_for_url(f"{study}/{name}")
+        await press(owner, "u")
+        await owner.wait_for_url(study)
 
 
-def test_the_report_has_its_styles_and_runs_nothing(
-    browser: Any, decided: Decided, owner: str
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+async def test_the_report_has_its_styles_and_runs_nothing(
+    browser: Browser, decided: Decided, width: int
 ) -> None:
-    address = f"{decided.server.origin}/study/1/report/index.html"
-    for width in (390, 1280):
-        visit = browser.visit(address, width=width, context=owner)
-        assert visit.overflow() == 0
-        assert visit.complaints() == []
-        assert visit.value_of("document.styleSheets.length") > 0
-        assert visit.fetched() == []
-    planted = (
-        "(() => { const s = document.createElement('script'); s.textContent = 'window.owned = 1';"
-        " document.body.append(s); return String(window.owned) })()"
-    )
-    assert visit.value_of(planted) == "undefined"
+    async with new_page(browser, width) as login:
+        await login.goto(decided.server.url)
+        page = await login.context.new_page()
+        await page.goto(f"{decided.server.origin}/study/1/report/index.html")
+        assert await page.evaluate("document.styleSheets.length") > 0
+        assert await fetched(page) == []
+        assert await complaints(page) == []
+        planted = """() => {
+          const script = document.createElement('script');
+          script.textContent = 'window.owned = 1';
+          document.body.append(script);
+          return String(window.owned);
+        }"""
+        assert await page.evaluate(planted) == "undefined"
+        assert all("Content Security Policy" in text for text in await complaints(page))
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_third_person_settles_by_keys_and_sees_no_names(
-    browser: Any, decided: Decided, width: int
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+async def test_a_third_person_settles_by_keys_and_sees_no_names(
+    browser: Browser, decided: Decided, width: int
 ) -> None:
-    context = browser.context()
-    link = f"{decided.server.origin}/rate?token={decided.token}"
-    visit = browser.visit(link, width=width, context=context)
-    shows(visit, "What the raters said")
-    assert visit.overflow() == 0
-    assert visit.low_contrast() == []
-    assert visit.serious_errors() == []
-    assert visit.value_of("document.querySelectorAll('blockquote').length") == 2
-    assert visit.value_of("document.querySelectorAll('blockquote b').length") == 0
-    received = visit.value_of("document.documentElement.outerHTML").lower()
-    assert [word for word in ("human:", "ann", "bob") if f">{word}" in received] == []
-    assert "human:" not in received
-    heading = visit.value_of("document.querySelector('h1').innerText")
-    visit.press("j", "j", "e", "r", *"New.", "Escape", "0")
-    visit.until(
-        f"document.readyState === 'complete' && "
-        f"document.querySelector('h1')?.innerText !== '{heading}'"
-    )
-    visit.press("z")
-    shows(visit, heading)
-    assert visit.value_of("document.querySelectorAll('input[name=turn]').length") == 4
-    assert visit.complaints() == []
+    async with new_page(browser, width) as page:
+        await page.goto(decided.link)
+        await expect(page.locator("main")).to_contain_text("What the raters said")
+        assert await overflow(page) == 0
+        assert await low_contrast(page) == []
+        assert await serious_errors(page) == []
+        assert await page.locator("blockquote").count() == 2
+        assert await page.locator("blockquote b").count() == 0
+        received = (await page.content()).lower()
+        assert [word for word in ("human:", "ann", "bob") if f">{word}" in received] == []
+        assert "human:" not in received
+        heading = page.locator("h1")
+        first = await heading.inner_text()
+        await press(page, "j", "j", "e", "r", *"New.", "Escape", "0")
+        await expect(heading).not_to_have_text(first)
+        await page.wait_for_load_state()
+        await press(page, "z")
+        await expect(heading).to_have_text(first)
+        assert await page.locator("input[name=turn]").count() == 4
+        assert await complaints(page) == []
 
 
-def test_a_study_that_nobody_rates_yet_says_so(browser: Any, tmp_path: Path) -> None:
-    people_rate(tmp_path / "study")
-    for server in serving(str(tmp_path / "study")):
-        context = browser.context()
-        browser.visit(server.url, context=context)
+@pytest.fixture
+def unrated(studies: StudyCache, tmp_path: Path) -> Iterator[Server]:
+    study = studies.copy(tmp_path / "study", PEOPLE_RATED, steps=STEPS)
+    with serving(study.path) as server:
+        yield server
+
+
+async def test_a_study_that_nobody_rates_yet_says_so(browser: Browser, unrated: Server) -> None:
+    async with new_page(browser, PHONE) as page:
+        await page.goto(unrated.url)
         for address, said in (
             ("/study/1/raters", "Nobody has been invited yet"),
             ("/study/1/report", "There is no report yet"),
         ):
-            visit = browser.visit(server.origin + address, width=390, context=context)
-            assert said in visit.value_of("document.body.innerText")
-            assert visit.overflow() == 0
-            assert visit.serious_errors() == []
+            await page.goto(unrated.origin + address)
+            await expect(page.locator("main")).to_contain_text(said)
+            assert await overflow(page) == 0
+            assert await serious_errors(page) == []

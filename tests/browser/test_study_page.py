@@ -1,134 +1,173 @@
 """Reports in a real browser, of self-play and of a trial: they fit, print, and run nothing."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from playwright.async_api import Browser, Locator, Page
 
-from chimeralab.report.files import write_report
-from tests.looping_study import finished_study
-from tests.stressed_study import HOSTILE, finished_trial
+from tests.browser.pages import (
+    Screens,
+    broken_links,
+    complaints,
+    fetched,
+    low_contrast,
+    new_page,
+    overflow,
+    show_on_screens,
+)
+from tests.plans import HOSTILE, LOOPERS, STRESSED, Files
+from tests.studies import RUN, StudyCache
 
+pytestmark = pytest.mark.anyio
 SIZES = (320, 360, 768, 1280)
-SEEN = ".filter(e => e.getClientRects().length)"
+
+
+def write_report(studies: StudyCache, files: Files, folder: Path) -> Path:
+    study = studies.copy(folder / "study", files, steps=(*RUN, "report"))
+    return study.path / "report" / "index.html"
 
 
 @pytest.fixture(scope="module")
-def selfplay(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_report(finished_study(tmp_path_factory.mktemp("made") / "study")).page
+def selfplay(studies: StudyCache, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(studies, LOOPERS, tmp_path_factory.mktemp("selfplay"))
 
 
 @pytest.fixture(scope="module")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_report(finished_trial(tmp_path_factory.mktemp("made") / "trial")).page
+def trial(studies: StudyCache, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(studies, STRESSED, tmp_path_factory.mktemp("trial"))
+
+
+@pytest.fixture(scope="module")
+async def selfplay_screens(browser: Browser, selfplay: Path) -> AsyncIterator[Screens]:
+    async with show_on_screens(browser, selfplay) as screens:
+        yield screens
+
+
+@pytest.fixture(scope="module")
+async def trial_screens(browser: Browser, trial: Path) -> AsyncIterator[Screens]:
+    async with show_on_screens(browser, trial) as screens:
+        yield screens
 
 
 @pytest.fixture(scope="module", params=["selfplay", "trial"])
-def page(request: pytest.FixtureRequest) -> Path:
+def file(request: pytest.FixtureRequest) -> Path:
     found: Path = request.getfixturevalue(request.param)
     return found
 
 
+@pytest.fixture(scope="module", params=["selfplay", "trial"])
+def screens(request: pytest.FixtureRequest) -> Screens:
+    found: Screens = request.getfixturevalue(f"{request.param}_screens")
+    return found
+
+
+def seen_charts(page: Page) -> Locator:
+    return page.locator("figure .chart").filter(visible=True)
+
+
 @pytest.mark.parametrize("width", SIZES)
-def test_report_fits_the_screen_and_stays_quiet(browser: Any, page: Path, width: int) -> None:
-    visit = browser.visit(page, width=width)
-    assert visit.overflow() == 0
-    assert visit.complaints() == []
-    assert visit.fetched() == []
+async def test_report_fits_the_screen_and_stays_quiet(screens: Screens, width: int) -> None:
+    page = await screens.at(width)
+    assert await overflow(page) == 0
+    assert await complaints(page) == []
+    assert await fetched(page) == []
 
 
-def test_planted_markup_stays_text(browser: Any, selfplay: Path) -> None:
-    visit = browser.visit(selfplay)
-    assert visit.value_of("document.title") == "Report on loops <i>and</i> others"
+async def test_planted_markup_stays_text(selfplay_screens: Screens) -> None:
+    page = await selfplay_screens.at()
+    assert await page.title() == "Report on loops <i>and</i> others"
     planted = "script, img, iframe, object, base, i, b, u, svg[onload]"
-    assert visit.value_of(f"document.querySelectorAll('{planted}').length") == 0
-    said = visit.value_of("document.querySelector('main').textContent")
-    assert "<script>document.title = 'owned'</script><img src=x onerror=alert(1)>" in said
-    assert "Do <script>alert(1)</script> loops differ?" in said
-    assert "<u>odd</u>" in said
+    assert await page.locator(planted).count() == 0
+    shown = await page.locator("main").text_content()
+    assert shown is not None
+    assert HOSTILE in shown
+    assert "Do <script>alert(1)</script> loops differ?" in shown
+    assert "<u>odd</u>" in shown
 
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [360, 1280])
-def test_text_stands_out_from_its_paper(browser: Any, page: Path, dark: bool, width: int) -> None:
-    assert browser.visit(page, dark=dark, width=width).low_contrast() == []
+async def test_text_stands_out_from_its_paper(screens: Screens, dark: bool, width: int) -> None:
+    assert await low_contrast(await screens.at(width, dark=dark)) == []
 
 
 @pytest.mark.parametrize("width", [320, 1280])
-def test_every_figure_is_seen_once_with_its_words(browser: Any, page: Path, width: int) -> None:
-    visit = browser.visit(page, width=width)
-    visit.value_of("document.querySelectorAll('details').forEach(d => d.open = true)")
-    charts = f"[...document.querySelectorAll('figure .chart')]{SEEN}"
-    figures = visit.value_of("document.querySelectorAll('figure').length")
-    assert figures > 12
-    assert visit.value_of(f"{charts}.length") == figures
-    assert visit.value_of(f"{charts}.every(c => c.getAttribute('aria-label').length > 40)")
+async def test_every_figure_is_seen_once_with_its_words(
+    browser: Browser, file: Path, width: int
+) -> None:
+    async with new_page(browser, width) as page:
+        await page.goto(file.as_uri())
+        unfold = "all => all.forEach(details => details.open = true)"
+        await page.locator("details").evaluate_all(unfold)
+        charts = seen_charts(page)
+        assert await charts.count() == await page.locator("figure").count() > 12
+        words = "charts => charts.map(chart => chart.getAttribute('aria-label').length)"
+        assert min(await charts.evaluate_all(words)) > 40
 
 
 @pytest.mark.parametrize(("width", "most"), [(390, 1400), (1280, 900)])
-def test_a_stranger_meets_verdicts_and_the_summary_before_anything_else(
-    browser: Any, trial: Path, width: int, most: int
+async def test_a_stranger_meets_verdicts_and_the_summary_before_anything_else(
+    trial_screens: Screens, width: int, most: int
 ) -> None:
-    visit = browser.visit(trial, width=width)
-    first = f"[...document.querySelectorAll('figure .chart')]{SEEN}[0]"
-    said = visit.value_of(f"{first}.getAttribute('aria-label')")
-    assert said.startswith("Differences in MCI, GFQ and DFS on one scale")
-    assert visit.value_of(f"{first}.getBoundingClientRect().top") < most
-    box = "document.getElementById('glance')"
-    assert visit.value_of(f"{box}.getBoundingClientRect().bottom") < most
-    assert visit.value_of(f"{box}.querySelectorAll('.finding strong').length") == 2
-    folded = "[...document.querySelectorAll('details figure')].length"
-    closed = "[...document.querySelectorAll('details:not([open]) figure')].length"
-    assert visit.value_of(folded) == visit.value_of(closed) > 8
+    page = await trial_screens.at(width)
+    first = seen_charts(page).first
+    words = await first.get_attribute("aria-label")
+    assert words is not None
+    assert words.startswith("Differences in MCI, GFQ and DFS on one scale")
+    assert await first.evaluate("chart => chart.getBoundingClientRect().top") < most
+    glance = page.locator("#glance")
+    assert await glance.evaluate("box => box.getBoundingClientRect().bottom") < most
+    assert await glance.locator(".finding strong").count() == 2
+    folded = await page.locator("details figure").count()
+    assert folded == await page.locator("details:not([open]) figure").count() > 8
 
 
-def test_planted_replies_of_a_trial_stay_text(browser: Any, trial: Path) -> None:
-    visit = browser.visit(trial)
-    assert visit.value_of("document.title") == "Report on stress <i>and</i> sham"
+async def test_planted_replies_of_a_trial_stay_text(trial_screens: Screens) -> None:
+    page = await trial_screens.at()
+    assert await page.title() == "Report on stress <i>and</i> sham"
     planted = "script, img, iframe, object, base, i, svg[onload]"
-    assert visit.value_of(f"document.querySelectorAll('{planted}').length") == 0
-    assert HOSTILE in visit.value_of("document.querySelector('main').textContent")
+    assert await page.locator(planted).count() == 0
+    shown = await page.locator("main").text_content()
+    assert shown is not None
+    assert HOSTILE in shown
 
 
-def test_injections_of_a_session_stand_out_where_they_were_made(browser: Any, trial: Path) -> None:
-    visit = browser.visit(trial)
-    marked = "[...document.querySelectorAll('.session .injected .put')]"
-    assert visit.value_of(f"{marked}.some(e => e.textContent.includes('Participant 8'))")
-    assert visit.value_of("document.querySelectorAll('.session .disturbed li').length") > 0
-
-
-def test_a_row_of_a_table_becomes_a_card_on_a_phone(browser: Any, selfplay: Path) -> None:
-    cell = "document.querySelector('#distributions ~ .scroll td:nth-child(4)')"
-    heading = f"getComputedStyle({cell}, '::before').content"
-    assert "mean" in browser.visit(selfplay, width=360).value_of(heading)
-    assert browser.visit(selfplay, width=1280).value_of(heading) == "none"
-
-
-def test_print_unfolds_the_tables_and_leaves_the_rest_of_the_transcripts_folded(
-    browser: Any, selfplay: Path
+async def test_injections_of_a_session_stand_out_where_they_were_made(
+    trial_screens: Screens,
 ) -> None:
-    visit = browser.visit(selfplay)
-    content = (
-        "getComputedStyle(document.querySelector('details.%s'), '::details-content')"
-        ".contentVisibility"
-    )
-    assert visit.value_of(content % "numbers") == "hidden"
-    visit.ask("Emulation.setEmulatedMedia", media="print")
-    assert visit.value_of(content % "numbers") == "visible"
-    assert visit.value_of(content % "rest") == "hidden"
+    page = await trial_screens.at()
+    marked = await page.locator(".session .injected .put").all_text_contents()
+    assert any("Participant 8" in text for text in marked)
+    assert await page.locator(".session .disturbed li").count() > 0
 
 
-def test_links_lead_to_sections(browser: Any, page: Path) -> None:
-    broken = (
-        "[...document.querySelectorAll('a[href^=\"#\"]')].map(a => a.getAttribute('href'))"
-        ".filter(href => !document.getElementById(href.slice(1)))"
-    )
-    assert browser.visit(page).value_of(broken) == []
+async def test_a_row_of_a_table_becomes_a_card_on_a_phone(selfplay_screens: Screens) -> None:
+    heading = "cell => getComputedStyle(cell, '::before').content"
+    cell = "#distributions ~ .scroll td:nth-child(4)"
+    phone = await selfplay_screens.at(360)
+    assert "mean" in await phone.locator(cell).first.evaluate(heading)
+    desktop = await selfplay_screens.at(1280)
+    assert await desktop.locator(cell).first.evaluate(heading) == "none"
 
 
-def test_ids_of_the_page_are_unique(browser: Any, page: Path) -> None:
-    twice = (
-        "(ids => ids.filter((id, n) => ids.indexOf(id) !== n))"
-        "([...document.querySelectorAll('[id]')].map(e => e.id))"
-    )
-    assert browser.visit(page).value_of(twice) == []
+async def test_print_unfolds_the_tables_and_leaves_the_rest_of_the_transcripts_folded(
+    selfplay_screens: Screens,
+) -> None:
+    page = await selfplay_screens.at()
+    content = "details => getComputedStyle(details, '::details-content').contentVisibility"
+    numbers, rest = page.locator("details.numbers").first, page.locator("details.rest").first
+    assert await numbers.evaluate(content) == "hidden"
+    await page.emulate_media(media="print")
+    assert await numbers.evaluate(content) == "visible"
+    assert await rest.evaluate(content) == "hidden"
+
+
+async def test_links_lead_to_sections(screens: Screens) -> None:
+    assert await broken_links(await screens.at()) == []
+
+
+async def test_ids_of_the_page_are_unique(screens: Screens) -> None:
+    page = await screens.at()
+    ids = await page.locator("[id]").evaluate_all("elements => elements.map(e => e.id)")
+    assert sorted(set(ids)) == sorted(ids)

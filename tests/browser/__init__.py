@@ -1,0 +1,1 @@
+"""Tests in a real browser. They are a package because one browser serves all of them."""
