@@ -106,13 +106,6 @@ def contenders(folder: Path, texts: Texts) -> tuple[dict[str, Encode], int]:
     except KernelUnusable as why:
         print(f"int16 in C: left out, because {why}")
     try:
-        from chimeralab.embedding.graph import Graph  # noqa: PLC0415 - optional
-
-        graph = Graph(tensors, "f32")
-        found["OpenVINO f32"] = lambda texts: graph(split(texts))
-    except ImportError as why:
-        print(f"OpenVINO f32: left out ({why})")
-    try:
         session = onnx_session(model, folder)
         found["ONNX Runtime f32"] = lambda texts: run_onnx(session, split(texts))
     except ImportError as why:

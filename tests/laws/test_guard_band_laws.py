@@ -14,7 +14,7 @@ from chimeralab.embedding.encoder import Encoded
 
 
 class NoisyEncoder:
-    """An encoder that is wrong by up to its margin, to inject the fault that bf16 may make."""
+    """An encoder that is wrong by up to its margin, to inject the fault that int16 may make."""
 
     precision = "noisy"
 

@@ -7,12 +7,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from secrets import token_bytes
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from chimeralab import weights
 from chimeralab.core.errors import InputError
 from chimeralab.core.text import readable
-from chimeralab.embedding.kernel import Kernel, KernelUnusable, cpu_has_bf16
+from chimeralab.embedding.kernel import Kernel, KernelUnusable
 from chimeralab.embedding.memory import (
     FileMemory,
     Memory,
@@ -33,15 +32,12 @@ from chimeralab.embedding.minilm import WIDTH, MiniLM
 from chimeralab.embedding.pieces import Pieces, WordPieces
 from chimeralab.weights.tensors import Tensors, read_tensors
 
-if TYPE_CHECKING:
-    from chimeralab.embedding.graph import Graph
-
 SECRET_BYTES = 32
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 # Vectors are remembered after so many texts, however many there are.
 TEXTS_AT_ONCE = 1_024
 
-Network: TypeAlias = "MiniLM | Kernel | Graph"
+Network = MiniLM | Kernel
 Compute = Callable[[Sequence[Sequence[int]]], NDArray[np.float32]]
 
 
@@ -54,27 +50,11 @@ class Serving(NamedTuple):
 
 def fastest(tensors: Tensors) -> Serving:
     """The fastest network that this machine runs."""
-    if _has_bf16():
-        from chimeralab.embedding.graph import Graph  # noqa: PLC0415 - OpenVINO is slow to import
-
-        return Serving(Graph(tensors, "bf16"), "OpenVINO, on a CPU that computes in bf16")
     try:
         kernel = Kernel(tensors)
     except KernelUnusable as unusable:
         return Serving(MiniLM(tensors), f"numpy, because {unusable}")
     return Serving(kernel, f"compiled C, with {kernel.name}")
-
-
-def _has_bf16() -> bool:
-    """Whether OpenVINO is here and would compute in bf16, asked without importing it if we can."""
-    if find_spec("openvino") is None:
-        return False
-    try:
-        return cpu_has_bf16()
-    except KernelUnusable:
-        from chimeralab.embedding.graph import computes_in_bf16  # noqa: PLC0415
-
-        return computes_in_bf16()
 
 
 class SplitTexts(NamedTuple):

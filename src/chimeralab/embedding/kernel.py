@@ -23,7 +23,7 @@ from chimeralab.embedding.workers import cores, on_all_cores, pool
 from chimeralab.weights.tensors import Tensors
 
 STORED_VECTORS = Path(__file__).with_name("minilm_check.npz")
-VERSION = 2
+VERSION = 3
 KERNELS = {1: "plain C", 2: "AVX2", 3: "AVX-512 VNNI"}
 BAD_INPUT, NO_MEMORY = 1, 2
 ALIGNMENT = 64
@@ -155,11 +155,6 @@ def open_library(path: Path) -> ctypes.CDLL:
     if version != VERSION:
         raise KernelUnusable(f"{path} was built from other source; install Chimera Lab again")
     return _declared(library)
-
-
-def cpu_has_bf16() -> bool:
-    """Whether this CPU computes in bf16, by AVX-512 or AMX."""
-    return bool(open_library(LIBRARY).minilm_has_bf16())
 
 
 def _declared(library: ctypes.CDLL) -> ctypes.CDLL:

@@ -22,7 +22,7 @@
 #endif
 
 /* Raised with every change of the functions below or of what they compute. */
-EXPORT int minilm_version(void) { return 2; }
+EXPORT int minilm_version(void) { return 3; }
 
 enum Kernel { NO_KERNEL, PLAIN, AVX2_MADD, AVX512_VNNI };
 enum Status { OK, BAD_INPUT, NO_MEMORY, NOT_FINITE };
@@ -30,7 +30,6 @@ enum Status { OK, BAD_INPUT, NO_MEMORY, NOT_FINITE };
 #if !defined(__x86_64__) || !defined(__GNUC__) /* which Clang defines, too */
 
 EXPORT int minilm_kernel(int most) { return (void)most, NO_KERNEL; }
-EXPORT int minilm_has_bf16(void) { return 0; }
 
 #else
 
@@ -345,12 +344,12 @@ AVX2 static int is_right(Sums *kernel) {
 /* ---- what this CPU can do ---- */
 
 typedef struct {
-    int avx2, vnni, bf16;
+    int avx2, vnni;
 } Cpu;
 
 static Cpu cpu(void) {
     unsigned a, b, c, d, high;
-    Cpu can = {0, 0, 0};
+    Cpu can = {0, 0};
     if (!__get_cpuid(1, &a, &b, &c, &d)) return can;
     int saves = c >> 27 & 1, avx = c >> 28 & 1, fma = c >> 12 & 1;
     if (!saves || !avx) return can;
@@ -360,9 +359,6 @@ static Cpu cpu(void) {
     can.avx2 = fma && (b >> 5 & 1);
     int avx512 = (kept & 0xE6) == 0xE6 && (b >> 16 & 1) && (b >> 30 & 1) && (b >> 31 & 1);
     can.vnni = can.avx2 && avx512 && (c >> 11 & 1);
-    int amx = d >> 22 & 1;
-    if (__get_cpuid_count(7, 1, &a, &b, &c, &d)) can.bf16 = avx512 && (a >> 5 & 1);
-    can.bf16 |= amx;
     return can;
 }
 
@@ -373,8 +369,6 @@ EXPORT int minilm_kernel(int most) {
     if (most >= AVX512_VNNI && can.vnni && is_right(sums_vnni)) return AVX512_VNNI;
     return most >= AVX2_MADD ? AVX2_MADD : PLAIN;
 }
-
-EXPORT int minilm_has_bf16(void) { return cpu().bf16; }
 
 /* ---- the packed model: one block of memory, aligned to 64 bytes ---- */
 

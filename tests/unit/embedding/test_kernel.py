@@ -159,8 +159,6 @@ def test_without_a_sound_library_numpy_serves_and_says_why(
         shutil.copy(f"{library}{suffix}", f"{copy}{suffix}")
     harm(copy)
     monkeypatch.setattr("chimeralab.embedding.kernel.LIBRARY", copy)
-    # Where the CPU computes in bf16, OpenVINO comes before the library.
-    monkeypatch.setattr("chimeralab.embedding.encoder._has_bf16", lambda: False)
     encoder = Encoder()
     assert (encoder.precision, encoder.margin) == ("f32", 1e-5)
     assert encoder.served_by.startswith("numpy, because ")

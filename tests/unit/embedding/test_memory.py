@@ -34,7 +34,7 @@ def test_a_file_remembers_across_runs(tmp_path: Path) -> None:
 
 
 def test_another_precision_is_another_space(tmp_path: Path) -> None:
-    FileMemory(tmp_path / "v.db", "model/bf16").remember({b"k": ONE})
+    FileMemory(tmp_path / "v.db", "model/int16").remember({b"k": ONE})
     assert FileMemory(tmp_path / "v.db", "model/exact").recall([b"k"]) == {}
 
 
