@@ -11,17 +11,18 @@ import pyarrow.parquet as pq
 import pytest
 
 CONFIDENCE = (0.9, 0.8, 0.6, 0.7, 0.3)
-RECALL = [
+Rows = list[dict[str, Any]]
+RECALL: Rows = [
     {"session": "s", "trial": n, "correct": c, "confidence": conf, "weight": w}
     for n, (c, conf, w) in enumerate(
         zip((1, 1, 0, 1, 0), CONFIDENCE, (1, 0.5, 1, 0.25, 0.75), strict=True), start=1
     )
 ]
-NOVEL = [
+NOVEL: Rows = [
     {"session": "s", "trial": n, "correct": c, "confidence": conf, "novel": True}
     for n, (c, conf) in enumerate(zip((1, 0, 1, 1, 0), CONFIDENCE, strict=True), start=1)
 ]
-FRAMED = [
+FRAMED: Rows = [
     {
         "session": f"{frame} run", "trial": n, "bias": bias, "response": answers[n - 1],
         "truth": (1, 0, 1, 1, 1)[n - 1], "pair": f"p{n}", "frame": frame,
@@ -29,8 +30,6 @@ FRAMED = [
     for frame, bias, answers in (("neutral", 0, (1, 0, 1, 1, 0)), ("biased", 1, (1, 0, 0, 1, 1)))
     for n in range(1, 6)
 ]  # fmt: skip
-
-Rows = list[dict[str, Any]]
 
 
 @pytest.fixture

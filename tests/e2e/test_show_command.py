@@ -157,7 +157,12 @@ def test_page_opens_in_the_browser_when_asked(
     show: Callable[..., Any], log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)))
+
+    def fail_to_open(url: str) -> bool:
+        opened.append(url)
+        return False
+
+    monkeypatch.setattr(webbrowser, "open", fail_to_open)
     ran = show(log, "--id", "run-1", "--open")
     assert opened == [Path("conversation-run-1.html").resolve().as_uri()]
     assert "no browser could be started; open conversation-run-1.html yourself" in ran.err

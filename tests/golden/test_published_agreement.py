@@ -64,7 +64,7 @@ def test_kappa_of_the_condition_is_the_published_one(condition):
 
 
 def test_condition_tables_add_up_to_the_study():
-    tables = [table.cells for table, _ in BY_CONDITION.values()] + [[45, 0, 0, 0]]
+    tables = [table.cells for table, _ in BY_CONDITION.values()] + [Table2x2(45, 0, 0, 0).cells]
     assert np.sum(tables, axis=0).tolist() == STUDY.cells.tolist()
 
 

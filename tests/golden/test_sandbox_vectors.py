@@ -33,7 +33,7 @@ def framed_session() -> list[Trial]:
     return [
         Trial(
             "s", 2 * n + (frame == "biased"), bias=frame == "biased", response=answers[frame][n],
-            truth=truth[n], pair=str(n), frame=frame,  # type: ignore[arg-type]
+            truth=truth[n], pair=str(n), frame=frame,
         )
         for n in range(5)
         for frame in ("neutral", "biased")

@@ -1,6 +1,7 @@
 """What is shown of a run: counted from its news, and true after a restart."""
 
 from types import SimpleNamespace
+from typing import Any
 
 from chimeralab.cli.run import RunProgress
 from chimeralab.runner import (
@@ -73,7 +74,8 @@ def test_a_paused_conversation_is_not_ended():
 
 def test_questions_in_forks_count_as_calls():
     news = SimpleNamespace(place=SimpleNamespace(arm="sham"), row=SimpleNamespace(asked=3))
-    shown = RunProgress(trials=SimpleNamespace(take=lambda _: None, arms={}))
+    trials: Any = SimpleNamespace(take=lambda _: None, arms={})
+    shown = RunProgress(trials=trials)
     assert "calls/s" not in str(shown)
     shown.take(TrialScored(news.place, news.row))
     assert shown.calls == 3

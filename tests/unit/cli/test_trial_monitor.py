@@ -53,8 +53,8 @@ def scored(arm):
 
 
 def test_the_last_picture_shows_what_came_after_the_table_before_it(monkeypatch):
-    screen = Console(file=io.StringIO(), force_terminal=True, width=80)
-    monkeypatch.setattr(run, "err", screen)
+    screen = io.StringIO()
+    monkeypatch.setattr(run, "err", Console(file=screen, force_terminal=True, width=80))
     progress = RunProgress()
     with run.showing(progress) as publish:
         for news in scored("early"):
@@ -62,7 +62,7 @@ def test_the_last_picture_shows_what_came_after_the_table_before_it(monkeypatch)
         progress.trials.table(80)
         for news in scored("late"):
             publish(news)
-    assert "late" in screen.file.getvalue()
+    assert "late" in screen.getvalue()
 
 
 def test_arms_of_long_names_are_told_apart_on_a_narrow_terminal():

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +16,7 @@ from chimeralab.core.files import replacing, sweep, write_text
 from chimeralab.core.tables import open_table
 
 COLUMNS = {"name": str, "count": int, "share": float, "parts": str}
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"name": "=1+1", "count": 1, "share": 0.5, "parts": [1, 2]},
     {"name": "half \ud83d", "count": None, "share": None, "parts": None},
 ]
@@ -29,7 +30,7 @@ def write(path: Path) -> None:
 
 def test_json_lines_hold_the_rows_as_they_are(tmp_path: Path) -> None:
     write(tmp_path / "t.jsonl")
-    assert [json.loads(line) for line in (tmp_path / "t.jsonl").open()] == ROWS
+    assert [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()] == ROWS
 
 
 def test_csv_guards_formulas_and_leaves_unknown_cells_empty(tmp_path: Path) -> None:

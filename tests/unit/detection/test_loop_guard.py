@@ -154,7 +154,7 @@ def test_a_guard_goes_on_from_its_saved_state(before: list[Any], after: list[Any
 @given(MESSAGES)
 def test_the_guard_and_the_whole_log_agree(messages: list[Any]) -> None:
     # A call that never got a result is judged late by the guard, so each is answered here.
-    whole = [
+    whole: list[Any] = [
         each for message in messages for each in ([CALL, DENIED] if message == CALL else [message])
     ]
     guard = Guard(vectors=False)

@@ -81,8 +81,9 @@ def test_a_transcript_that_is_written_late_delays_nothing(tmp_path: Path, lines_
             # At the event its line is not written in any case, nor those just before it.
             written = lines[: max(0, len(lines) - lines_late)]
             path.write_text("".join(json.dumps(each) + "\n" for each in written), encoding="utf-8")
-            given = {"hook_event_name": event, "transcript_path": str(path), "tool_use_id": f"t{n}"}
-            given |= {"tool_name": "Bash", "tool_input": {"command": "make test"}}
+            given: dict[str, Any] = {"hook_event_name": event, "transcript_path": str(path)}
+            given |= {"tool_use_id": f"t{n}", "tool_name": "Bash"}
+            given |= {"tool_input": {"command": "make test"}}
             if event == "PostToolUse":
                 given["tool_response"] = {"stdout": "1 failed", "stderr": "", "durationMs": 7}
             answers[event, n] = said = hook.answer(given)

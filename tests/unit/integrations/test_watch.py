@@ -18,7 +18,7 @@ def step(arguments: str = "pytest", result: str = "1 failed", name: str = "bash"
 
 def actions(watch: Watch, steps: list[list[dict]], key: str = "") -> list[str | None]:
     """What the host is told when it hands over all messages after each step."""
-    told = []
+    told: list[str | None] = []
     for n in range(1, len(steps) + 1):
         found = watch.follow([message for each in steps[:n] for message in each], key)
         told.append(found and found.action)
@@ -91,7 +91,7 @@ def test_settings_are_per_tool() -> None:
     searching = actions(watch, [step(name="search", result="3 hits")] * 7, "b")
     assert searching == [None] * 4 + ["nudge", None, "stop"]
     with pytest.raises(InputError, match="tools"):
-        Watch(tools={"wait": "never"})
+        Watch(tools={"wait": "never"})  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("word", ["off", "0", " OFF ", "false"])
@@ -112,7 +112,7 @@ def test_an_error_inside_is_logged_once_and_the_guard_steps_aside(
     with caplog.at_level(logging.WARNING):
         assert set(actions(watch, broken + [step()] * 6, "a")) == {None}
         assert set(actions(watch, broken + [step()] * 6, "b")) == {None}
-        assert watch.follow((1 / 0 for _ in range(1)), "c") is None
+        assert watch.follow((1 / 0 for _ in range(1)), "c") is None  # type: ignore[misc]
     [record] = caplog.records
     assert "steps aside" in record.message
     assert "nudge" in actions(watch, [step()] * 6, "another conversation")

@@ -13,7 +13,7 @@ from chimeralab.rating.gate_record import write_record
 from chimeralab.rating.labels import LabelTable, from_counts, from_ratings
 from chimeralab.rating.model_rater import LlmRater, RaterSettings
 from chimeralab.rating.ratings import Item, Rating, rate_all
-from chimeralab.rating.rubric import load_rubric
+from chimeralab.rating.rubric import Label, load_rubric
 from chimeralab.rating.rules import rate_by_rules
 from chimeralab.stats.agreement import Table2x2
 
@@ -48,7 +48,10 @@ def test_raters_without_a_common_item_are_told_so() -> None:
 
 def test_weights_undo_a_balanced_sample() -> None:
     """Half the sample stands for nine tenths of the population."""
-    labels = {"x": (1,) * 10 + (0,) * 10, "y": (1,) * 10 + (0,) * 8 + (1,) * 2}
+    labels: dict[str, tuple[Label | None, ...]] = {
+        "x": (1,) * 10 + (0,) * 10,
+        "y": (1,) * 10 + (0,) * 8 + (1,) * 2,
+    }
     items = tuple(map(str, range(20)))
     strata = ("collapsed",) * 10 + ("clear",) * 10
     balanced = audit(LabelTable(items, labels)).pair

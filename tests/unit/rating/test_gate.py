@@ -38,7 +38,7 @@ def test_a_gate_exactly_at_its_threshold_is_met() -> None:
 
 def test_lower_bound_of_kappa_is_that_of_the_score_interval() -> None:
     outcome = judge_gate(Gate(rule="lower_ci"), STUDY)
-    assert outcome.compared == STUDY.pairs[0].panel.kappa_ci_score.low  # type: ignore[union-attr]
+    assert outcome.compared == STUDY.pairs[0].panel.kappa_ci_score.low
 
 
 def test_perfect_agreement_on_few_items_does_not_pass_by_its_lower_bound() -> None:

@@ -11,12 +11,13 @@ from chimeralab.rating.claims import NO_AUDIT, check_wording
 from chimeralab.rating.gate import Gate
 from chimeralab.rating.gate_record import JSON, scope_of, write_record
 from chimeralab.rating.labels import LabelTable
+from chimeralab.rating.rubric import Label
 from chimeralab.report.selfplay.tables import reliability_table
 
 
-def labels(**columns: list[int]) -> LabelTable:
+def labels(**columns: list[Label]) -> LabelTable:
     items = tuple(f"item {n}" for n in range(len(next(iter(columns.values())))))
-    return LabelTable(items=items, labels=columns)
+    return LabelTable(items, {name: tuple(column) for name, column in columns.items()})
 
 
 def test_without_a_gate_claims_are_descriptive() -> None:
@@ -33,7 +34,7 @@ def test_without_a_gate_claims_are_descriptive() -> None:
     ],
 )
 def test_a_record_names_its_outcome_and_is_never_written_over(
-    tmp_path: Path, second: list[int], verdict: str, outcome: str
+    tmp_path: Path, second: list[Label], verdict: str, outcome: str
 ) -> None:
     found = audit(labels(ann=[1, 0, 1, 0, 1, 0], ben=second), Gate(rule="point"))
     write_record(tmp_path / "audit", found)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.core.errors import InputError
-from chimeralab.rating.sampling import Sample, draw_sample
+from chimeralab.rating.sampling import Method, Sample, draw_sample
 
 RUNS = {f"{name}-{n}": name for name in ("A", "B", "C", "R") for n in range(180)}
 VERDICTS = {f"run-{n}": "collapsed" if n < 540 else "clear" for n in range(720)}
@@ -52,7 +52,7 @@ populations = st.dictionaries(
 
 @given(populations, st.integers(0, 9), st.sampled_from(["proportional", "balanced"]), st.data())
 def test_weights_add_up_to_the_population_and_the_order_does_not_matter(
-    strata: dict[str, str], seed: int, method: str, data: st.DataObject
+    strata: dict[str, str], seed: int, method: Method, data: st.DataObject
 ) -> None:
     size = data.draw(st.integers(min(3, len(strata)), len(strata)))
     sample = draw_sample(strata, size, seed=seed, method=method)

@@ -7,6 +7,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection
 from chimeralab.detection.detectors import LOCKED
 from chimeralab.rating.ratings import Item, Rating
+from chimeralab.rating.rubric import Label
 from chimeralab.rating.validity import MEANING, Validity, consensus, robustness, validity
 
 UNRELATED = [
@@ -28,7 +29,7 @@ def detection(item: str, *collapsed: int, rate: float | None = 0.1) -> Detection
     )  # fmt: skip
 
 
-def rating(item: str, label: int | None, *turns: int, rater: str = "ann") -> Rating:
+def rating(item: str, label: Label | None, *turns: int, rater: str = "ann") -> Rating:
     return Rating(item, rater, label, "Because.", turns)
 
 

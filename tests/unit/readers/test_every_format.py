@@ -63,7 +63,7 @@ def test_a_looping_talk_loops_and_a_healthy_one_does_not(tmp_path, kind):
 
 
 @pytest.fixture
-def taken(monkeypatch) -> Iterator[set[str]]:
+def taken(monkeypatch) -> set[str]:
     """The names of the formats that logs are taken for while they are read."""
     names = set[str]()
     of, of_archives = Formats.of, Formats.of_archives

@@ -3,6 +3,7 @@
 import re
 from functools import cache
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
@@ -51,8 +52,10 @@ class Page(HTMLParser):
         values = dict(attrs)
         self.tags.add(tag)
         self.attributes |= values.keys()
-        self.ids += [values["id"]] if values.get("id") else []
-        self.links += [values["href"]] if values.get("href") else []
+        if anchor := values.get("id"):
+            self.ids.append(anchor)
+        if link := values.get("href"):
+            self.links.append(link)
         if tag not in VOID:
             self._open.append(tag)
 
@@ -71,14 +74,14 @@ class Page(HTMLParser):
         return " ".join(self.text.split())
 
 
-def page(*texts: str, **options: object) -> Page:
+def page(*texts: str, **options: Any) -> Page:
     return _page(
         Trajectory("talk-1", tuple(Turn(text, "AB"[i % 2]) for i, text in enumerate(texts))),
         **options,
     )
 
 
-def _page(talk: Trajectory, **options: object) -> Page:
+def _page(talk: Trajectory, **options: Any) -> Page:
     return Page(draw_conversation(talk, **options))
 
 

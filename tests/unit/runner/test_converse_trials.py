@@ -88,7 +88,12 @@ def test_the_events_of_a_session_are_read_once(stage, monkeypatch):
     held = stage(talk, lambda request: request.key["truth"])
     reads = []
     read = held.store.events
-    monkeypatch.setattr(held.store, "events", lambda talk: reads.append(talk) or read(talk))
+
+    def counted(talk_id):
+        reads.append(talk_id)
+        return read(talk_id)
+
+    monkeypatch.setattr(held.store, "events", counted)
     asyncio.run(converse(talk, held.room))
     assert len(read(talk.id)) > TURNS
     assert len(reads) <= 1

@@ -2,6 +2,7 @@
 
 import asyncio
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -77,7 +78,7 @@ def test_a_memory_journal_remembers_what_a_store_remembers(stage, make_talk) -> 
 class Library:
     """A model whose client asks again by itself, and tells of it."""
 
-    on_attempt = None
+    on_attempt: Any = None
 
     def __init__(self, *outcomes):
         self.outcomes = outcomes
@@ -111,7 +112,8 @@ def test_the_last_failed_try_is_the_attempt_itself(stage, make_talk):
 
 def test_a_model_that_tells_nothing_is_left_alone(store):
     class Silent:
-        pass
+        async def reply(self, request):
+            return Reply("words")
 
     silent = Silent()
     RetryLog(store).listen(silent)

@@ -134,7 +134,7 @@ def test_categories_stand_for_themselves() -> None:
 def test_zero_one_and_booleans_are_the_same_answers() -> None:
     scale = AnswerScale()
     assert scale.place(True) == scale.place(1) == 1
-    assert abs(scale.place(0) - scale.place(1.0)) == 1  # type: ignore[operator]
+    assert abs(scale.place(0) - scale.place(1.0)) == 1
 
 
 def test_numbers_are_measured_by_their_range() -> None:

@@ -103,13 +103,15 @@ def obeying(request: Request) -> str:
     last = {
         said: text.rfind(f"“{key['question']}” is {said}.") for said in (key["truth"], key["lure"])
     }
-    best = max(last, key=last.get)
+    best = max(last, key=last.__getitem__)
     return best if last[best] >= 0 else key["truth"]
 
 
 def measured(rows, name):
-    tally = MEASURES[name].tally(rows)
-    return tally.hits / tally.among if tally.among else None
+    tally = MEASURES[name].tally
+    assert tally is not None
+    found = tally(rows)
+    return found.hits / found.among if found.among else None
 
 
 def test_obeying_the_last_voice_is_no_perfect_score():
@@ -144,10 +146,9 @@ def test_beliefs_under_false_evidence_do_not_count_as_wrong_ones():
 
 def test_feedback_that_amnesia_took_does_not_stand():
     """Amnesia "cured" infallibility by deleting its feedback: the dose shows it now."""
-    shares = []
+    held = []
     for also in ((), ("infallibility",)):
         amnesia = Amnesia(frequency=1, scope=1, duration=1, also=also)
         rows = play(script("true", amnesia=amnesia), PhantomSubject(NEVER).answer)
-        held = [row.pressed.stands for row in rows if row.posed.phase == "tested"]
-        shares.append(sum(held) / len(held))
-    assert shares == [1, 0]
+        held.append({row.pressed.stands for row in rows if row.posed.phase == "tested"})
+    assert held == [{True}, {False}]

@@ -1,5 +1,6 @@
 """The probe `noticed`: asked only where something false was said, and open to every answer."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -135,10 +136,8 @@ def test_a_phantom_names_what_it_was_told_and_guesses_where_it_was_told_nothing(
 
     def named(one: Script) -> set[str]:
         shown = one.fork(turn, TRUTHS, "noticed", {})
-        return {
-            subject.answer(Request(shown.messages, None, None, f"s{n}", turn, "noticed", shown.key))
-            for n in range(40)
-        }
+        request = Request(shown.messages, turn=turn, probe="noticed", key=shown.key)
+        return {subject.answer(replace(request, conversation=f"s{n}")) for n in range(40)}
 
     assert named(script(conformity=Conformity())) == {question.signal}
     assert named(script()) == set(question.options)

@@ -29,6 +29,7 @@ def test_statements_claims_and_needs_are_stored_as_ever():
     says = stated.answered.states
     assert stated.cells()["states"] == f"{says.subject}|{says.relation}|{says.value}"
     claimed = next(row for row in ROWS if row.posed.claim)
+    assert claimed.posed.claim is not None
     assert claimed.cells()["claim"] == "|".join(claimed.posed.claim)
     needy = next(row for row in ROWS if len(row.posed.needs) > 1)
     assert needy.cells()["needs"] == " ".join(needy.posed.needs)

@@ -150,7 +150,7 @@ def test_subscribers_hear_of_their_hook_point_alone():
 
 def test_an_unknown_hook_point_is_refused_with_the_known_ones():
     with pytest.raises(InputError, match="bias_injected"):
-        Hooks().on("bias_ejected", print)
+        Hooks().on("bias_ejected", print)  # type: ignore[arg-type]
 
 
 def test_evidence_of_an_item_states_its_reliability_once_and_a_phantom_reads_it():
@@ -161,7 +161,7 @@ def test_evidence_of_an_item_states_its_reliability_once_and_a_phantom_reads_it(
     text = shown.scene.present.text
     assert text.count(shown.key["evidence"]["text"]) == 1
     assert "right in 90 %" not in text
-    assert read_scene(shown.key, shown.messages).checks == (pytest.approx(0.9),)
+    assert read_scene(shown.key, shown.messages).checks == pytest.approx((0.9,))
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_kappa_and_its_wald_interval_agree_with_statsmodels(table):
 
 def test_kappa_of_labels_agrees_with_scikit_learn():
     rng = np.random.default_rng(2)
-    first = rng.integers(0, 2, 60)
+    first = rng.integers(0, 2, 60).astype(float)
     second = np.where(rng.random(60) < 0.8, first, 1 - first)
     assert cohen_kappa(tabulate(first, second)) == pytest.approx(cohen_kappa_score(first, second))
 
@@ -69,7 +69,7 @@ def test_labels_other_than_zero_and_one_are_refused_with_their_place(bad):
 
 def test_words_are_no_labels():
     with pytest.raises(InputError, match="labels are 0, 1 or missing"):
-        label_column(["yes", "no"], "ann")
+        label_column(["yes", "no"], "ann")  # type: ignore[list-item]
 
 
 def test_raters_with_different_numbers_of_labels_are_refused():
@@ -112,4 +112,5 @@ def test_score_interval_is_where_the_score_test_stops_rejecting():
 def test_variance_for_equal_margins_is_the_general_one_on_such_a_table():
     table = Table2x2(600, 50, 50, 300)
     kappa = cohen_kappa(table)
+    assert kappa is not None
     assert kappa_standard_error(table) ** 2 * table.n == pytest.approx(kappa_variance(kappa, 0.65))

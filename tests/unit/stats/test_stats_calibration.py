@@ -16,10 +16,10 @@ def answers(n=200, seed=1):
 def calibrated(confidence, correct) -> CalibrationRows:
     """The numbers of one sample."""
     levels, place = np.unique(confidence, return_inverse=True)
-    right = np.bincount(place, np.asarray(correct, float), minlength=len(levels))
+    right = np.bincount(place, np.asarray(correct, float), minlength=len(levels)).astype(float)
     wrong = np.bincount(place, minlength=len(levels)) - right
     found = calibration_rows(LevelCounts(levels, wrong[None], right[None]))
-    return CalibrationRows(*(float(column[0]) for column in found))
+    return CalibrationRows(*(column[0] for column in found))
 
 
 def test_auroc_with_ties_agrees_with_scikit_learn():

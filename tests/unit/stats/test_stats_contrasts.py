@@ -19,7 +19,7 @@ from chimeralab.stats.contrasts import (
 PAIR = {"B": 1, "A": -1}
 
 
-def runs(seeds=10, repeats=3, seed=1):
+def runs(seeds=10, repeats=3, seed=1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Values, conditions and clusters of a balanced study in random order."""
     rng = np.random.default_rng(seed)
     condition, cluster = (
@@ -118,7 +118,7 @@ def test_difference_from_a_single_cluster_has_a_reason_instead_of_a_p():
 
 def test_holm_agrees_with_statsmodels():
     p_values = np.random.default_rng(1).random(9) ** 3
-    assert holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1])
+    assert holm(p_values.tolist()) == pytest.approx(multipletests(p_values, method="holm")[1])
 
 
 def test_holm_leaves_undefined_questions_out_of_the_count():

@@ -50,7 +50,7 @@ def test_alpha_of_two_raters_is_the_one_from_their_table():
 def test_constant_labels_have_no_alpha_and_no_fleiss_kappa():
     assert krippendorff_alpha(np.ones((9, 3))) is None
     assert fleiss_kappa(np.ones((9, 3))) is None
-    assert fleiss_kappa([[1, None], [None, 0]]) is None
+    assert fleiss_kappa(np.array([[1, None], [None, 0]], float)) is None
 
 
 def test_alpha_interval_widens_when_items_come_in_clusters():

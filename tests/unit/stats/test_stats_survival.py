@@ -49,7 +49,7 @@ def test_logrank_agrees_with_statsmodels(groups):
     runs, group = censored_runs(groups=groups)
     chi2, p = survdiff(runs.times, runs.observed.astype(int), group)
     result = logrank(runs, group)
-    assert (result.chi2, result.p) == (pytest.approx(chi2), pytest.approx(p))
+    assert (result.chi2, result.p) == pytest.approx((chi2, p))
     assert result.df == groups - 1
 
 
@@ -77,6 +77,7 @@ def test_logrank_is_undefined_when_no_event_could_have_fallen_to_another_group(f
 def test_logrank_of_a_group_that_is_gone_before_the_first_event_is_finite():
     runs = durations([None, 4, 5, 6, 7], [2, 9, 9, 9, 9])
     result = logrank(runs, ["early", "a", "a", "b", "b"])
+    assert result.chi2 is not None
     assert np.isfinite(result.chi2)
 
 

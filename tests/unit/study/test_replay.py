@@ -11,9 +11,9 @@ USE = 'use = "scripted:Script"'
 
 
 def replay_of(study, make_study, *changes):
-    changes = [change for change in changes if change[0] != USE]
+    kept = [change for change in changes if change[0] != USE]
     return make_study(
-        SCRIPTED, (USE, f'use = "replay"\nstudy = "../{study.path.name}"'), *changes, name="again"
+        SCRIPTED, (USE, f'use = "replay"\nstudy = "../{study.path.name}"'), *kept, name="again"
     )
 
 

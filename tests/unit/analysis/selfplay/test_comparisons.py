@@ -1,5 +1,7 @@
 """Comparisons agree with the textbook tests, clustered and naive."""
 
+from operator import attrgetter
+
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
@@ -52,7 +54,7 @@ def test_the_naive_p_is_welchs_test_over_all_runs(runs) -> None:
 def test_holm_covers_the_comparisons_that_are_asked_together(runs) -> None:
     pairs = pairs_of(["C", "B", "A"])
     together = family(runs, "share", pairs, SETTINGS)
-    ordered = sorted(together, key=lambda each: each.p)
+    ordered = sorted(together, key=attrgetter("p"))
     assert ordered[0].p_holm == pytest.approx(3 * ordered[0].p)
     (alone,) = family(runs, "share", pairs[:1], SETTINGS)
     assert alone.p_holm == alone.p

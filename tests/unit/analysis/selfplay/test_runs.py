@@ -1,5 +1,7 @@
 """Verdicts become the same table of runs that a file would hold."""
 
+from typing import Any
+
 import pytest
 
 from chimeralab.analysis.selfplay.runs import RunsLeftOut, at_risk_turns, runs_of
@@ -51,7 +53,12 @@ def test_turns_at_risk_are_those_that_the_detector_says() -> None:
 
 
 def test_fields_go_by_the_names_of_published_tables_too() -> None:
-    named = {"condition": "A", "seed_id": "s", "repeat_index": "4", "seed_bucket": "y"}
+    named: dict[str, Any] = {
+        "condition": "A",
+        "seed_id": "s",
+        "repeat_index": "4",
+        "seed_bucket": "y",
+    }
     (row,) = runs_of([detection((), **named)], "log").rows
     assert (row.seed_id, row.repeat_index, row.seed_bucket, row.outcome) == ("s", 4, "y", None)
 

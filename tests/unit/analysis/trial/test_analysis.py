@@ -84,7 +84,12 @@ def test_a_belief_is_updated_maintained_or_over_corrected():
 
 
 def test_only_a_right_first_answer_can_flip():
-    answers = {"flipped": "ab", "third answer": "ac", "stayed": "aa", "wrong at first": "bb"}
+    answers = {
+        "flipped": ("a", "b"),
+        "third answer": ("a", "c"),
+        "stayed": ("a", "a"),
+        "wrong at first": ("b", "b"),
+    }
     rows = [
         row
         for item, (first, held) in answers.items()
@@ -168,7 +173,7 @@ def test_conviction_is_what_is_stated_of_the_wrong_answer():
     held, first, last = belief("b", "b", "a")
     rows = [changed(held, belief=0.9), first, changed(last, belief=0.2)]
     assert measures.conviction(rows) == HitRate(0.9, 1)
-    assert measures.conviction_lost(rows) == HitRate(pytest.approx(0.7), 1)
+    assert measures.conviction_lost(rows) == pytest.approx(HitRate(0.7, 1))
     assert measures.conviction_lost([held, first, last]) == HitRate(0, 0)
 
 
@@ -424,21 +429,20 @@ def two_subjects() -> TrialAnalysis:
         "noted": Arm({}, Notebook()),
         "helped": Arm({"amnesia": Amnesia()}, Notebook()),
     }
-    arms = {
-        ArmKey(f"{who}.{name}", who, name): arm for who in ("y", "z") for name, arm in cells.items()
-    }
+    keys = [ArmKey(f"{who}.{name}", who, name) for who in ("y", "z") for name in cells]
     trials = [
         PlacedTrial(
             SessionPlace(f"{arm}/{scenario}", arm, scenario, 1),
             changed(ROW, trial=trial, correct=right, response="a" if right else "b",
-                    disturbed="amnesia" in arms[arm].stressors),
+                    disturbed="amnesia" in cells[arm.arm].stressors),
         )
-        for arm in arms
+        for arm in keys
         for scenario in ("u", "v", "w", "x")
         for trial in range(1, 9)
         for right in [bool(rng.random() < 0.7)]
     ]  # fmt: skip
-    design = TrialDesign(arms, {arm: arm.subject for arm in arms}, MetricWeights(), len(trials))
+    arms: dict[str, Arm] = {key: cells[key.arm] for key in keys}
+    design = TrialDesign(arms, {key: key.subject for key in keys}, MetricWeights(), len(trials))
     return analyse_trial(trials, design, "here", Draws(resamples=100))
 
 

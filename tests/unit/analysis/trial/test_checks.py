@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from chimeralab.analysis.contrasts import Effect
 from chimeralab.analysis.trial.analysis import (
     Check,
     Draws,
@@ -12,7 +13,6 @@ from chimeralab.analysis.trial.analysis import (
     TrialDesign,
     analyse_trial,
 )
-from chimeralab.analysis.trial.effects import Effect
 from chimeralab.sandbox.countermeasures import Commit, Notebook
 from chimeralab.sandbox.course import Layout
 from chimeralab.sandbox.metrics import MetricWeights

@@ -40,7 +40,8 @@ def words(chart: Chart) -> list[str]:
 
 
 def rows(chart: Chart, layer: int) -> list[dict[str, Any]]:
-    return list(chart.layer[layer].data.values)
+    data: Any = chart.layer[layer].data
+    return list(data.values)
 
 
 def filled(chart: Chart, colour: str) -> int:

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,8 @@ def test_several_differences_of_one_size_have_no_largest(
     material: Material, results: StudyResults
 ) -> None:
     share = results.analysis.measures["share"]
-    alike = tuple(replace(each, **{SIZE: 0.2}) for each in share.pairs)
+    size: dict[str, Any] = {SIZE: 0.2}
+    alike = tuple(replace(each, **size) for each in share.pairs)
     measures = {**results.analysis.measures, "share": replace(share, pairs=alike)}
     answers = tuple(
         replace(each, comparisons=alike) if each.estimand.role == "primary" else each

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -60,6 +61,6 @@ def test_halves_of_a_pair_lie_apart() -> None:
         (lambda: Framing(pairs=0), "framing: pairs is 0"),
     ],
 )
-def test_settings_outside_their_limits_are_refused(make: object, words: str) -> None:
+def test_settings_outside_their_limits_are_refused(make: Callable[[], object], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        make()  # type: ignore[operator]
+        make()

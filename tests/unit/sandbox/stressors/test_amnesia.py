@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from chimeralab.sandbox.scenarios.items import Fact
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
 from chimeralab.sandbox.stressors.amnesia import swapped_values
+from chimeralab.sandbox.stressors.seam import Stressor
 
 COURSES = [Layout().lay_out(Ledger().make(seed), 3, 0) for seed in range(1, 7)]
 EVERYTHING = Amnesia("corrupt", frequency=1, scope=1)
@@ -84,13 +86,17 @@ def test_a_fact_hit_alone_gets_a_value_of_its_relation():
     assert all(first[each] in course.alike(each) for each in alone)
 
 
+def changed(part: Amnesia, **settings: Any) -> Amnesia:
+    return replace(part, **settings)
+
+
 @pytest.mark.parametrize("key", ["frequency", "scope"])
 def test_a_higher_dose_alters_every_fact_that_a_lower_one_alters(key):
     course = COURSES[0]
     turns = range(1, len(course.steps) + 1)
     hit = [
         {(turn, each.id) for turn in turns for each in altered(course, turn, part)}
-        for part in (replace(EVERYTHING, **{key: dose}) for dose in (0.2, 0.5, 1.0))
+        for part in (changed(EVERYTHING, **{key: dose}) for dose in (0.2, 0.5, 1.0))
     ]
     assert hit[0] < hit[1] < hit[2]
 
@@ -141,7 +147,7 @@ def test_amnesia_takes_the_words_that_it_is_told_to_take():
 def test_amnesia_does_not_cure_a_subject_of_what_it_was_taught():
     """A phantom that takes on every belief is misled as often with amnesia as without."""
     subject = PhantomSubject(PhantomSubjectSettings(credulity=1, rigidity=1))
-    taught = {"infallibility": Infallibility()}
+    taught: dict[str, Stressor] = {"infallibility": Infallibility()}
     arms = [taught, {**taught, "amnesia": Amnesia(frequency=1, scope=1)}]
     misled = []
     for arm in arms:

@@ -1,10 +1,12 @@
 """What stressors do to a scene: only that, on record, and the same each time."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from chimeralab.sandbox.course import Layout
+from chimeralab.sandbox.probes import PROBES
 from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
@@ -15,8 +17,13 @@ TURNS = range(1, len(COURSE.steps) + 1)
 TRUTHS = [step.truth for step in COURSE.steps]
 
 
-def script(sham: bool = False, **stressors) -> Script:
-    return Script(COURSE, Arm(stressors, sham=sham), 11, ("alone", "confidence"))
+def script(sham: bool = False, **stressors: Any) -> Script:
+    probes = {name: PROBES[name] for name in ("alone", "confidence")}
+    return Script(COURSE, Arm(stressors, sham=sham), 11, probes)
+
+
+def changed(part: Amnesia, **settings: Any) -> Amnesia:
+    return replace(part, **settings)
 
 
 def injections(one: Script) -> list:
@@ -63,7 +70,7 @@ def test_corruption_gives_a_fact_the_value_of_another():
 def test_a_higher_dose_takes_all_that_a_lower_one_takes(key):
     hit = [
         {(t, i.turn) for t in TURNS for i in script(amnesia=part).asked(t, TRUTHS).scene.injections}
-        for part in (replace(Amnesia(), **{key: dose}) for dose in (0.0, 0.3, 0.6, 1.0))
+        for part in (changed(Amnesia(), **{key: dose}) for dose in (0.0, 0.3, 0.6, 1.0))
     ]
     assert hit[0] == set()
     assert hit[0] <= hit[1] <= hit[2] <= hit[3]
@@ -85,7 +92,9 @@ def test_praise_is_for_the_wrong_answer_alone():
     one = script(infallibility=Infallibility())
     turn = next(turn for turn in TURNS if COURSE.step(turn).phase == "taught")
     praised = [*TRUTHS]
-    praised[turn - 1] = COURSE.step(turn).lure
+    lure = COURSE.step(turn).lure
+    assert lure is not None
+    praised[turn - 1] = lure
     assert "Well done" in one.asked(turn + 1, praised).scene.injections[0].text
     assert "mistake" in one.asked(turn + 1, TRUTHS).scene.injections[0].text
 
@@ -141,7 +150,7 @@ def test_sham_of_amnesia_leaves_every_fact_where_it_was():
 
 
 def test_stressors_act_alike_alone_and_together():
-    parts = {
+    parts: dict[str, Any] = {
         "infallibility": Infallibility(),
         "conformity": Conformity(),
         "amnesia": Amnesia(frequency=0.5),

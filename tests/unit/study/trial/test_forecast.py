@@ -14,18 +14,18 @@ COURSES = {
     "in company": Layout(recall_every=2).lay_out(Ledger().make(1), 3, 1),
     "by itself": Layout(consensus=0).lay_out(Ledger().make(2), 3, 2),
 }
-OFTEN = {"frequency": 0.6}
+OFTEN = 0.6
 ARMS = {
     "control": Arm({}),
-    "deprived": Arm({"amnesia": Amnesia(**OFTEN)}),
-    "corrupted": Arm({"amnesia": Amnesia("corrupt", **OFTEN)}),
-    "deprived sham": Arm({"amnesia": Amnesia(**OFTEN)}, sham=True),
-    "corrupted sham": Arm({"amnesia": Amnesia("corrupt", **OFTEN)}, sham=True),
+    "deprived": Arm({"amnesia": Amnesia(frequency=OFTEN)}),
+    "corrupted": Arm({"amnesia": Amnesia("corrupt", frequency=OFTEN)}),
+    "deprived sham": Arm({"amnesia": Amnesia(frequency=OFTEN)}, sham=True),
+    "corrupted sham": Arm({"amnesia": Amnesia("corrupt", frequency=OFTEN)}, sham=True),
     "examiner": Arm({"infallibility": Infallibility()}),
     "tool": Arm({"infallibility": Infallibility(authority="tool")}),
     "feedback sham": Arm({"infallibility": Infallibility()}, sham=True),
     "together": Arm({"infallibility": Infallibility(), "conformity": Conformity()}, sham=True),
-    "notebook": Arm({"amnesia": Amnesia(**OFTEN)}, Notebook()),
+    "notebook": Arm({"amnesia": Amnesia(frequency=OFTEN)}, Notebook()),
     "review": Arm({"infallibility": Infallibility()}, Review()),
     "commit": Arm({"conformity": Conformity(20)}, Commit()),
 }
