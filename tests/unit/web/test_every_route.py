@@ -4,7 +4,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -17,7 +17,8 @@ from chimeralab.web.app import application
 from chimeralab.web.report import POLICY as POLICY_OF_REPORTS
 from chimeralab.web.safety import HEADERS, LARGEST_BODY, POLICY, Names, Safety, owner_door
 from chimeralab.web.site import Site
-from tests.people_rate import TELLING, people_rate
+from tests.plans import PEOPLE_RATED, TELLING
+from tests.studies import DRAWN, MakeStudy, StudyCache
 from tests.unit.web.conftest import EXAMPLES, OWN, PORT, TOKEN
 from tests.unit.web.test_rating import WRITE, post, rate_all, rater
 
@@ -37,8 +38,8 @@ BESIDE = {"chain", "study", "sqlite_sequence"}
 class Everything:
     """The whole app on logs and a study."""
 
-    def __init__(self, folder: Path) -> None:
-        self.study: Study = people_rate(folder / "study")
+    def __init__(self, study: Study) -> None:
+        self.study = study
         self.site = Site([str(self.study.path), str(EXAMPLES / "conversations.jsonl")])
         self.app: Starlette = application(self.site)
         doors = [owner_door(TOKEN), *self.site.doors]
@@ -53,7 +54,7 @@ class Everything:
             found += [(method, path) for method in sorted(route.methods or ())]
         return found
 
-    def client(self, **how: bool) -> TestClient:
+    def client(self, **how: Any) -> TestClient:
         return TestClient(self.safety, base_url=OWN, raise_server_exceptions=False, **how)
 
     def owner(self) -> TestClient:
@@ -63,10 +64,13 @@ class Everything:
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everything]:
-    made = Everything(tmp_path_factory.mktemp("everything"))
+def everything(
+    studies: StudyCache, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Everything]:
+    folder = tmp_path_factory.mktemp("everything") / "study"
+    made = Everything(studies.copy(folder, PEOPLE_RATED, steps=DRAWN))
     made.site.start()
-    made.site.library.wait(60)
+    made.site.library.wait()
     yield made
     made.site.close()
 
@@ -124,8 +128,8 @@ def files(study: Study) -> dict[str, bytes]:
     }
 
 
-def test_pages_write_ratings_and_samples_and_nothing_else(tmp_path: Path) -> None:
-    everything = Everything(tmp_path)
+def test_pages_write_ratings_and_samples_and_nothing_else(make_study: MakeStudy) -> None:
+    everything = Everything(make_study(PEOPLE_RATED, steps=DRAWN))
     everything.site.start()
     try:
         owner, study = everything.owner(), everything.study

@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -15,16 +14,16 @@ from chimeralab.study.samples import stored_samples
 from chimeralab.web.app import application
 from chimeralab.web.safety import Names, Safety, owner_door
 from chimeralab.web.site import Site
-from tests.people_rate import TELLING, people_rate
+from tests.plans import PEOPLE_RATED, TELLING
+from tests.studies import DRAWN, MakeStudy
 from tests.unit.web.conftest import OWN, PORT, TOKEN
 
 WRITE = {"origin": OWN, "content-type": "application/x-www-form-urlencoded"}
 
 
 @pytest.fixture
-def safety(tmp_path: Path) -> Iterator[Safety]:
-    people_rate(tmp_path / "study")
-    site = Site([str(tmp_path / "study")])
+def safety(make_study: MakeStudy) -> Iterator[Safety]:
+    site = Site([str(make_study(PEOPLE_RATED, steps=DRAWN).path)])
     site.start()
     yield Safety(application(site), Names("127.0.0.1", PORT), [owner_door(TOKEN), *site.doors])
     site.close()

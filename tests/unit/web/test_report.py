@@ -1,7 +1,6 @@
 """The report of a study inside the app: its own folder and nothing else, and no script in it."""
 
 import asyncio
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -10,19 +9,18 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.types import Message
 
-from chimeralab.report.files import write_report
 from chimeralab.web.report import FOLDER, PAGE, POLICY
-from tests.people_rate import people_rate
+from tests.plans import PEOPLE_RATED
+from tests.studies import DRAWN, MakeStudy
 from tests.unit.web.conftest import OWN, PORT, TOKEN
 from tests.unit.web.test_study import client_of
 
 
-@pytest.fixture(scope="module")
-def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def reported(make_study: MakeStudy) -> Path:
     """A study with its report, and a secret beside it."""
-    study = people_rate(tmp_path_factory.mktemp("reported") / "study")
-    written = write_report(study)
-    assert written.page == study.path / FOLDER / PAGE
+    study = make_study(PEOPLE_RATED, steps=(*DRAWN, "report"))
+    assert (study.path / FOLDER / PAGE).is_file()
     (study.path / "secret.csv").write_text("the secret", encoding="utf-8")
     return study.path
 
@@ -85,7 +83,11 @@ def asked_raw(client: TestClient, address: str) -> int:
         "query_string": b"",
         "headers": [(b"host", OWN.removeprefix("http://").encode()), (b"cookie", cookie)],
     }
-    asyncio.run(client.app(scope, receive, send))
+
+    async def ask() -> None:
+        await client.app(scope, receive, send)
+
+    asyncio.run(ask())
     return int(heard[0]["status"])
 
 
@@ -118,9 +120,8 @@ def test_no_address_leads_out_of_the_folder(owner: TestClient, place: str) -> No
     assert asked_raw(owner, f"/study/1/report/{place}") == 404
 
 
-def test_a_link_in_the_folder_is_not_followed(reported: Path, tmp_path: Path) -> None:
-    study = tmp_path / "study"
-    shutil.copytree(reported, study)
+def test_a_link_in_the_folder_is_not_followed(reported: Path) -> None:
+    study = reported
     (study / FOLDER / "leak.csv").symlink_to(study / "secret.csv")
     (study / FOLDER / "out").symlink_to(study, target_is_directory=True)
     with client_of(study) as client:
@@ -133,19 +134,18 @@ def test_a_link_in_the_folder_is_not_followed(reported: Path, tmp_path: Path) ->
         assert client.get(f"/study/1/report/{PAGE}").status_code == 404
 
 
-def test_files_of_no_known_kind_stay_where_they_are(reported: Path, tmp_path: Path) -> None:
-    study = tmp_path / "study"
-    shutil.copytree(reported, study)
+def test_files_of_no_known_kind_stay_where_they_are(reported: Path) -> None:
+    study = reported
     (study / FOLDER / "planted.js").write_text("alert(1)", encoding="utf-8")
     with client_of(study) as client:
         assert client.get("/study/1/report/planted.js").status_code == 404
         assert "planted" not in client.get("/study/1/report").text
 
 
-def test_without_a_report_the_page_says_how_it_is_made(tmp_path: Path) -> None:
-    people_rate(tmp_path / "study")
-    with client_of(tmp_path / "study") as client:
-        assert f"chimera report {tmp_path / 'study'}" in client.get("/study/1/report").text
+def test_without_a_report_the_page_says_how_it_is_made(make_study: MakeStudy) -> None:
+    study = make_study(PEOPLE_RATED, steps=DRAWN).path
+    with client_of(study) as client:
+        assert f"chimera report {study}" in client.get("/study/1/report").text
         assert client.get(f"/study/1/report/{PAGE}").status_code == 404
 
 

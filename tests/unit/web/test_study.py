@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -24,8 +25,8 @@ from chimeralab.web.live import Patch
 from chimeralab.web.safety import Names, Safety, owner_door
 from chimeralab.web.site import Site
 from chimeralab.web.watch import StudyWatch
-from tests.looping_study import write_study
-from tests.small_trial import PHANTOM, make_trial
+from tests.plans import LOOPERS, trial
+from tests.studies import MakeStudy
 from tests.unit.web.conftest import OWN, PORT, TOKEN
 
 # A few short conversations show as much as many long ones.
@@ -34,6 +35,9 @@ SMALL = (
     ('  { id = "p3", bucket = "<u>odd</u>", text = "Count." },\n', ""),
     ('  { id = "p4", bucket = "<u>odd</u>", text = "=1+1" },\n', ""),
 )
+
+
+AMNESIA = trial(design='each = ["amnesia"]')
 
 
 class Follower:
@@ -55,9 +59,8 @@ class Follower:
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> tuple[Study, StudyWatch]:
-    study = write_study(tmp_path / "study", *SMALL)
-    study.freeze()
+def watched(make_study: MakeStudy) -> tuple[Study, StudyWatch]:
+    study = make_study(LOOPERS, *SMALL, steps=("lock",))
     watch = StudyWatch(1, study.path)
     assert watch.open()
     return study, watch
@@ -114,9 +117,8 @@ def test_the_grid_fills_while_the_study_is_run(watched: tuple[Study, StudyWatch]
     assert figures_of(watch)["state"] == "complete"
 
 
-def test_the_grid_fills_by_itself_once_the_server_has_started(tmp_path: Path) -> None:
-    study = write_study(tmp_path / "study", *SMALL)
-    study.freeze()
+def test_the_grid_fills_by_itself_once_the_server_has_started(make_study: MakeStudy) -> None:
+    study = make_study(LOOPERS, *SMALL, steps=("lock",))
     with client_of(study.path) as client:
         [watch] = watches_of(client)
         follower = Follower(watch)
@@ -139,8 +141,8 @@ def test_a_server_that_is_started_again_shows_the_same(watched: tuple[Study, Stu
     assert again.cells == watch.cells
 
 
-def test_a_failed_attempt_is_told_with_its_reason(tmp_path: Path) -> None:
-    study = write_study(tmp_path / "study", *SMALL, *phantoms("fail_turns = [3]\nfail_times = 99"))
+def test_a_failed_attempt_is_told_with_its_reason(make_study: MakeStudy) -> None:
+    study = make_study(LOOPERS, *SMALL, *phantoms("fail_turns = [3]\nfail_times = 99"))
     watch = StudyWatch(1, study.path)
     watch.open()
     assert figures_of(watch)["attempts"] == "none"
@@ -153,9 +155,8 @@ def test_a_failed_attempt_is_told_with_its_reason(tmp_path: Path) -> None:
     assert "turn 3" in newest["head"]
 
 
-def test_the_metrics_of_a_trial_come_with_intervals_and_events(tmp_path: Path) -> None:
-    study = make_trial(tmp_path / "trial", PHANTOM, 'each = ["amnesia"]')
-    pipeline.run(study)
+def test_the_metrics_of_a_trial_come_with_intervals_and_events(make_study: MakeStudy) -> None:
+    study = make_study(AMNESIA, steps=("run",))
     client = client_of(study.path)
     [watch] = watches_of(client)
     watch.open()
@@ -167,8 +168,8 @@ def test_the_metrics_of_a_trial_come_with_intervals_and_events(tmp_path: Path) -
     assert 'id="event-1"' in page or "amnesia</p>" in page
 
 
-def test_a_finished_session_shows_what_was_asked_and_what_was_done(tmp_path: Path) -> None:
-    study = make_trial(tmp_path / "trial", PHANTOM, 'each = ["amnesia"]')
+def test_a_finished_session_shows_what_was_asked_and_what_was_done(make_study: MakeStudy) -> None:
+    study = make_study(AMNESIA)
     client = client_of(study.path)
     [watch] = watches_of(client)
     watch.open()
@@ -183,16 +184,18 @@ def test_a_finished_session_shows_what_was_asked_and_what_was_done(tmp_path: Pat
     assert any('class="disturbed"' in page for page in pages)
 
 
-def test_events_and_metrics_of_a_trial_are_told_while_it_runs(tmp_path: Path) -> None:
-    study = make_trial(tmp_path / "trial", PHANTOM, 'each = ["amnesia"]')
+def test_events_and_metrics_of_a_trial_are_told_while_it_runs(
+    make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = make_study(AMNESIA)
     watch = StudyWatch(1, study.path)
-    told: list[dict[str, object]] = []
-    watch.feed.publish = told.extend  # type: ignore[method-assign]
+    told: list[dict[str, Any]] = []
+    monkeypatch.setattr(watch.feed, "publish", told.extend)
     watch.open()
     pipeline.run(study, publish=lambda news: watch.look())
     watch.measure()
     assert any(" to " in str(each.get("text")) for each in told if "-mci" in str(each["place"]))
-    lines = [line for each in told if each["place"] == "events" for line in each["lines"]]  # type: ignore[attr-defined]
+    lines = [line for each in told if each["place"] == "events" for line in each["lines"]]
     assert any(line["head"].endswith(": amnesia") for line in lines)
 
 
@@ -270,8 +273,8 @@ def test_tokens_cost_and_time_left_are_those_of_the_store(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("what", ["run", "pause"])
-def test_nothing_is_run_unless_the_server_was_told_so(tmp_path: Path, what: str) -> None:
-    study = write_study(tmp_path / "study", *SMALL, *phantoms(""))
+def test_nothing_is_run_unless_the_server_was_told_so(make_study: MakeStudy, what: str) -> None:
+    study = make_study(LOOPERS, *SMALL, *phantoms(""))
     client = client_of(study.path)
     watches_of(client)[0].open()
     refused = client.post(f"/study/1/{what}")
@@ -281,10 +284,10 @@ def test_nothing_is_run_unless_the_server_was_told_so(tmp_path: Path, what: str)
     assert not study.store_path.exists()
 
 
-def test_a_run_is_started_and_paused_from_the_page(tmp_path: Path) -> None:
+def test_a_run_is_started_and_paused_from_the_page(make_study: MakeStudy) -> None:
     # So many turns that nobody waits for the last one.
-    study = write_study(
-        tmp_path / "study", *SMALL, *phantoms("latency = 0.1"), ("turns = 14", "turns = 10_000")
+    study = make_study(
+        LOOPERS, *SMALL, *phantoms("latency = 0.1"), ("turns = 14", "turns = 10_000")
     )
     with client_of(study.path, allow_run=True) as client:
         [watch] = watches_of(client)
@@ -300,9 +303,8 @@ def test_a_run_is_started_and_paused_from_the_page(tmp_path: Path) -> None:
         assert client.post("/study/1/pause").status_code == 400
 
 
-def test_a_plan_that_needs_code_says_so_on_the_page(tmp_path: Path) -> None:
-    study = write_study(tmp_path / "study")
-    study.freeze()
+def test_a_plan_that_needs_code_says_so_on_the_page(make_study: MakeStudy) -> None:
+    study = make_study(LOOPERS, steps=("lock",))
     client = client_of(study.path, allow_run=True)
     [watch] = watches_of(client)
     watch.open()
@@ -312,9 +314,8 @@ def test_a_plan_that_needs_code_says_so_on_the_page(tmp_path: Path) -> None:
     watch.close()
 
 
-def test_a_run_that_could_not_be_started_says_so_on_the_open_page(tmp_path: Path) -> None:
-    study = write_study(tmp_path / "study")
-    study.freeze()
+def test_a_run_that_could_not_be_started_says_so_on_the_open_page(make_study: MakeStudy) -> None:
+    study = make_study(LOOPERS, steps=("lock",))
     client = client_of(study.path, allow_run=True)
     [watch] = watches_of(client)
     watch.open()
@@ -327,8 +328,8 @@ def test_a_run_that_could_not_be_started_says_so_on_the_open_page(tmp_path: Path
     assert (patches["may-run"]["hidden"], patches["may-pause"]["hidden"]) == (False, True)
 
 
-def test_the_first_page_says_how_each_study_stands(tmp_path: Path) -> None:
-    study = write_study(tmp_path / "fine", *SMALL, *phantoms(""))
+def test_the_first_page_says_how_each_study_stands(make_study: MakeStudy, tmp_path: Path) -> None:
+    study = make_study(LOOPERS, *SMALL, *phantoms(""), name="fine")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "plan.toml").write_text("[study")
     (tmp_path / "damaged").mkdir()
@@ -344,8 +345,8 @@ def test_the_first_page_says_how_each_study_stands(tmp_path: Path) -> None:
     assert re.search(r"not begun; 0 of \d+ conversations", page)
 
 
-def test_a_study_that_could_not_be_opened_is_shown_once_it_can(tmp_path: Path) -> None:
-    study = write_study(tmp_path / "study")
+def test_a_study_that_could_not_be_opened_is_shown_once_it_can(make_study: MakeStudy) -> None:
+    study = make_study(LOOPERS)
     with client_of(study.path) as client:
         assert client.get("/study/1").status_code == 409
         follower = Follower(watches_of(client)[0])

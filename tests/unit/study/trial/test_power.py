@@ -11,7 +11,7 @@ from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.sandbox.scored import SessionPlace
 from chimeralab.study.trial.power import detectable, simulated
 from tests.plans import TRIAL, Change, changed
-from tests.studies import MakeStudy
+from tests.studies import MakeStudy, write_study
 
 SMALL = changed(
     TRIAL,
@@ -62,6 +62,14 @@ def analysed(plan, change=lambda trials: trials):
     return analyse_trial(change(list(trials_of(plan))), design, "here", Draws(resamples=0))
 
 
+@pytest.fixture(scope="module")
+def undeclared(tmp_path_factory):
+    """A plan that declares no outcome, and the analysis of what a phantom does in it."""
+    folder = tmp_path_factory.mktemp("undeclared")
+    plan = write_study(folder, SMALL, ("number = 2", "number = 4")).plan.trial
+    return plan, analysed(plan)
+
+
 def small(make_study: MakeStudy, *changes: Change):
     return make_study(SMALL, ("number = 2", "number = 4"), *changes).plan.trial
 
@@ -79,15 +87,15 @@ def test_the_declared_effects_alone_are_primary_and_corrected_together(make_stud
     assert holm == pytest.approx([min(1, 2 * ps[0]), max(min(1, 2 * ps[0]), ps[1])])
 
 
-def test_without_a_declaration_what_is_aimed_at_is_primary(make_study):
-    (subject,) = analysed(small(make_study)).subjects
+def test_without_a_declaration_what_is_aimed_at_is_primary(undeclared):
+    (subject,) = undeclared[1].subjects
     measures = {e.measure for e in subject.effects if e.role == "primary"}
     assert {"recall", "conformity_rate", "misled"} <= measures
     assert "mci" not in measures
 
 
-def test_the_three_indices_come_before_all_else(make_study):
-    (subject,) = analysed(small(make_study)).subjects
+def test_the_three_indices_come_before_all_else(undeclared):
+    (subject,) = undeclared[1].subjects
     for family in (subject.contrasts, subject.factorial):
         listed = dict.fromkeys(e.measure for e in family if is_listed(e))
         assert [*listed][:3] == ["mci", "gfq", "dfs"]
@@ -130,9 +138,9 @@ def test_what_is_set_in_a_phantom_is_found_where_it_is_large_enough(make_study):
     assert str(firm).endswith("is too little to be found")
 
 
-def test_a_cell_whose_dose_was_not_delivered_leaves_the_factorial_with_a_reason(make_study):
-    plan = small(make_study)
-    (whole,) = analysed(plan).subjects
+def test_a_cell_whose_dose_was_not_delivered_leaves_the_factorial_with_a_reason(undeclared):
+    plan, found = undeclared
+    (whole,) = found.subjects
     named = {e.name for e in whole.factorial if e.estimate is not None}
     assert {"amnesia × infallibility", "amnesia × conformity × infallibility"} <= named
 
