@@ -111,6 +111,9 @@ class EngineProcess:
         atexit.unregister(self.close)
         self._process.kill()
         self._listener.join()
+        for pipe in filter(None, (self._process.stdin, self._process.stdout)):
+            with suppress(OSError):  # what was not written before it died
+                pipe.close()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
