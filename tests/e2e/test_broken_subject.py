@@ -7,7 +7,7 @@ import pytest
 
 from tests.plans import TRIAL, Files, changed
 
-PLAN = """
+TABLES = """
 [models.p]
 [models.own]
 use = "own:Own"
@@ -42,7 +42,7 @@ SAID = "chimera: [models.own] failed with KeyError('boom') (own.py, line 14); fi
 
 
 def broken_from(turn: int) -> Files:
-    return changed(TRIAL | {"own.py": OWN.format(first=turn)}, PLAN)
+    return changed(TRIAL | {"own.py": OWN.format(first=turn)}, TABLES)
 
 
 @pytest.mark.parametrize("command", ["check", "run"])

@@ -23,7 +23,7 @@ from tests.studies import DETECTED, REASON, RUN, MakeStudy, StudyCache
 
 Chimera = Callable[..., Any]
 QUIETLY = RunOptions(watch=False)
-PLAN = """
+TABLES = """
 [study]
 name = "Flaky <b>phantoms</b>"
 question = "Do repeaters loop | more?"
@@ -83,7 +83,7 @@ class Hasty:
 
 PROMPTS = (json.dumps({"id": f"p{n}", "text": f"=Tale {n}.", "bucket": "x"}) for n in (1, 2, 3))
 # A study with failures.
-FLAKY = changed(SELFPLAY | {"flaky.py": CODE, "prompts.jsonl": "\n".join(PROMPTS)}, PLAN)
+FLAKY = changed(SELFPLAY | {"flaky.py": CODE, "prompts.jsonl": "\n".join(PROMPTS)}, TABLES)
 # In which rules and a person have labelled everything.
 LABELLED = (*DETECTED, "rate rules", "label human:ann looping")
 

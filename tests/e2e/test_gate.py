@@ -14,7 +14,7 @@ from tests.studies import DETECTED, MakeStudy
 
 Chimera = Callable[..., Any]
 
-PLAN = """
+TABLES = """
 [conversation]
 turns = 8
 [prompts]
@@ -45,7 +45,7 @@ class Ending:
 
 
 PROMPTS = (json.dumps({"id": f"p{n}", "text": f"Tell tale {n}."}) for n in range(16))
-GATED = changed(SELFPLAY | {"own.py": RATER, "prompts.jsonl": "\n".join(PROMPTS)}, PLAN)
+GATED = changed(SELFPLAY | {"own.py": RATER, "prompts.jsonl": "\n".join(PROMPTS)}, TABLES)
 BOTH = (*DETECTED, "rate rules", "rate mine")
 
 

@@ -9,7 +9,7 @@ from chimeralab.sandbox.agents.wire import HttpSettings
 from chimeralab.study import Study, run_study
 from tests.plans import SELFPLAY
 
-PLAN = """
+TABLES = """
 [models.loops]
 [models.free]
 [models.far]
@@ -30,7 +30,7 @@ def study(make_study, monkeypatch):
     monkeypatch.setenv("MY_SECRET_TOKEN", "sk-planted-0123456789")
 
     def make(address, variable="MY_SECRET_TOKEN"):
-        return make_study(SELFPLAY, PLAN.format(address=address, variable=variable)).path
+        return make_study(SELFPLAY, TABLES.format(address=address, variable=variable)).path
 
     return make
 

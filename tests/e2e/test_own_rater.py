@@ -13,7 +13,7 @@ from tests.studies import RUN, MakeStudy
 Chimera = Callable[..., Any]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_rater.py"
-PLAN = """
+TABLES = """
 [conversation]
 turns = 5
 repeats = 2
@@ -24,7 +24,7 @@ turns = 3
 rule = "point"
 raters = ["rules", "mine"]
 """
-OWN = changed(SELFPLAY | {EXAMPLE.name: EXAMPLE.read_text(encoding="utf-8")}, PLAN)
+OWN = changed(SELFPLAY | {EXAMPLE.name: EXAMPLE.read_text(encoding="utf-8")}, TABLES)
 
 
 def test_a_rater_of_ones_own_rates_under_its_name_and_is_audited(

@@ -12,7 +12,7 @@ from tests.studies import MakeStudy
 Chimera = Callable[..., Any]
 
 # One loops from its fourth turn on.
-PLAN = """
+TABLES = """
 [models.loops]
 use = "phantom"
 course = "verbatim"
@@ -26,7 +26,7 @@ items = [{ id = "p1", bucket = "planning", text = "Plan a trip." }]
 
 @pytest.fixture
 def study(make_study: MakeStudy) -> Path:
-    return make_study(SELFPLAY, PLAN, steps=("run",)).path
+    return make_study(SELFPLAY, TABLES, steps=("run",)).path
 
 
 def test_a_study_is_judged_by_its_plan(chimera: Chimera, study: Path) -> None:

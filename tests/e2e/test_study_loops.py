@@ -17,7 +17,7 @@ from tests.studies import DETECTED, MakeStudy
 Chimera = Callable[..., Any]
 
 # Two conversations that loop from their fourth turn on, and two that never do.
-PLAN = """
+TABLES = """
 [models.loops]
 use = "phantom"
 course = "verbatim"
@@ -31,7 +31,7 @@ permutations = 200
 [detector]
 use = "loops"
 """
-LOOPS = changed(SELFPLAY, PLAN)
+LOOPS = changed(SELFPLAY, TABLES)
 LOCKED = '[detector]\nuse = "locked"\n'
 NUDGE = """
 [conditions.looping]
