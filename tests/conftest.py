@@ -1,10 +1,13 @@
 """What tests share: running `chimera` as a user would, and laws that know no deadline."""
 
 import gc
+import hashlib
 import json
 import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +22,7 @@ one_thread_for_blas()
 
 # On a loaded machine any example may be slow, and that says nothing about the law. `make test` and
 # continuous integration draw the same examples each time, with the profile "ci" of Hypothesis.
-PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("chimera", **PATIENT)
 settings.register_profile("ci", **PATIENT, derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if "CI" in os.environ else "chimera")
@@ -57,6 +60,44 @@ def _own_vectors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("chimeralab.embedding.encoder.vector_cache", lambda: kept)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _draw_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The renderer draws each chart once for all tests: most reports are of the same studies."""
+    if find_spec("vl_convert") is None:
+        yield
+        return
+    import vl_convert  # noqa: PLC0415 - the light install has none
+
+    folder = _of_all_workers(tmp_path_factory, "charts")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("vegalite_to_svg", "svg_to_png"):
+            patch.setattr(vl_convert, name, _kept(getattr(vl_convert, name), folder))
+        yield
+
+
+def _of_all_workers(factory: pytest.TempPathFactory, name: str) -> Path:
+    """A folder that the processes of pytest-xdist share."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _kept(render: Callable[..., Any], folder: Path) -> Callable[..., Any]:
+    """The function, with what it returned kept in a folder by its arguments."""
+
+    def once(*arguments: Any, **options: Any) -> Any:
+        key = hashlib.sha256(pickle.dumps((render.__name__, arguments, options))).hexdigest()
+        kept = folder / key
+        if not kept.is_file():
+            written = folder / f"{key}.{os.getpid()}"
+            written.write_bytes(pickle.dumps(render(*arguments, **options)))
+            written.replace(kept)
+        return pickle.loads(kept.read_bytes())
+
+    return once
 
 
 @pytest.fixture
