@@ -38,7 +38,7 @@ ELAPSED = echo "-- $$(( $$(date +%s) - $$(cat .venv/.demo-started) )) s since se
 AT_ONCE := -n auto --dist worksteal
 SAME_EXAMPLES := --hypothesis-profile=ci
 
-.PHONY: help demo check test test-all test-integrations test-numpy setup lint types layers soak mutants coverage bench pictures weights browser constraints clean
+.PHONY: help demo check test test-all quick-tests tests test-integrations test-numpy setup lint types layers soak mutants coverage bench pictures weights browser constraints clean
 
 help:
 	@echo "make demo      find the loops in examples, run a stress test and a small study, report both"
@@ -81,10 +81,17 @@ demo: $(READY) weights
 	@echo "open demo/stress-test/report/index.html and demo/study/report/index.html,"
 	@echo "or see both studies, every conversation and the examples in the browser: $(CHIMERA) view demo examples"
 
-check: lint types layers weights
-	$(BIN)/pytest $(AT_ONCE) $(SAME_EXAMPLES) -m "not slow" tests/unit tests/laws src
+# The types are checked beside the tests: one core would wait otherwise.
+check: lint layers weights
+	@$(MAKE) --no-print-directory -j 2 types quick-tests
 
-test: lint types layers setup
+test: lint layers setup
+	@$(MAKE) --no-print-directory -j 2 types tests
+
+quick-tests: $(READY)
+	$(BIN)/pytest $(AT_ONCE) $(SAME_EXAMPLES) -m "not slow and not model" tests/unit tests/laws src
+
+tests: $(READY)
 	$(BIN)/pytest $(AT_ONCE) $(SAME_EXAMPLES) -m "not slow and not integrations"
 
 test-all: lint types layers setup test-integrations test-numpy
