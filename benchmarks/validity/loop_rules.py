@@ -150,7 +150,7 @@ Change = tuple[Any, str, Any]
 _NO_NEWS = property(lambda memory: False, lambda memory, value: None)
 
 
-def _setting(**values: float) -> tuple[Change, ...]:
+def _setting(**values: Any) -> tuple[Change, ...]:
     """Patches of the default settings; they are frozen, so the default object is replaced."""
     return ((sys.modules[__name__], "LOOPS", replace(LOOPS, **values)),)
 

@@ -35,6 +35,7 @@ from chimeralab.sandbox.scenarios import Ledger
 from chimeralab.sandbox.scored import PlacedTrial, SessionPlace, trials_of
 from chimeralab.sandbox.script import Arm, Script
 from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
+from chimeralab.sandbox.stressors.seam import Stressor
 from chimeralab.testing.sessions import play
 
 COMMAND = "python -m benchmarks.validity.recovery"
@@ -263,7 +264,7 @@ def _trend(name: str, values: list[float | None]) -> Result:
     return Result(f"recovery, dose of {name}", text, "one direction", one_way, COMMAND)
 
 
-def _dosed(repeats: int, **stressors: object) -> Dosed:
+def _dosed(repeats: int, **stressors: Stressor) -> Dosed:
     layout = Layout(beliefs=2, tested=1, consensus=0.6)
     subject = PhantomSubjectSettings(rigidity=0.5)
     probes = ("alone", "confidence")
@@ -299,7 +300,7 @@ def _trials(exposure: Exposure, number: int, name: str = "arm") -> list[PlacedTr
     return found
 
 
-def _all_stressors() -> dict[str, object]:
+def _all_stressors() -> dict[str, Stressor]:
     return {
         "infallibility": Infallibility(ROUNDS),
         "conformity": Conformity(SIZE),

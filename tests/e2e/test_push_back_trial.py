@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ number = 20
     return changed(TRIAL, tables)
 
 
-def analysed(study: Study, chimera) -> dict[str, dict[str, list]]:
+def analysed(study: Study, chimera) -> dict[str, dict[str, Any]]:
     for command in ("check", "lock", "run", "verify"):
         assert chimera(command, study.path).code == 0
     [found] = json.loads(chimera("analyse", study.path, "--json").out)["subjects"]

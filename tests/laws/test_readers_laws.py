@@ -19,7 +19,7 @@ from chimeralab.core.errors import LogError
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers import plain
 from chimeralab.readers.json_values import values_of
-from chimeralab.readers.opening import zstd
+from tests import zstd
 from tests.unit.readers.logs_of import LOGS
 
 quiet = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

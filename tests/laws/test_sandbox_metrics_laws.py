@@ -31,7 +31,7 @@ def random_table(seed: int) -> Table:
     halves = [(f"p{n // 2}", ("neutral", "biased")[n % 2]) for n in range(rng.randint(1, 30))]
     rng.shuffle(halves)
     # A pair lies in one scenario, whichever sessions its halves are in.
-    scenarios = rng.choice([[None], ["x", "y", "z"], ["x", None]])
+    scenarios: Sequence[Any] = rng.choice([[None], ["x", "y", "z"], ["x", None]])
     home = {pair: rng.choice(scenarios) for pair, _ in halves}
 
     def cell(choices: Sequence[Any]) -> Any:

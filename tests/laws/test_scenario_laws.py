@@ -139,7 +139,7 @@ def test_both_frames_of_a_pair_tell_the_same_decision(seed: int) -> None:
 
 def _kept(prompt: str) -> dict[str, int]:
     """How many each plan keeps, also where it is told by what it loses."""
-    at_stake = int(re.search(r"(\d+)", prompt)[1])  # type: ignore[index]
+    at_stake = int(re.search(r"(\d+)", prompt)[1])
     plans = re.findall(r"(Plan [AB]): (\d+) ([\w ]+)\.", prompt)
     losing = ("danger", "freeze", "cancelled", "ill", "ruined", "dark")
     return {

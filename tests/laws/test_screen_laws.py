@@ -42,7 +42,8 @@ def talks(draw: st.DrawFn) -> list[Turn]:
     turns = []
     for _ in range(draw(st.integers(1, 14))):
         text = draw(TEXTS)
-        if said and draw(st.booleans()):
+        again = draw(st.booleans()) if said else False
+        if again:
             words = draw(st.sampled_from(said)).split(" ")
             for _ in range(draw(st.integers(0, 3))):
                 words[draw(st.integers(0, len(words) - 1))] = draw(st.sampled_from(WORDS))

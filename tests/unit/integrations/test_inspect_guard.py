@@ -27,7 +27,7 @@ def sample(tmp_path) -> Any:
     def ran(*outputs: ModelOutput, task: Task | None = None) -> EvalSample:
         log = run(task or agent(metadata=guarded()), scripted(*outputs), tmp_path / "logs")
         assert log.status == "success", log.error
-        [sample] = log.samples
+        [sample] = log.samples or []
         return resolve_sample_attachments(sample)
 
     return ran
@@ -119,7 +119,7 @@ def test_an_error_inside_is_logged_once_and_the_sample_goes_on(sample, monkeypat
     assert sum("planted" in record.getMessage() for record in caplog.records) == 1
 
 
-def test_a_retried_call_is_not_nudged_twice(tmp_path) -> None:
+def test_a_retried_call_is_not_nudged_twice(tmp_path, monkeypatch) -> None:
     failures = iter([False] * 3 + [True] + [False] * 9)
     shown: list[int] = []
     model = scripted(*STUCK)
@@ -131,9 +131,9 @@ def test_a_retried_call_is_not_nudged_twice(tmp_path) -> None:
             raise TimeoutError("planted")
         return await generate(input, *rest, **more)
 
-    model.api.generate = flaky
-    model.api.should_retry = lambda error: isinstance(error, TimeoutError)
-    model.api.retry_wait = lambda: lambda state: 0.0
+    monkeypatch.setattr(model.api, "generate", flaky)
+    monkeypatch.setattr(model.api, "should_retry", lambda error: isinstance(error, TimeoutError))
+    monkeypatch.setattr(model.api, "retry_wait", lambda: lambda state: 0.0)
     log = run(agent(metadata=guarded()), model, tmp_path / "logs")
     assert log.samples[0].limit.type == "custom"
     assert shown == [0, 0, 0, 1, 1, 1]
@@ -142,7 +142,7 @@ def test_a_retried_call_is_not_nudged_twice(tmp_path) -> None:
 def test_words_that_come_again_and_again_are_stopped_too(tmp_path) -> None:
     outputs = [says("I will look at that file again.")] * 30
     log = run(agent(always(""), metadata=guarded()), scripted(*outputs), tmp_path / "logs")
-    [sample] = log.samples
+    [sample] = log.samples or []
     assert sample.limit.type == "custom"
     assert "I will look at that file again" in sample.limit.reason
 

@@ -10,7 +10,7 @@ pytest.importorskip("inspect_scout", reason="inspect-scout is an extra")
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample, read_eval_log
-from inspect_ai.model import ChatMessageAssistant, ChatMessageTool, ChatMessageUser
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageTool, ChatMessageUser
 from inspect_ai.solver import solver
 from inspect_ai.tool import ToolCall
 from inspect_scout import (
@@ -128,7 +128,7 @@ def test_collapse_names_the_stretch_and_what_it_repeats(tmp_path: Path) -> None:
     task = Task(
         dataset=[Sample(input="Go on.", id="a")], solver=talk(texts), scorer=collapse_rate()
     )
-    [sample] = run(task, scripted(says("unused")), tmp_path).samples
+    [sample] = run(task, scripted(says("unused")), tmp_path).samples or []
     score = sample.scores["collapse_rate"]
     assert score.value == pytest.approx(chimeralab.detect(texts).collapse_rate)
     assert score.explanation == (
@@ -161,7 +161,7 @@ def test_too_short_a_talk_is_not_scored(tmp_path: Path) -> None:
 
 
 def test_messages_of_an_old_log_without_ids_are_judged_and_not_referred_to() -> None:
-    messages = [ChatMessageUser(content="Make the test pass.")]
+    messages: list[ChatMessage] = [ChatMessageUser(content="Make the test pass.")]
     for n in range(5):
         call = ToolCall(id=f"c{n}", function="bash", arguments={"command": "pytest"})
         messages.append(ChatMessageAssistant(content="", tool_calls=[call]))

@@ -11,7 +11,7 @@ import pytest
 from chimeralab import readers
 from chimeralab.core.errors import LogError
 from chimeralab.readers import json_values, opening
-from chimeralab.readers.opening import zstd
+from tests import zstd
 
 SMALL = 1 << 20
 TALK = json.dumps({"turns": ["Hi", "Ho"]}).encode()

@@ -15,7 +15,7 @@ from chimeralab import readers
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Trajectory
 from chimeralab.readers import json_values, opening
-from chimeralab.readers.opening import zstd
+from tests import zstd
 
 TALKS = [{"id": f"t{n}", "turns": ["Hi.", "Hello."]} for n in range(3)]
 LINES = "".join(json.dumps(talk) + "\n" for talk in TALKS).encode()

@@ -14,7 +14,7 @@ import pytest
 from chimeralab import readers
 from chimeralab.core.errors import LogError
 from chimeralab.readers import opening
-from chimeralab.readers.opening import zstd
+from tests import zstd
 
 RUN = {"version": 2, "eval": {"task": "sums", "model": "mock/one", "created": "now"}, "plan": {}}
 

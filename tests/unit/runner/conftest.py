@@ -90,7 +90,7 @@ def stage(store: Store) -> Callable[..., Stage]:
         store.enter_talks([talk])
         news: list[Any] = []
         models = room.pop("models", {"m": Script(answer)})
-        inside = {"retry_wait": 0.0, "publish": news.append} | room
+        inside: dict[str, Any] = {"retry_wait": 0.0, "publish": news.append} | room
         return Stage(store, talk, Room(models, store, brake or Brake(), **inside), news)
 
     return make

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_a_conversation_has_every_planned_turn_once(stage, make_talk):
 
 
 def test_a_turn_is_on_disk_before_the_next_is_asked(stage, make_talk):
-    held = stage(make_talk(), lambda request: str(len(held.store.said(held.talk.id))))
+    held: Any = stage(make_talk(), lambda request: str(len(held.store.said(held.talk.id))))
     run(held)
     assert [turn.text for turn in held.store.said(held.talk.id)] == list("012345")
 

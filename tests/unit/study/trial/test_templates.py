@@ -60,7 +60,11 @@ def test_a_template_declares_what_it_is_for_and_is_small_enough_for_a_first_look
     new_study(tmp_path / "study", template)
     study = Study(tmp_path / "study")
     assert study.plan.trial.declared
-    scripts = [talk.script for talk in study.talks if talk.speakers[0].model == "smol"]
+    scripts = [
+        talk.script
+        for talk in study.talks
+        if talk.script is not None and talk.speakers[0].model == "smol"
+    ]
     calls = asked_at_most(scripts).calls
     stated = re.search(
         r"This first look asks the model ([\d,]+) questions", study.plan_path.read_text()
