@@ -1,26 +1,27 @@
 """A run that is killed again and again ends as one that was left in peace."""
 
-import multiprocessing
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from chimeralab.runner import RunStarted
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.verify import verify_study
+from tests.killed_run import quick_processes, run_and_kill
+
+pytestmark = pytest.mark.kill
 
 KILLS = 25
+AT_ONCE = 5
 QUIETLY = RunOptions(watch=False)
 
-PLAN = """
+PLAN = f"""
 [study]
 name = "killed"
 [models.echo]
-use = "slow_script:Script"
+use = "script:Script"
 [models.other]
-use = "slow_script:Script"
+use = "script:Script"
 word = "other"
 [conditions.solo]
 speakers = ["echo", "echo"]
@@ -30,13 +31,12 @@ speakers = ["echo", "other"]
 turns = 40
 repeats = 4
 [prompts]
-items = [{ id = "p1", text = "Begin." }, { id = "p2", text = "Start." }]
+items = [{{ id = "p1", text = "Begin." }}, {{ id = "p2", text = "Start." }}]
 [run]
-concurrency = 5
+concurrency = {AT_ONCE}
 """
 
 SCRIPT = """
-import asyncio
 from dataclasses import dataclass
 
 from chimeralab.models.seam import Reply
@@ -55,7 +55,6 @@ class Talker:
         self.word = word
 
     async def reply(self, request):
-        await asyncio.sleep(0.01)
         heard = request.messages[-1].content[-40:]
         return Reply(f"{self.word} {request.seed} after {heard}"[:60])
 """
@@ -64,31 +63,10 @@ class Talker:
 def make_study(folder: Path) -> Study:
     folder.mkdir()
     (folder / "plan.toml").write_text(PLAN)
-    (folder / "slow_script.py").write_text(SCRIPT)
+    (folder / "script.py").write_text(SCRIPT)
     study = Study(folder, allow_code=True)
     study.freeze()
     return Study(folder, allow_code=True)
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[multiprocessing.context.BaseContext]:
-    """Processes that start quickly: imports are done once, and each run is forked from there."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["chimeralab.study"])
-    return context
-
-
-def run_and_kill(study: Study, seconds: float, processes) -> bool:
-    """Kill a run so long after it has begun; says whether it was still alive then."""
-    news = processes.SimpleQueue()
-    process = processes.Process(target=run_study, args=(study, QUIETLY, news.put))
-    process.start()
-    assert isinstance(news.get(), RunStarted)
-    process.join(seconds)
-    alive = process.is_alive()
-    process.kill()
-    process.join()
-    return alive
 
 
 def endings(study: Study) -> list[tuple[str, str, int, str]]:
@@ -98,11 +76,12 @@ def endings(study: Study) -> list[tuple[str, str, int, str]]:
         ]
 
 
-def test_a_run_killed_at_random_moments_has_every_turn_once(tmp_path, processes):
-    rng = random.Random(25)
+def test_a_run_killed_at_random_moments_has_every_turn_once(tmp_path: Path) -> None:
+    rng, processes = random.Random(25), quick_processes()
     killed, peaceful = make_study(tmp_path / "killed"), make_study(tmp_path / "peaceful")
-    lives = [run_and_kill(killed, rng.uniform(0.0, 0.08), processes) for _ in range(KILLS)]
-    assert all(lives), "the study was over before it was killed so often"
+    waiting = [rng.randint(1, AT_ONCE) for _ in range(KILLS)]
+    for each in waiting:
+        run_and_kill(killed, processes, answers=rng.randint(0, 16), waiting=each)
     assert run_study(Study(killed.path, allow_code=True), QUIETLY).complete
     run_study(peaceful, QUIETLY)
 
@@ -120,11 +99,11 @@ def test_a_run_killed_at_random_moments_has_every_turn_once(tmp_path, processes)
     assert turns == {(talk.id, turn) for talk in killed.talks for turn in range(1, 41)}
     assert attempts.keys() == {"answered", "interrupted"}
     assert attempts["answered"] == len(turns) == 640
-    assert KILLS < attempts["interrupted"] <= KILLS * 5
+    assert KILLS < sum(waiting) <= attempts["interrupted"] <= KILLS * AT_ONCE
 
 
-def test_a_runner_that_is_killed_leaves_the_study_free(tmp_path, processes):
+def test_a_runner_that_is_killed_leaves_the_study_free(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study")
-    assert run_and_kill(study, 0.05, processes)
+    run_and_kill(study, quick_processes(), answers=3, waiting=1)
     with study.occupied():
         pass

@@ -1,7 +1,6 @@
 """A trial from its plan to its analysis: on phantoms, killed, offline, and on a real model."""
 
 import json
-import multiprocessing
 import os
 import random
 import socket
@@ -13,16 +12,18 @@ import pytest
 
 from chimeralab import weights
 from chimeralab.pipeline import analyse_trial, run
-from chimeralab.runner import RunStarted, TrialScored
+from chimeralab.runner import TrialScored
 from chimeralab.sandbox.hooks import POINTS, Hooks
-from chimeralab.study import RunOptions, Study, run_study
+from chimeralab.study import Study, run_study
 from chimeralab.study.folder import new_study, templates
 from chimeralab.study.forecast import forecast
 from chimeralab.study.verify import verify_study
-from tests.plans import ALL, SLOW, TRIAL, trial
+from tests.killed_run import quick_processes, run_and_kill
+from tests.plans import ALL, TRIAL, trial
 from tests.studies import rows
 
 KILLS = 12
+AT_ONCE = 4
 
 
 @pytest.fixture
@@ -133,25 +134,16 @@ def test_hooks_hear_every_point_and_live_rows_are_the_stored_ones(make_study):
     assert sorted(live, key=repr) == sorted(rows(study), key=repr)
 
 
-def run_and_kill(study: Study, seconds: float, processes) -> None:
-    news = processes.SimpleQueue()
-    process = processes.Process(target=run_study, args=(study, RunOptions(), news.put))
-    process.start()
-    assert isinstance(news.get(), RunStarted)
-    process.join(seconds)
-    process.kill()
-    process.join()
-
-
+@pytest.mark.kill
 def test_a_trial_killed_at_random_moments_has_every_trial_once(make_study):
-    processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["chimeralab.study"])
-    rng, slow = random.Random(7), trial('use = "slow:Slow"') | SLOW
-    killed = make_study(slow, steps=("lock",), name="killed")
-    peaceful = make_study(slow, steps=("lock",), name="peaceful")
-    for _ in range(KILLS):
-        run_and_kill(Study(killed.path, allow_code=True), rng.uniform(0.0, 0.25), processes)
-    assert run_study(Study(killed.path, allow_code=True)).complete
+    rng, processes = random.Random(7), quick_processes()
+    killed = make_study(TRIAL, steps=("lock",), name="killed")
+    peaceful = make_study(TRIAL, steps=("lock",), name="peaceful")
+    assert killed.plan.run.concurrency == AT_ONCE
+    waiting = [rng.randint(1, AT_ONCE) for _ in range(KILLS)]
+    for each in waiting:
+        run_and_kill(Study(killed.path), processes, answers=rng.randint(0, 80), waiting=each)
+    assert run_study(Study(killed.path)).complete
     run_study(peaceful)
 
     assert rows(killed) == rows(peaceful)
@@ -162,7 +154,7 @@ def test_a_trial_killed_at_random_moments_has_every_trial_once(make_study):
         interrupted = archive.value("SELECT count(*) FROM attempts WHERE outcome = 'interrupted'")
     with peaceful.archive() as archive:
         assert stored == list(archive.rows(events))
-    assert interrupted > 0
+    assert sum(waiting) <= interrupted <= KILLS * AT_ONCE
 
 
 def test_nothing_but_the_subject_is_contacted(make_study, monkeypatch):
@@ -186,6 +178,7 @@ def test_every_template_is_a_valid_plan(tmp_path, name):
     assert {"phantom.control", "phantom.sham"} <= plan.conditions.keys()
 
 
+@pytest.mark.model
 @pytest.mark.skipif(weights.locate("smollm2") is None, reason="the embedded model is not here")
 def test_the_embedded_model_goes_through_a_trial(make_study):
     design = 'each = ["amnesia"]\nprobes = ["confidence"]\nsham = false'
