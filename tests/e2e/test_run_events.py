@@ -11,7 +11,7 @@ from chimeralab.pipeline import run
 from chimeralab.runner import TrialScored, TurnStored
 from chimeralab.sandbox.hooks import POINTS, Observed
 from chimeralab.study import RunOptions
-from tests.plans import SLOW, trial
+from tests.plans import trial
 
 BEFORE = {"novel_task_flagged", "pair_generated", "bias_injected"}
 SCORED = "trial_scored"
@@ -66,13 +66,43 @@ def test_events_are_lines_of_json_that_add_up_to_the_run(make_study, tmp_path, c
         )
 
 
+WAITING = """
+import asyncio
+import sys
+from dataclasses import dataclass
+
+from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
+
+
+@dataclass(frozen=True)
+class Waiting:
+    def open(self):
+        return Subject()
+
+
+class Subject:
+    backstage = True
+
+    def __init__(self):
+        self.phantom = PhantomSubject(PhantomSubjectSettings())
+
+    async def reply(self, request):
+        if request.turn > 1:
+            await asyncio.to_thread(sys.stdin.read)  # until the test closes it
+        return await self.phantom.reply(request)
+"""
+
+
 def test_standard_output_can_be_read_while_the_run_goes_on(make_study):
-    study = make_study(trial('use = "slow:Slow"\nwait = 0.02', number=1) | SLOW)
+    study = make_study(trial('use = "waiting:Waiting"', number=1) | {"waiting.py": WAITING})
     command = [sys.executable, "-m", "chimeralab", "run", str(study.path), "--events", "-"]
-    with subprocess.Popen([*command, "--allow-code"], stdout=subprocess.PIPE, text=True) as process:
+    command += ["--concurrency", "1", "--allow-code"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         first = json.loads(process.stdout.readline())
         seen = next(line for line in process.stdout if json.loads(line)["event"] in POINTS)
         running = process.poll() is None
+        process.stdin.close()
         rest = [json.loads(line) for line in process.stdout]
     assert (process.returncode, first["event"], running) == (0, "run_started", True)
     assert json.loads(seen)["talk"]
@@ -82,8 +112,8 @@ def test_standard_output_can_be_read_while_the_run_goes_on(make_study):
 def test_a_reader_that_leaves_does_not_stop_the_run(make_study):
     study = make_study(trial(number=1))
     command = [sys.executable, "-m", "chimeralab", "run", str(study.path), "--events", "-"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
         process.stdout.readline()
         process.stdout.close()
         said = process.stderr.read()
