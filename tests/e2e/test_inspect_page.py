@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def command(folder: Path, *words: str) -> str:
     program = Path(sys.executable).with_name(words[0])
     ran = subprocess.run(
         [str(program), *words[1:]],
-        cwd=folder, capture_output=True, text=True, timeout=240, check=False,
+        cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
@@ -44,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def results(folder: Path) -> object:
+def results(folder: Path) -> Any:
     [location] = (folder / "scans").iterdir()
     return scan_results_df(str(location)).scanners["loops"]
 

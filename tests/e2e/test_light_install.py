@@ -99,7 +99,6 @@ def run(hidden: list[str], commands: list[list[str]], python: str = sys.executab
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
         env=CLEAN if python != sys.executable else None,
     )
     assert done.returncode == 0, done.stderr
@@ -237,9 +236,9 @@ def test_the_package_brings_in_no_host() -> None:
 
 def test_the_package_and_a_guard_by_words_load_no_numpy() -> None:
     code = "import chimeralab, sys; from chimeralab import Guard; assert 'numpy' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True)
     hidden = json.dumps(["numpy", *not_light()])
-    subprocess.run([sys.executable, "-c", RUN + GUARD, hidden, "[]"], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", RUN + GUARD, hidden, "[]"], check=True)
 
 
 def test_what_a_command_does_not_use_is_not_loaded() -> None:

@@ -1,5 +1,6 @@
 """`chimera view`: the address first, clear refusals, and a warning where others can listen."""
 
+import math
 import re
 import shutil
 import signal
@@ -7,7 +8,9 @@ import socket
 import ssl
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -28,6 +31,7 @@ def refused(*arguments: str) -> str:
     return found.stderr
 
 
+@pytest.mark.kill
 def test_the_address_comes_first_and_leads_to_the_table() -> None:
     process = subprocess.Popen(
         [*VIEW, str(ROOT / "examples"), "--no-open", "--port", "0"],
@@ -38,24 +42,24 @@ def test_the_address_comes_first_and_leads_to_the_table() -> None:
     assert process.stdout is not None
     url = process.stdout.readline().strip()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}", url)
-    answer = httpx.get(url, timeout=60)
+    answer = httpx.get(url, timeout=None)
     assert answer.status_code == 200
     assert "<h1>Conversations</h1>" in answer.text
     port = int(url.partition("/?")[0].rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port)) as plain:
         plain.sendall(b"\x00garbage\r\n\r\n")
-        heard = plain.recv(10_000).decode()
+        heard = plain.makefile().read()  # until the server hangs up
     assert heard.startswith("HTTP/1.1 400")
     assert POLICY in heard
     with pytest.raises(OSError, match="refused"):
         socket.create_connection((socket.gethostbyname("127.0.0.2"), port))
     cookies = {f"chimera-{port}": url.partition("token=")[2]}
     origin = url.partition("/?")[0]
-    with httpx.stream("GET", f"{origin}/logs/events", cookies=cookies, timeout=60) as stream:
+    with httpx.stream("GET", f"{origin}/logs/events", cookies=cookies, timeout=None) as stream:
         assert next(stream.iter_lines()).startswith("data: ")
         assert stream.headers["content-security-policy"] == POLICY
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) in (0, 130)
+        assert process.wait() in (0, 130)
     assert process.stderr is not None
     said = process.stderr.read()
     assert said.endswith("chimera: stopped\n")
@@ -66,11 +70,23 @@ def test_a_path_that_is_not_there_is_named() -> None:
     assert "nowhere: no such file or folder" in refused("nowhere")
 
 
-def test_a_folder_with_nothing_to_show_is_named(tmp_path: Path) -> None:
+def test_a_folder_with_nothing_to_show_is_named(
+    tmp_path: Path, stranger: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chimeralab.web.paths.SECONDS_TO_SEARCH", math.inf)
     (tmp_path / "settings.json").write_text('{"colour": "blue"}')
-    said = refused(str(tmp_path))
-    assert f"{tmp_path}: this folder holds no logs" in said
-    assert said.rstrip().endswith("and no study (a folder with plan.toml)")
+    ran = stranger("view", tmp_path, "--no-open")
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{tmp_path}: this folder holds no logs" in ran.err
+    assert ran.err.rstrip().endswith("and no study (a folder with plan.toml)")
+
+
+def test_a_search_that_takes_long_is_given_up_and_the_server_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chimeralab.web.paths.SECONDS_TO_SEARCH", -1.0)
+    (tmp_path / "settings.json").write_text('{"colour": "blue"}')
+    refuse_nothing(tmp_path)
 
 
 @pytest.mark.parametrize("study", ["", "inner/mine"])
@@ -94,6 +110,7 @@ def test_a_key_without_a_certificate_is_refused(tmp_path: Path) -> None:
     assert "--tls-cert" in refused(str(ROOT / "examples"), "--tls-key", str(tmp_path / "key.pem"))
 
 
+@pytest.mark.kill
 def test_beyond_this_machine_it_says_what_that_means() -> None:
     process = subprocess.Popen(
         [*VIEW, str(ROOT / "examples"), "--no-open", "--port", "0", "--host", "0.0.0.0"],
@@ -104,7 +121,7 @@ def test_beyond_this_machine_it_says_what_that_means() -> None:
     assert process.stderr is not None
     warning = process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    process.wait(30)
+    process.communicate()
     assert "without TLS" in warning
     assert "read what the pages show" in warning
 
@@ -124,6 +141,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return made, key
 
 
+@pytest.mark.kill
 def test_with_a_certificate_everything_is_encrypted(certificate: tuple[Path, Path]) -> None:
     made, key = certificate
     command = [*VIEW, str(ROOT / "examples" / "conversations.jsonl"), "--no-open", "--port", "0"]
@@ -139,24 +157,24 @@ def test_with_a_certificate_everything_is_encrypted(certificate: tuple[Path, Pat
         assert re.fullmatch(r"https://127\.0\.0\.1:\d+/\?token=[\w-]{43}", url)
         origin = url.partition("/?")[0]
         trusted = ssl.create_default_context(cafile=str(made))
-        answer = httpx.get(url, verify=trusted, timeout=60)
+        answer = httpx.get(url, verify=trusted, timeout=None)
         assert answer.status_code == 200
         assert "; Secure" in answer.headers["set-cookie"]
         assert answer.headers["content-security-policy"] == POLICY
         # Whoever does not trust the certificate is warned, and plain text gets no page.
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-            httpx.get(url, timeout=60)
+            httpx.get(url, timeout=None)
         with pytest.raises(httpx.HTTPError):
-            httpx.get(url.replace("https:", "http:"), timeout=60)
+            httpx.get(url.replace("https:", "http:"), timeout=None)
         # A write from the same address without encryption is from another page.
         cookies = {"cookie": answer.headers["set-cookie"].partition(";")[0]}
         for source in (origin.replace("https:", "http:"), "https://evil.example"):
             headers = {**cookies, "origin": source}
-            refused = httpx.post(f"{origin}/logs", headers=headers, verify=trusted, timeout=60)
+            refused = httpx.post(f"{origin}/logs", headers=headers, verify=trusted, timeout=None)
             assert refused.status_code == 403
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(30)
+        process.communicate()
 
 
 def test_a_certificate_that_is_none_is_refused_before_an_address_is_told(

@@ -75,7 +75,6 @@ def run(code: str, hidden: list[str]) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
