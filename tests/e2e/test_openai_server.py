@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from servers.choosy_server import ChoosyServer
 
 from chimeralab.models.embedded import EmbeddedSettings
 from chimeralab.models.inspect import InspectSettings
 from chimeralab.models.openai import OpenAISettings
 from chimeralab.models.openai_model import OpenAIModel, WatchedClient
 from chimeralab.models.seam import Message, ModelFailure, Reply, Request, Sampling, Try
+from tests.e2e.servers.choosy_server import ChoosyServer
 
 NOBODY = "http://127.0.0.1:9/v1"
 # Whoever answers is waited for, however busy the machine is.
@@ -58,6 +58,7 @@ def inspect_model(name: str, url: str) -> Any:
     return InspectSettings(f"openai-api/{name}", base_url=url, timeout=int(PATIENT)).open()
 
 
+@pytest.mark.model
 def test_real_server_answers_and_reports_usage_and_its_model(
     smollm_url: str, smollm_key: str
 ) -> None:
@@ -71,12 +72,14 @@ def test_real_server_answers_and_reports_usage_and_its_model(
     assert reply.reported_model == "smollm2-test"
 
 
+@pytest.mark.model
 def test_same_seed_gives_same_text_on_the_server(smollm_url: str, smollm_key: str) -> None:
     request = Request((Message("user", "Name a colour."),), Sampling(1.0, 1.0, 6), seed=2**40 + 3)
-    texts = {ask(smollm_url, smollm_key, request).reply.text for _ in range(2)}  # type: ignore[union-attr]
+    texts = {ask(smollm_url, smollm_key, request).reply.text for _ in range(2)}
     assert len(texts) == 1
 
 
+@pytest.mark.model
 def test_server_and_embedded_model_read_the_same_tokens(smollm_url: str, smollm_key: str) -> None:
     odd = "don't  STOP\n\n\tÜber 1234567 — 日本語 😀 e\u0301 a_b.c(); " * 2
     said = ("system", odd), ("user", odd), ("assistant", "x"), ("user", odd)
@@ -94,6 +97,7 @@ def test_server_and_embedded_model_read_the_same_tokens(smollm_url: str, smollm_
     assert served.prompt_tokens == asyncio.run(embedded()).prompt_tokens
 
 
+@pytest.mark.model
 def test_inspect_ai_reads_the_same_server(
     smollm_url: str, smollm_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +114,7 @@ def test_inspect_ai_reads_the_same_server(
     assert asyncio.run(inspected()) == ask(smollm_url, smollm_key).reply
 
 
+@pytest.mark.model
 def test_history_beyond_the_context_of_the_server_is_an_overflow(
     smollm_url: str, smollm_key: str
 ) -> None:
@@ -119,6 +124,7 @@ def test_history_beyond_the_context_of_the_server_is_an_overflow(
     assert asked.outcomes == ["overflow"]
 
 
+@pytest.mark.model
 def test_wrong_key_is_an_auth_failure_without_any_key_in_it(
     smollm_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +135,7 @@ def test_wrong_key_is_an_auth_failure_without_any_key_in_it(
     assert "sk-wrong" not in str(asked.failure)
 
 
+@pytest.mark.model
 def test_faults_that_pass_are_retried_and_every_try_is_told(
     smollm_url: str, smollm_key: str, fault_proxy: Callable[..., Any]
 ) -> None:
@@ -306,6 +313,7 @@ def choice(seed: int = 1, tokens: int = 24) -> Request:
     return Request((said,), Sampling(1.0, 1.0, tokens), seed, "talk", 1, options=CITIES)
 
 
+@pytest.mark.model
 @pytest.mark.parametrize("how", [None, "json_schema", "grammar"])
 def test_a_real_server_is_held_to_the_options(smollm_url: str, smollm_key: str, how: Any) -> None:
     found = [ask(smollm_url, smollm_key, choice(seed), constrain=how).reply for seed in (1, 2)]
@@ -313,6 +321,7 @@ def test_a_real_server_is_held_to_the_options(smollm_url: str, smollm_key: str, 
     assert [reply.note for reply in found if reply] == [None, None]
 
 
+@pytest.mark.model
 def test_a_real_server_is_held_to_the_options_through_inspect(
     smollm_url: str, smollm_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,6 +340,7 @@ def test_a_real_server_is_held_to_the_options_through_inspect(
     assert [reply.note for reply in found] == [None, None]
 
 
+@pytest.mark.model
 def test_a_server_that_is_not_held_to_the_options_answers_in_its_own_words(
     smollm_url: str, smollm_key: str
 ) -> None:

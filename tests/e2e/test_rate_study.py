@@ -122,6 +122,7 @@ def short_rubric(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.model
 @pytest.mark.slow
 def test_the_embedded_model_rates_and_its_gate_fails(
     chimera: Chimera, make_study: MakeStudy, short_rubric: Path

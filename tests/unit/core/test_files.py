@@ -92,6 +92,7 @@ def left_over(tmp_path: Path) -> Path:
     return part
 
 
+@pytest.mark.kill
 def test_the_next_writer_removes_what_a_killed_one_left(left_over: Path) -> None:
     write_text(left_over.parent / "other.txt", "whole")
     assert [p.name for p in left_over.parent.iterdir()] == ["other.txt"]

@@ -14,6 +14,8 @@ from chimeralab.core.errors import WeightsError
 from chimeralab.models.embedded import EmbeddedModel, EmbeddedSettings
 from chimeralab.models.seam import Message, ModelFailure, Reply, Request, Sampling
 
+pytestmark = pytest.mark.model
+
 
 def question(text: str, *, seed: int | None = 1, tokens: int = 12) -> Request:
     return Request((Message("user", text),), Sampling(0.8, 0.95, tokens), seed)
@@ -77,12 +79,16 @@ def test_room_for_the_reply_counts_as_context(model: EmbeddedModel) -> None:
         ask(model, question("Hello.", tokens=8192))
 
 
+@pytest.mark.kill
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGSTOP")
 def test_engine_that_was_killed_fails_by_name_and_is_started_again(model: EmbeddedModel) -> None:
     async def killed() -> None:
-        asking = asyncio.create_task(model.reply(question("Tell me a story.", tokens=500)))
-        await asyncio.sleep(0.2)
         assert model._process is not None
-        model._process._process.kill()
+        engine = model._process._process
+        engine.send_signal(signal.SIGSTOP)  # so that it can't be done before it is killed
+        asking = asyncio.create_task(model.reply(question("Tell me a story.", tokens=500)))
+        await asyncio.sleep(0)  # the question is in the pipe
+        engine.kill()
         await asking
 
     ask(model, question("Hello."))
@@ -102,11 +108,13 @@ async def ask():
     await model.reply(Request((Message("user", "Hello."),), Sampling(max_tokens=1)))
     print("loaded", flush=True)
     await model.reply(Request((Message("user", "Count on."),), Sampling(max_tokens=8000)))
+    await asyncio.Event().wait()  # until it is killed
 
 asyncio.run(ask())
 """
 
 
+@pytest.mark.kill
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_engine_ends_when_its_run_is_killed() -> None:
     run = subprocess.Popen([sys.executable, "-c", ASK_FOR_LONG], stdout=subprocess.PIPE,
@@ -115,7 +123,7 @@ def test_engine_ends_when_its_run_is_killed() -> None:
     assert run.stdout.readline() == b"loaded\n"
     run.send_signal(signal.SIGKILL)
     # The engine holds the error stream too, so this returns only when it has ended as well.
-    run.communicate(timeout=60)
+    run.communicate()
     assert run.returncode == -signal.SIGKILL
 
 

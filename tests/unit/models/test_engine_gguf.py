@@ -66,6 +66,7 @@ def test_other_file_is_refused(tmp_path: Path) -> None:
         read_gguf(path)
 
 
+@pytest.mark.model
 def test_smollm2_reads_8192_tokens() -> None:
     (file,) = weights.MODELS["smollm2"].files
     about = read_gguf(weights.ensure("smollm2") / file.name)

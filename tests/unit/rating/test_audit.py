@@ -106,6 +106,7 @@ def test_a_model_that_gave_no_label_fails_the_gate_instead_of_stopping_the_audit
     assert audit_json(result)["kappa"] is None
 
 
+@pytest.mark.model
 @pytest.mark.slow
 @pytest.mark.weights
 def test_the_embedded_model_rates_badly_and_the_gate_fails_as_it_should() -> None:

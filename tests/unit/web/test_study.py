@@ -284,6 +284,7 @@ def test_nothing_is_run_unless_the_server_was_told_so(make_study: MakeStudy, wha
     assert not study.store_path.exists()
 
 
+@pytest.mark.kill
 def test_a_run_is_started_and_paused_from_the_page(make_study: MakeStudy) -> None:
     # So many turns that nobody waits for the last one.
     study = make_study(

@@ -1,5 +1,6 @@
 """Model files are either exactly what was pinned, or not there."""
 
+import hashlib
 import os
 import pickle
 import socket
@@ -12,7 +13,6 @@ from typing import Any
 import pytest
 
 from chimeralab.core.errors import InputError, WeightsError
-from chimeralab.weights import cache as cache_module
 from chimeralab.weights import ensure, locate, verify
 from chimeralab.weights import pull as pulling
 from chimeralab.weights.cache import FileCheck, glance, model_folder
@@ -225,7 +225,7 @@ def test_pull_mends_a_change_behind_an_old_date() -> None:
 @pytest.mark.usefixtures("hub_server", "tiny")
 def test_verified_file_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     ensure("tiny", say=lambda _: None)
-    monkeypatch.setattr(cache_module.hashlib, "file_digest", pytest.fail)
+    monkeypatch.setattr(hashlib, "file_digest", pytest.fail)
     assert locate("tiny") is not None
 
 
@@ -283,6 +283,7 @@ def test_two_processes_fetch_a_model_once(tiny: ModelSpec, hub_server: Any) -> N
     assert states(verify("tiny")) == ["present", "present"]
 
 
+@pytest.mark.kill
 def test_killed_download_is_no_model_and_the_next_pull_mends_it(
     tiny: ModelSpec, hub_server: Any
 ) -> None:
@@ -329,6 +330,7 @@ with socket.create_connection(("127.0.0.1", int(os.environ["TEST_LISTENS_AT"])))
 """
 
 
+@pytest.mark.kill
 def test_pip_ends_when_the_pull_is_killed(
     tiny: ModelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
