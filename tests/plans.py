@@ -341,36 +341,6 @@ retry_wait = 0.0
     return changed(TRIAL | {f"{name}.py": text for name, text in code.items()}, tables)
 
 
-# The phantom of trials, which takes its time: a subject `slow:Slow`.
-SLOW: Files = {
-    "slow.py": """
-import asyncio
-from dataclasses import dataclass
-
-from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
-
-
-@dataclass(frozen=True)
-class Slow:
-    wait: float = 0.003
-
-    def open(self):
-        return Subject(self.wait)
-
-
-class Subject:
-    backstage = True
-
-    def __init__(self, wait):
-        self.wait = wait
-        self.phantom = PhantomSubject(PhantomSubjectSettings())
-
-    async def reply(self, request):
-        await asyncio.sleep(self.wait)
-        return await self.phantom.reply(request)
-"""
-}
-
 # A phantom, and a subject whose replies nobody can read, with hostile names and texts.
 STRESSED = changed(
     TRIAL

@@ -170,7 +170,7 @@ class FullDisk:
         if self.full:
             return
         for store in gc.get_objects():
-            if isinstance(store, Store) and store.path == self.study.store_path:
+            if type(store) is Store and store.path == self.study.store_path:
                 pages = pragma(store._db, "page_count")
                 store._db.execute(f"PRAGMA max_page_count = {pages + 5}")
                 self.full = True

@@ -87,12 +87,13 @@ def hub_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
 
 
 @pytest.fixture
-def nobody_listening(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hub's address refuses connections."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{unused.getsockname()[1]}")
+def nobody_listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The hub's address refuses connections: it is taken, so that no other server gets it."""
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        yield
 
 
 @pytest.fixture
