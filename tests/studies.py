@@ -19,10 +19,11 @@ from filelock import FileLock
 from chimeralab import pipeline
 from chimeralab.rating.ratings import Rating
 from chimeralab.report.files import write_report
+from chimeralab.sandbox.scored import PlacedTrial
 from chimeralab.study import RunOptions, Study
 from chimeralab.study.raters import RatingStore, candidates, planned_rater
 from chimeralab.study.samples import Draw, draw
-from chimeralab.study.trial.rows import PlacedTrial, stored_trials
+from chimeralab.study.trial.rows import stored_trials
 from tests.plans import Change, Files, changed
 
 Steps = tuple[str, ...]
@@ -44,11 +45,11 @@ def write_study(folder: Path, files: Files, *changes: Change) -> Study:
     return Study(folder, allow_code=True)
 
 
-def label(study: Study, person: str, choose: Callable[[str], int]) -> None:
+def label(study: Study, person: str, choose: Callable[[str], bool]) -> None:
     """Enter the labels of a person, chosen by the names of the conversations."""
     with RatingStore(study.store_path) as store:
         rows = [
-            (each.item, Rating(name, person, choose(name), REASON, turns=()))
+            (each.item, Rating(name, person, 1 if choose(name) else 0, REASON, turns=()))
             for name, each in candidates(study).items()
         ]
         store.add(planned_rater(study, person).identity, rows)
@@ -66,7 +67,7 @@ def take_step(study: Study, step: str) -> None:
         case ["rate", rater]:
             pipeline.rate(study, rater)
         case ["label", person, word]:
-            label(study, person, lambda name: int(word in name))
+            label(study, person, lambda name: word in name)
         case ["draw"]:
             gate = study.plan.extras["gate"]
             draw(study, Draw("gate", gate.sample, seed=gate.seed))

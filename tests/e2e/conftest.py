@@ -1,19 +1,13 @@
 """Servers for tests of whole commands: a real one with SmolLM2, and a proxy that breaks things."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from chimeralab import weights
-
-# The parts in `servers` are shared by several tests, and tests are no package.
-sys.path.insert(0, str(Path(__file__).parent))
-
-from servers.fault_proxy import FaultProxy
-from servers.smollm_server import smollm_server
+from tests.e2e.servers.fault_proxy import FaultProxy
+from tests.e2e.servers.smollm_server import smollm_server
 
 KEY = "sk-planted-0123456789-do-not-print"
 

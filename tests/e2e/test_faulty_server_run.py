@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers.fault_proxy import FAULTS
 
 from chimeralab.study import RunOptions, Study, run_study
 from tests.deadlines import Deadlines
+from tests.e2e.servers.fault_proxy import FAULTS
 
 PLAN = """
 [study]

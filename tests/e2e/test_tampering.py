@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from servers.named_server import NamedServer
 
 from chimeralab import weights
 from chimeralab.embedding import encoder as encoder_module
@@ -23,6 +22,7 @@ from chimeralab.study.detecting import detect_study
 from chimeralab.study.lock import make_lock, write_lock
 from chimeralab.study.rater_checks import check_rater
 from chimeralab.study.verify import verify_study
+from tests.e2e.servers.named_server import NamedServer
 from tests.plans import SELFPLAY, Files, changed
 from tests.studies import DETECTED, MakeStudy, label
 
@@ -134,8 +134,8 @@ def test_verdicts_set_to_no_collapse_are_found_and_not_reported(
     page = (study.path / "report" / "index.html").read_text(encoding="utf-8")
     assert "12 findings" in page
     with (study.path / "report" / "tables" / "conditions.csv").open(encoding="utf-8") as table:
-        (row,) = (row for row in csv.reader(table) if row[0] == "looping")
-    assert float(row[2]) > 0.5
+        (looping,) = (line for line in csv.reader(table) if line[0] == "looping")
+    assert float(looping[2]) > 0.5
 
 
 def test_twelve_conversations_run_again_with_another_model_are_found(
@@ -207,7 +207,7 @@ def test_labels_replaced_before_the_gate_is_decided_are_found(study: Study) -> N
     tamper(study, "DELETE FROM samples")
     shutil.rmtree(study.path / "audit")
     tamper(study, "DELETE FROM ratings WHERE rater IN (SELECT id FROM raters WHERE name LIKE 'h%')")
-    label(study, "human:ann", lambda name: int("looping" in name))
+    label(study, "human:ann", lambda name: "looping" in name)
     assert audit_study(Study(study.path)).audit.gate.passed
     assert_found(study, "free/p1/1: rating", "wiped and run again", "samples: sample gate-1 is")
 

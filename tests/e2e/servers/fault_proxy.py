@@ -67,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def proxy(self) -> FaultProxy:
-        return self.server.proxy  # type: ignore[attr-defined, no-any-return]
+        return self.server.proxy  # type: ignore[attr-defined]
 
     def do_GET(self) -> None:
         self._forward(None)

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,11 +32,12 @@ def test_each_distinct_text_is_computed_once(monkeypatch: pytest.MonkeyPatch) ->
     encoder = Encoder()
     computed: list[int] = []
     compute = encoder._compute
-    monkeypatch.setattr(
-        encoder,
-        "_compute",
-        lambda batch, *rest: computed.append(len(batch)) or compute(batch, *rest),
-    )
+
+    def counted(batch: Any, *rest: Any) -> Any:
+        computed.append(len(batch))
+        return compute(batch, *rest)
+
+    monkeypatch.setattr(encoder, "_compute", counted)
     encoder.encode(TEXTS * 10)
     encoder.encode(TEXTS)
     assert sum(computed) == len(TEXTS)

@@ -1,6 +1,7 @@
 """The compiled encoder: a vector depends on its text alone, and what can't serve says why."""
 
 import os
+import platform
 import random
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -167,7 +168,7 @@ def test_without_a_sound_library_numpy_serves_and_says_why(
 
 
 def test_a_compiler_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if build.platform.machine() not in ("x86_64", "AMD64"):
+    if platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("nothing is compiled for this CPU")
     monkeypatch.setenv("CC", "/bin/false")
     assert build.compile_library(tmp_path / "lib.so") == "/bin/false failed: exit code 1"

@@ -47,7 +47,12 @@ def test_an_error_comes_in_place_of_its_result() -> None:
 
 def test_whoever_asks_works_even_if_all_threads_are_busy() -> None:
     busy, free = Event(), Event()
-    blocked = [pool().submit(lambda: busy.set() or free.wait()) for _ in range(cores())]
+
+    def block() -> bool:
+        busy.set()
+        return free.wait()
+
+    blocked = [pool().submit(block) for _ in range(cores())]
     busy.wait()
     done: list[int] = []
     try:

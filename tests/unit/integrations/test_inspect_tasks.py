@@ -1,6 +1,7 @@
 """Self-play and stress trials as tasks of Inspect: our runner, Inspect's models, one log."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,10 +11,11 @@ from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog
 
-from chimeralab import InputError, pipeline, readers
+from chimeralab import pipeline, readers
 from chimeralab.analysis.trial.effects import sessions_of
 from chimeralab.detection.judging import detect
 from chimeralab.integrations.inspect import looping, self_play, self_play_study, stress_trial
+from chimeralab.integrations.inspect.refusing import TaskRefused
 from tests.inspect_agent import run, speaking
 from tests.plans import SELFPLAY, trial
 from tests.studies import MakeStudy, rows
@@ -68,7 +70,7 @@ def test_a_model_talks_to_itself_and_the_log_says_who_speaks(tmp_path: Path) -> 
         scorer=looping(),
     )
     log = run(task, loops_after(3), tmp_path, temperature=0.4)
-    [sample] = log.samples
+    [sample] = log.samples or []
     assert [message.role for message in sample.messages] == ["user"] + ["assistant"] * 9
     assert sample.scores["looping"].value == 1.0
     first, second, *_ = asked(log)
@@ -136,7 +138,7 @@ def test_a_limit_ends_the_sample_with_what_was_said(tmp_path: Path) -> None:
         token_limit=6,
     )
     log = run(task, loops_after(9), tmp_path)
-    [sample] = log.samples
+    [sample] = log.samples or []
     assert sample.limit.type == "token"
     assert 2 <= len([m for m in sample.messages if m.role == "assistant"]) <= 4
 
@@ -147,7 +149,7 @@ def test_what_can_t_be_run_is_said_in_a_sentence(study: str, tmp_path: Path) -> 
         (lambda: self_play_study(study, condition="alon"), "condition 'alon'"),
         (lambda: stress_trial(study), "is not a trial"),
     ):
-        with pytest.raises(InputError, match=words) as refused:
+        with pytest.raises(TaskRefused, match=words) as refused:
             make()
         # This is what Inspect prints, with brackets as they are.
         assert str(refused.value.message) == str(refused.value)
@@ -170,9 +172,10 @@ def test_a_trial_is_scored_as_the_analysis_does(make_study: MakeStudy, tmp_path:
         session.place.session: session.tallies
         for session in sessions_of(rows(study), study.plan.trial.weights)
     }
-    assert len(log.samples) == len(expected) == 6
-    for sample in log.samples:
-        values = sample.scores["stress_measures"].value
+    samples = log.samples or []
+    assert len(samples) == len(expected) == 6
+    for sample in samples:
+        values: Any = sample.scores["stress_measures"].value
         tally = expected[sample.id]["accuracy"]
         assert values["accuracy"] == pytest.approx(tally.hits / tally.among)
         assert len(sample.scores["stress_measures"].metadata["trials"]) == tally.among

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def room(make_study: MakeStudy) -> Iterator[RatingRoom]:
         yield room
 
 
-def invited(room: RatingRoom, name: str, **how: str) -> Invitation:
+def invited(room: RatingRoom, name: str, **how: Any) -> Invitation:
     found = room.invited(room.invite(name, **how))
     assert found is not None
     return found

@@ -244,7 +244,7 @@ def test_an_agent_must_have_what_it_says_that_it_can():
         asyncio.run(subject.reply(HELLO))
 
 
-def test_a_sibling_that_answers_otherwise_is_noted():
+def test_a_sibling_that_answers_otherwise_is_noted(monkeypatch):
     class Changing(Reader):
         number = 0
 
@@ -266,7 +266,7 @@ def test_a_sibling_that_answers_otherwise_is_noted():
         notes.append(answer.note)
         return answer
 
-    subject.reply = noting
+    monkeypatch.setattr(subject, "reply", noting)
     ended, *_ = examine(subject)
     assert ended.outcome == "completed"
     assert any(
