@@ -241,7 +241,8 @@ class StudyWatch:
             self._seen = archive.value("SELECT coalesce(max(id), 0) FROM chain")
             self._last_failure = archive.value("SELECT coalesce(max(id), 0) FROM attempts")
             self._last_event = archive.value("SELECT coalesce(max(id), 0) FROM events")
-            return None, set()
+            # A page may have been opened before there was a store.
+            return None, set(self.talk_feeds)
         touched, talked = set[str](), set[str]()
         for row in archive.rows(_WRITTEN, self._seen):
             self._seen = row["id"]

@@ -129,6 +129,19 @@ def test_the_grid_fills_by_itself_once_the_server_has_started(make_study: MakeSt
         follower.until(lambda: figures_of(watch)["state"] == "complete")
 
 
+def test_an_open_conversation_is_told_turns_that_came_before_the_first_look_at_the_store(
+    watched: tuple[Study, StudyWatch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, watch = watched
+    told: list[Patch] = []
+    feed = watch.talk_feed("loops/p1/1")
+    monkeypatch.setattr(type(feed), "is_watched", True)
+    monkeypatch.setattr(feed, "publish", told.extend)
+    pipeline.run(study, RunOptions(watch=False))
+    watch.look()
+    assert [len(each["lines"]) for each in told if each["place"] == "turns"] == [14]
+
+
 def test_a_server_that_is_started_again_shows_the_same(watched: tuple[Study, StudyWatch]) -> None:
     study, watch = watched
     pipeline.run(study, RunOptions(watch=False))
