@@ -53,7 +53,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 {"role": "user", "content": "\u05e9\u05dc\u05d5\u05dd \U0001f600" * 40},
                 *[
                     message
-                    for n in range(40)
+                    for n in range(16)
                     for message in (
                         {
                             "role": "assistant",
