@@ -392,7 +392,7 @@ tested = 2
 consensus = 0.6
 [scenarios]
 use = "ledger"
-number = 4
+number = 3
 recall = 4
 inference = 2
 novel = 1
