@@ -1,22 +1,26 @@
-"""What a trial has stored: exported with its types, and found out when it is changed."""
+"""What a trial has stored: as in memory, exported with its types, and found out when changed."""
 
+import asyncio
 import csv
 import sqlite3
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from chimeralab import pipeline
+from chimeralab.runner import Brake, MemoryJournal, Room, converse_all
 from chimeralab.sandbox.scored import COLUMNS
 from chimeralab.sandbox.trials import TrialLog
-from chimeralab.study import Study, run_study
+from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.database import StoreError
 from chimeralab.study.export import TABLES, TRIAL_TABLES, export_study
 from chimeralab.study.trial.rows import stored_trials
 from chimeralab.study.verify import verify_study
 from tests.plans import trial
-from tests.studies import RUN, rows
+from tests.studies import RUN, MakeStudy, rows
 
 FLAGS = [name for name, column in COLUMNS.items() if column.kind is bool]
 
@@ -176,3 +180,33 @@ def test_a_trial_can_be_replayed_and_exported(make_study, tmp_path):
     lines = (tmp_path / "out" / "trials.csv").read_text().splitlines()
     assert len(lines) == 1 + len(rows(study))
     assert "noticed" in lines[0].split(",")
+
+
+MODELS = (
+    'use = "subject"',
+    'use = "subject"\nrecall = 0.6\nforgetting = 0.2',
+    'use = "subject"\ncredulity = 0.9\nrigidity = 0.8',
+    'use = "subject"\nconformity = 0.7\noverconfidence = 0.2',
+)
+DESIGNS = (
+    'factorial = ["amnesia", "infallibility", "conformity"]',
+    'each = ["amnesia"]\ncountermeasures = ["ledger"]',
+    "dose = { conformity.size = [0, 3, 8] }",
+    'each = ["infallibility"]\ncountermeasures = ["review"]\nrepeats = 2',
+    'each = ["conformity"]\ncountermeasures = ["commit"]',
+)
+
+
+@pytest.mark.parametrize(("model", "design"), list(product(MODELS, DESIGNS)))
+def test_twenty_studies_give_the_same_rows_through_the_store_and_in_memory(
+    make_study: MakeStudy, model: str, design: str
+) -> None:
+    study = make_study(trial(model, design, number=1))
+    assert pipeline.run(study, RunOptions(watch=False)).complete
+    journal = MemoryJournal()
+    subject = study.plan.models["p"].part.settings.open()
+    room = Room({"p": subject}, journal, Brake())
+    asyncio.run(converse_all(study.talks, room, concurrency=4))
+    stored = [(each.place.session, each.row) for each in stored_trials(study)]
+    assert stored == [(talk.id, row) for talk in study.talks for row in journal.rows[talk.id]]
+    assert set(journal.outcomes.values()) == {"completed"}

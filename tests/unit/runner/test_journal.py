@@ -1,12 +1,8 @@
 """What is written down: the same in memory as on disk, and every try of a client library once."""
 
 import asyncio
-from itertools import product
 from typing import Any
 
-import pytest
-
-from chimeralab import pipeline
 from chimeralab.models.seam import ModelFailure, Reply, Try
 from chimeralab.runner import (
     Brake,
@@ -15,41 +11,7 @@ from chimeralab.runner import (
     RetryLog,
     Room,
     converse,
-    converse_all,
 )
-from chimeralab.study import RunOptions
-from chimeralab.study.trial.rows import stored_trials
-from tests.plans import trial
-from tests.studies import MakeStudy
-
-MODELS = (
-    'use = "subject"',
-    'use = "subject"\nrecall = 0.6\nforgetting = 0.2',
-    'use = "subject"\ncredulity = 0.9\nrigidity = 0.8',
-    'use = "subject"\nconformity = 0.7\noverconfidence = 0.2',
-)
-DESIGNS = (
-    'factorial = ["amnesia", "infallibility", "conformity"]',
-    'each = ["amnesia"]\ncountermeasures = ["ledger"]',
-    "dose = { conformity.size = [0, 3, 8] }",
-    'each = ["infallibility"]\ncountermeasures = ["review"]\nrepeats = 2',
-    'each = ["conformity"]\ncountermeasures = ["commit"]',
-)
-
-
-@pytest.mark.parametrize(("model", "design"), list(product(MODELS, DESIGNS)))
-def test_twenty_studies_give_the_same_rows_through_the_store_and_in_memory(
-    make_study: MakeStudy, model: str, design: str
-) -> None:
-    study = make_study(trial(model, design, number=1))
-    assert pipeline.run(study, RunOptions(watch=False)).complete
-    journal = MemoryJournal()
-    subject = study.plan.models["p"].part.settings.open()
-    room = Room({"p": subject}, journal, Brake())
-    asyncio.run(converse_all(study.talks, room, concurrency=4))
-    stored = [(each.place.session, each.row) for each in stored_trials(study)]
-    assert stored == [(talk.id, row) for talk in study.talks for row in journal.rows[talk.id]]
-    assert set(journal.outcomes.values()) == {"completed"}
 
 
 def test_a_memory_journal_remembers_what_a_store_remembers(stage, make_talk) -> None:

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from chimeralab.core.extras import EXTRAS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 HIDING = """
 import json, sys
