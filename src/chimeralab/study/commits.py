@@ -8,7 +8,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from chimeralab.study.database import plainly
@@ -69,9 +69,19 @@ class SharedCommits:
             await asyncio.shield(self._next)  # others wait for it, too
 
     def commit(self) -> None:
-        """Put what was gathered on disk now."""
-        if not self._db.in_transaction:
-            return
+        """Put what was gathered on disk now, and tell whoever waits for it."""
+        waiting, self._next = self._next, None
+        try:
+            if self._db.in_transaction:
+                self._commit()
+        except Exception as error:
+            if waiting is not None:
+                waiting.set_exception(error)
+            raise
+        if waiting is not None:
+            waiting.set_result(None)
+
+    def _commit(self) -> None:
         started = self._clock()
         with plainly(self._path):
             try:
@@ -90,18 +100,12 @@ class SharedCommits:
         except RuntimeError:
             self.commit()
             return
-        if self._next is None:
+        if self._next is None or self._next.get_loop() is not loop:
             self._next = loop.create_future()
             wait = self._ended + self.patience * self._took - self._clock()
             loop.call_later(max(0.0, wait), self._commit_for_all, self._next)
 
     def _commit_for_all(self, waiting: asyncio.Future[None]) -> None:
-        if waiting.done():
-            return
-        self._next = None
-        try:
-            self.commit()
-        except Exception as error:  # whoever waits for it has to know
-            waiting.set_exception(error)
-        else:
-            waiting.set_result(None)
+        if not waiting.done():
+            with suppress(Exception):  # whoever waits for it is told
+                self.commit()

@@ -8,7 +8,7 @@ import os
 import platform
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,6 +83,11 @@ class Store:
     async def settled(self) -> None:
         await self._commits.settled()
 
+    def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Write at once, after what conversations have gathered."""
+        self._commits.commit()
+        return transaction(self._db, self.path)
+
     def last_run(self) -> RunEntry | None:
         row = self._row("SELECT id, pid, host, started, ended FROM runs ORDER BY id DESC LIMIT 1")
         return RunEntry(*row) if row else None
@@ -93,7 +98,7 @@ class Store:
         return row[0] if row else None
 
     def keep(self, **values: str) -> None:
-        with transaction(self._db, self.path) as db:
+        with self._transaction() as db:
             db.executemany("INSERT OR REPLACE INTO study VALUES (?, ?)", values.items())
 
     def begin_run(self, lock: str | None, settings: Mapping[str, Any]) -> int:
@@ -106,7 +111,7 @@ class Store:
             json.dumps(settings),
             now(),
         )
-        with transaction(self._db, self.path) as db:
+        with self._transaction() as db:
             db.execute("UPDATE runs SET ended = ?, reason = 'killed' WHERE ended IS NULL", [now()])
             db.execute(
                 "UPDATE attempts SET outcome = 'interrupted', "
@@ -123,15 +128,14 @@ class Store:
         return self._run
 
     def end_run(self, reason: str | None) -> None:
-        self._commits.commit()
-        with transaction(self._db, self.path) as db:
+        with self._transaction() as db:
             db.execute(
                 "UPDATE runs SET ended = ?, reason = ? WHERE id = ?", (now(), reason, self._run)
             )
 
     def enter_talks(self, talks: Iterable[Talk]) -> None:
         """Put down what is planned, before any of it is run."""
-        with transaction(self._db, self.path) as db:
+        with self._transaction() as db:
             db.executemany(
                 "INSERT OR IGNORE INTO trajectories "
                 "(id, position, condition, prompt, bucket, prompt_text, repeat, opening) "

@@ -104,6 +104,33 @@ def test_a_step_that_nobody_waits_for_is_written_all_the_same(
     assert on_disk(path) == ["Hi.", "Bye."]
 
 
+def test_a_step_that_a_loop_left_behind_is_written_by_the_next(
+    db: sqlite3.Connection, path: Path
+) -> None:
+    now = [0.0]
+
+    def take_a_second() -> None:
+        now[0] += 1.0
+
+    commits = SharedCommits(db, path, take_a_second, clock=lambda: now[0])
+    say(commits, "Hi.")
+    commits.patience = 1e6
+
+    async def leave() -> None:
+        say(commits, "Left behind.")
+
+    async def wait() -> None:
+        commits.patience = 0.0
+        now[0] += 1.0
+        say(commits, "Bye.")
+        await commits.settled()
+
+    asyncio.run(leave())
+    assert on_disk(path) == ["Hi."]
+    asyncio.run(wait())
+    assert on_disk(path) == ["Hi.", "Left behind.", "Bye."]
+
+
 def test_a_step_that_fails_takes_no_other_with_it(db: sqlite3.Connection, path: Path) -> None:
     commits = SharedCommits(db, path, lambda: None)
 

@@ -223,7 +223,8 @@ def test_a_rubric_that_the_plan_does_not_mean_is_refused(make_study):
 
 def fill(folder: Path, label: str = "0") -> Path:
     sheet = folder / "ratings.csv"
-    rows = list(csv.DictReader(sheet.open(encoding="utf-8", newline="")))
+    with sheet.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
     with sheet.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
