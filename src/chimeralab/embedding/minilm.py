@@ -24,9 +24,9 @@ HEADS = 12
 LAYERS = 6
 NORM_EPSILON = np.float32(1e-12)
 
-# How far a similarity may lie from the exact one, by what the vectors were computed in. The largest
-# error in 141,706 real lag similarities was 0.00044 in int16; in f32, rounding changes with the rows
-# that share a product.
+# How far a similarity may lie from the exact one, by what the vectors were computed in. In int16
+# the largest error of 141,706 real lag similarities was 0.00044; in f32, rounding changes with the
+# rows that share a product.
 MARGINS = {"int16": 0.001, "f32": 1e-5}
 
 # One product over this many rows is about as fast as any larger one.
