@@ -22,7 +22,6 @@ def test_a_library_that_is_gone_is_noted_and_verdicts_stay(
 ) -> None:
     before = chimera("detect", "examples", "--json")
     monkeypatch.setattr("chimeralab.embedding.kernel.LIBRARY", tmp_path / "gone.so")
-    monkeypatch.setattr("chimeralab.embedding.encoder.find_spec", lambda name: None)
     default_encoder.cache_clear()
     after = chimera("detect", "examples", "--json")
     default_encoder.cache_clear()
