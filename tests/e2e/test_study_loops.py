@@ -204,6 +204,24 @@ def test_export_has_the_loops_of_conversations(
     assert (rows["free/p1/1"]["looping"], rows["free/p1/1"]["steps"]) == ("false", "12")
 
 
+def test_loops_that_were_stored_without_their_echoes_verify_and_show_the_same(
+    chimera: Chimera, locked: Path
+) -> None:
+    shown = "show", locked, "--id", "looping/p1/1", "--out", locked / "page.html"
+    assert chimera(*shown).code == 0
+    page = (locked / "page.html").read_text("utf-8")
+    with sqlite3.connect(locked / "study.db") as store:
+        for name, text in store.execute("SELECT trajectory, detection FROM detections").fetchall():
+            found = json.loads(text)
+            for loop in found["loops"]:
+                del loop["echoes"]
+            change = "UPDATE detections SET detection = ? WHERE trajectory = ?"
+            store.execute(change, (json.dumps(found), name))
+    assert chimera("verify", locked, "--json").json["findings"] == []
+    assert chimera(*shown).code == 0
+    assert (locked / "page.html").read_text("utf-8") == page
+
+
 def test_verdicts_of_earlier_versions_have_no_loops_and_still_work(
     chimera: Chimera, locked: Path, tmp_path: Path
 ) -> None:

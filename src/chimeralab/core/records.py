@@ -109,6 +109,9 @@ class Loop(Record):
     conversation, from 1; ``ended`` is None while the loop goes on, and ``repeats`` are the earlier
     messages that the one at ``noticed`` repeats. Only a ``verdict`` counts as looping; a ``notice``
     is evidence that may be one. ``stream`` is ``all``, ``speaker:NAME`` or ``calls``.
+
+    ``echoes`` has a row for each message of the loop that repeats earlier ones of it: its position,
+    then theirs. It is None in a live guard and in what older versions stored.
     """
 
     level: str
@@ -121,6 +124,7 @@ class Loop(Record):
     repeats: tuple[int, ...]
     excerpt: str
     score: float
+    echoes: tuple[tuple[int, ...], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ accident does not. Courtesy, each speaker by itself and tool calls have sums of 
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -161,6 +161,13 @@ def is_said(turn: Turn) -> bool:
     return turn.spoken and bool(turn.text.strip())
 
 
+def is_in_stream(turn: Turn, stream: str) -> bool:
+    """Whether a loop of a stream can be made of this message."""
+    if stream == "calls":
+        return bool(turn.calls)
+    return is_said(turn) and stream in ("all", f"speaker:{turn.speaker}")
+
+
 class LoopStream:
     """Judges one conversation as it goes on; what a message costs depends on the window alone.
 
@@ -193,8 +200,8 @@ class LoopStream:
         self.take(turn, HeardMessage(turn.text) if is_said(turn) else None)
         return self.signal
 
-    def take(self, turn: Turn, message: HeardMessage | None) -> None:
-        """Take the next message, with its words if it says any."""
+    def take(self, turn: Turn, message: HeardMessage | None) -> set[int]:
+        """Take the next message, with its words if it says any; which earlier ones it repeats."""
         self.position += 1
         self._repeated = set()
         if message is not None:
@@ -203,6 +210,7 @@ class LoopStream:
             self._texts.something_new |= self._calls.heard(turn.text)
         for call in turn.calls:
             self.judge_call(call, self.position)
+        return self._repeated
 
     @property
     def signal(self) -> LoopSignal:
@@ -333,6 +341,34 @@ class LoopStream:
                     score=self.score,
                 )
             )
+
+
+def with_echoes(
+    loops: Sequence[Loop], turns: Sequence[Turn], repeats: Mapping[int, Collection[int]]
+) -> tuple[Loop, ...]:
+    """The loops of a conversation, each with what its messages repeat of it."""
+
+    def echoes(loop: Loop) -> Iterator[tuple[int, ...]]:
+        last = min(loop.ended or len(turns), len(turns))
+        for position in range(loop.began, last + 1):
+            # A message before the loop may share a phrase with this one; it does not go round.
+            earlier = sorted(n for n in repeats.get(position, ()) if n >= loop.began)
+            if earlier and is_in_stream(turns[position - 1], loop.stream):
+                yield (position, *earlier)
+
+    return tuple(replace(loop, echoes=tuple(echoes(loop))) for loop in loops)
+
+
+def recall_echoes(
+    loops: Sequence[Loop], turns: Sequence[Turn], settings: LoopSettings = LOOPS
+) -> Sequence[Loop]:
+    """The same for loops that were stored; those without echoes are looked for again."""
+    if all(loop.echoes is not None for loop in loops):
+        return loops
+    stream = LoopStream(settings)
+    words = (HeardMessage(turn.text) if is_said(turn) else None for turn in turns)
+    repeats = {n: stream.take(*each) for n, each in enumerate(zip(turns, words, strict=True), 1)}
+    return with_echoes(loops, turns, repeats)
 
 
 def score_of(heat: float) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chimeralab.core.records import Caveat, Detection, Episode, Evidence, Loop, TurnTrace
 from chimeralab.detection.detectors import Detector, Signal
-from chimeralab.detection.loops import LOOPS, Loops, LoopStream, is_said
+from chimeralab.detection.loops import LOOPS, Loops, LoopStream, is_said, with_echoes
 from chimeralab.detection.measure import Measured, handfuls
 from chimeralab.detection.screen import Screen
 
@@ -67,12 +67,14 @@ def verdicts(
             found: dict[str, Any] = {}
             if loops:
                 stream = LoopStream(loops)
-                for turn in each.trajectory.turns:
-                    stream.take(turn, next(words) if is_said(turn) else None)
+                turns, repeats = each.trajectory.turns, dict[int, set[int]]()
+                for position, turn in enumerate(turns, start=1):
+                    if found_again := stream.take(turn, next(words) if is_said(turn) else None):
+                        repeats[position] = found_again
                 found = {
                     "steps": stream.steps,
                     "looping": any(loop.level == "verdict" for loop in stream.loops),
-                    "loops": tuple(stream.loops),
+                    "loops": with_echoes(stream.loops, turns, repeats),
                     "loop_score": stream.score,
                     "loop_detector": described,
                 }
@@ -260,6 +262,12 @@ def from_json(row: Mapping[str, Any]) -> Detection:
         "evidence": tuple(Evidence(**e) for e in row["evidence"]),
         "warnings": tuple(Caveat(**w) for w in row["warnings"]),
         "trace": trace and tuple(TurnTrace(**{**t, "lags": tuple(t["lags"])}) for t in trace),
-        "loops": tuple(Loop(**{**x, "repeats": tuple(x["repeats"])}) for x in row.get("loops", ())),
+        "loops": tuple(map(_loop, row.get("loops", ()))),
     }
     return Detection(**values)
+
+
+def _loop(row: Mapping[str, Any]) -> Loop:
+    echoes = row.get("echoes")  # which older versions did not store
+    tuples = None if echoes is None else tuple(map(tuple, echoes))
+    return Loop(**{**row, "repeats": tuple(row["repeats"]), "echoes": tuples})

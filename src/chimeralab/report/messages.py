@@ -19,7 +19,7 @@ from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.roles import RESULTS, side_of
 from chimeralab.detection.calls import has_failed
 from chimeralab.detection.detectors import LOOPS, Loops
-from chimeralab.detection.loops import LoopStream
+from chimeralab.detection.loops import is_in_stream, recall_echoes
 
 # A conversation with more messages than this is shown in parts.
 MOST_MESSAGES = 2_000
@@ -186,12 +186,12 @@ def loop_marks(
     """Which messages lie in a loop, by position, and what each of them repeats."""
     if not found:
         return {}
-    stream = LoopStream(loops)
-    repeats = {n: stream.update(turn).repeats for n, turn in enumerate(turns, start=1)}
+    found = recall_echoes(found, turns, loops)
+    repeats = {loop: {at: earlier for at, *earlier in loop.echoes or ()} for loop in found}
     covering: defaultdict[int, list[Loop]] = defaultdict(list)
     for loop in found:
         for position in range(loop.began, min(loop.ended or len(turns), len(turns)) + 1):
-            if _is_in_stream(turns[position - 1], loop.stream):
+            if is_in_stream(turns[position - 1], loop.stream):
                 covering[position].append(loop)
     marks = {}
     for position, each in covering.items():
@@ -201,18 +201,9 @@ def loop_marks(
             kinds=list(dict.fromkeys(loop.kind for loop in named)),
             sure=bool(verdicts),
             begins=any(loop.began == position for loop in named),
-            # A message before the loop may share a phrase with this one; it is not what goes round.
-            repeats=[n for n in repeats[position] if n >= min(loop.began for loop in named)],
+            repeats=sorted({n for loop in named for n in repeats[loop].get(position, ())}),
         )
     return marks
-
-
-def _is_in_stream(turn: Turn, stream: str) -> bool:
-    """Whether a loop of a stream can be made of this message."""
-    if stream == "calls":
-        return bool(turn.calls)
-    said = turn.spoken and bool(turn.text.strip())
-    return said and stream in ("all", f"speaker:{turn.speaker}")
 
 
 def _is_result(turn: Turn) -> bool:

@@ -3,6 +3,8 @@
 import re
 from dataclasses import replace
 
+import pytest
+
 from chimeralab import Call, Detection, Trajectory, Turn, detect
 from chimeralab.core.records import Loop
 from chimeralab.detection.detectors import Judges
@@ -101,6 +103,18 @@ def test_a_notice_that_became_a_verdict_is_named_once() -> None:
     verdict = Loop("verdict", "tool", "calls", 1, 3, None, 1, (1, 2), "x", 0.5)
     detection = _with(detect(list(NEWS), detector=None), notice, verdict)
     assert len(list(loop_lines(detection))) == 1
+
+
+def test_marks_are_read_from_the_verdict_and_equal_those_that_are_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = (*said(*NEWS, *[AGAIN] * 5), *[call(), back()] * 4, *said(*LATER, *[AGAIN] * 4))
+    loops = detect(Trajectory("talk", turns), detector=None).loops
+    assert {loop.stream for loop in loops} >= {"all", "calls"}
+    computed = loop_marks(turns, [replace(loop, echoes=None) for loop in loops])
+    monkeypatch.delattr("chimeralab.detection.loops.LoopStream")
+    assert loop_marks(turns, loops) == computed
+    assert computed[7].repeats == [5, 6]
 
 
 def _with(detection: Detection, *loops: Loop) -> Detection:
