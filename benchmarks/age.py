@@ -10,22 +10,22 @@ Row = Mapping[str, object]
 
 # The code that each benchmark measures, in src/chimeralab unless the path names another folder.
 # It is listed here because editing a benchmark makes its results old: its file is measured, too.
-SCORING = "sandbox/scoring.py sandbox/naming.py sandbox/contradiction.py sandbox/wording.py"
+SCORING = "trial/scoring.py trial/naming.py trial/contradiction.py trial/wording.py"
 ZOO = "benchmarks/validity/loop_zoo"
 LOOP_LOGS = f"benchmarks/validity/loop_logs.py benchmarks/validity/loop_rules.py {ZOO}"
 MEASURES = {
-    "speed.analyse": "analysis cli/analyse.py stats",
+    "speed.analyse": "cli/analyse.py selfplay stats",
     "speed.async_guard": "detection embedding",
     "speed.bootstrap_audit": "stats",
     "speed.cold_start": "cli/detect.py detection embedding readers",
-    "speed.demo": "analysis cli detection embedding models report runner sandbox study",
+    "speed.demo": "cli detection embedding models report runner selfplay study trial",
     "speed.detect": "detection embedding",
     "speed.encoders": "embedding",
     "speed.guard": "detection embedding",
     "speed.hook": "cli/hook.py detection integrations/claude_code.py integrations/watch.py readers",
     "speed.loops": "detection",
     "speed.memory": "cli/detect.py detection embedding readers",
-    "speed.metrics": "sandbox/columns.py sandbox/metrics stats",
+    "speed.metrics": "trial/columns.py trial/metrics stats",
     "speed.million": "benchmarks/speed/words.py cli/detect.py detection readers",
     "speed.raters": "study web",
     "speed.ray_workers": "detection embedding readers scale",
@@ -34,20 +34,20 @@ MEASURES = {
     "speed.runner": "models/phantom.py runner study",
     "speed.selfplay": "models",
     "speed.start": "__init__.py __main__.py cli core",
-    "speed.templates": "analysis cli models report runner sandbox study",
+    "speed.templates": "cli models report runner selfplay study trial",
     "speed.thousand": "models runner study",
     "speed.verify": "benchmarks/speed/report.py detection embedding study",
     "speed.web": "study web",
     "speed.words": "cli/detect.py detection readers",
     "validity.answers": f"embedding tests/golden/answer_pairs.jsonl {SCORING}",
     "validity.contradiction": f"embedding tests/golden/contradiction_pairs.jsonl {SCORING}",
-    "validity.countermeasures": "analysis models runner sandbox",
+    "validity.countermeasures": "models runner trial",
     "validity.detector_against_rules": "detection embedding rating",
     "validity.interval_coverage": "stats",
     "validity.kappa_coverage": "benchmarks/validity/interval_coverage.py stats",
     "validity.loop_score": f"detection {LOOP_LOGS}",
     "validity.loops": f"detection {LOOP_LOGS}",
-    "validity.recovery": "analysis benchmarks/validity/parameters.py runner sandbox stats",
+    "validity.recovery": "benchmarks/validity/parameters.py runner selfplay stats trial",
     "validity.rules_rater": "rating tests/golden/rules_cases.jsonl",
     "validity.verdicts": "detection embedding",
 }

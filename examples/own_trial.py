@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chimeralab.sandbox.course import Course, Step
-from chimeralab.sandbox.probes import Probe
-from chimeralab.sandbox.scenarios import Fact, Question, Scenario
-from chimeralab.sandbox.scene import Moment, Scene, Utterance
-from chimeralab.sandbox.stressors import Arrival, Stressor
+from chimeralab.trial.course import Course, Step
+from chimeralab.trial.probes import Probe
+from chimeralab.trial.scenarios import Fact, Question, Scenario
+from chimeralab.trial.scene import Moment, Scene, Utterance
+from chimeralab.trial.stressors import Arrival, Stressor
 
 
 @dataclass(frozen=True, slots=True)

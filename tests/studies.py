@@ -19,11 +19,11 @@ from filelock import FileLock
 from chimeralab import pipeline
 from chimeralab.rating.ratings import Rating
 from chimeralab.report.files import write_report
-from chimeralab.sandbox.scored import PlacedTrial
 from chimeralab.study import RunOptions, Study
 from chimeralab.study.raters import RatingStore, candidates, planned_rater
 from chimeralab.study.samples import Draw, draw
-from chimeralab.study.trial.rows import stored_trials
+from chimeralab.trial.rows import stored_trials
+from chimeralab.trial.scored import PlacedTrial
 from tests.plans import Change, Files, changed
 
 Steps = tuple[str, ...]

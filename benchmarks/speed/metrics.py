@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.table import Result, keep
-from chimeralab.sandbox.columns import TrialColumns
-from chimeralab.sandbox.metrics import measure
+from chimeralab.trial.columns import TrialColumns
+from chimeralab.trial.metrics import measure
 
 COMMAND = "python -m benchmarks.speed.metrics"
 SESSION = 100

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.table import Result, keep
-from chimeralab.sandbox.scoring import Scorer
+from chimeralab.trial.scoring import Scorer
 
 COMMAND = "python -m benchmarks.validity.answers"
 PAIRS = Path(__file__).parents[2] / "tests/golden/answer_pairs.jsonl"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.table import Result, keep
-from chimeralab.sandbox.scoring import SAME_ABOVE, Scorer
+from chimeralab.trial.scoring import SAME_ABOVE, Scorer
 
 COMMAND = "python -m benchmarks.validity.contradiction"
 PAIRS = Path(__file__).parents[2] / "tests/golden/contradiction_pairs.jsonl"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from benchmarks.table import Result, keep
 from chimeralab import pipeline
-from chimeralab.analysis.contrasts import Effect
-from chimeralab.analysis.trial.analysis import MOST_UNREAD, SubjectResult
+from chimeralab.stats.effects import Effect
 from chimeralab.study import Study
+from chimeralab.trial.analysis import MOST_UNREAD, SubjectResult
 
 COMMAND = "python -m benchmarks.validity.countermeasures"
 # Every fact is told in the message that first needs it: this model finds it there, and little else.

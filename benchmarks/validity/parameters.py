@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimeralab.analysis.trial.effects import Estimated
-from chimeralab.analysis.trial.measures import Belief, beliefs, is_misled, right_alone
-from chimeralab.sandbox.scored import PlacedTrial, Scored, SessionPlace
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.intervals import Interval, t_quantile
+from chimeralab.trial.effects import Estimated
+from chimeralab.trial.measures import Belief, beliefs, is_misled, right_alone
+from chimeralab.trial.scored import PlacedTrial, Scored, SessionPlace
 
 STEPS = 60
 Predict = Callable[[float, Floats], Floats]

@@ -18,7 +18,10 @@ import numpy as np
 
 from benchmarks.table import Result, keep
 from benchmarks.validity import parameters
-from chimeralab.analysis.trial.effects import (
+from chimeralab.testing.sessions import play
+from chimeralab.trial.columns import columns_of
+from chimeralab.trial.course import Course, Layout
+from chimeralab.trial.effects import (
     Estimated,
     against,
     effects,
@@ -26,17 +29,14 @@ from chimeralab.analysis.trial.effects import (
     factorial,
     sessions_of,
 )
-from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.course import Course, Layout
-from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
-from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
-from chimeralab.sandbox.probes import PROBES
-from chimeralab.sandbox.scenarios import Ledger
-from chimeralab.sandbox.scored import PlacedTrial, SessionPlace, trials_of
-from chimeralab.sandbox.script import Arm, Script
-from chimeralab.sandbox.stressors import Amnesia, Conformity, Infallibility
-from chimeralab.sandbox.stressors.seam import Stressor
-from chimeralab.testing.sessions import play
+from chimeralab.trial.metrics import Metrics, MetricWeights, measure
+from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
+from chimeralab.trial.probes import PROBES
+from chimeralab.trial.scenarios import Ledger
+from chimeralab.trial.scored import PlacedTrial, SessionPlace, trials_of
+from chimeralab.trial.script import Arm, Script
+from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
+from chimeralab.trial.stressors.seam import Stressor
 
 COMMAND = "python -m benchmarks.validity.recovery"
 SIMULATIONS = 2_000

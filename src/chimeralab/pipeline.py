@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from chimeralab.analysis.trial.analysis import Draws, TrialAnalysis, TrialDesign
-from chimeralab.analysis.trial.analysis import analyse_trial as analysis_of_trial
 from chimeralab.core.records import Detection
 from chimeralab.rating.ratings import Rating
 from chimeralab.runner import Subscriber
@@ -15,9 +13,11 @@ from chimeralab.study.export import Format, export_study
 from chimeralab.study.lock import Lock
 from chimeralab.study.rater_checks import RaterCheck, check_rater
 from chimeralab.study.rating import RatingSummary, rate_study
-from chimeralab.study.trial.own_counts import recalled_plan
-from chimeralab.study.trial.rows import left_out, stored_trials
 from chimeralab.study.verify import Verification, verify_study
+from chimeralab.trial.analysis import Draws, TrialAnalysis, TrialDesign
+from chimeralab.trial.analysis import analyse_trial as analysis_of_trial
+from chimeralab.trial.own_counts import recalled_plan
+from chimeralab.trial.rows import left_out, stored_trials
 
 
 def lock(study: Study) -> Lock:

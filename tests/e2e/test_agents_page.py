@@ -5,7 +5,7 @@ import runpy
 from pathlib import Path
 
 from chimeralab.study import Study
-from chimeralab.study.trial.rows import stored_trials
+from chimeralab.trial.rows import stored_trials
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.+?)(?=^## |\Z)", PAGE, re.M | re.S))

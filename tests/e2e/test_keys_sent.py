@@ -5,8 +5,8 @@ import pytest
 from chimeralab.core.code import SentKey
 from chimeralab.core.errors import InputError
 from chimeralab.models.inspect import InspectSettings
-from chimeralab.sandbox.agents.wire import HttpSettings
 from chimeralab.study import Study, run_study
+from chimeralab.trial.agents.wire import HttpSettings
 from tests.plans import SELFPLAY
 
 TABLES = """

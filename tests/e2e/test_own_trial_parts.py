@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.study.trial.rows import stored_trials
+from chimeralab.trial.rows import stored_trials
 from tests.studies import RUN
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_trial.py"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chimeralab.study import Study
-from chimeralab.study.trial.rows import stored_trials
+from chimeralab.trial.rows import stored_trials
 from tests.agents import serving
 from tests.plans import TRIAL, Files, changed
 

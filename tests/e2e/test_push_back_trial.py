@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chimeralab.study import Study
-from chimeralab.study.trial.rows import stored_trials
+from chimeralab.trial.rows import stored_trials
 from tests.plans import TRIAL, Files, changed
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

@@ -9,8 +9,8 @@ import pytest
 
 from chimeralab.pipeline import run
 from chimeralab.runner import TrialScored, TurnStored
-from chimeralab.sandbox.hooks import POINTS, Observed
 from chimeralab.study import RunOptions
+from chimeralab.trial.hooks import POINTS, Observed
 from tests.plans import trial
 
 BEFORE = {"novel_task_flagged", "pair_generated", "bias_injected"}
@@ -71,7 +71,7 @@ import asyncio
 import sys
 from dataclasses import dataclass
 
-from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
+from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 
 
 @dataclass(frozen=True)

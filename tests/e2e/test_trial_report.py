@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.analysis.contrasts import short
-from chimeralab.analysis.trial.analysis import NAMES
-from chimeralab.analysis.trial.measures import words_of
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import number
 from chimeralab.report.charts.canvas import svg
@@ -19,12 +16,15 @@ from chimeralab.report.charts.contrasts import Axes, Dose, dose_response
 from chimeralab.report.files import write_report
 from chimeralab.report.frame import Report
 from chimeralab.report.named_numbers import entries_of, named, study_numbers
-from chimeralab.report.trial.figures import doses_of
-from chimeralab.report.trial.material import TrialMaterial, gather_trial
-from chimeralab.report.trial.page import make_trial_report, show_session
-from chimeralab.report.trial.words import findings, how_sure
+from chimeralab.stats.effects import short
 from chimeralab.stats.intervals import Interval
 from chimeralab.study import Study
+from chimeralab.trial.analysis import NAMES
+from chimeralab.trial.measures import words_of
+from chimeralab.trial.report.figures import doses_of
+from chimeralab.trial.report.material import TrialMaterial, gather_trial
+from chimeralab.trial.report.page import make_trial_report, show_session
+from chimeralab.trial.report.words import findings, how_sure
 from tests.plans import HOSTILE, STRESSED
 from tests.studies import RUN, StudyCache
 

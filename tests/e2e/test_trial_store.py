@@ -12,13 +12,13 @@ import pytest
 
 from chimeralab import pipeline
 from chimeralab.runner import Brake, MemoryJournal, Room, converse_all
-from chimeralab.sandbox.scored import COLUMNS
-from chimeralab.sandbox.trials import TrialLog
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.database import StoreError
 from chimeralab.study.export import TABLES, TRIAL_TABLES, export_study
-from chimeralab.study.trial.rows import stored_trials
 from chimeralab.study.verify import verify_study
+from chimeralab.trial.rows import stored_trials
+from chimeralab.trial.scored import COLUMNS
+from chimeralab.trial.trials import TrialLog
 from tests.plans import trial
 from tests.studies import RUN, MakeStudy, rows
 

@@ -8,8 +8,8 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.lock import LockError, make_lock
-from chimeralab.study.trial.rows import stored_trials
 from chimeralab.study.verify import verify_study
+from chimeralab.trial.rows import stored_trials
 from tests.plans import TRIAL, changed
 from tests.studies import write_study
 

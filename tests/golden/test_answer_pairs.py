@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.sandbox.scoring import Scorer
+from chimeralab.trial.scoring import Scorer
 
 PAIRS = [
     json.loads(line)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.sandbox.contradiction import conflict
-from chimeralab.sandbox.scoring import Scorer
+from chimeralab.trial.contradiction import conflict
+from chimeralab.trial.scoring import Scorer
 
 PAIRS = [
     json.loads(line)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.metrics import MetricWeights, measure
-from chimeralab.sandbox.trials import Trial
+from chimeralab.trial.columns import columns_of
+from chimeralab.trial.metrics import MetricWeights, measure
+from chimeralab.trial.trials import Trial
 
 CONFIDENCE = (0.9, 0.8, 0.6, 0.7, 0.3)
 

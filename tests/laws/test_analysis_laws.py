@@ -6,20 +6,20 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimeralab.analysis.selfplay.analysis import analyse, as_json
-from chimeralab.analysis.selfplay.outcomes import Outcomes
-from chimeralab.analysis.selfplay.runs import Run, table_of
-from chimeralab.analysis.selfplay.specifications import (
+from chimeralab.core.records import Trajectory, Turn
+from chimeralab.detection.detectors import READINGS, Locked
+from chimeralab.detection.judged_turns import JudgedTurns as Judged
+from chimeralab.detection.measure import Measured
+from chimeralab.selfplay.analysis import analyse, as_json
+from chimeralab.selfplay.outcomes import Outcomes
+from chimeralab.selfplay.runs import Run, table_of
+from chimeralab.selfplay.specifications import (
     MeasuredTwice,
     bench,
     every_detector,
     judge_with_all,
     tally,
 )
-from chimeralab.core.records import Trajectory, Turn
-from chimeralab.detection.detectors import READINGS, Locked
-from chimeralab.detection.judged_turns import JudgedTurns as Judged
-from chimeralab.detection.measure import Measured
 
 # Values on both sides of every cutoff of the grid, and on them.
 SIMILARITIES = [0.5, 0.86, 0.88, 0.89, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 1.0]

@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from chimeralab.sandbox.contradiction import HARMLESS, conflict, negation_differs, numbers_differ
+from chimeralab.trial.contradiction import HARMLESS, conflict, negation_differs, numbers_differ
 
 SUBJECTS = ["the mayor", "Anna", "the old clock", "my neighbour", "a fox", "the second team"]
 VERBS = {"likes": "like", "repairs": "repair", "sees": "see", "sells": "sell", "finds": "find"}

@@ -5,11 +5,11 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimeralab.analysis.selfplay.analysis import analyse
-from chimeralab.analysis.selfplay.outcomes import Estimand, Outcomes
-from chimeralab.analysis.selfplay.runs import Run, table_of
 from chimeralab.core.result_words import MARK
 from chimeralab.report.named_numbers import Entry, named, selfplay_entries
+from chimeralab.selfplay.analysis import analyse
+from chimeralab.selfplay.outcomes import Estimand, Outcomes
+from chimeralab.selfplay.runs import Run, table_of
 
 # Names that differ in signs, case and digits alone are the ones that could fall together.
 conditions = st.lists(

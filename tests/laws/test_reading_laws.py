@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimeralab.sandbox.replies import read_choice, read_share
-from chimeralab.sandbox.scenarios import GENERATORS, Question
+from chimeralab.trial.replies import read_choice, read_share
+from chimeralab.trial.scenarios import GENERATORS, Question
 
 WRAPPERS = (
     "{}", "{}.", "“{}”", '"{}".', "Answer: {}", "The answer is {}.", "My answer is: {}", "**{}**",

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chimeralab.sandbox.columns import AnswerRange, AnswerScale, columns_of
-from chimeralab.sandbox.metrics import Metrics, measure
-from chimeralab.sandbox.trials import Trial
+from chimeralab.trial.columns import AnswerRange, AnswerScale, columns_of
+from chimeralab.trial.metrics import Metrics, measure
+from chimeralab.trial.trials import Trial
 
 Table = tuple[list[Trial], AnswerRange | None]
 ANSWERS: dict[str, list[Any]] = {
@@ -188,7 +188,7 @@ def test_columns_give_what_the_formulas_say_trial_by_trial(table: Table) -> None
 def test_blocks_of_any_size_give_the_same(table: Table, rows: int) -> None:
     trials, span = table
     columns, full = columns_of(trials, AnswerScale(span)), whole(table)
-    with patch("chimeralab.sandbox.metrics.sums.BLOCK_ROWS", rows):
+    with patch("chimeralab.trial.metrics.sums.BLOCK_ROWS", rows):
         found = measure(columns, resamples=0)
     assert numbers(found) == pytest.approx(numbers(full))
     assert (found.undefined, found.clusters, found.notes) == (

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimeralab.sandbox.scenarios import (
+from chimeralab.trial.scenarios import (
     GENERATORS,
     Beliefs,
     Consensus,
@@ -16,7 +16,7 @@ from chimeralab.sandbox.scenarios import (
     Question,
     Scenario,
 )
-from chimeralab.sandbox.scenarios.beliefs import posterior
+from chimeralab.trial.scenarios.beliefs import posterior
 
 seeds = st.integers(0, 10**9)
 quick = settings(max_examples=40)

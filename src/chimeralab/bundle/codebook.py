@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from chimeralab.analysis.trial.measures import MEASURES, words_of
 from chimeralab.core.tables import Columns
 from chimeralab.core.text import markdown
 from chimeralab.study import Study
 from chimeralab.study.export import OUTCOMES, TABLES, TRIAL_OUTCOMES, TRIAL_TABLES
+from chimeralab.trial.measures import MEASURES, words_of
 
 CODEBOOK = "codebook.md"
 PROMPTS: Columns = {"id": str, "bucket": str, "text": str}

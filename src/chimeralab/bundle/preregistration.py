@@ -6,8 +6,6 @@ Only what the plan says is registered: where it is silent, so is the answer, and
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from chimeralab.analysis.selfplay.outcomes import Estimand, Outcomes, measure_name
-from chimeralab.analysis.trial.measures import MEASURES, words_of
 from chimeralab.bundle.codebook import INDICES
 from chimeralab.bundle.facts import design
 from chimeralab.core.numbers import counted
@@ -15,7 +13,9 @@ from chimeralab.core.result_words import MARK
 from chimeralab.core.text import markdown
 from chimeralab.rating.plan import GateTable
 from chimeralab.runner import Speaker
+from chimeralab.selfplay.outcomes import Estimand, Outcomes, measure_name
 from chimeralab.study import Plan, Study
+from chimeralab.trial.measures import MEASURES, words_of
 
 PREREGISTRATION = "preregistration.md"
 SILENT = "*Not stated in the plan.*"

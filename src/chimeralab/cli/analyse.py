@@ -8,15 +8,6 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.analysis.contrasts import Effect, short
-from chimeralab.analysis.families import ComparisonRow
-from chimeralab.analysis.selfplay.analysis import Analysis, analyse, as_json, sentences
-from chimeralab.analysis.selfplay.outcomes import Measure, Outcomes, measure_name
-from chimeralab.analysis.selfplay.robustness import (
-    DetectorRobustness,
-    primary_questions,
-    robustness,
-)
 from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.run_sources import Source, asked_for, finished, is_trial, take_runs
 from chimeralab.cli.terminal import out, plain, say
@@ -28,10 +19,19 @@ from chimeralab.detection.detectors import Detector
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.claims import NO_AUDIT, ClaimScope
 from chimeralab.rating.gate_record import scope_of
+from chimeralab.selfplay.analysis import Analysis, analyse, as_json, sentences
+from chimeralab.selfplay.outcomes import Measure, Outcomes, measure_name
+from chimeralab.selfplay.robustness import (
+    DetectorRobustness,
+    primary_questions,
+    robustness,
+)
+from chimeralab.stats.effects import Effect, short
+from chimeralab.stats.families import ComparisonRow
 
 if TYPE_CHECKING:
-    from chimeralab.analysis.trial.analysis import SubjectResult, TrialAnalysis
     from chimeralab.study import Study
+    from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
 
 LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 NUMBER_OPTIONS: tuple[Decorator, ...] = (
@@ -266,8 +266,8 @@ def _analyse_trial(path: Path, options: dict[str, Any]) -> None:
     """Analyse a trial and print it."""
     # Imported here: a table of runs, the common case, needs no sandbox.
     from chimeralab import pipeline  # noqa: PLC0415
-    from chimeralab.analysis.trial.analysis import Draws  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
+    from chimeralab.trial.analysis import Draws  # noqa: PLC0415
 
     study, own = Study(path), ("seed", "resamples", "json")
     foreign = [name for name, value in options.items() if name not in own and value]
@@ -323,7 +323,7 @@ def _folding(name: str) -> str:
 
 def _print_arms(subject: "SubjectResult") -> None:
     """One row per arm; `--json` holds every measure with its interval."""
-    from chimeralab.analysis.trial.measures import words_of  # noqa: PLC0415
+    from chimeralab.trial.measures import words_of  # noqa: PLC0415
 
     measures = [arm.measures for arm in subject.arms]
     brief = [name for name in measures[0] if words_of(name).brief]
@@ -359,8 +359,8 @@ def _dose(delivered: Mapping[str, float | None], name: str) -> str:
 
 def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
     """The effects on what their arms are aimed at; `--json` holds them all, and all reasons."""
-    from chimeralab.analysis.trial.effects import is_listed  # noqa: PLC0415
-    from chimeralab.analysis.trial.measures import words_of  # noqa: PLC0415
+    from chimeralab.trial.effects import is_listed  # noqa: PLC0415
+    from chimeralab.trial.measures import words_of  # noqa: PLC0415
 
     known = [effect for effect in effects if effect.estimate is not None and is_listed(effect)]
     if not known:

@@ -7,9 +7,6 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.analysis.families import ComparisonRow
-from chimeralab.analysis.selfplay.outcomes import EXPLORATORY
-from chimeralab.analysis.selfplay.replication import Replication, compare
 from chimeralab.cli.analyse import (
     LEGEND,
     NUMBER_OPTIONS,
@@ -25,6 +22,9 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import NONE, between, number, p_value
 from chimeralab.core.result_words import MARK
+from chimeralab.selfplay.outcomes import EXPLORATORY
+from chimeralab.selfplay.replication import Replication, compare
+from chimeralab.stats.families import ComparisonRow
 
 runs_path = click.Path(path_type=Path)
 

@@ -21,7 +21,7 @@ from chimeralab.runner import (
     TrialScored,
     TurnStored,
 )
-from chimeralab.sandbox.hooks import Observed
+from chimeralab.trial.hooks import Observed
 
 STANDARD_OUTPUT = "-"
 NAMES: dict[type, str] = {

@@ -16,14 +16,15 @@ from chimeralab.cli.terminal import err, out, plain, say, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import between, counted, number, percent
-from chimeralab.sandbox.columns import (
+from chimeralab.stats.intervals import FEWEST_CLUSTERS, Interval
+from chimeralab.trial.columns import (
     GROUPINGS,
     AnswerScale,
     TrialColumns,
     answer_range,
     table_of,
 )
-from chimeralab.sandbox.metrics import (
+from chimeralab.trial.metrics import (
     COMPANION_MEANINGS,
     METRIC_MEANINGS,
     PARTS,
@@ -35,12 +36,11 @@ from chimeralab.sandbox.metrics import (
     MetricWeights,
     measure,
 )
-from chimeralab.sandbox.scoring import Scorer, judged
-from chimeralab.sandbox.trials import TrialLog
-from chimeralab.stats.intervals import FEWEST_CLUSTERS, Interval
+from chimeralab.trial.scoring import Scorer, judged
+from chimeralab.trial.trials import TrialLog
 
 if TYPE_CHECKING:
-    from chimeralab.study.trial.rows import StudyTrials
+    from chimeralab.trial.rows import StudyTrials
 
 PUBLISHED = MetricWeights()
 A_CLUSTER = "A cluster is a scenario, else a session."
@@ -133,7 +133,7 @@ def _log(path: Path) -> "TrialLog | StudyTrials":
         return TrialLog(path)
     # Imported here: a log, the common case, needs no study and should start at once.
     from chimeralab.study import Study  # noqa: PLC0415
-    from chimeralab.study.trial.rows import StudyTrials  # noqa: PLC0415
+    from chimeralab.trial.rows import StudyTrials  # noqa: PLC0415
 
     study = Study(path)
     study.checked_lock()

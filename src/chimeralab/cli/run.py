@@ -37,12 +37,12 @@ from chimeralab.runner import (
     TrialScored,
     TurnStored,
 )
-from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.metrics import Metrics, MetricWeights, measure
-from chimeralab.sandbox.scored import trials_of
-from chimeralab.sandbox.trials import Trial
 from chimeralab.study import RunOptions, Study
 from chimeralab.study.subjects import allow_keys
+from chimeralab.trial.columns import columns_of
+from chimeralab.trial.metrics import Metrics, MetricWeights, measure
+from chimeralab.trial.scored import trials_of
+from chimeralab.trial.trials import Trial
 
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_TABLES = 5.0

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chimeralab.analysis.selfplay.outcomes import EXPLORATORY, Outcomes, parse_contrast
-from chimeralab.analysis.selfplay.runs import Runs, RunsLeftOut, read_runs, runs_of
 from chimeralab.cli.terminal import say, say_unchecked, with_progress
 from chimeralab.core.records import Trajectory
+from chimeralab.selfplay.outcomes import EXPLORATORY, Outcomes, parse_contrast
+from chimeralab.selfplay.runs import Runs, RunsLeftOut, read_runs, runs_of
 
 if TYPE_CHECKING:
     from chimeralab.study import Study

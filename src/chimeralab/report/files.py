@@ -8,9 +8,9 @@ from chimeralab.core.files import make_folder, replacing
 from chimeralab.core.tables import open_table
 from chimeralab.report.frame import Report
 from chimeralab.report.named_numbers import write_numbers
-from chimeralab.report.selfplay.page import report_selfplay
-from chimeralab.report.trial.page import report_trial
+from chimeralab.selfplay.report.page import report_selfplay
 from chimeralab.study import Study
+from chimeralab.trial.report.page import report_trial
 
 PAGE = "index.html"
 FIGURES, TABLES = "figures", "tables"

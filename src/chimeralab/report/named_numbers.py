@@ -14,9 +14,6 @@ import numpy as np
 
 from chimeralab import pipeline
 from chimeralab.analysis import Analysis, analyse, runs_of
-from chimeralab.analysis.contrasts import Effect, short
-from chimeralab.analysis.selfplay.outcomes import measure_name
-from chimeralab.analysis.trial.analysis import TrialAnalysis
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
 from chimeralab.core.numbers import number, p_value, percent
@@ -25,11 +22,14 @@ from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.gate_record import Reliability, scope_of
 from chimeralab.report.table import UNITS
+from chimeralab.selfplay.outcomes import measure_name
 from chimeralab.stats.clusters import share
 from chimeralab.stats.design import SampleDesign
+from chimeralab.stats.effects import Effect, short
 from chimeralab.study import Study
 from chimeralab.study.auditing import reliability
 from chimeralab.study.detecting import stored_detections
+from chimeralab.trial.analysis import TrialAnalysis
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 TEX = str.maketrans(

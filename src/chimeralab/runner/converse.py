@@ -18,11 +18,11 @@ from chimeralab.runner.journal import (
 )
 from chimeralab.runner.room import Room, nobody
 from chimeralab.runner.talk import Said, Talk
-from chimeralab.sandbox.hooks import Observation, Observed, at_answer, at_probe, at_question
-from chimeralab.sandbox.marking import posed_at, pressed_at, score
-from chimeralab.sandbox.scored import Scored, SessionPlace
-from chimeralab.sandbox.scoring import Scorer
-from chimeralab.sandbox.script import Script
+from chimeralab.trial.hooks import Observation, Observed, at_answer, at_probe, at_question
+from chimeralab.trial.marking import posed_at, pressed_at, score
+from chimeralab.trial.scored import Scored, SessionPlace
+from chimeralab.trial.scoring import Scorer
+from chimeralab.trial.script import Script
 
 # Conversations that start at one moment stay in step: all wait for the last question to be sent,
 # and then for one another's answers. So they start apart, by what a turn takes of a core.

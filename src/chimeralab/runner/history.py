@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from chimeralab.models.seam import Heard, Message, Role
 from chimeralab.runner.interventions import Ask
 from chimeralab.runner.talk import Said, Talk
-from chimeralab.sandbox.script import Presented, Script
+from chimeralab.trial.script import Presented, Script
 
 
 class _Line(NamedTuple):

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Protocol
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Model, Reply, Request, Try
 from chimeralab.runner.talk import Said, Talk
-from chimeralab.sandbox.hooks import Observed
-from chimeralab.sandbox.scene import Scene
-from chimeralab.sandbox.scored import Scored, SessionPlace
+from chimeralab.trial.hooks import Observed
+from chimeralab.trial.scene import Scene
+from chimeralab.trial.scored import Scored, SessionPlace
 
 
 @dataclass(frozen=True, slots=True)

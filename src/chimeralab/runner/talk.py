@@ -15,7 +15,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Finish, Sampling
 from chimeralab.runner.interventions import Countermeasure
-from chimeralab.sandbox.script import Script
+from chimeralab.trial.script import Script
 
 SeedVisible = Literal["all", "first"]
 Lapse = Literal["empty", "refusal", "overflow", "failure", "unreadable"]

@@ -5,21 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from chimeralab.analysis.selfplay.runs import judged_run
-from chimeralab.analysis.trial.effects import sessions_of
 from chimeralab.core.files import make_folder, replacing
 from chimeralab.core.tables import Columns, open_table
 from chimeralab.core.verdict_rows import verdict_rows
 from chimeralab.detection.verdict import from_json
 from chimeralab.readers.plain import dumps
-from chimeralab.sandbox.scored import COLUMNS as SCORED
+from chimeralab.selfplay.runs import judged_run
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
 from chimeralab.study.samples import sealed_items
 from chimeralab.study.standing import settled_labels
 from chimeralab.study.store import Archive
-from chimeralab.study.trial.own_counts import recalled_plan
-from chimeralab.study.trial.rows import stored_trials
+from chimeralab.trial.effects import sessions_of
+from chimeralab.trial.own_counts import recalled_plan
+from chimeralab.trial.rows import stored_trials
+from chimeralab.trial.scored import COLUMNS as SCORED
 
 Format = Literal["parquet", "csv", "jsonl"]
 

@@ -19,8 +19,6 @@ from chimeralab.core.files import sweep, write_text
 from chimeralab.core.parts import Beside, choose, read_value
 from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
-from chimeralab.sandbox.course import Course
-from chimeralab.sandbox.scenarios.public_sets import SetIsGone
 from chimeralab.study.lock import (
     RECORDS,
     Lock,
@@ -32,6 +30,8 @@ from chimeralab.study.lock import (
 )
 from chimeralab.study.plan import Plan, read_plan
 from chimeralab.study.store import Archive
+from chimeralab.trial.course import Course
+from chimeralab.trial.scenarios.public_sets import SetIsGone
 from chimeralab.version import __version__
 
 # Where commands put files of a study.

@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from chimeralab.analysis.contrasts import AskedContrast, pairs_of
-from chimeralab.analysis.selfplay.outcomes import PAIRS
 from chimeralab.core.records import Record
 from chimeralab.rating.plan import GateTable
 from chimeralab.runner.interventions import models_of
-from chimeralab.sandbox.phantoms import PhantomSubjectSettings
+from chimeralab.selfplay.outcomes import PAIRS
+from chimeralab.stats.effects import AskedContrast, pairs_of
 from chimeralab.stats.planning import (
     KappaPower,
     RatedItems,
@@ -19,9 +18,10 @@ from chimeralab.stats.planning import (
 from chimeralab.study.folder import planned_talks
 from chimeralab.study.plan import Condition, Plan
 from chimeralab.study.subjects import FirstAnswer
-from chimeralab.study.trial.forecast import asked_at_most
-from chimeralab.study.trial.plan import tokens_needed
-from chimeralab.study.trial.power import Detectable, detectable
+from chimeralab.trial.forecast import asked_at_most
+from chimeralab.trial.phantoms import PhantomSubjectSettings
+from chimeralab.trial.plan import tokens_needed
+from chimeralab.trial.power import Detectable, detectable
 
 # Chat templates wrap every message in a few tokens of their own.
 TOKENS_A_MESSAGE = 8

@@ -29,11 +29,6 @@ from chimeralab.models.catalogue import MODELS
 from chimeralab.rating.plan import check_raters
 from chimeralab.runner import Price, Prompt, Rules, Speaker, interventions
 from chimeralab.runner.interventions import COUNTERMEASURES, check_countermeasure, models_of
-from chimeralab.sandbox.agents import AGENTS, abilities_of
-from chimeralab.sandbox.agents import seam as agents
-from chimeralab.sandbox.course import Course
-from chimeralab.sandbox.phantoms import SUBJECTS
-from chimeralab.sandbox.scenarios.public_sets import SetIsGone
 from chimeralab.study.database import StoreError
 from chimeralab.study.sections import (
     EXTRA_TABLES,
@@ -47,8 +42,13 @@ from chimeralab.study.sections import (
     named_tables,
     read_prompts,
 )
-from chimeralab.study.trial import plan as trial_plan
-from chimeralab.study.trial.plan import TrialPlan, read_trial
+from chimeralab.trial import plan as trial_plan
+from chimeralab.trial.agents import AGENTS, abilities_of
+from chimeralab.trial.agents import seam as agents
+from chimeralab.trial.course import Course
+from chimeralab.trial.phantoms import SUBJECTS
+from chimeralab.trial.plan import TrialPlan, read_trial
+from chimeralab.trial.scenarios.public_sets import SetIsGone
 
 REQUIRED = ("study", "models", "conditions", "prompts")
 TABLES = (*REQUIRED, "sampling", "conversation", "detector", "live", "run")

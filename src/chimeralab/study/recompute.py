@@ -24,7 +24,7 @@ from chimeralab.study.detecting import detector_key
 from chimeralab.study.folder import Study
 from chimeralab.study.samples import stored_samples
 from chimeralab.study.store import Archive
-from chimeralab.study.trial.own_counts import own_counts, stored_counts
+from chimeralab.trial.own_counts import own_counts, stored_counts
 
 # Vectors of two machines may each be off by a margin.
 TOLERANCE = 2 * max(MARGINS.values())

@@ -34,7 +34,7 @@ from chimeralab.study.lock import LockError, differences, resolve, summary
 from chimeralab.study.plan import Plan, refuse_unpriced
 from chimeralab.study.store import CROWD, Store
 from chimeralab.study.subjects import ask_once, open_models
-from chimeralab.study.trial.own_counts import count_sessions
+from chimeralab.trial.own_counts import count_sessions
 
 # What a stored turn takes on disk: its text at a generous five bytes a token, and its rows.
 BYTES_A_TOKEN = 5

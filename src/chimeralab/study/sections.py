@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from chimeralab.analysis.selfplay.outcomes import Outcomes
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text
 from chimeralab.core.parts import choose, read_record, read_value
@@ -17,6 +16,7 @@ from chimeralab.core.records import Record
 from chimeralab.models.seam import Sampling
 from chimeralab.rating.plan import GateTable, RatersTable, RubricTable
 from chimeralab.runner import Price, Prompt, Speaker
+from chimeralab.selfplay.outcomes import Outcomes
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Count = Annotated[int, Field(ge=1)]

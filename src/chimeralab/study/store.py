@@ -18,7 +18,6 @@ from chimeralab import version
 from chimeralab.core.records import Record, Trajectory, Turn
 from chimeralab.models.seam import Request
 from chimeralab.runner import Answer, Event, Said, Talk
-from chimeralab.sandbox.scored import Scored
 from chimeralab.study.chain import Chain, read_chain
 from chimeralab.study.commits import SharedCommits
 from chimeralab.study.database import (
@@ -33,6 +32,7 @@ from chimeralab.study.database import (
 )
 from chimeralab.study.lock import branch, link, opening
 from chimeralab.study.tally import shortfall, tally_path, write_tally
+from chimeralab.trial.scored import Scored
 
 Row = dict[str, Any]
 CROWD = 64

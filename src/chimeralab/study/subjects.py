@@ -13,8 +13,8 @@ from chimeralab.core.records import Record
 from chimeralab.core.secrets import redact
 from chimeralab.models.seam import Message, Model, Request, Sampling
 from chimeralab.runner.asking import breakdown
-from chimeralab.sandbox.agents import opened as open_agent
 from chimeralab.study.plan import Plan
+from chimeralab.trial.agents import opened as open_agent
 
 HELLO = Request(
     (Message("user", "Say hello in one short sentence."),),

@@ -30,7 +30,7 @@ from chimeralab.study.lock import (
 from chimeralab.study.recompute import Finding, recompute_counts, recompute_gate, recompute_verdicts
 from chimeralab.study.samples import sealed_items
 from chimeralab.study.store import Archive, Row
-from chimeralab.study.trial.rows import misscored, outside_code
+from chimeralab.trial.rows import misscored, outside_code
 
 
 @dataclass(frozen=True, slots=True)

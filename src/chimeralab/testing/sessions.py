@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from chimeralab.models.seam import Reply, Request, Sampling
 from chimeralab.runner import Brake, MemoryJournal, Prompt, Room, Rules, Speaker, Talk, converse
-from chimeralab.sandbox.scored import Scored
-from chimeralab.sandbox.script import Script
+from chimeralab.trial.scored import Scored
+from chimeralab.trial.script import Script
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from chimeralab.core.numbers import between, number
 from chimeralab.core.result_words import MARK
 from chimeralab.core.text import inert
-from chimeralab.sandbox.metrics import PARTS, Metrics
 from chimeralab.study import Study
 from chimeralab.study.store import Archive
+from chimeralab.trial.metrics import PARTS, Metrics
 from chimeralab.web.grid import TalkCell
 
 # Tokens a second are those of this last while.

@@ -107,7 +107,7 @@ def _standing(room: RatingRoom) -> dict[str, Any]:
 
 def _agreement(room: RatingRoom) -> dict[str, Any]:
     # Drawing takes a while to import, and raters must not wait for it.
-    from chimeralab.report.selfplay.page import reliability_section  # noqa: PLC0415
+    from chimeralab.selfplay.report.page import reliability_section  # noqa: PLC0415
 
     found = contested(room.study)
     labels = {

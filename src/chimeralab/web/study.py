@@ -39,7 +39,7 @@ from chimeralab.web.site import Site
 from chimeralab.web.watch import StudyWatch
 
 if TYPE_CHECKING:
-    from chimeralab.report.trial.page import ShownSession
+    from chimeralab.trial.report.page import ShownSession
 
 SECONDS_TO_OPEN = 60
 MOST_TRIALS = 200
@@ -143,7 +143,7 @@ def shown_session(watch: StudyWatch, cell: TalkCell) -> "ShownSession | None":
     if watch.study.plan.trial is None or cell.outcome is None:
         return None
     # Drawing takes a while to import, and the grid must not wait for it.
-    from chimeralab.report.trial.page import show_session  # noqa: PLC0415
+    from chimeralab.trial.report.page import show_session  # noqa: PLC0415
 
     found = show_session(watch.study, cell.id, cell.condition, most=MOST_TRIALS)
     return found if found.trials else None

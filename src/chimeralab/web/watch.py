@@ -17,14 +17,14 @@ import numpy as np
 from chimeralab.core.errors import ChimeraError
 from chimeralab.core.records import Detection
 from chimeralab.detection.verdict import from_json
-from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.metrics import Metrics, measure
-from chimeralab.sandbox.scored import trials_of
 from chimeralab.study import Study
 from chimeralab.study.database import CHAINED
 from chimeralab.study.detecting import detector_key
 from chimeralab.study.store import Archive, Row
-from chimeralab.study.trial.rows import stored_trials
+from chimeralab.trial.columns import columns_of
+from chimeralab.trial.metrics import Metrics, measure
+from chimeralab.trial.rows import stored_trials
+from chimeralab.trial.scored import trials_of
 from chimeralab.web.events import DONE, FAILED, event_line, failure_line, turn_line
 from chimeralab.web.figures import (
     AttemptTotals,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from chimeralab.analysis.trial.measures import METRICS
 from chimeralab.bundle.codebook import ANYWHERE, INDICES, THERE, meaning
 from chimeralab.study.export import OUTCOMES, TABLES, TRIAL_OUTCOMES, TRIAL_TABLES
+from chimeralab.trial.measures import METRICS
 
 EVERY = {**TABLES, **TRIAL_TABLES, "outcomes": {**OUTCOMES, **TRIAL_OUTCOMES}}
 

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from chimeralab.cli.measure import groups_table, print_metrics
-from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.metrics import Metrics, measure
-from chimeralab.sandbox.trials import Trial
+from chimeralab.trial.columns import columns_of
+from chimeralab.trial.metrics import Metrics, measure
+from chimeralab.trial.trials import Trial
 
 NUMBERS = re.compile(r"\d\.\d\d\s+\(\d\.\d\d–\d\.\d\d\)")
 

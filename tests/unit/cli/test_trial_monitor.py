@@ -7,16 +7,16 @@ from rich.console import Console
 from chimeralab.cli import run
 from chimeralab.cli.run import RunProgress, TrialMonitor
 from chimeralab.runner import TrialScored
-from chimeralab.sandbox.columns import columns_of
-from chimeralab.sandbox.course import Layout
-from chimeralab.sandbox.metrics import measure
-from chimeralab.sandbox.phantoms import PhantomSubject, PhantomSubjectSettings
-from chimeralab.sandbox.probes import PROBES
-from chimeralab.sandbox.scenarios import Ledger
-from chimeralab.sandbox.scored import SessionPlace, trials_of
-from chimeralab.sandbox.script import Arm, Script
-from chimeralab.sandbox.stressors import Conformity
 from chimeralab.testing.sessions import play
+from chimeralab.trial.columns import columns_of
+from chimeralab.trial.course import Layout
+from chimeralab.trial.metrics import measure
+from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
+from chimeralab.trial.probes import PROBES
+from chimeralab.trial.scenarios import Ledger
+from chimeralab.trial.scored import SessionPlace, trials_of
+from chimeralab.trial.script import Arm, Script
+from chimeralab.trial.stressors import Conformity
 
 ARMS = {"control": Arm({}), "crowd": Arm({"conformity": Conformity()})}
 

@@ -12,7 +12,7 @@ from chimeralab.rating.gate import Gate
 from chimeralab.rating.gate_record import JSON, scope_of, write_record
 from chimeralab.rating.labels import LabelTable
 from chimeralab.rating.rubric import Label
-from chimeralab.report.selfplay.tables import reliability_table
+from chimeralab.selfplay.report.tables import reliability_table
 
 
 def labels(**columns: list[Label]) -> LabelTable:

@@ -3,8 +3,8 @@
 import pytest
 
 from chimeralab.report.frame import Report
-from chimeralab.report.selfplay.material import Material, gather
-from chimeralab.report.selfplay.page import make_report
+from chimeralab.selfplay.report.material import Material, gather
+from chimeralab.selfplay.report.page import make_report
 from tests.plans import LOOPERS
 from tests.studies import DETECTED, StudyCache
 

@@ -17,7 +17,7 @@ from chimeralab.report.named_numbers import (
     study_numbers,
     write_numbers,
 )
-from chimeralab.report.selfplay.material import Material
+from chimeralab.selfplay.report.material import Material
 
 
 @pytest.fixture(scope="module")

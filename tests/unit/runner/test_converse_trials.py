@@ -7,11 +7,11 @@ import pytest
 from chimeralab.models.seam import ModelFailure, Reply, Sampling
 from chimeralab.runner import Prompt, Rules, Speaker, Talk
 from chimeralab.runner.converse import converse
-from chimeralab.sandbox.course import Layout
-from chimeralab.sandbox.probes import LEVELS, PROBES
-from chimeralab.sandbox.scenarios import Ledger
-from chimeralab.sandbox.script import Answering, Arm, Script
-from chimeralab.sandbox.stressors import Amnesia, Conformity
+from chimeralab.trial.course import Layout
+from chimeralab.trial.probes import LEVELS, PROBES
+from chimeralab.trial.scenarios import Ledger
+from chimeralab.trial.script import Answering, Arm, Script
+from chimeralab.trial.stressors import Amnesia, Conformity
 
 COURSE = Layout(beliefs=0).lay_out(Ledger(recall=4, inference=0, novel=0).make(3), 0, seed=2)
 TURNS = len(COURSE.steps)

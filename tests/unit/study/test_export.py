@@ -9,10 +9,10 @@ import pytest
 
 from chimeralab import pipeline, readers
 from chimeralab.analysis import analyse, runs_of
-from chimeralab.analysis.selfplay.analysis import as_json
-from chimeralab.analysis.selfplay.runs import read_runs
 from chimeralab.core.errors import InputError
 from chimeralab.detection.verdict import from_json
+from chimeralab.selfplay.analysis import as_json
+from chimeralab.selfplay.runs import read_runs
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.export import TABLES, export_study
 from tests.plans import LOOPERS, SCRIPTED, trial

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from chimeralab.models import seam
     from chimeralab.runner import MemoryJournal, Talk
     from chimeralab.study import Study
-    from chimeralab.study.trial.plan import TrialPlan
+    from chimeralab.trial.plan import TrialPlan
 
 ROWS = "chimeralab:trials"
 
@@ -115,9 +115,9 @@ def stress_measures(study: str, allow_code: bool = False) -> Scorer:
     planned = {talk.id: talk for talk in opened.talks}
 
     async def score(state: TaskState, target: Target) -> Score:
-        from chimeralab.analysis.trial.effects import sessions_of  # noqa: PLC0415 - the lab's
-        from chimeralab.analysis.trial.measures import words_of  # noqa: PLC0415
-        from chimeralab.sandbox.scored import PlacedTrial, Scored, SessionPlace  # noqa: PLC0415
+        from chimeralab.trial.effects import sessions_of  # noqa: PLC0415 - the lab's
+        from chimeralab.trial.measures import words_of  # noqa: PLC0415
+        from chimeralab.trial.scored import PlacedTrial, Scored, SessionPlace  # noqa: PLC0415
 
         talk = planned[str(state.sample_id)]
         rows: list[dict[str, Any]] = state.store.get(ROWS, [])
@@ -144,7 +144,7 @@ def stress_measures(study: str, allow_code: bool = False) -> Scorer:
 
 
 def _trial(study: "Study") -> "TrialPlan":
-    from chimeralab.study.trial.rows import trial_plan  # noqa: PLC0415 - the lab's
+    from chimeralab.trial.rows import trial_plan  # noqa: PLC0415 - the lab's
 
     return trial_plan(study)
 
@@ -155,7 +155,7 @@ def _subject(talk: "Talk") -> str:
 
 def _played(study: "Study", subjects: Iterable[str]) -> list[str]:
     """The subjects that Inspect's models play: neither agents nor phantoms."""
-    from chimeralab.sandbox.phantoms import SUBJECTS  # noqa: PLC0415 - the lab's
+    from chimeralab.trial.phantoms import SUBJECTS  # noqa: PLC0415 - the lab's
 
     plan, agents = study.plan, _trial(study).agents
     phantoms = tuple(SUBJECTS.values())

@@ -1,1 +1,0 @@
-"""What a trial shows: sessions as numbers, measures, checks and effects."""

@@ -1,0 +1,395 @@
+"""The whole analysis of a table of runs: one record, the answers to a plan, and words for both."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import between, number, p_phrase
+from chimeralab.core.records import Record
+from chimeralab.core.result_words import ResultWords
+from chimeralab.detection.detectors import LOCKED
+from chimeralab.selfplay.comparisons import (
+    Comparisons,
+    LogRankTest,
+    OrderStability,
+    Outlook,
+    compare_all,
+    family,
+    log_rank,
+    log_rank_pairs,
+    order_of,
+    order_stability,
+    outlooks,
+)
+from chimeralab.selfplay.conditions import (
+    AfterOnset,
+    ConditionSummary,
+    OnsetCurve,
+    after_onset,
+    curve,
+    summarise,
+)
+from chimeralab.selfplay.outcomes import (
+    EXPLORATORY,
+    MEASURES,
+    PAIRS,
+    Estimand,
+    Outcomes,
+    Settings,
+    per_run,
+    settings_for,
+)
+from chimeralab.selfplay.runs import Run, Runs, RunsLeftOut, at_risk_turns
+from chimeralab.stats.effects import AskedContrast, Effect, Role, pairs_of
+from chimeralab.stats.families import ComparisonRow, Family, each_once, key_of
+
+SIGNIFICANT = 0.05
+# How a conversation ends that is neither complete nor stopped for having collapsed.
+CUT_SHORT = ("failed", "overflow", "refusal", "empty")
+
+
+@dataclass(frozen=True, slots=True)
+class EstimandAnswer(Record):
+    """An estimand with its estimates; ``reason`` says why there are none."""
+
+    estimand: Estimand
+    summary: str
+    runs: int
+    comparisons: tuple[Effect, ...]
+    left_out: tuple[RunsLeftOut, ...]
+    reason: str | None = None
+
+
+def answer(
+    runs: Runs, estimand: Estimand, outcomes: Outcomes, settings: Settings
+) -> EstimandAnswer:
+    """Estimate one estimand, Holm-corrected over its own comparisons for now."""
+    chosen = select(runs, estimand)
+    if not chosen.rows:
+        missing = "no run is left after what the estimand leaves out"
+        return EstimandAnswer(estimand, estimand.summary(), 0, (), chosen.left_out, missing)
+    comparisons = family(chosen, estimand.measure, _asked(chosen, estimand, outcomes), settings)
+    reason = None if comparisons else "one condition alone has nothing to be compared with"
+    return EstimandAnswer(
+        estimand, estimand.summary(), len(chosen.rows), comparisons, chosen.left_out, reason
+    )
+
+
+def select(runs: Runs, estimand: Estimand) -> Runs:
+    """The runs that an estimand speaks of; the others are counted with their reasons."""
+
+    def reason_of(row: Run) -> str | None:
+        if estimand.population and row.seed_bucket not in estimand.population:
+            return "outside the population"
+        if estimand.failed_turns == "leave_out" and row.outcome in CUT_SHORT:
+            return f"cut short ({row.outcome})"
+        if estimand.empty_turns == "leave_out" and row.blank_turns:
+            return "has empty turns"
+        return None
+
+    why = [reason_of(row) for row in runs.rows]
+    gone = Counter(
+        (row.condition, reason)
+        for row, reason in zip(runs.rows, why, strict=True)
+        if reason is not None
+    )
+    more = tuple(RunsLeftOut(*key, count) for key, count in sorted(gone.items()))
+    kept = runs.keep(np.array([reason is None for reason in why]))
+    return replace(kept, left_out=runs.left_out + more)
+
+
+def _asked(runs: Runs, estimand: Estimand, outcomes: Outcomes) -> list[AskedContrast]:
+    if estimand.contrast != PAIRS:
+        named = (each for each in outcomes.contrasts if each.name == estimand.contrast)
+        return [AskedContrast(each.by_condition) for each in named]
+    # Pairs stand the same way round for every measure: by the share that collapsed.
+    shares, _ = per_run(runs, "share", 0)
+    assert shares is not None
+    return pairs_of(order_of(runs, shares))
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis(Record):
+    """What a table of runs shows.
+
+    ``conditions`` and ``measures`` describe every run; ``answers`` are the estimands that the plan
+    declared, each on its own population. What was not declared is exploratory.
+    """
+
+    source: str
+    runs: int
+    seeds: int
+    buckets: int | None
+    settings: Settings
+    conditions: Mapping[str, ConditionSummary]
+    measures: Mapping[str, Comparisons]
+    logrank: LogRankTest
+    logrank_pairs: tuple[LogRankTest, ...]
+    curves: Mapping[str, OnsetCurve]
+    rank_stability: OrderStability
+    after_onset: Mapping[str, AfterOnset]
+    outlook: tuple[Outlook, ...]
+    answers: tuple[EstimandAnswer, ...]
+    left_out: tuple[RunsLeftOut, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def contrasts(self) -> tuple[Effect, ...]:
+        """Every pair of conditions on the share of collapsed turns."""
+        return self.measures["share"].pairs
+
+    @property
+    def weighted(self) -> tuple[Effect, ...]:
+        """The declared contrasts with weights on the share of collapsed turns."""
+        return self.measures["share"].weighted
+
+    @property
+    def primary(self) -> tuple[Effect, ...]:
+        """The comparisons of every estimand that was declared as primary."""
+        return tuple(_of_role(self.answers, "primary"))
+
+    def rows(self, measure: str) -> list[ComparisonRow]:
+        """Every comparison of one measure once, with one sign, the primary ones first."""
+        found = self.measures[measure]
+        primary = (each for each in self.primary if each.measure == measure)
+        return list(each_once(primary, (*found.weighted, *found.pairs)))
+
+
+def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
+    """Analyse a table of runs; with declared outcomes, answer these too.
+
+    The tables that describe all conditions take the runs of the first primary estimand.
+    """
+    outcomes.check(runs.conditions, None if runs.bucket is None else set(runs.bucket.tolist()))
+    settings = settings_for(runs, outcomes)
+    answers = tuple(answer(runs, each, outcomes, settings) for each in outcomes.estimands)
+    described = select(runs, outcomes.primary) if outcomes.primary else runs
+    if not described.rows:
+        raise InputError(f"{runs.source}: {answers[0].reason}")
+    runs = described
+    rates = runs.collapsed / runs.turns
+    order = order_of(runs, rates)
+    measures: dict[str, Comparisons] = {
+        measure: compare_all(runs, measure, order, outcomes.contrasts, settings)
+        for measure in MEASURES
+    }
+    if answers and outcomes.family == "role":
+        others = [*_of_role(answers, "exploratory")]
+        others += [e for each in measures.values() for e in (*each.weighted, *each.pairs)]
+        role = Family(list(each_once(_of_role(answers, "primary"), others)))
+        measures = {
+            name: replace(
+                each, pairs=role.correct(each.pairs), weighted=role.correct(each.weighted)
+            )
+            for name, each in measures.items()
+        }
+        answers = tuple(
+            replace(each, comparisons=role.correct(each.comparisons)) for each in answers
+        )
+    apart = {name: runs.under(name) for name in runs.conditions}
+    return Analysis(
+        source=runs.source,
+        runs=len(runs.rows),
+        seeds=len(np.unique(runs.seed)),
+        buckets=None if runs.bucket is None else len(np.unique(runs.bucket)),
+        settings=settings,
+        conditions={name: summarise(part, settings) for name, part in apart.items()},
+        measures=measures,
+        logrank=log_rank(runs, settings),
+        logrank_pairs=log_rank_pairs(runs, order, settings),
+        curves={name: curve(part, settings) for name, part in apart.items()},
+        rank_stability=order_stability(runs, rates, order),
+        after_onset={name: after_onset(part, settings.level) for name, part in apart.items()},
+        outlook=outlooks(runs, order, "share", settings.tau),
+        answers=answers,
+        left_out=runs.left_out,
+        notes=tuple(notes(runs, declared=bool(answers))),
+    )
+
+
+def _of_role(answers: Iterable[EstimandAnswer], role: Role) -> Iterator[Effect]:
+    for each in answers:
+        if each.estimand.role == role:
+            yield from each.comparisons
+
+
+def as_json(analysis: Analysis) -> dict[str, Any]:
+    """The analysis as plain values, the contrasts on the share of turns at the top as well."""
+    return {
+        **analysis.as_dict(),
+        "contrasts": [each.as_dict() for each in analysis.contrasts],
+        "weighted": [each.as_dict() for each in analysis.weighted],
+    }
+
+
+def notes(runs: Runs, *, declared: bool) -> Iterator[str]:
+    """What a reader should know about a table before quoting a number from it."""
+    if not declared:
+        yield "no outcome was declared before the runs: everything here is exploratory"
+    yield from _unbalanced(runs)
+    longest = runs.turns.max()
+    shorter = int((runs.turns < longest).sum())
+    if shorter:
+        yield (
+            f"{shorter} of {len(runs.rows)} runs ended before turn {longest:g}: their shares of "
+            "turns are of shorter runs; the restricted mean allows for that"
+        )
+    for name in runs.conditions:
+        rates = (runs.collapsed / runs.turns)[runs.condition == name]
+        if len(rates) > 1 and np.ptp(rates) == 0:
+            yield (
+                f"{name} has a share of {rates[0]:.4g} in every run: how much it varies is "
+                "unknown, so it has no interval"
+            )
+    if np.isnan(runs.at_risk).any() and not isinstance(at_risk_turns(runs), str):
+        first = LOCKED.first_turn_at_risk
+        yield f"turns at risk are those of the locked detector: from turn {first} on"
+
+
+def _unbalanced(runs: Runs) -> Iterator[str]:
+    sizes = runs.cell_sizes
+    usual, _ = Counter(sizes.values()).most_common(1)[0]
+    odd = {cell: n for cell, n in sizes.items() if n != usual}
+    if odd:
+        (condition, seed), n = min(odd.items())
+        yield (
+            f"unbalanced: {len(odd)} of {len(sizes)} cells have other than {usual} runs "
+            f"({condition} x {seed} has {n}); means weigh every run equally, "
+            "differences every prompt"
+        )
+    prompts = {name: {seed for c, seed in sizes if c == name} for name in runs.conditions}
+    every = set.union(*prompts.values())
+    short = {name: len(every - own) for name, own in prompts.items() if own != every}
+    if short:
+        parts = ", ".join(f"{name} lacks {count}" for name, count in short.items())
+        yield f"not every prompt was run under every condition: {parts} of {len(every)}"
+    alone = [name for name, own in prompts.items() if len(own) == 1]
+    if alone:
+        yield f"one seed prompt only under {', '.join(alone)}: nothing is known of other prompts"
+
+
+def sentences(analysis: Analysis, words: ResultWords) -> Iterator[str]:
+    """The analysis as the gate lets it be told, in the order in which a reader would ask."""
+    for answer in analysis.answers:
+        if answer.estimand.role == "primary":
+            parts = "; ".join(_difference(each) for each in answer.comparisons)
+            said = f"no estimate, {answer.reason}" if answer.reason else parts
+            yield f"Primary: {answer.estimand.summary(words)}: {said}."
+    yield from _extremes(analysis, words)
+    yield from _differing(analysis, words)
+    declared = {key_of(each) for each in analysis.primary}
+    for effect in analysis.weighted:
+        if key_of(effect) in declared:
+            continue
+        yield f"{_difference(effect)} on the share of {words.turns}."
+    yield from _clustering(analysis)
+    yield _log_rank(analysis.logrank)
+    stability = analysis.rank_stability
+    if stability.by_seed is not None and stability.by_seed.total:
+        in_prompts, buckets = stability.by_seed, stability.by_bucket
+        order = f"The order {' > '.join(stability.order)}"
+        more = (
+            f" and is inverted in {buckets.inverted} of {buckets.total} buckets" if buckets else ""
+        )
+        yield f"{order} holds in {in_prompts.held} of {in_prompts.total} prompts{more}."
+    collapsed = sum(each.collapsed_runs for each in analysis.after_onset.values())
+    recovered = sum(each.recovered_runs for each in analysis.after_onset.values())
+    if collapsed:
+        yield f"{recovered} of {collapsed} {words.runs} recovered at least once."
+    yield from _next_time(analysis)
+
+
+def _difference(effect: Effect) -> str:
+    if effect.estimate is None:
+        return f"{effect.a} against {effect.b}: unknown ({effect.reasons['estimate']})"
+    estimate, bounds = number(effect.estimate, 3, sign=True), between(effect.interval, 3)
+    tested = f"Holm-corrected {p_phrase(effect.p_holm)}"
+    return f"{effect.a} against {effect.b}: {estimate} ({bounds}, {tested})"
+
+
+def _extremes(analysis: Analysis, words: ResultWords) -> Iterator[str]:
+    """Which conditions collapse most and least, and how long the first collapse takes."""
+    order, conditions = analysis.rank_stability.order, analysis.conditions
+
+    def share(name: str) -> str:
+        found = conditions[name]
+        bounds = f", {between(found.share_ci, 1, 100)}" if found.share_ci else ""
+        return f"{name} ({number(found.mean, 1, 100)} %{bounds})"
+
+    most, least = order[0], order[-1]
+    said = (
+        f"The share of {words.turns} is largest under {share(most)} "
+        f"and smallest under {share(least)}."
+    )
+    if len(order) == 1:
+        mean = number(conditions[most].mean, 1, 100)
+        said = f"Of the turns under {most}, {mean} % {words.were}."
+    elif number(conditions[most].mean, 1, 100) == number(conditions[least].mean, 1, 100):
+        said = f"No share of {words.turns} stands out: {', '.join(map(share, order))}."
+    yield said
+    waits = [
+        f"{name} {number(conditions[name].rmst, 1)}"
+        for name in order
+        if conditions[name].rmst is not None
+    ]
+    if waits:
+        tau = analysis.settings.tau
+        yield f"Mean turns to the first {words.event}, of {tau:g}: {', '.join(waits)}."
+
+
+def _differing(analysis: Analysis, words: ResultWords) -> Iterator[str]:
+    known = [each for each in analysis.contrasts if each.p_holm is not None]
+    alike = [each for each in known if (each.p_holm or 0) >= SIGNIFICANT]
+    named = ", ".join(f"{each.a} and {each.b}" for each in alike)
+    if known:
+        yield (
+            f"{len(known) - len(alike)} of {len(known)} pairs differ in their share of "
+            f"{words.turns} at 5 %, Holm-corrected{f'; not {named}' if alike else ''}."
+        )
+
+
+def _clustering(analysis: Analysis) -> Iterator[str]:
+    """What becomes of the errors where repeats of a prompt are treated as independent runs."""
+    ratios = [each.se_ratio for each in analysis.contrasts if each.se_ratio is not None]
+    if not ratios or min(ratios) >= 1:
+        return
+    iccs = [part.icc for part in analysis.conditions.values() if part.icc is not None]
+    alike = bool(iccs) and min(iccs) > 0
+    start = "Repeats of a prompt are similar: an analysis" if alike else "An analysis"
+    times = dict.fromkeys((number(min(ratios), 2), number(max(ratios), 2)))
+    yield (
+        f"{start} that treats runs as independent would claim standard errors "
+        f"{' to '.join(times)} times the clustered ones."
+    )
+
+
+def _log_rank(test: LogRankTest) -> str:
+    if test.chi2 is None:
+        return f"No log-rank test: {test.reasons['chi2']}."
+    return (
+        f"Log-rank over {len(test.conditions)} conditions: chi2({test.df}) = {test.chi2:.2f}; "
+        f"{p_phrase(test.permutation_p)} by permutation within prompts "
+        f"(naive {p_phrase(test.p)}, which treats every run as independent)."
+    )
+
+
+def _next_time(analysis: Analysis) -> Iterator[str]:
+    """For the closest pair, which is the hardest to tell apart."""
+    known = [
+        (abs(effect.estimate), outlook)
+        for effect, outlook in zip(analysis.contrasts, analysis.outlook, strict=True)
+        if effect.estimate is not None and len(outlook.designs) > 1
+    ]
+    if not known:
+        return
+    _, hardest = min(known, key=lambda pair: pair[0])
+    best, present = hardest.designs[0], hardest.designs[-1]
+    yield (
+        f"Next time, for {hardest.a} against {hardest.b}: {best.prompts} prompts x {best.repeats} "
+        f"would find a difference of {best.detectable:.3f} at the cost at which {present.prompts} "
+        f"x {present.repeats} find {present.detectable:.3f}."
+    )

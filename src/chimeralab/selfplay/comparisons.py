@@ -1,0 +1,296 @@
+"""Conditions compared on the same prompts: how much, how soon, in what order, and next time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from statistics import median_low
+
+import numpy as np
+
+from chimeralab.core.records import Record
+from chimeralab.selfplay.outcomes import Measure, Settings, WeightedContrast, per_run
+from chimeralab.selfplay.runs import Labels, Runs
+from chimeralab.stats.arrays import Floats, ratios
+from chimeralab.stats.clusters import Cells, cells_of
+from chimeralab.stats.contrasts import differences, rank_stability
+from chimeralab.stats.design import Units
+from chimeralab.stats.effects import (
+    SELF_PLAY,
+    AskedContrast,
+    Effect,
+    Weights,
+    estimated_contrast,
+    holm_corrected,
+    pairs_of,
+    undefined,
+)
+from chimeralab.stats.intervals import Interval
+from chimeralab.stats.planning import (
+    VarianceComponents,
+    contrast_power,
+    detectable_difference,
+    variance_components,
+)
+from chimeralab.stats.resample import bootstrap_draws, sign_flip_test, summarise
+from chimeralab.stats.survival import logrank, logrank_permutation
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons(Record):
+    """Every comparison of one measure; each list is Holm-corrected by itself."""
+
+    measure: Measure
+    pairs: tuple[Effect, ...]
+    weighted: tuple[Effect, ...]
+
+
+def compare_all(
+    runs: Runs,
+    measure: Measure,
+    order: Sequence[str],
+    weighted: Sequence[WeightedContrast],
+    settings: Settings,
+) -> Comparisons:
+    """Every pair of conditions, each before those that come later in ``order``, and all others."""
+    others = [AskedContrast(each.by_condition) for each in weighted]
+    return Comparisons(
+        measure,
+        family(runs, measure, pairs_of(order), settings),
+        family(runs, measure, others, settings),
+    )
+
+
+def family(
+    runs: Runs, measure: Measure, contrasts: Sequence[AskedContrast], settings: Settings
+) -> tuple[Effect, ...]:
+    """Comparisons that are asked together, their p-values corrected together."""
+    values, reason = per_run(runs, measure, settings.tau)
+    if values is None:
+        return tuple(undefined(asked, SELF_PLAY, measure, reason or "") for asked in contrasts)
+    cells = cells_of(values, runs.condition, runs.seed)
+    found = holm_corrected(
+        [estimated_contrast(cells, each, SELF_PLAY, measure, settings.level) for each in contrasts]
+    )
+    known = [each.weights for each in found if each.p is not None]
+    intervals = iter(_bootstrap(cells, known, measure, settings))
+    return tuple(
+        each
+        if each.p is None
+        else replace(
+            each,
+            bootstrap=next(intervals),
+            permutation_p=_sign_flip_p(cells, each.weights, settings),
+        )
+        for each in found
+    )
+
+
+def _sign_flip_p(cells: Cells, weights: Weights, settings: Settings) -> float:
+    rng = settings.stream("sign flips", *weights)
+    changes = differences(cells, weights)
+    return sign_flip_test(changes, rng=rng, permutations=settings.permutations).p
+
+
+def _bootstrap(
+    cells: Cells, contrasts: Sequence[Weights], measure: Measure, settings: Settings
+) -> list[Interval | None]:
+    """Percentile intervals of several contrasts from the same resamples of whole prompts."""
+    if not contrasts:
+        return []
+
+    def change_and_count(weights: Weights) -> Floats:
+        """The contrast within each prompt, and 1; both are 0 for a prompt that lacks a side."""
+        complete = set(cells.columns(list(weights)).clusters)
+        rows = np.array([cluster in complete for cluster in cells.clusters])
+        columns = np.zeros((len(rows), 2))
+        columns[rows, 0] = differences(cells, weights)
+        columns[rows, 1] = 1
+        return columns
+
+    sums = np.column_stack([change_and_count(weights) for weights in contrasts])
+    draws = bootstrap_draws(
+        Units(sums, np.zeros(len(sums), np.intp)),
+        lambda totals: ratios(totals[:, ::2], totals[:, 1::2]),
+        rng=settings.stream("bootstrap", measure, *map(str, contrasts)),
+        resamples=settings.resamples,
+    )
+    return [summarise(column, settings.level).interval for column in draws.T]
+
+
+NAIVE = "naive: treats every run as independent; read permutation_p instead"
+
+
+@dataclass(frozen=True, slots=True)
+class LogRankTest(Record):
+    """Do the curves of these conditions differ? ``p`` ignores that repeats share a prompt."""
+
+    conditions: tuple[str, ...]
+    chi2: float | None
+    df: int
+    p: float | None
+    p_kind: str
+    permutation_p: float | None
+    permutations: int
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def log_rank(runs: Runs, settings: Settings) -> LogRankTest:
+    """The log-rank test over every condition of the table."""
+    followed = runs.durations
+    found = logrank(followed, runs.condition)
+    permuted, reasons = None, {}
+    if found.chi2 is None:
+        reasons = dict.fromkeys(("chi2", "p", "permutation_p"), found.reason or "")
+    elif len(runs.cell_sizes) == len(np.unique(runs.seed)):
+        reasons["permutation_p"] = "no seed prompt has runs under two of the conditions"
+    else:
+        rng = settings.stream("log-rank", *runs.conditions)
+        size = settings.permutations
+        test = logrank_permutation(followed, runs.condition, runs.seed, rng=rng, permutations=size)
+        permuted = test.p if test else None
+    return LogRankTest(
+        conditions=runs.conditions,
+        chi2=found.chi2,
+        df=found.df,
+        p=found.p,
+        p_kind=NAIVE,
+        permutation_p=permuted,
+        permutations=settings.permutations,
+        reasons=reasons,
+    )
+
+
+def log_rank_pairs(runs: Runs, order: Sequence[str], settings: Settings) -> tuple[LogRankTest, ...]:
+    """The same for every pair of conditions."""
+    return tuple(log_rank(runs.under(a, b), settings) for a, b in combinations(order, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Record):
+    """In how many units the order holds strictly, holds but for ties, or is inverted somewhere.
+
+    ``left_out`` counts units that lack a run under some condition.
+    """
+
+    held: int
+    tied: int
+    inverted: int
+    total: int
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrderStability(Record):
+    """The order of the conditions by their mean share, and how far it holds below the means."""
+
+    order: tuple[str, ...]
+    by_seed: Held | None
+    by_bucket: Held | None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def order_of(runs: Runs, values: Floats) -> tuple[str, ...]:
+    """Conditions from the largest mean to the smallest."""
+    means = {name: float(values[runs.condition == name].mean()) for name in runs.conditions}
+    return tuple(sorted(means, key=lambda name: (-means[name], name)))
+
+
+def order_stability(runs: Runs, values: Floats, order: Sequence[str]) -> OrderStability:
+    """Count the prompts and the buckets in which the order holds."""
+    if len(order) < 2:
+        reasons = dict.fromkeys(("by_seed", "by_bucket"), "one condition has no order")
+        return OrderStability(tuple(order), None, None, reasons)
+
+    def held(units: Labels) -> Held:
+        found = rank_stability(cells_of(values, runs.condition, units), order)
+        return Held(found.held, found.tied, found.inverted, found.total, found.left_out)
+
+    by_seed, buckets = held(runs.seed), runs.bucket
+    if buckets is None:
+        reasons = {"by_bucket": "not every run has a seed_bucket"}
+        return OrderStability(tuple(order), by_seed, None, reasons)
+    return OrderStability(tuple(order), by_seed, held(buckets))
+
+
+@dataclass(frozen=True, slots=True)
+class DesignOption(Record):
+    """So many seed prompts with so many repeats each, and the difference that they can find.
+
+    ``power`` is the chance to find the difference that was asked about; None when none was.
+    """
+
+    prompts: int
+    repeats: int
+    detectable: float
+    power: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook(Record):
+    """Where a difference varied, and what other designs of the same cost would find next time."""
+
+    a: str
+    b: str
+    measure: Measure
+    between: float | None
+    within: float | None
+    designs: tuple[DesignOption, ...]
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def same_cost(
+    parts: VarianceComponents,
+    prompts: int,
+    repeats: int,
+    *,
+    difference: float | None = None,
+    power: float = 0.8,
+) -> tuple[DesignOption, ...]:
+    """Every design of the same number of runs with at most these repeats, most prompts first.
+
+    The test is a paired two-sided one at 5 %.
+
+    >>> parts = VarianceComponents(between=0.0505, within=0.0871)
+    >>> [(d.prompts, d.repeats, round(d.detectable, 3)) for d in same_cost(parts, 36, 5)][::4]
+    [(180, 1, 0.078), (36, 5, 0.125)]
+    """
+    runs = prompts * repeats
+    fitting = [n for n in range(1, repeats + 1) if runs % n == 0 and runs // n > 1]
+    return tuple(
+        DesignOption(
+            prompts=runs // n,
+            repeats=n,
+            detectable=detectable_difference(parts, runs // n, n, power=power),
+            power=contrast_power(parts, difference, runs // n, n)
+            if difference is not None
+            else None,
+        )
+        for n in fitting
+    )
+
+
+def outlook(runs: Runs, a: str, b: str, measure: Measure, tau: float) -> Outlook:
+    """Learn from these runs what a next study of the difference ``a`` minus ``b`` would need."""
+
+    def unknown(reason: str) -> Outlook:
+        missing = dict.fromkeys(("between", "within", "designs"), reason)
+        return Outlook(a, b, measure, None, None, (), missing)
+
+    values, reason = per_run(runs, measure, tau)
+    if values is None:
+        return unknown(reason or "")
+    cells = cells_of(values, runs.condition, runs.seed)
+    parts = variance_components(cells, {a: 1, b: -1})
+    if parts is None:
+        return unknown("needs two seed prompts under both, and repeats of them")
+    if not parts.between + parts.within > 0:
+        return unknown("the difference does not vary")
+    used = cells.columns([a, b])
+    repeats = median_low(used.counts.ravel().tolist())
+    designs = same_cost(parts, len(used.clusters), repeats)
+    return Outlook(a, b, measure, parts.between, parts.within, designs)
+
+
+def outlooks(runs: Runs, order: Sequence[str], measure: Measure, tau: float) -> tuple[Outlook, ...]:
+    """The outlook of every pair of conditions."""
+    return tuple(outlook(runs, a, b, measure, tau) for a, b in combinations(order, 2))

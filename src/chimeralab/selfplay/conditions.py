@@ -1,0 +1,273 @@
+"""One condition by itself: how much collapses, how often, how soon, and how sure that is."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chimeralab.core.records import Record
+from chimeralab.selfplay.outcomes import Settings, per_run
+from chimeralab.selfplay.runs import Run, Runs
+from chimeralab.stats.arrays import Floats
+from chimeralab.stats.clusters import (
+    cluster_mean,
+    mean_bootstrap,
+    mean_bootstrap_t,
+    share,
+)
+from chimeralab.stats.design import SampleDesign
+from chimeralab.stats.intervals import Interval
+from chimeralab.stats.survival import (
+    durations,
+    kaplan_meier,
+    median_time,
+    restricted_mean,
+    survival_band,
+)
+
+ONE_PROMPT = "one seed prompt alone tells nothing about others"
+NO_SPREAD = "the prompts do not differ at all"
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionSummary(Record):
+    """The runs of one condition. ``mean``, ``median`` and ``sd`` are of the share of all turns.
+
+    ``share_ci`` is a t interval over seed prompts on the scale of log odds, which stays between 0
+    and 1; ``cluster_ci`` is the plain one, which may not. ``bootstrap_ci`` is a percentile interval
+    and ``bootstrap_t_ci`` a studentised one over resampled prompts. ``se_ratio`` is the standard
+    error of an analysis that treats runs as independent, over the clustered one.
+    """
+
+    n: int
+    seeds: int
+    mean: float
+    median: float
+    sd: float | None
+    se: float | None
+    share_ci: Interval | None
+    cluster_ci: Interval | None
+    bootstrap_ci: Interval | None
+    bootstrap_t_ci: Interval | None
+    icc: float | None
+    design_effect: float | None
+    se_ratio: float | None
+    at_risk_mean: float | None
+    at_risk_ci: Interval | None
+    incidence: float
+    incidence_ci: Interval | None
+    km_median: float | None
+    rmst: float | None
+    rmst_ci: Interval | None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def summarise(runs: Runs, settings: Settings) -> ConditionSummary:
+    """Summarise runs that all belong to one condition."""
+    level, hits = settings.level, (runs.collapsed > 0).astype(np.float64)
+    numbers, reasons = _shares(runs, settings)
+    at_risk, why_not = per_run(runs, "at_risk_share", tau=0)
+    risk = None if at_risk is None else cluster_mean(at_risk, runs.seed, level)
+    ever = share(hits, np.ones(len(hits)), SampleDesign(clusters=runs.seed), level)
+    wait = restricted_mean(runs.durations, settings.tau, runs.seed, level)
+    numbers |= {
+        "at_risk_mean": risk.mean if risk else None,
+        "at_risk_ci": risk.share_interval(level) if risk else None,
+        "incidence": ever.value,
+        "incidence_ci": ever.interval,
+        "km_median": median_time(kaplan_meier(runs.durations)),
+        "rmst": wait.value,
+        "rmst_ci": wait.interval,
+    }
+    reasons |= {
+        "at_risk_mean": why_not or "",
+        "at_risk_ci": why_not or reasons["cluster_ci"] or NO_SPREAD,
+        "incidence_ci": ONE_PROMPT,
+        "km_median": "fewer than half of the runs had an onset while they were followed",
+        "rmst": wait.reasons.get("value", ""),
+        "rmst_ci": wait.reasons.get("value", "needs two prompts that differ"),
+    }
+    missing = {name: reasons[name] for name, value in numbers.items() if value is None}
+    return ConditionSummary(**numbers, reasons=missing)
+
+
+def _shares(runs: Runs, settings: Settings) -> tuple[dict[str, Any], dict[str, str]]:
+    """The share of collapsed turns with its intervals, and why any of them is missing."""
+    rates, level = runs.collapsed / runs.turns, settings.level
+    mean = cluster_mean(rates, runs.seed, level)
+    percentile = studentised = None
+    # Prompts that do not differ say nothing about the error, least of all that it is 0.
+    if mean.standard_error:
+        rng, size = settings.stream("condition", str(runs.condition[0])), settings.resamples
+        draw = (
+            partial(mean_bootstrap, rates, runs.seed),
+            partial(mean_bootstrap_t, rates, runs.seed),
+        )
+        percentile, studentised = (
+            each(rng=rng, resamples=size, level=level).interval for each in draw
+        )
+    numbers = {
+        "n": mean.n,
+        "seeds": mean.clusters,
+        "mean": mean.mean,
+        "median": float(np.median(rates)),
+        "sd": float(rates.std(ddof=1)) if mean.n > 1 else None,
+        "se": mean.standard_error or None,
+        "share_ci": mean.share_interval(level),
+        "cluster_ci": mean.interval,
+        "bootstrap_ci": percentile,
+        "bootstrap_t_ci": studentised,
+        "icc": mean.icc,
+        "design_effect": mean.design_effect,
+        "se_ratio": mean.se_ratio,
+    }
+    alike = "" if mean.interval else (NO_SPREAD if mean.clusters > 1 else ONE_PROMPT)
+    reasons = dict.fromkeys(("se", "share_ci", "cluster_ci", "bootstrap_ci", "se_ratio"), alike)
+    few = "needs two prompts, repeats of one, and values that differ"
+    reasons |= dict.fromkeys(("icc", "design_effect"), few)
+    reasons |= {
+        "sd": "one run has no spread",
+        "bootstrap_t_ci": alike or "in no resample do the prompts differ",
+    }
+    return numbers, reasons
+
+
+NO_TURNS = "the table has no episodes; analyse the study itself"
+NO_ONSET = "no run had an onset"
+
+
+@dataclass(frozen=True, slots=True)
+class AfterOnset(Record):
+    """What becomes of runs once they have collapsed.
+
+    A run recovered when a turn after its first collapse is not collapsed. ``dwell_share`` is the
+    mean share of collapsed turns from the onset on. ``dwell_median`` is the length of an episode
+    in turns; one that lasts to the end of its run is censored, not taken for finished.
+    ``relapsed_runs`` counts recovered runs that collapsed again.
+    """
+
+    runs: int
+    collapsed_runs: int
+    recovered_runs: int
+    recovered_share: float | None
+    recovered_ci: Interval | None
+    dwell_share: float | None
+    episodes: int | None
+    episodes_per_run: float | None
+    dwell_median: float | None
+    relapsed_runs: int | None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def after_onset(runs: Runs, level: float = 0.95) -> AfterOnset:
+    """Summarise what the table allows: episodes need to know which turns collapsed."""
+    happened = ~np.isnan(runs.first)
+    left = (runs.turns - runs.first + 1)[happened]
+    collapsed = runs.collapsed[happened]
+    recovered = (collapsed < left).astype(np.float64)
+    found = share(
+        recovered, np.ones(len(recovered)), SampleDesign(clusters=runs.seed[happened]), level
+    )
+    spans = _spans(runs.rows)
+    why = {}
+    if found.value is None:
+        why = dict.fromkeys(("recovered_share", "recovered_ci", "dwell_share"), NO_ONSET)
+    elif found.interval is None:
+        why["recovered_ci"] = "the runs with an onset come from one seed prompt alone"
+    if spans is None:
+        names = ("episodes", "episodes_per_run", "dwell_median", "relapsed_runs")
+        why |= dict.fromkeys(names, NO_TURNS)
+    elif not spans.by_run:
+        why |= dict.fromkeys(("episodes_per_run", "dwell_median"), NO_ONSET)
+    elif spans.median is None:
+        why["dwell_median"] = "fewer than half of the episodes ended before their runs did"
+    return AfterOnset(
+        runs=len(runs.rows),
+        collapsed_runs=int(happened.sum()),
+        recovered_runs=found.hits,
+        recovered_share=found.value,
+        recovered_ci=found.interval,
+        dwell_share=float((collapsed / left).mean()) if len(left) else None,
+        episodes=None if spans is None else len(spans.turns),
+        episodes_per_run=None if spans is None else spans.per_run,
+        dwell_median=None if spans is None else spans.median,
+        relapsed_runs=None if spans is None else sum(count > 1 for count in spans.by_run),
+        reasons=why,
+    )
+
+
+class Spans(NamedTuple):
+    """The lengths of all episodes, whether each ended before its run did, and episodes by run."""
+
+    turns: Floats
+    ended: Floats
+    by_run: tuple[int, ...]
+
+    @property
+    def per_run(self) -> float | None:
+        """Episodes of a run that has any."""
+        return len(self.turns) / len(self.by_run) if self.by_run else None
+
+    @property
+    def median(self) -> float | None:
+        """The length that half of the episodes do not outlast (Kaplan-Meier)."""
+        if not len(self.turns):
+            return None
+        ends = np.where(self.ended > 0, self.turns, np.nan)
+        return median_time(kaplan_meier(durations(ends, self.turns)))
+
+
+def _spans(rows: Iterable[Run]) -> Spans | None:
+    """None when the table does not know its episodes."""
+    turns, ended, by_run = [], [], []
+    for row in rows:
+        if row.episodes is None:
+            return None
+        turns += [episode.turns for episode in row.episodes]
+        ended += [episode.end < row.total_turns for episode in row.episodes]
+        by_run.append(len(row.episodes))
+    return Spans(np.array(turns, float), np.array(ended, float), tuple(n for n in by_run if n))
+
+
+BAND_RESAMPLES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class OnsetCurve(Record):
+    """Share of runs without a collapse after each turn, from turn 0, with a pointwise interval.
+
+    ``at_risk`` counts the runs that were still followed without a collapse before that turn.
+    """
+
+    turns: tuple[float, ...]
+    survival: tuple[float, ...]
+    low: tuple[float, ...] | None
+    high: tuple[float, ...] | None
+    at_risk: tuple[int, ...]
+    censored: int
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def curve(runs: Runs, settings: Settings) -> OnsetCurve:
+    """The survival curve of one condition's runs."""
+    followed = runs.durations
+    found = kaplan_meier(followed)
+    low, high, reasons = None, None, {}
+    if len(np.unique(runs.seed)) < 2:
+        reasons = dict.fromkeys(("low", "high"), "one seed prompt alone tells nothing of others")
+    else:
+        rng = settings.stream("curve", str(runs.condition[0]))
+        size = min(settings.resamples, BAND_RESAMPLES)
+        band = survival_band(followed, runs.seed, rng=rng, resamples=size, level=settings.level)
+        low, high = ((1.0, *side.tolist()) for side in (band.low, band.high))
+    return OnsetCurve(
+        turns=(0.0, *found.times.tolist()),
+        survival=(1.0, *found.survival.tolist()),
+        low=low,
+        high=high,
+        at_risk=(len(runs.rows), *(int(count) for count in found.at_risk)),
+        censored=int((~followed.observed).sum()),
+        reasons=reasons,
+    )

@@ -1,0 +1,298 @@
+"""What a study estimates, declared before it runs: the table [outcomes] of a plan."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from hashlib import blake2b
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from pydantic import Field
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import Beside, locked_table, read_record
+from chimeralab.core.records import Record, plain_value
+from chimeralab.core.result_words import MARK, ResultWords
+from chimeralab.selfplay.runs import Runs, at_risk_turns
+from chimeralab.stats.arrays import Floats
+from chimeralab.stats.effects import Role
+from chimeralab.stats.survival import pseudo_values, restricted_mean
+
+Measure = Literal["share", "at_risk_share", "incidence", "restricted_mean"]
+FamilyName = Literal["role", "estimand"]
+FailedTurns = Literal["leave_out", "keep"]
+EmptyTurns = Literal["as_judged", "leave_out"]
+
+PAIRS = "pairs"
+
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+
+
+def measure_name(measure: str, words: ResultWords) -> str:
+    """What is measured, in the words that the gate allows.
+
+    >>> measure_name("share", MARK)
+    'mean share of turns marked as collapsed'
+    """
+    names: dict[str, str] = {
+        "share": f"mean share of {words.turns}",
+        "at_risk_share": f"mean share of {words.turns} among those at risk",
+        "incidence": f"share of runs with any {words.event}",
+        "restricted_mean": f"mean turns to the first {words.event}",
+    }
+    return names[measure]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedContrast(Record):
+    """[[outcomes.contrasts]]: a whole against the mean of its parts, or weights by condition.
+
+    >>> WeightedContrast("rotation", whole="ROT", parts=("A", "B")).by_condition
+    {'ROT': 1.0, 'A': -0.5, 'B': -0.5}
+    >>> WeightedContrast("thirds", weights={"A": 1, "B": "-1/3", "C": "-2/3"}).by_condition["B"]
+    -0.3333333333333333
+    """
+
+    name: str
+    whole: str | None = None
+    parts: tuple[str, ...] = ()
+    weights: dict[str, float | str] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.whole is None) != (not self.parts) or (self.whole is None) == (not self.weights):
+            raise InputError(f"contrast {self.name!r} needs either whole and parts, or weights")
+        if self.name == PAIRS:
+            raise InputError(f"a contrast can't be called {PAIRS!r}: that means every pair")
+        weights = self._fractions()
+        if "" in weights or len(weights) < 2 or not any(weights.values()):
+            raise InputError(f"contrast {self.name!r} needs two conditions that weigh something")
+        total = float(sum(weights.values()))
+        if abs(total) > 1e-6:
+            raise InputError(
+                f"contrast {self.name!r}: the weights add up to {total:g}; "
+                "in a contrast they add up to 0 (write thirds as 1/3)"
+            )
+
+    @property
+    def by_condition(self) -> dict[str, float]:
+        """The weight of each condition."""
+        return {name: float(weight) for name, weight in self._fractions().items()}
+
+    def _fractions(self) -> dict[str, Fraction]:
+        if self.whole is None:
+            return {name: _fraction(self.name, text) for name, text in (self.weights or {}).items()}
+        share = Fraction(-1, len(self.parts))
+        return {self.whole: Fraction(1)} | dict.fromkeys(self.parts, share)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimand(Record):
+    """[[outcomes.estimands]]: one quantity, of which runs, compared how.
+
+    ``population`` names buckets of prompts; empty, it is every prompt. ``failed_turns`` says what
+    becomes of a conversation that a failure, overflow, refusal or empty reply cut short: it is
+    left out, or kept as far as it went. ``empty_turns`` says the same of conversations with turns
+    that hold no word; ``as_judged`` leaves them to the detector's own setting.
+    """
+
+    measure: Measure
+    role: Role = "exploratory"
+    contrast: str = PAIRS
+    population: tuple[str, ...] = ()
+    failed_turns: FailedTurns = "leave_out"
+    empty_turns: EmptyTurns = "as_judged"
+
+    def summary(self, words: ResultWords = MARK) -> str:
+        """What the estimate is, in words; without a gate, in those of a mark.
+
+        >>> Estimand("incidence").summary()
+        'difference in the share of runs with any marked collapse, averaged over seed prompts'
+        """
+        return f"difference in the {measure_name(self.measure, words)}, averaged over seed prompts"
+
+
+DEFAULT_ESTIMANDS = (
+    Estimand("share", "primary"),
+    Estimand("at_risk_share"),
+    Estimand("incidence"),
+    Estimand("restricted_mean"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes(Record):
+    """[outcomes]: every estimand, the contrasts that they name, and how intervals are made.
+
+    ``tau`` is the horizon of the restricted mean in turns; by default, the longest that every
+    condition was followed to. ``family`` says what is corrected together: all comparisons of one
+    role, or, in plans that were locked before, those of one estimand.
+    """
+
+    estimands: tuple[Estimand, ...] = DEFAULT_ESTIMANDS
+    contrasts: tuple[WeightedContrast, ...] = ()
+    tau: Annotated[int, Field(ge=1)] | None = None
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    resamples: Annotated[int, Field(ge=100)] = 10_000
+    permutations: Annotated[int, Field(ge=100)] = 5_000
+    seed: Annotated[int, Field(ge=0)] = 1
+    family: FamilyName = "role"
+
+    @classmethod
+    def read(cls, table: Any, place: str, beside: Beside) -> "Outcomes":
+        """The table of a plan, with the family of today or of its lock."""
+        locked = locked_table(beside.folder, "outcomes")
+        if isinstance(table, Mapping) and locked is not None and "family" not in locked:
+            table = {"family": "estimand", **table}
+        return read_record(cls, table, place)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Estimands that are corrected apart lock as they did before there was a choice."""
+        values = {f.name: plain_value(getattr(self, f.name)) for f in fields(self)}
+        if self.family == "estimand":
+            del values["family"]
+        return values
+
+    def __post_init__(self) -> None:
+        names = [contrast.name for contrast in self.contrasts]
+        if len(set(names)) < len(names):
+            raise InputError("two contrasts have the same name")
+        for estimand in self.estimands:
+            if estimand.contrast not in (PAIRS, *names):
+                known = ", ".join((PAIRS, *names))
+                raise InputError(f"unknown contrast {estimand.contrast!r}; known: {known}")
+        if self.estimands and self.primary is None:
+            raise InputError("no estimand is primary; give one of them role = 'primary'")
+
+    @property
+    def primary(self) -> Estimand | None:
+        """The first estimand that is declared as primary; None when nothing is declared."""
+        return next((each for each in self.estimands if each.role == "primary"), None)
+
+    def check(self, conditions: Collection[str], buckets: Collection[str] | None = None) -> None:
+        """Refuse names that the study does not have."""
+        for contrast in self.contrasts:
+            for name in contrast.by_condition:
+                _refuse_unknown(name, conditions, f"condition in contrast {contrast.name!r}")
+        for estimand in self.estimands if buckets is not None else ():
+            for name in estimand.population:
+                _refuse_unknown(name, buckets or (), "bucket in a population")
+
+
+EXPLORATORY = Outcomes(estimands=())
+
+
+def parse_contrast(text: str) -> WeightedContrast:
+    """A contrast as written on the command line.
+
+    >>> parse_contrast("ROT = A, B").by_condition
+    {'ROT': 1.0, 'A': -0.5, 'B': -0.5}
+    >>> parse_contrast("A: 1, B: -1").by_condition
+    {'A': 1.0, 'B': -1.0}
+    """
+    if "=" in text:
+        whole, _, rest = text.partition("=")
+        parts = tuple(part.strip() for part in rest.split(",") if part.strip())
+        return WeightedContrast(text, whole=whole.strip(), parts=parts)
+    pairs = [part.rpartition(":") for part in text.split(",")]
+    if not all(colon for _, colon, _ in pairs):
+        raise InputError(
+            f"contrast {text!r}: write 'WHOLE = PART, PART' or 'NAME: WEIGHT, NAME: WEIGHT'"
+        )
+    return WeightedContrast(text, weights={name.strip(): value for name, _, value in pairs})
+
+
+def _fraction(contrast: str, weight: float | str) -> Fraction:
+    try:
+        return Fraction("".join(weight.split()) if isinstance(weight, str) else weight)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise InputError(
+            f"contrast {contrast!r}: {weight!r} is not a weight; "
+            "give a number or a fraction like -1/3"
+        ) from None
+
+
+def _refuse_unknown(name: str, known: Collection[str], what: str) -> None:
+    if name not in known:
+        raise InputError(f"unknown {what}: {name!r}; known: {', '.join(sorted(known))}")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Record):
+    """Level and size of intervals and tests, the seed of their randomness, and the horizon."""
+
+    tau: float
+    level: float = 0.95
+    resamples: int = 10_000
+    permutations: int = 5_000
+    seed: int = 1
+
+    def stream(self, *question: str) -> np.random.Generator:
+        """Random numbers for one question. Asking others as well does not change them.
+
+        >>> Settings(40).stream("a").random() == Settings(40).stream("a").random()
+        True
+        """
+        name = blake2b("\0".join(question).encode(errors="replace"), digest_size=8).digest()
+        return np.random.default_rng([self.seed, int.from_bytes(name)])
+
+
+def settings_for(runs: Runs, outcomes: Outcomes) -> Settings:
+    """The settings as declared; an open horizon becomes what every condition was followed to."""
+    return Settings(
+        tau=float(outcomes.tau or horizon(runs)),
+        level=outcomes.level,
+        resamples=outcomes.resamples,
+        permutations=outcomes.permutations,
+        seed=outcomes.seed,
+    )
+
+
+def horizon(runs: Runs) -> float:
+    """The longest time that every condition was followed to."""
+    return float(min(runs.turns[runs.condition == name].max() for name in runs.conditions))
+
+
+class PerRun(NamedTuple):
+    """One value per run; None where some run has none, with the reason."""
+
+    values: Floats | None
+    reason: str | None = None
+
+
+def per_run(runs: Runs, measure: str, tau: float) -> PerRun:
+    """The measure of every run.
+
+    The mean of these over the runs of a condition is the measure of that condition; for the
+    restricted mean they are pseudo-values, which allow for runs that end before the horizon.
+    """
+    return _MEASURES[measure](runs, tau)
+
+
+def _at_risk_share(runs: Runs, _tau: float) -> PerRun:
+    turns = at_risk_turns(runs)
+    if isinstance(turns, str):
+        return PerRun(None, turns)
+    short = int((turns == 0).sum())
+    if short:
+        return PerRun(None, f"{short} runs are too short to have a turn at risk")
+    return PerRun(runs.collapsed / turns)
+
+
+def _restricted_mean(runs: Runs, tau: float) -> PerRun:
+    values = np.empty(len(runs.rows))
+    for name in runs.conditions:
+        rows = runs.condition == name
+        followed = runs.keep(rows).durations
+        mean = restricted_mean(followed, tau)
+        if mean.value is None:
+            return PerRun(None, f"{name}: {mean.reasons['value']}")
+        values[rows] = pseudo_values(followed, tau)
+    return PerRun(values)
+
+
+_MEASURES: dict[str, Callable[[Runs, float], PerRun]] = {
+    "share": lambda runs, _: PerRun(runs.collapsed / runs.turns),
+    "at_risk_share": _at_risk_share,
+    "incidence": lambda runs, _: PerRun((runs.collapsed > 0).astype(np.float64)),
+    "restricted_mean": _restricted_mean,
+}

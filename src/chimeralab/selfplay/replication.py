@@ -1,0 +1,304 @@
+"""Two tables of runs side by side: did a condition change, does a difference come out again?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
+from chimeralab.selfplay.comparisons import family, order_of
+from chimeralab.selfplay.outcomes import (
+    EXPLORATORY,
+    MEASURES,
+    Measure,
+    Outcomes,
+    Settings,
+    per_run,
+    settings_for,
+)
+from chimeralab.selfplay.runs import Runs, table_of
+from chimeralab.stats.arrays import Floats, ratios
+from chimeralab.stats.clusters import Cells, cells_of, cluster_mean
+from chimeralab.stats.contrasts import (
+    NaiveContrast,
+    differences,
+    independent_difference,
+    naive_contrast,
+)
+from chimeralab.stats.design import Units
+from chimeralab.stats.effects import (
+    SELF_PLAY,
+    AskedContrast,
+    Effect,
+    Weights,
+    holm_corrected,
+    undefined,
+)
+from chimeralab.stats.intervals import Interval
+from chimeralab.stats.resample import bootstrap
+
+SAME_PROMPTS = "both tables have the same seed ids, which are taken to be the same prompts"
+OTHER_PROMPTS = "the prompts differ, so the tables are compared as separate samples"
+NOTHING_TO_EXCHANGE = "the prompts differ, so there is nothing to exchange within them"
+
+
+class Halves(NamedTuple):
+    """A contrast whose positive half was run on some prompts and the negative half on others."""
+
+    first: Weights
+    second: Weights
+
+    @property
+    def asked(self) -> AskedContrast:
+        return AskedContrast({**self.first, **self.second})
+
+
+def separate_family(
+    runs: Runs, measure: Measure, contrasts: Sequence[Halves], settings: Settings
+) -> tuple[Effect, ...]:
+    """Effects of means over separate prompts, their p-values corrected together."""
+    values, reason = per_run(runs, measure, settings.tau)
+    if values is None:
+        return tuple(undefined(each.asked, SELF_PLAY, measure, reason or "") for each in contrasts)
+    cells = cells_of(values, runs.condition, runs.seed)
+    return holm_corrected([_separate(cells, halves, measure, settings) for halves in contrasts])
+
+
+def _separate(cells: Cells, halves: Halves, measure: Measure, settings: Settings) -> Effect:
+    if not all(cells.columns(list(half)).clusters for half in halves):
+        reason = "no prompt has a run on all of one side"
+        return undefined(halves.asked, SELF_PLAY, measure, reason)
+    changes = [differences(cells, half) for half in halves]
+    means = [cluster_mean(change, np.arange(len(change)), settings.level) for change in changes]
+    # The second half carries its minus sign in its weights: what is subtracted is its opposite.
+    opposite = replace(means[1], mean=-means[1].mean)
+    found = independent_difference(means[0], opposite, settings.level)
+    naive = _naive(cells, halves)
+    why, error = {"permutation_p": NOTHING_TO_EXCHANGE}, found.standard_error
+    if found.reason:
+        untested = ("interval", "bootstrap", "p", "p_holm", "se_ratio")
+        why |= dict.fromkeys(untested, "needs two prompts on each side that differ")
+    if naive is None:
+        why |= dict.fromkeys(("naive_p", "se_ratio"), "the runs of a side do not differ at all")
+    return Effect(
+        asked=halves.asked,
+        words=SELF_PLAY,
+        measure=measure,
+        estimate=found.estimate,
+        interval=found.interval,
+        bootstrap=_bootstrap(changes, halves, settings) if found.interval else None,
+        p=found.p,
+        naive_p=naive.p if naive else None,
+        se_ratio=None if naive is None or error is None else naive.standard_error / error,
+        units=sum(map(len, changes)),
+        reasons=why,
+    )
+
+
+def _naive(cells: Cells, halves: Halves) -> NaiveContrast | None:
+    """Both halves as if every run were independent (Welch 1947)."""
+    parts = [naive_contrast(cells, half) for half in halves]
+    known = [part for part in parts if part is not None]
+    if len(known) < 2:
+        return None
+    variances = np.array([part.standard_error**2 for part in known])
+    df = variances.sum() ** 2 / sum(
+        variance**2 / part.df for variance, part in zip(variances, known, strict=True)
+    )
+    estimate = sum(part.estimate for part in known)
+    return NaiveContrast(estimate, float(variances.sum() ** 0.5), float(df))
+
+
+def _bootstrap(changes: Sequence[Floats], halves: Halves, settings: Settings) -> Interval | None:
+    """Percentile interval, the prompts of each half resampled among themselves."""
+    first, second = changes
+    totals = np.zeros((len(first) + len(second), 4))
+    totals[: len(first), :2] = np.column_stack([first, np.ones(len(first))])
+    totals[len(first) :, 2:] = np.column_stack([second, np.ones(len(second))])
+    half = np.repeat(np.arange(2), [len(first), len(second)])
+    found = bootstrap(
+        Units(totals, half),
+        lambda sums: ratios(sums[:, 0], sums[:, 1]) + ratios(sums[:, 2], sums[:, 3]),
+        rng=settings.stream("separate", *halves.asked.weights),
+        resamples=settings.resamples,
+        level=settings.level,
+    )
+    return found.interval
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Record):
+    """A difference between two conditions in each table, and how far it moved between them.
+
+    ``same_direction`` is None where a difference is 0 or undefined.
+    """
+
+    first: str
+    second: str
+    in_a: Effect
+    in_b: Effect
+    moved: Effect
+    same_direction: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replication(Record):
+    """Table ``a`` minus table ``b``: each condition by each measure, and each pair by its share.
+
+    ``paired`` says that both tables have the same prompts, which are then compared one by one.
+    """
+
+    a: str
+    b: str
+    paired: bool
+    settings: Settings
+    conditions: Mapping[str, Mapping[str, Effect]]
+    pairs: tuple[Change, ...]
+    order_a: tuple[str, ...]
+    order_b: tuple[str, ...]
+    only_in_a: tuple[str, ...]
+    only_in_b: tuple[str, ...]
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+
+class Merged(NamedTuple):
+    """Both tables as one: the condition X of the first is called 'X [first name]'."""
+
+    runs: Runs
+    labels: tuple[str, str]
+    paired: bool
+
+    def name(self, condition: str, table: int) -> str:
+        return f"{condition} [{self.labels[table]}]"
+
+
+def compare(
+    a: Runs,
+    b: Runs,
+    outcomes: Outcomes = EXPLORATORY,
+    *,
+    match: Mapping[str, str] | None = None,
+    paired: bool | None = None,
+) -> Replication:
+    """Compare two tables. ``match`` says which condition of ``b`` stands for one of ``a``.
+
+    Tables with the same prompts are paired by prompt, unless ``paired`` decides otherwise.
+    """
+    b = _renamed(b, match or {}, a)
+    shared = [name for name in order_of(a, a.collapsed / a.turns) if name in b.conditions]
+    if not shared:
+        one, two = (f"{runs.source} has {', '.join(runs.conditions)}" for runs in (a, b))
+        raise InputError(
+            f"no condition is in both tables: {one}; {two}; "
+            "say which stand for each other (--match)"
+        )
+    merged = _merge(a.under(*shared), b.under(*shared), paired)
+    settings = settings_for(merged.runs, outcomes)
+    return Replication(
+        a=a.source,
+        b=b.source,
+        paired=merged.paired,
+        settings=settings,
+        conditions=_conditions(merged, shared, settings),
+        pairs=_pairs(merged, shared, settings),
+        order_a=tuple(shared),
+        order_b=tuple(name for name in order_of(b, b.collapsed / b.turns) if name in shared),
+        only_in_a=tuple(name for name in a.conditions if name not in shared),
+        only_in_b=tuple(name for name in b.conditions if name not in shared),
+        notes=(SAME_PROMPTS if merged.paired else OTHER_PROMPTS,),
+    )
+
+
+def _conditions(
+    merged: Merged, shared: list[str], settings: Settings
+) -> dict[str, dict[str, Effect]]:
+    halves = [Halves({merged.name(name, 0): 1.0}, {merged.name(name, 1): -1.0}) for name in shared]
+    by_measure = {measure: _asked(merged, measure, halves, settings) for measure in MEASURES}
+    return {
+        name: {measure: found[place] for measure, found in by_measure.items()}
+        for place, name in enumerate(shared)
+    }
+
+
+def _pairs(merged: Merged, shared: list[str], settings: Settings) -> tuple[Change, ...]:
+    pairs = list(combinations(shared, 2))
+    in_a, in_b = (
+        [{merged.name(one, table): 1.0, merged.name(two, table): -1.0} for one, two in pairs]
+        for table in (0, 1)
+    )
+    flipped = [{name: -weight for name, weight in weights.items()} for weights in in_b]
+    moved = _asked(
+        merged, "share", [Halves(*both) for both in zip(in_a, flipped, strict=True)], settings
+    )
+    each_a, each_b = (
+        family(merged.runs, "share", list(map(AskedContrast, side)), settings)
+        for side in (in_a, in_b)
+    )
+
+    def same_direction(one: Effect, two: Effect) -> bool | None:
+        if not one.estimate or not two.estimate:
+            return None
+        return (one.estimate > 0) == (two.estimate > 0)
+
+    return tuple(
+        Change(*pair, one, two, change, same_direction(one, two))
+        for pair, one, two, change in zip(pairs, each_a, each_b, moved, strict=True)
+    )
+
+
+def _asked(
+    merged: Merged, measure: Measure, contrasts: list[Halves], settings: Settings
+) -> tuple[Effect, ...]:
+    if merged.paired:
+        return family(merged.runs, measure, [each.asked for each in contrasts], settings)
+    return separate_family(merged.runs, measure, contrasts, settings)
+
+
+def _merge(a: Runs, b: Runs, paired: bool | None) -> Merged:
+    same = all(set(a.under(n).seed) == set(b.under(n).seed) for n in a.conditions)
+    if paired and not same:
+        raise InputError(f"{a.source} and {b.source} can't be paired: their prompts differ")
+    paired = same if paired is None else paired
+    labels = _labels(a.source, b.source)
+    rows = [
+        replace(
+            row,
+            condition=f"{row.condition} [{label}]",
+            seed_id=row.seed_id if paired else f"{row.seed_id} [{label}]",
+        )
+        for runs, label in zip((a, b), labels, strict=True)
+        for row in runs.rows
+    ]
+    return Merged(table_of(rows, f"{a.source} and {b.source}"), labels, paired)
+
+
+def _labels(a: str, b: str) -> tuple[str, str]:
+    """Short names for the tables.
+
+    >>> _labels("runs/may.csv", "runs/june.csv"), _labels("may/runs.csv", "june/runs.csv")
+    (('may', 'june'), ('may/runs.csv', 'june/runs.csv'))
+    """
+    short = Path(a).stem, Path(b).stem
+    if short[0] != short[1]:
+        return short
+    return (a, b) if a != b else ("first", "second")
+
+
+def _renamed(b: Runs, match: Mapping[str, str], a: Runs) -> Runs:
+    """The second table with its conditions called as in the first."""
+    for runs, names in ((a, list(match)), (b, list(match.values()))):
+        unknown = next((name for name in names if name not in runs.conditions), None)
+        if unknown is not None:
+            known = ", ".join(runs.conditions)
+            raise InputError(f"unknown condition {unknown!r} in {runs.source}; known: {known}")
+    back = {other: name for name, other in match.items()}
+    names = [back.get(name, name) for name in b.conditions]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise InputError(f"two conditions of {b.source} would stand for {doubled!r}")
+    rows = (replace(row, condition=back.get(row.condition, row.condition)) for row in b.rows)
+    return table_of(rows, b.source, b.left_out)

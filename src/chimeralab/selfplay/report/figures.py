@@ -1,0 +1,294 @@
+"""Every figure of a self-play study, drawn from its analysis, with its caption and in words."""
+
+from collections.abc import Iterator
+from functools import partial
+from math import isclose
+
+from chimeralab.analysis import Analysis, Runs
+from chimeralab.core.numbers import counted, cutoff, p_phrase
+from chimeralab.core.result_words import ResultWords
+from chimeralab.embedding.minilm import MARGINS
+from chimeralab.report.charts.canvas import Figure, Label, draw
+from chimeralab.report.charts.contrasts import (
+    CurvePoint,
+    ForestRow,
+    StabilityRow,
+    forest,
+    specification,
+    stability,
+)
+from chimeralab.report.charts.groups import (
+    Bucket,
+    Distribution,
+    Survivors,
+    buckets,
+    distributions,
+    survival,
+)
+from chimeralab.report.table import SHARE, UNITS, difference, estimate, signed
+from chimeralab.selfplay.comparisons import Held
+from chimeralab.selfplay.outcomes import measure_name, per_run
+from chimeralab.selfplay.report.material import (
+    Material,
+    StudyResults,
+    is_found,
+    measure_of,
+    primary_comparisons,
+)
+from chimeralab.stats.clusters import cells_of
+from chimeralab.stats.contrasts import naive_contrast
+from chimeralab.stats.effects import Effect
+from chimeralab.stats.intervals import Interval, t_interval
+
+# More contrasts than these make a figure that nobody reads; the table has them all.
+MOST_EFFECTS = 15
+MOST_BUCKETS = 24
+
+
+def distribution_figure(results: StudyResults, words: ResultWords) -> Figure:
+    """How much of each run collapsed."""
+    analysis, runs = results.analysis, results.runs
+    rates = runs.collapsed / runs.turns
+    means = {
+        name: estimate(each.mean, each.share_ci, SHARE)
+        for name, each in analysis.conditions.items()
+    }
+    rows = [
+        Distribution(
+            Label(name, f"{means[name]}, {counted(each.n, 'run')}"),
+            rates[runs.condition == name].tolist(),
+            each.mean,
+            each.share_ci,
+        )
+        for name, each in analysis.conditions.items()
+    ]
+    shown = "; ".join(f"{name}: {mean}" for name, mean in means.items())
+    return draw(
+        "distributions",
+        f"Histograms of the share of {words.turns} in each run. Means: {shown}.",
+        lambda width: distributions(rows, words, width=width),
+        captions=[
+            f"Every run by its share of {words.turns}, in steps of 5 %; within a condition, the "
+            "higher a bar, the more runs. The diamond is the mean, the line its "
+            f"{100 * analysis.settings.level:g} % interval over prompts."
+        ],
+    )
+
+
+def survival_figure(analysis: Analysis, words: ResultWords) -> Figure:
+    """How many runs have not collapsed yet, turn by turn."""
+    curves = [
+        Survivors(name, curve.turns, curve.survival, curve.low, curve.high)
+        for name, curve in analysis.curves.items()
+    ]
+    last = int(max(analysis.settings.tau, *(curve.turns[-1] for curve in curves)))
+    ends = "; ".join(
+        f"{curve.name}: {100 * curve.shares[-1]:.0f} % at turn {curve.turns[-1]:g}"
+        for curve in curves
+    )
+    return draw(
+        "survival",
+        f"Step lines of the runs that have not {words.been} so far. At the end: {ends}.",
+        lambda width: survival(curves, last, words, width=width),
+        captions=[
+            f"The share of runs without a {words.event} so far (Kaplan-Meier). Bands are pointwise "
+            f"{100 * analysis.settings.level:g} % intervals over prompts. A run that never "
+            f"{words.was} is followed to its last turn, not dropped."
+        ],
+    )
+
+
+def forest_figure(material: Material, results: StudyResults) -> Figure | None:
+    """The differences of the primary measure: those with weights, then the largest pairs."""
+    found = results.analysis.measures[measure_of(material.outcomes)]
+    once = results.analysis.rows(found.measure)
+    pairs = [row for row in once if row.effect in found.pairs]
+    widest = sorted(pairs, key=lambda row: -abs(row.effect.estimate or 0.0))[:MOST_EFFECTS]
+    listed = [row for row in once if row not in pairs or row in widest or row.role == "primary"]
+    effects = [row.effect for row in listed]
+    if all(each.estimate is None for each in effects):
+        return None
+    unit, what = UNITS[found.measure], measure_name(found.measure, material.words)
+
+    def numbers(each: Effect) -> str:
+        """The numbers without their unit, which the axis has: a phone has room for no more."""
+        if each.estimate is None:
+            return each.reasons.get("estimate", "")
+        return (
+            f"{difference(each.estimate, each.interval, unit, bare=True)}, {p_phrase(each.p_holm)}"
+        )
+
+    rows = [
+        ForestRow(
+            Label(row.name, numbers(row.effect)),
+            row.effect.estimate,
+            row.effect.interval,
+            naive_interval(row.effect, results.runs, results.analysis),
+        )
+        for row in listed
+    ]
+    shown = "; ".join(
+        f"{each.a} minus {each.b}: {difference(each.estimate, each.interval, unit)}, "
+        f"Holm {p_phrase(each.p_holm)}, naive {p_phrase(each.naive_p)}"
+        for each in effects
+    )
+    caption = (
+        f"Differences in the {what}, taken within each prompt and averaged, with "
+        "Holm-corrected p. The grey line is the interval one gets by taking all runs for "
+        "independent: where it is shorter, it promises too much."
+    )
+    if len(pairs) > MOST_EFFECTS:
+        caption += f" Of {len(pairs)} pairs these are the {MOST_EFFECTS} that differ most."
+    chart = partial(forest, rows, f"difference in the {what}", percent=unit.percent)
+    label = f"Differences between conditions with their intervals. {shown}."
+    return draw("contrasts", label, lambda width: chart(width=width), captions=[caption])
+
+
+def naive_interval(each: Effect, runs: Runs, analysis: Analysis) -> Interval | None:
+    """The interval of an analysis that treats every run as independent."""
+    values, _ = per_run(runs, each.measure, analysis.settings.tau)
+    if values is None or each.estimate is None:
+        return None
+    found = naive_contrast(cells_of(values, runs.condition, runs.seed), each.weights)
+    if found is None:
+        return None
+    return t_interval(found.estimate, found.standard_error, found.df, analysis.settings.level)
+
+
+def stability_figure(analysis: Analysis) -> Figure | None:
+    """In how many prompts and buckets the order of the conditions holds."""
+    found = analysis.rank_stability
+    if not found.by_seed or not found.by_seed.total:
+        return None
+    rows = [
+        StabilityRow(
+            Label(counted(held.total, noun), held_in_words(held)),
+            held.held,
+            held.tied,
+            held.inverted,
+        )
+        for held, noun in ((found.by_seed, "prompt"), (found.by_bucket, "bucket"))
+        if held is not None and held.total
+    ]
+    return draw(
+        "rank_stability",
+        f"Bars. The order is {order_in_words(analysis)}. {' '.join(stability_lines(analysis))}",
+        lambda width: stability(rows, width=width),
+        captions=["An order of means may hold in few of the prompts that it is a mean of."],
+    )
+
+
+def order_in_words(analysis: Analysis) -> str:
+    """The conditions by their means, with = between those that have the same."""
+    order, said = analysis.rank_stability.order, ""
+    for before, name in zip((None, *order), order, strict=False):
+        if before is not None:
+            means = (analysis.conditions[each].mean for each in (before, name))
+            ties = isclose(*means, abs_tol=1e-9)
+            said += " = " if ties else " > "
+        said += name
+    return said
+
+
+def stability_lines(analysis: Analysis) -> Iterator[str]:
+    """In how many prompts and buckets the order holds, in sentences."""
+    found = analysis.rank_stability
+    for held, noun in ((found.by_seed, "prompt"), (found.by_bucket, "bucket")):
+        if held is not None and held.total:
+            yield f"Of {counted(held.total, noun)}, {held_in_words(held)}."
+
+
+def held_in_words(held: Held) -> str:
+    """How far an order holds.
+
+    >>> held_in_words(Held(held=12, tied=0, inverted=24, total=36, left_out=0))
+    'it holds in 12 and is inverted somewhere in 24'
+    """
+    ties = f", holds but for ties in {held.tied}" if held.tied else ""
+    return f"it holds in {held.held}{ties} and is inverted somewhere in {held.inverted}"
+
+
+def bucket_figure(results: StudyResults, words: ResultWords) -> Figure | None:
+    """The conditions in each bucket of prompts."""
+    analysis = results.analysis
+    if not analysis.buckets or analysis.buckets < 2 or len(analysis.conditions) < 2:
+        return None
+    names, rows = list(analysis.conditions), bucket_means(analysis, results.runs)[:MOST_BUCKETS]
+    shown = "; ".join(
+        f"{row.name}: "
+        + ", ".join(
+            f"{name} {100 * mean:.0f} %"
+            for name, mean in zip(names, row.means, strict=True)
+            if mean is not None
+        )
+        for row in rows
+    )
+    return draw(
+        "buckets",
+        f"Mean share of {words.turns} by bucket of prompts. {shown}.",
+        lambda width: buckets(rows, names, words, width=width),
+        captions=["The mean of each condition in each bucket of prompts."],
+    )
+
+
+def bucket_means(analysis: Analysis, runs: Runs) -> list[Bucket]:
+    """The mean share of each condition in each bucket; None where it has no run."""
+    if runs.bucket is None:
+        return []
+    cells = cells_of(runs.collapsed / runs.turns, runs.condition, runs.bucket)
+    columns = [cells.conditions.index(name) for name in analysis.conditions]
+    return [
+        Bucket(
+            str(bucket),
+            [float(cells.means[n, c]) if cells.counts[n, c] else None for c in columns],
+        )
+        for n, bucket in enumerate(cells.clusters)
+    ]
+
+
+def curve_figure(material: Material, results: StudyResults) -> Figure | None:
+    """One difference under every detector one could have declared."""
+    curve = results.curve
+    if curve is None or curve.declared is None:
+        return None
+    unit, detectors = UNITS[curve.measure], f"{curve.distinct_detectors:,}"
+    rows = []
+    for each in curve.specifications:
+        if each.estimate is not None:
+            settings = each.settings.as_dict()
+            choices = {
+                **{f"{name} ≥": cutoff(float(settings[name])) for name in ("s1", "s2")},
+                **{f"{name} ≤": cutoff(float(settings[name])) for name in ("d1", "d2")},
+                **{name: str(settings[name]) for name in ("sustain", "drift", "marking", "empty")},
+            }
+            rows.append(CurvePoint(each.estimate, each.ci, each.declared, choices))
+    comparisons = primary_comparisons(results.analysis, material.outcomes)
+    why = "No difference was found; this is the one that came nearest to it."
+    if len(comparisons) == 1:
+        why = "This is the contrast that was asked for."
+    elif any(is_found(each) for each in comparisons):
+        why = "Of the differences found, this is the one that would be the first to fall."
+    exact = "."
+    rounded = {found.encoder["precision"] for found in material.detections} - {None, "f32"}
+    if rounded:
+        exact = (
+            f", which were made in {' and '.join(sorted(rounded))} and near other thresholds than "
+            f"the declared ones are exact to {max(MARGINS[each] for each in rounded)}."
+        )
+    chart = partial(specification, rows, "difference", percent=unit.percent)
+    return draw(
+        "specification_curve",
+        f"{curve.a} minus {curve.b} under {detectors} detectors, from "
+        f"{signed(curve.lowest, unit)} to {signed(curve.highest, unit)}; "
+        f"{signed(curve.declared, unit)} as declared. {curve.same_sign:,} have the same direction, "
+        f"{curve.significant:,} of them with an interval that leaves out 0.",
+        lambda width: chart(width=width),
+        captions=[
+            f"{curve.a} minus {curve.b} under {detectors} settings of the detector, from the "
+            f"smallest difference to the largest, each with its interval. {why} Under the curve, "
+            "the darker a square, the more of the detectors above it made that choice.",
+            f"{curve.same_sign:,} of {detectors} agree with the declared detector on the "
+            f"direction, {curve.significant:,} of them with an interval that leaves out 0. They "
+            f"are judged from the stored similarities{exact}",
+        ],
+    )

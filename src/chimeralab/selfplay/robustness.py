@@ -1,0 +1,274 @@
+"""Does a finding depend on the detector? Every setting of it, and the words alone, beside it."""
+
+import re
+import unicodedata
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from chimeralab.core.records import Record, Trajectory
+from chimeralab.detection.detectors import Lags, Locked
+from chimeralab.detection.judged_turns import judged
+from chimeralab.embedding.encoder import Encoder
+from chimeralab.selfplay.outcomes import PAIRS, Outcomes
+from chimeralab.selfplay.specifications import (
+    RobustnessQuestion,
+    SpecificationCurve,
+    judge_by_all,
+    specification_curve,
+)
+from chimeralab.stats.arrays import Floats
+from chimeralab.stats.effects import pairs_of
+
+GRAM = 3
+# The rule of the locked detector, three turns in a row, on two other measures of likeness.
+SAME_WORDS = Locked(s1=1.0, s2=1.0, d1=0.0, d2=0.0)
+SHARED_GRAMS = Locked(s1=0.5, s2=0.5, d1=0.5, d2=0.5)
+# The dictionary of a compressor outweighs a text shorter than this.
+FEWEST_BYTES = 200
+
+Words = tuple[str, ...]
+Likeness = Callable[[Words, Words], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Lexical(Record):
+    """What the words of a conversation say about collapse, without any embedding.
+
+    ``repeated_share``: turns that repeat some earlier turn word for word. ``overlap``: word
+    trigrams shared with the last turn or the one before, whichever is closer, on average.
+    ``repeat_rate`` and ``overlap_rate``: the share of turns that the locked rule would mark as
+    collapsed if it went by these. ``compression_ratio``: compressed size over size; the smaller,
+    the more repetitive.
+    """
+
+    id: str
+    turns: int
+    repeated_share: float | None
+    overlap: float | None
+    repeat_rate: float | None
+    overlap_rate: float | None
+    compression_ratio: float | None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def lexical(trajectory: Trajectory, speaker: str | None = None) -> Lexical:
+    """Look at the judged turns of a conversation, the same ones that the detector sees."""
+    texts = [turn.text for turn in judged(trajectory, speaker).turns]
+    turns = [words(text) for text in texts]
+    closest = [
+        max(shared_grams(now, past) for past in turns[max(0, n - 2) : n])
+        for n, now in enumerate(turns)
+        if n
+    ]
+    seen = [turn in turns[:n] for n, turn in enumerate(turns) if n]
+    numbers = {
+        "repeated_share": sum(seen) / len(turns) if seen else None,
+        "overlap": sum(closest) / len(closest) if closest else None,
+        "repeat_rate": _collapse_rate(turns, same_words, SAME_WORDS),
+        "overlap_rate": _collapse_rate(turns, shared_grams, SHARED_GRAMS),
+        "compression_ratio": compression_ratio("\n".join(texts)),
+    }
+    missing = {name: _MISSING[name] for name, number in numbers.items() if number is None}
+    return Lexical(trajectory.id, len(turns), **numbers, reasons=missing)
+
+
+_MISSING = {
+    "repeated_share": "needs two turns",
+    "overlap": "needs two turns",
+    "repeat_rate": f"needs {SAME_WORDS.turns_needed} turns",
+    "overlap_rate": f"needs {SHARED_GRAMS.turns_needed} turns",
+    "compression_ratio": f"needs {FEWEST_BYTES} bytes of text",
+}
+
+
+def words(text: str) -> Words:
+    """The words of a text without case, punctuation and white space.
+
+    >>> words("Thank you -- THANK you!")
+    ('thank', 'you', 'thank', 'you')
+    """
+    return tuple(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
+
+
+def same_words(now: Words, past: Words) -> float:
+    """1 for the same words in the same order, else 0.
+
+    >>> same_words(words("Bye."), words("bye!"))
+    1.0
+    """
+    return float(now == past)
+
+
+def shared_grams(now: Words, past: Words) -> float:
+    """Word trigrams that two texts share, of all that they have (Jaccard 1901).
+
+    >>> shared_grams(words("the cat sat down"), words("the cat sat up"))
+    0.3333333333333333
+    """
+    one, two = _grams(now), _grams(past)
+    return len(one & two) / len(one | two)
+
+
+def compression_ratio(text: str) -> float | None:
+    """Size after compression over size before; None for a text too short to tell.
+
+    >>> round(compression_ratio("Thank you, and goodbye! " * 40), 2)
+    0.04
+    """
+    raw = text.encode(errors="replace")
+    return len(zlib.compress(raw, 9)) / len(raw) if len(raw) >= FEWEST_BYTES else None
+
+
+def _grams(text: Words) -> set[Words]:
+    """Trigrams; a text of fewer words is its own only gram."""
+    return {text[n : n + GRAM] for n in range(max(1, len(text) - GRAM + 1))}
+
+
+def _collapse_rate(turns: Sequence[Words], likeness: Likeness, rule: Locked) -> float | None:
+    if len(turns) < rule.turns_needed:
+        return None
+
+    def back(n: int, lag: int) -> float:
+        return likeness(turns[n], turns[n - lag]) if n >= lag else float("nan")
+
+    signals = rule.judge(Lags(back(n, 1), back(n, 2)) for n in range(len(turns)))
+    return sum(signal.collapsed for signal in signals) / len(turns)
+
+
+# Which way each number points: compression falls as collapse rises.
+DIRECTIONS = {
+    "repeat_rate": 1,
+    "overlap_rate": 1,
+    "repeated_share": 1,
+    "overlap": 1,
+    "compression_ratio": -1,
+}
+VERDICTS = ("repeat_rate", "overlap_rate")
+
+
+@dataclass(frozen=True, slots=True)
+class CoDetector(Record):
+    """A lexical number beside the embedding's share of collapsed turns.
+
+    ``correlation`` is Spearman's, turned so that agreement is positive. The counts say which of
+    the two found any collapse; only numbers that follow the detector's rule have them.
+    """
+
+    name: str
+    conversations: int
+    correlation: float | None
+    both: int | None
+    only_lexical: int | None
+    only_embedding: int | None
+    neither: int | None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+class SeenBothWays(NamedTuple):
+    """One conversation seen both ways: in its words, and in the embedding's collapse rate."""
+
+    lexical: Lexical
+    collapse_rate: float | None
+
+
+def co_detectors(pairs: Iterable[SeenBothWays]) -> tuple[CoDetector, ...]:
+    """Set each lexical number against the verdicts of the embedding."""
+    known = [pair for pair in pairs if pair.collapse_rate is not None]
+    return tuple(_co_detector(name, known) for name in DIRECTIONS)
+
+
+def _co_detector(name: str, pairs: list[SeenBothWays]) -> CoDetector:
+    both_known = [
+        (getattr(pair.lexical, name), pair.collapse_rate)
+        for pair in pairs
+        if getattr(pair.lexical, name) is not None
+    ]
+    columns = np.array(both_known, dtype=np.float64).reshape(-1, 2)
+    correlation = spearman(columns[:, 0] * DIRECTIONS[name], columns[:, 1])
+    why = {} if correlation is not None else {"correlation": "one of the two never differs"}
+    if name not in VERDICTS:
+        counts = dict.fromkeys(("both", "only_lexical", "only_embedding", "neither"), NO_VERDICT)
+        return CoDetector(name, len(columns), correlation, None, None, None, None, why | counts)
+    lexical, embedding = columns.T > 0
+    return CoDetector(
+        name=name,
+        conversations=len(columns),
+        correlation=correlation,
+        both=int((lexical & embedding).sum()),
+        only_lexical=int((lexical & ~embedding).sum()),
+        only_embedding=int((~lexical & embedding).sum()),
+        neither=int((~lexical & ~embedding).sum()),
+        reasons=why,
+    )
+
+
+NO_VERDICT = "a number without a verdict of its own"
+
+
+def spearman(first: Floats, second: Floats) -> float | None:
+    """Correlation of ranks, ties sharing their mean rank; None when one side never differs.
+
+    >>> spearman(np.array([1.0, 2.0, 9.0]), np.array([2.0, 3.0, 4.0]))
+    1.0
+    """
+    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    return float(np.corrcoef(_ranks(first), _ranks(second))[0, 1])
+
+
+def _ranks(values: Floats) -> Floats:
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - (counts - 1) / 2
+    return np.asarray(middle[place])
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorRobustness(Record):
+    """The primary contrasts under every detector, and each conversation in its words alone."""
+
+    curves: tuple[SpecificationCurve, ...]
+    co_detectors: tuple[CoDetector, ...]
+    lexical: tuple[Lexical, ...]
+
+
+def robustness(
+    trajectories: Iterable[Trajectory],
+    questions: Sequence[RobustnessQuestion],
+    encoder: Encoder,
+    speaker: str | None = None,
+) -> DetectorRobustness:
+    """Judge the conversations every way; all questions are of the same declared detector."""
+    words: list[Lexical] = []
+
+    def noted() -> Iterator[Trajectory]:
+        for trajectory in trajectories:
+            words.append(lexical(trajectory, speaker))
+            yield trajectory
+
+    declared = questions[0].detector
+    found = judge_by_all(noted(), encoder, declared, speaker)
+    return DetectorRobustness(
+        curves=tuple(specification_curve(found, question) for question in questions),
+        co_detectors=co_detectors(map(SeenBothWays, words, found.rates(declared))),
+        lexical=tuple(words),
+    )
+
+
+def primary_questions(
+    outcomes: Outcomes, order: Sequence[str], tau: float, detector: Locked
+) -> list[RobustnessQuestion]:
+    """What the first primary estimand asks; every pair on the share when nothing was declared."""
+    primary = outcomes.primary
+    named = {contrast.name: contrast.by_condition for contrast in outcomes.contrasts}
+    contrasts = [asked.weights for asked in pairs_of(order)]
+    if primary and primary.contrast != PAIRS:
+        contrasts = [named[primary.contrast]]
+    measure = primary.measure if primary else "share"
+    return [
+        RobustnessQuestion(each, measure, tau, outcomes.level, detector, primary)
+        for each in contrasts
+    ]

@@ -1,0 +1,360 @@
+"""A specification curve: the primary contrast under every detector one could have declared."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record, Trajectory
+from chimeralab.detection.detectors import LOCKED, READINGS, Locked
+from chimeralab.detection.locked import FIRST_FLAGGED_TURN, TOLERANCE
+from chimeralab.detection.measure import Measured, Measurer
+from chimeralab.detection.sweep import STUDY_GRID, all_cutoffs, distinct, grid_of
+from chimeralab.embedding.encoder import Encoder
+from chimeralab.selfplay.analysis import select
+from chimeralab.selfplay.outcomes import (
+    Estimand,
+    Measure,
+    horizon,
+    per_run,
+)
+from chimeralab.selfplay.runs import Run, Runs, named_run, table_of
+from chimeralab.stats.arrays import Floats, Integers
+from chimeralab.stats.clusters import cells_of
+from chimeralab.stats.effects import (
+    SELF_PLAY,
+    AskedContrast,
+    Weights,
+    estimated_contrast,
+    sides,
+)
+from chimeralab.stats.intervals import Interval
+
+Marks = NDArray[np.bool_]
+
+
+class Bench(NamedTuple):
+    """Settings as columns, one row a detector."""
+
+    s1: Floats
+    s2: Floats
+    d1: Floats
+    d2: Floats
+    window: Floats
+    breaks: Marks
+    same: Marks
+    both: Marks
+    either: Marks
+    retroactive: Marks
+
+
+def bench(detectors: Sequence[Locked]) -> Bench:
+    """Line the detectors up."""
+
+    def numbers(name: str) -> Floats:
+        return np.array([[getattr(each, name)] for each in detectors], dtype=np.float64)
+
+    def reads(name: str, value: str) -> Marks:
+        return np.array([[getattr(each, name) == value] for each in detectors])
+
+    return Bench(
+        s1=numbers("s1"),
+        s2=numbers("s2"),
+        d1=numbers("d1"),
+        d2=numbers("d2"),
+        window=numbers("window"),
+        breaks=reads("empty", "break"),
+        same=reads("sustain", "same"),
+        both=reads("drift", "both"),
+        either=reads("drift", "either"),
+        retroactive=reads("marking", "retroactive"),
+    )
+
+
+def judge_with_all(measured: Measured, settings: Bench) -> Marks:
+    """Which turns (columns) each detector (rows) marks as collapsed."""
+    s1, s2 = measured.similarities[:, :2].T
+    judged = np.arange(1, len(s1) + 1) >= FIRST_FLAGGED_TURN
+    heard = judged & ~(measured.blank & settings.breaks)
+    period1 = heard & (s1 >= settings.s1 - TOLERANCE)
+    period2 = heard & (s2 >= settings.s2 - TOLERANCE)
+    mixed = _sustained(period1 | period2, settings)
+    alike = _sustained(period1, settings) | _sustained(period2, settings)
+    low1, low2 = s1 >= 1 - settings.d1 - TOLERANCE, s2 >= 1 - settings.d2 - TOLERANCE
+    matched = (period1 & low1) | (period2 & low2)
+    low = np.where(settings.both, low1 & low2, np.where(settings.either, low1 | low2, matched))
+    return np.asarray(np.where(settings.same, alike, mixed) & low)
+
+
+def _sustained(flags: Marks, settings: Bench) -> Marks:
+    """Turns in a run of flags that is long enough: so far, or in all for those who look back."""
+    so_far = _run_lengths(flags)
+    in_all = so_far.copy()
+    for turn in range(flags.shape[1] - 2, -1, -1):
+        goes_on = flags[:, turn] & flags[:, turn + 1]
+        in_all[:, turn] = np.where(goes_on, in_all[:, turn + 1], in_all[:, turn])
+    return np.asarray(np.where(settings.retroactive, in_all, so_far) >= settings.window)
+
+
+def _run_lengths(flags: Marks) -> NDArray[np.intp]:
+    """How many flags in a row end at each turn."""
+    lengths = np.zeros(flags.shape, dtype=np.intp)
+    run = np.zeros(len(flags), dtype=np.intp)
+    for turn in range(flags.shape[1]):
+        run = (run + 1) * flags[:, turn]
+        lengths[:, turn] = run
+    return lengths
+
+
+Counts = NDArray[np.int32]
+
+
+class MeasuredTwice(NamedTuple):
+    """A conversation as it is, and without its turns that hold no word."""
+
+    whole: Measured
+    skipped: Measured
+
+
+class Tallies(NamedTuple):
+    """What each detector (columns) found in each conversation (rows); no verdict is -1.
+
+    ``cells`` counts the cells of the grid that are the same detector; ``first`` is 0 where nothing
+    collapsed.
+    """
+
+    cells: Mapping[Locked, int]
+    rows: tuple[Run, ...]
+    turns: Counts
+    collapsed: Counts
+    first: Counts
+
+    def rates(self, detector: Locked) -> list[float | None]:
+        """The share of collapsed turns of each conversation by one detector."""
+        column = list(self.cells).index(plainest(detector))
+        pairs = zip(self.collapsed[:, column].tolist(), self.turns[:, column].tolist(), strict=True)
+        return [None if collapsed < 0 else collapsed / turns for collapsed, turns in pairs]
+
+    def table(self, detector: Locked) -> Runs | None:
+        """The runs as one detector has them; None when it has a verdict on none."""
+        column = list(self.cells).index(detector)
+        counts = (part[:, column].tolist() for part in (self.turns, self.collapsed, self.first))
+        rows = [
+            replace(
+                row,
+                total_turns=turns,
+                collapsed_turns=collapsed,
+                first_collapse_turn=first or None,
+                at_risk_turns=turns - detector.first_turn_at_risk + 1,
+            )
+            for row, turns, collapsed, first in zip(self.rows, *counts, strict=True)
+            if collapsed >= 0
+        ]
+        return table_of(rows, "specification") if rows else None
+
+
+def every_detector(declared: Locked = LOCKED) -> dict[Locked, int]:
+    """Every distinct detector of the grid under every reading, and how many cells are equal to it.
+
+    >>> detectors = every_detector()
+    >>> len(detectors), sum(detectors.values())
+    (1164, 1296)
+    """
+    choices = (dict(zip(READINGS, values, strict=True)) for values in product(*READINGS.values()))
+    readings = [Locked(window=declared.window, **choice) for choice in choices]  # type: ignore[arg-type]
+    cells = distinct(detector for base in readings for detector in grid_of(base, STUDY_GRID))
+    plain = plainest(declared)
+    return cells if plain in cells else {plain: 1} | cells
+
+
+def plainest(detector: Locked) -> Locked:
+    """The detector as the grid names those that must agree with it."""
+    (plain,) = distinct([detector])
+    return plain
+
+
+def measure_for_all(
+    trajectories: Iterable[Trajectory],
+    detectors: Sequence[Locked],
+    encoder: Encoder,
+    speaker: str | None = None,
+) -> Iterator[MeasuredTwice]:
+    """Similarities exact enough for every detector; most conversations have no turn to skip."""
+    cutoffs = all_cutoffs(detectors)
+    whole = Measurer(encoder, cutoffs, speaker=speaker)
+    skipping = Measurer(encoder, cutoffs, speaker=speaker, skip_blank=True)
+    for measured in whole.measure(trajectories):
+        if measured.blank.any():
+            yield MeasuredTwice(measured, next(skipping.measure([measured.trajectory])))
+        else:
+            yield MeasuredTwice(measured, measured)
+
+
+def judge_by_all(
+    trajectories: Iterable[Trajectory],
+    encoder: Encoder,
+    declared: Locked = LOCKED,
+    speaker: str | None = None,
+) -> Tallies:
+    """Judge every conversation with every detector; similarities are measured once for all."""
+    cells = every_detector(declared)
+    return tally(measure_for_all(trajectories, list(cells), encoder, speaker), cells)
+
+
+def tally(series: Iterable[MeasuredTwice], cells: Mapping[Locked, int]) -> Tallies:
+    """Count what every detector finds in conversations that are measured."""
+    detectors = list(cells)
+    skips = np.array([detector.empty == "skip" for detector in detectors])
+    settings = bench(detectors)
+    rows, counts = [], []
+    for whole, skipped in series:
+        run = named_run(whole.trajectory.id, whole.trajectory.metadata)
+        rows.append(replace(run, blank_turns=int(whole.blank.sum())))
+        found = _counted(judge_with_all(whole, settings), detectors)
+        if skipped is not whole:
+            other = _counted(judge_with_all(skipped, settings), detectors)
+            found = np.where(skips, other, found)
+        counts.append(found)
+    table = np.array(counts, dtype=np.int32).reshape(-1, 3, len(detectors))
+    turns, collapsed, first = table.swapaxes(0, 1)
+    return Tallies(cells, tuple(rows), turns, collapsed, first)
+
+
+def _counted(marks: Marks, detectors: Sequence[Locked]) -> Counts:
+    """Judged turns, collapsed turns and the first of them, for each detector."""
+    turns = marks.shape[1]
+    enough = np.array([turns >= detector.turns_needed for detector in detectors])
+    collapsed = np.where(enough, marks.sum(axis=1), -1)
+    first = np.where(marks.any(axis=1), marks.argmax(axis=1) + 1, 0) if turns else 0 * collapsed
+    return np.array([np.full(len(detectors), turns), collapsed, first], dtype=np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Specification(Record):
+    """One detector and what it makes of the contrast.
+
+    ``cells`` counts the cells of the grid that are the same detector; ``declared`` marks the one
+    that the study uses.
+    """
+
+    settings: Locked
+    cells: int
+    declared: bool
+    runs: int
+    estimate: float | None
+    ci: Interval | None
+    p: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SpecificationCurve(Record):
+    """The contrast ``a`` minus ``b`` under every detector, from the smallest estimate on.
+
+    ``same_sign`` counts detectors that agree with the declared one on the direction, and
+    ``significant`` those of them with an interval that leaves out 0.
+    """
+
+    a: str
+    b: str
+    weights: Weights
+    measure: Measure
+    conversations: int
+    cells: int
+    distinct_detectors: int
+    distinct_outcomes: int
+    declared: float | None
+    lowest: float | None
+    highest: float | None
+    same_sign: int
+    significant: int
+    specifications: tuple[Specification, ...]
+
+
+class RobustnessQuestion(NamedTuple):
+    """The contrast whose robustness is asked, and the detector that was declared for it.
+
+    ``estimand`` says which runs it speaks of; None takes them all.
+    """
+
+    weights: Weights
+    measure: Measure = "share"
+    tau: float | None = None
+    level: float = 0.95
+    detector: Locked = LOCKED
+    estimand: Estimand | None = None
+
+
+class _Estimate(NamedTuple):
+    runs: int
+    estimate: float | None
+    ci: Interval | None
+    p: float | None
+    reason: str | None
+
+
+def specification_curve(found: Tallies, question: RobustnessQuestion) -> SpecificationCurve:
+    """Ask the question under every detector."""
+    if not found.rows:
+        raise InputError("no conversation to judge")
+    specifications = tuple(_specifications(found, question))
+    declared = next(each.estimate for each in specifications if each.declared)
+    known = [each.estimate for each in specifications if each.estimate is not None]
+    same = [each for each in specifications if (each.estimate or 0) * (declared or 0) > 0]
+    a, b = sides(question.weights)
+    return SpecificationCurve(
+        a=a,
+        b=b,
+        weights=dict(question.weights),
+        measure=question.measure,
+        conversations=len(found.rows),
+        cells=sum(found.cells.values()),
+        distinct_detectors=len(found.cells),
+        distinct_outcomes=len(np.unique(_outcomes(found))),
+        declared=declared,
+        lowest=min(known, default=None),
+        highest=max(known, default=None),
+        same_sign=len(same),
+        significant=sum(each.ci is not None and each.ci.low * each.ci.high > 0 for each in same),
+        specifications=tuple(
+            sorted(specifications, key=lambda each: (each.estimate is None, each.estimate or 0.0))
+        ),
+    )
+
+
+def _specifications(found: Tallies, question: RobustnessQuestion) -> Iterator[Specification]:
+    outcomes, declared = _outcomes(found), plainest(question.detector)
+    answers: dict[tuple[int, int], _Estimate] = {}
+    for column, (detector, cells) in enumerate(found.cells.items()):
+        # Detectors that found the same, at risk from the same turn on, have the same estimate.
+        key = (int(outcomes[column]), detector.first_turn_at_risk)
+        if key not in answers:
+            answers[key] = _ask(found.table(detector), question)
+        yield Specification(detector, cells, detector == declared, *answers[key])
+
+
+def _outcomes(found: Tallies) -> Integers:
+    """A number for each detector, equal for those that found the same everywhere."""
+    stacked = np.concatenate([found.turns, found.collapsed, found.first])
+    return np.unique(stacked, axis=1, return_inverse=True)[1].ravel()
+
+
+def _ask(runs: Runs | None, question: RobustnessQuestion) -> _Estimate:
+    if runs is None:
+        return _Estimate(0, None, None, None, "no conversation is long enough for a verdict")
+    if question.estimand:
+        runs = select(runs, question.estimand)
+    if not runs.rows:
+        return _Estimate(0, None, None, None, "no run is left after what the estimand leaves out")
+    values, reason = per_run(runs, question.measure, question.tau or horizon(runs))
+    if values is None:
+        return _Estimate(len(runs.rows), None, None, None, reason)
+    cells = cells_of(values, runs.condition, runs.seed)
+    asked = AskedContrast(question.weights)
+    found = estimated_contrast(cells, asked, SELF_PLAY, question.measure, question.level)
+    why_not = found.reasons.get("interval")
+    return _Estimate(len(runs.rows), found.estimate, found.interval, found.p, why_not)

@@ -1,0 +1,305 @@
+"""Agents in another process: one JSON object a request, over HTTP or on standard input.
+
+`do` says what is wanted of a session: observe, fork, forget, recall or end. A session is new when
+its id is. Messages are numbered, so that one that comes twice is known to be the same.
+"""
+
+import asyncio
+import json
+import os
+from asyncio import timeout
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from chimeralab.core.code import SentKey
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
+from chimeralab.core.secrets import redact
+from chimeralab.models.seam import Message, Reply, Request, failure, kind_of
+from chimeralab.trial.agents.python import Seconds, plainly
+from chimeralab.trial.agents.seam import USUAL_TIMEOUT, Ability, Interrupted, SessionLost
+
+Send = Callable[[Mapping[str, Any]], Awaitable[Any]]
+Abilities = tuple[Ability, ...]
+# A server says with these that it does not know the session.
+UNKNOWN = {404, 410}
+LONGEST_LINE = 2**24
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings(Record):
+    """`use = "http"`: an agent behind an address, to which every request is posted.
+
+    `can` says which of fork, forget, recall and history it has. A key is read from the environment
+    variable that `key_env` names, and goes along as a bearer token.
+    """
+
+    needs_network: ClassVar[bool] = True
+
+    url: Annotated[str, Field(pattern=r"^https?://")]
+    can: Abilities = ()
+    key_env: str | None = None
+    timeout: Seconds = USUAL_TIMEOUT
+
+    def __post_init__(self) -> None:
+        url = urlsplit(self.url)
+        if url.username or url.password or url.query:
+            raise InputError(
+                f"url holds more than an address at {url.hostname}; take users, passwords and "
+                "queries out: the key is read from the environment variable that key_env names"
+            )
+
+    @property
+    def sent_key(self) -> SentKey | None:
+        return SentKey(self.key_env, self.url) if self.key_env else None
+
+    def open(self) -> "WireAgent | WireHistory":
+        server = HttpServer(self)
+        kind = WireHistory if "history" in self.can else WireAgent
+        return kind(server.send, server.close)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSettings(Record):
+    """`use = "command"`: a program that reads a JSON object a line and answers each with one.
+
+    It is started once, in the folder of the plan or one seen from there, and serves all sessions.
+    `can` says which of fork, forget, recall and history it has.
+    """
+
+    command: Annotated[tuple[str, ...], Field(min_length=1)]
+    can: Abilities = ()
+    timeout: Seconds = USUAL_TIMEOUT
+    folder: str = ""
+
+    def code(self, folder: Path) -> dict[str, Path | None]:
+        """What is run, and the file of it that lies beside the plan."""
+        place = folder / self.folder
+        words = [word for word in self.command if not Path(word).is_absolute()]
+        files = [place / word for word in words if (place / word).is_file()]
+        return {" ".join(self.command): files[0] if files else None}
+
+    def within(self, folder: Path) -> "CommandSettings":
+        return replace(self, folder=str(folder / self.folder))
+
+    def open(self) -> "WireAgent | WireHistory":
+        program = Program(self)
+        kind = WireHistory if "history" in self.can else WireAgent
+        return kind(program.send, program.close)
+
+
+class WireHistory:
+    """A subject that is sent the whole conversation with every question."""
+
+    def __init__(self, send: Send, close: Callable[[], Awaitable[None]]) -> None:
+        self._send = send
+        self.close = close
+
+    async def reply(self, request: Request) -> Reply:
+        messages = [plainly(message) for message in request.messages]
+        session = request.conversation or "hello"
+        given = await self._send({"session": session, "do": "observe", "messages": messages})
+        return Reply(_answer(given))
+
+
+class WireAgent:
+    """Starts sessions, which say on the wire what is wanted of them."""
+
+    timeout = None  # the wire keeps its own time
+
+    def __init__(self, send: Send, close: Callable[[], Awaitable[None]]) -> None:
+        self._send = send
+        self.close = close
+
+    async def start(self, session: str) -> "WireSession":
+        return WireSession(self._send, session)
+
+
+class WireSession:
+    """One session, and how many messages it has heard."""
+
+    def __init__(self, send: Send, session: str, heard: int = 0) -> None:
+        self._send = send
+        self._session = session
+        self._heard = heard
+
+    async def observe(self, message: str) -> str:
+        given = await self._ask("observe", episode=self._heard + 1, message=message)
+        self._heard += 1
+        return _answer(given)
+
+    async def fork(self, session: str) -> "WireSession":
+        await self._ask("fork", into=session)
+        return WireSession(self._send, session, self._heard)
+
+    async def forget(self, episodes: Sequence[int]) -> None:
+        await self._ask("forget", episodes=list(episodes))
+
+    async def recall(self, memory: Sequence[Message]) -> None:
+        await self._ask("recall", memory=[plainly(message) for message in memory])
+
+    async def end(self) -> None:
+        await self._ask("end")
+
+    async def _ask(self, do: str, **more: Any) -> Any:
+        return await self._send({"session": self._session, "do": do, **more})
+
+
+def _answer(given: Any) -> str:
+    answer = given.get("answer") if isinstance(given, Mapping) else None
+    if not isinstance(answer, str):
+        found = type(answer).__name__
+        raise Interrupted(
+            "bad_answer", f'it gave {found} where {{"answer": "a text"}} was expected'
+        )
+    return redact(answer)
+
+
+class HttpServer:
+    """Posts requests to one address; the client is made when it is first needed."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self._settings = settings
+        self._client: Any = None
+
+    async def send(self, request: Mapping[str, Any]) -> Any:
+        import httpx  # noqa: PLC0415 - slow to import, and most plans ask no server
+
+        where = self._settings.url
+        if self._client is None:
+            # Its own timeouts start again with each byte that a server sends.
+            self._client = httpx.AsyncClient(timeout=None, headers=self._headers())  # noqa: S113
+        try:
+            async with timeout(self._settings.timeout):
+                response = await self._client.post(where, json=request)
+        except TimeoutError:
+            said = f"{where} gave no answer within {self._settings.timeout:g} s"
+            raise failure("timeout", said) from None
+        except httpx.HTTPError as error:
+            raise failure("connection", f"{where}: {error or type(error).__name__}") from None
+        if response.status_code in UNKNOWN:
+            raise SessionLost(f"{where} answered {response.status_code}")
+        if response.status_code != 200:
+            words = f"{where} answered {response.status_code}: {response.text[:200]}"
+            raise failure(kind_of(response.status_code, response.text), words)
+        try:
+            return response.json()
+        except ValueError:
+            raise Interrupted("bad_answer", f"{where} answered with something not JSON") from None
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+
+    def _headers(self) -> dict[str, str]:
+        name = self._settings.key_env
+        if name is None:
+            return {}
+        key = os.environ.get(name)
+        if not key:
+            raise InputError(f"the environment variable {name} is not set; it holds the key")
+        return {"Authorization": f"Bearer {key}"}
+
+
+class Program:
+    """A running command. One that has ended is started again, and has lost every session."""
+
+    def __init__(self, settings: CommandSettings) -> None:
+        self._settings = settings
+        self._process: Process | None = None
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._numbers = count(1)
+        self._complaint: deque[str] = deque(maxlen=1)
+        self._readers: list[asyncio.Task[None]] = []
+        self._starting = asyncio.Lock()
+
+    async def send(self, request: Mapping[str, Any]) -> Any:
+        async with self._starting:
+            process = await self._running()
+        number = next(self._numbers)
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        line = json.dumps({"id": number, **request}) + "\n"
+        try:
+            assert process.stdin is not None
+            process.stdin.write(line.encode())
+            await process.stdin.drain()
+            async with timeout(self._settings.timeout):
+                return await answer
+        except TimeoutError:
+            said = f"{self._name} gave no answer within {self._settings.timeout:g} s"
+            raise Interrupted("timeout", said) from None
+        except (ConnectionError, BrokenPipeError):
+            raise SessionLost(self._ended()) from None
+        finally:
+            self._waiting.pop(number, None)
+
+    async def close(self) -> None:
+        for reader in self._readers:
+            reader.cancel()
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+    @property
+    def _name(self) -> str:
+        return self._settings.command[0]
+
+    async def _running(self) -> Process:
+        if self._process is None or self._process.returncode is not None:
+            folder = self._settings.folder or None
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *self._settings.command,
+                    stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=folder, limit=LONGEST_LINE,
+                )  # fmt: skip
+            except OSError as error:
+                raise InputError(f"{self._name} can't be started ({error.strerror})") from error
+            self._readers = [
+                asyncio.create_task(self._read_answers(self._process)),
+                asyncio.create_task(self._read_complaints(self._process)),
+            ]
+        return self._process
+
+    async def _read_answers(self, process: Process) -> None:
+        assert process.stdout is not None
+        async for line in process.stdout:
+            self._settle(line)
+        await process.wait()
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(SessionLost(self._ended()))
+
+    async def _read_complaints(self, process: Process) -> None:
+        assert process.stderr is not None
+        async for line in process.stderr:
+            self._complaint.append(line.decode(errors="replace").strip())
+
+    def _settle(self, line: bytes) -> None:
+        """Hand an answer to whoever waits for it. A line that fits nobody is passed over."""
+        try:
+            given = json.loads(line)
+        except ValueError:
+            return
+        number = given.get("id") if isinstance(given, dict) else None
+        answer = self._waiting.get(number) if isinstance(number, int) else None
+        if answer is None or answer.done():
+            return
+        if given.get("lost"):
+            answer.set_exception(SessionLost(f"{self._name} does not know it"))
+        elif "error" in given:
+            answer.set_exception(failure("server", f"{self._name}: {given['error']}"))
+        else:
+            answer.set_result(given)
+
+    def _ended(self) -> str:
+        code = self._process.returncode if self._process else None
+        last = f": {self._complaint[-1]}" if self._complaint else ""
+        return f"{self._name} ended with code {code}{last}"

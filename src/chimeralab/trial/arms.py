@@ -1,0 +1,228 @@
+"""The arms of a trial: the control, and whatever the one-line designs and named arms ask for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import Beside, Part, choose, read_part, read_record, shown
+from chimeralab.core.records import Record
+from chimeralab.study.sections import named_tables
+from chimeralab.trial.countermeasures import COUNTERMEASURES, SEAM
+from chimeralab.trial.script import Arm
+from chimeralab.trial.stressors import STRESSORS, Amnesia, Conformity, Infallibility, Stressor
+from chimeralab.trial.stressors import seam as stressor_seam
+from chimeralab.trial.stressors.sham import SHAM
+
+CONTROL = "control"
+# Cells are stored and locked. So these always have a digit, and any other stressor only where used.
+FIRST_PLACES = (Amnesia.name, Conformity.name, Infallibility.name)
+SYSTEM = "You take part in a test. Reply with the answer alone."
+Tables = Mapping[str, Any]
+Count = Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTable(Record):
+    """[trial]: who is tested, how often, and under which design.
+
+    `factorial` names the stressors that are crossed with each other: every combination is an arm,
+    the untouched control among them. `each` names those that get an arm of their own. `dose` varies
+    one key of one stressor. `countermeasures` are each tried against the stressor that they are
+    for, and by themselves. `sham` adds the arm that gets neutral text in the place of all
+    stressors; with "each", every stressor has such an arm of its own beside it. `probes` names what
+    is asked in forks; without it, that is every probe there is.
+    """
+
+    subjects: Annotated[tuple[str, ...], Field(min_length=1)]
+    factorial: tuple[str, ...] = ()
+    each: tuple[str, ...] = ()
+    dose: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    countermeasures: tuple[str, ...] = ()
+    sham: bool | Literal["each"] = True
+    repeats: Count = 1
+    system: str | None = SYSTEM
+    probes: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Whoever names something twice, or doses nothing, meant another plan."""
+        keys = ("subjects", "factorial", "each", "countermeasures", "probes")
+        lists: list[tuple[str, Sequence[object]]] = [
+            (key, getattr(self, key)) for key in keys if getattr(self, key)
+        ]
+        for name, doses in self.dose.items():
+            lists += [(f"dose {name}.{key}", values) for key, values in doses.items()]
+            lists += [] if doses else [(f"dose {name}", ())]
+        for key, named in lists:
+            if not named:
+                raise InputError(f"{key} has no doses; list some, or leave it out")
+            twice = next((value for value in named if named.count(value) > 1), None)
+            if twice is not None:
+                raise InputError(f"{key} has {shown(twice)} twice; once is enough")
+
+
+@dataclass(frozen=True, slots=True)
+class ArmTable(Record):
+    """[arms.NAME]: stressors with what they change of their settings, and a countermeasure."""
+
+    stressors: dict[str, dict[str, Any]] = field(default_factory=dict)
+    countermeasure: dict[str, Any] | None = None
+    sham: bool = False
+    dose: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stress:
+    """The stressors of a plan as its tables [stressors.NAME] set them; others are at defaults.
+
+    `known` has the class behind each name, in the order in which they act: first those of this
+    package, then those of the plan, which are `own` by the `use` that names their code. Those of a
+    study that an `early` version locked act as they did then.
+    """
+
+    known: Mapping[str, type[Stressor]]
+    tables: Mapping[str, Tables]
+    own: Mapping[str, str]
+    early: bool = False
+
+    def part(self, name: str, changes: Tables, place: str) -> Stressor:
+        """One stressor, with a few settings changed."""
+        choose(name, self.known, f"stressor {name!r} in {place}")
+        base = {**(self.known[name].early if self.early else {}), **self.tables.get(name, {})}
+        place = f"[stressors.{name}]" if not changes else place
+        part = read_record(self.known[name], {**base, **changes}, place)
+        for other in part.others:
+            choose(other, self.known, f"stressor {other!r} in {place}")
+        return part
+
+    def arm(self, changes: Mapping[str, Tables], place: str, **more: Any) -> Arm:
+        """An arm under these stressors, in the order in which stressors act."""
+        for name in changes:
+            choose(name, self.known, f"stressor {name!r} in {place}")
+        ordered = {
+            name: self.part(name, changes[name], f"{place} {name}")
+            for name in self.known
+            if name in changes
+        }
+        return Arm(ordered, **more)
+
+
+def read_stress(tables: Tables, beside: Beside) -> Stress:
+    """The tables [stressors.NAME]; one with `use` is a stressor under a name of the user's own."""
+    known, own, settings = dict(STRESSORS), dict[str, str](), dict[str, Tables]()
+    for name, table in named_tables(tables, "stressors").items():
+        place = f"[stressors.{name}]"
+        if isinstance(table, Mapping) and "use" in table:
+            if name in STRESSORS:
+                raise InputError(f"{place} has that name already; give your own another one")
+            part = read_part(STRESSORS, table, place, beside, stressor_seam.SEAM)
+            known[name] = type(part.settings)
+            if not issubclass(known[name], Stressor):
+                raise InputError(
+                    f"{place} use = {part.use!r} is not a Stressor; inherit from "
+                    "chimeralab.trial.stressors.Stressor"
+                )
+            own[name] = part.use
+        choose(name, known, f"stressor {name!r}", or_else="or your own, with use = 'module:Class'")
+        settings[name] = {k: v for k, v in table.items() if k != "use"} if name in own else table
+        read_record(known[name], settings[name], place)
+    return Stress(known, settings, own, beside.early)
+
+
+def read_arms(tables: Tables, trial: TrialTable, stress: Stress, beside: Beside) -> dict[str, Arm]:
+    """Every arm by its name; the untouched control always comes first."""
+    designed = dict(_designed(trial, stress))
+    helped = dict(_helped(trial, stress, beside))
+    named = dict(_named(named_tables(tables, "arms"), designed | helped, stress, beside))
+    arms = {CONTROL: stress.arm({}, "[trial]"), **designed, **named, **helped}
+    used = {name for arm in arms.values() for name in arm.stressors}
+    places = (*FIRST_PLACES, *(name for name in stress.known if name in used - {*FIRST_PLACES}))
+    for name, arm in arms.items():
+        cell = "".join("1" if place in arm.stressors else "0" for place in places)
+        arms[name] = replace(arm, cell=cell)
+    if trial.sham and used:
+        all_of_them = stress.arm({name: {} for name in used}, "[trial] sham")
+        arms[SHAM] = replace(all_of_them, sham=True, cell=SHAM)
+        for name in used if trial.sham == "each" and len(used) > 1 else ():
+            alone = stress.arm({name: {}}, "[trial] sham")
+            arms[f"{SHAM}-{name}"] = replace(alone, sham=True, cell=f"{SHAM}-{name}")
+    unused = [name for name in stress.tables if name not in used]
+    if unused:
+        raise InputError(
+            f"[stressors.{unused[0]}] is part of no arm; name it in [trial] each or factorial"
+        )
+    return arms
+
+
+def _designed(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
+    for name in trial.each:
+        yield name, stress.arm({name: {}}, "[trial] each")
+    for name in trial.factorial:
+        choose(name, stress.known, f"stressor {name!r} in [trial] factorial")
+    for levels in product((False, True), repeat=len(trial.factorial)):
+        on = [name for name, level in zip(trial.factorial, levels, strict=True) if level]
+        if on:
+            yield "+".join(on), stress.arm({name: {} for name in on}, "[trial] factorial")
+    place = "[trial] dose"
+    for name, doses in trial.dose.items():
+        choose(name, stress.known, f"stressor {name!r} in {place}")
+        defaults = stress.part(name, {}, place).as_dict()
+        for key, values in doses.items():
+            choose(key, defaults, f"key {key!r} in {place} {name}")
+            for value in values:
+                whole = isinstance(defaults[key], int) and value == int(value)
+                change = {name: {key: int(value) if whole else value}}
+                dosed = {"dose": float(value), "dosed": f"{name}.{key}"}
+                yield f"{name}-{key}-{value:g}", stress.arm(change, place, **dosed)
+
+
+def _named(
+    tables: Tables, designed: Mapping[str, Arm], stress: Stress, beside: Beside
+) -> Iterator[tuple[str, Arm]]:
+    for name, table in tables.items():
+        place = f"[arms.{name}]"
+        read = read_record(ArmTable, table, place)
+        if name in (CONTROL, SHAM):
+            raise InputError(f"{place} can't be set: every trial has this arm already")
+        if name in designed:
+            raise InputError(f"{place} is an arm that [trial] makes already; give it another name")
+        if not read.stressors and read.countermeasure is None:
+            raise InputError(
+                f"{place} has neither stressors nor a countermeasure, which makes it the control "
+                "again; name a stressor, as in stressors = { amnesia = {} }"
+            )
+        arm = stress.arm(read.stressors, f"{place} stressors", dose=read.dose, sham=read.sham)
+        if read.countermeasure is not None:
+            where = f"{place} countermeasure"
+            part = read_part(COUNTERMEASURES, read.countermeasure, where, beside, SEAM)
+            aim = getattr(part.settings, "against", None)
+            if arm.stressors and aim is not None and aim not in arm.stressors:
+                raise InputError(
+                    f"{where} {part.use!r} is against {aim}, which is not among the stressors "
+                    "of this arm; add it there, or choose another countermeasure"
+                )
+            arm = replace(arm, countermeasure=part.settings, against=part.use)
+        yield name, arm
+
+
+def _helped(trial: TrialTable, stress: Stress, beside: Beside) -> Iterator[tuple[str, Arm]]:
+    """Each countermeasure beside the bare arm that it is compared with."""
+    place = "[trial] countermeasures"
+    for use in trial.countermeasures:
+        if ":" not in use:
+            choose(use, COUNTERMEASURES, f"countermeasure {use!r} in {place}")
+        part: Part = read_part(COUNTERMEASURES, {"use": use}, place, beside, SEAM)
+        bare = getattr(part.settings, "against", None)
+        if bare is None:
+            raise InputError(f"{place}: {use!r} does not say what it is against; use [arms.NAME]")
+        arm = stress.arm({bare: {}}, place)
+        yield bare, arm
+        name = getattr(part.settings, "name", type(part.settings).__name__)
+        yield f"{bare}-with-{name}", replace(arm, countermeasure=part.settings, against=use)
+        if not stress.early:
+            # What it costs, or gives, where there is nothing to help against.
+            calm = stress.arm({}, place, countermeasure=part.settings, against=use)
+            yield f"{CONTROL}-with-{name}", calm

@@ -1,0 +1,303 @@
+"""Trials as arrays, the rows of one session together and in order, with their pairs matched."""
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chimeralab.core.errors import InputError, LogError
+from chimeralab.stats.arrays import Floats, Integers
+from chimeralab.trial.trials import ANSWERS, Answer, Numbered, Trial
+
+NUMBERS = ("trial", "correct", "confidence", "weight", "novel", "bias")
+GROUPINGS = ("arm", "scenario", "session")
+NO_LABEL = -1
+_FRAME_CODES = {None: None, "neutral": 0.0, "biased": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class TrialColumns:
+    """One array per column. None is a column that is not there, NaN (of labels, -1) a missing cell.
+
+    ``session`` never falls. Answers are numbers from 0 to 1, or codes where ``categories`` is
+    set. ``frame`` is 0 for neutral and 1 for biased. ``scenario`` and ``pair`` are codes, and a
+    pair code is met at most twice; ``pair_names`` has the name behind each, where it is known.
+    """
+
+    session: Integers
+    correct: Floats | None = None
+    confidence: Floats | None = None
+    weight: Floats | None = None
+    novel: Floats | None = None
+    bias: Floats | None = None
+    response: Floats | None = None
+    truth: Floats | None = None
+    signal: Floats | None = None
+    pair: Integers | None = None
+    frame: Floats | None = None
+    trial: Floats | None = None
+    scenario: Integers | None = None
+    lines: Integers | None = None
+    categories: bool = False
+    pair_names: Sequence[str] = ()
+    source: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.session)
+
+    @property
+    def starts(self) -> Integers:
+        """The first row of each session."""
+        new = np.empty(len(self), dtype=bool)
+        new[:1] = True
+        np.not_equal(self.session[1:], self.session[:-1], out=new[1:])
+        return np.flatnonzero(new)
+
+    def keep(self, rows: NDArray[Any] | slice) -> "TrialColumns":
+        """The trials of some rows."""
+        cells = {field.name: getattr(self, field.name) for field in fields(self)}
+        kept: dict[str, Any] = {
+            name: cell[rows] if isinstance(cell, np.ndarray) else cell
+            for name, cell in cells.items()
+        }
+        return TrialColumns(**kept)
+
+    def error(self, row: int, reason: str) -> InputError:
+        """What is wrong with a row, and where it stands."""
+        if self.lines is None or self.source is None:
+            return InputError(f"row {row + 1}: {reason}")
+        return LogError(self.source, reason, int(self.lines[row]))
+
+
+class LabelledTrials(NamedTuple):
+    """Columns, and the names by which their rows can be grouped."""
+
+    columns: TrialColumns
+    labels: Mapping[str, NDArray[np.object_]]
+
+    def groups(self, by: str) -> dict[str, TrialColumns]:
+        """The trials of each group, in the order of the groups' names."""
+        labels = self.labels[by]
+        names = sorted({label for label in labels if label is not None})
+        if not names:
+            raise InputError(f"{self.columns.source}: no row has a value in the column {by!r}")
+        groups = {name: self.columns.keep(labels == name) for name in names}
+        nameless = np.array([label is None for label in labels], dtype=bool)
+        return groups | ({f"(no {by})": self.columns.keep(nameless)} if nameless.any() else {})
+
+
+class AnswerRange(NamedTuple):
+    """The least and the greatest answer that a question allows."""
+
+    low: float
+    high: float
+
+
+def answer_range(low: float, high: float) -> AnswerRange:
+    """Check a range before it is used.
+
+    >>> answer_range(0, 10)
+    AnswerRange(low=0, high=10)
+    """
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InputError(f"--range {low:g} {high:g}: both limits must be finite numbers")
+    if not low < high:
+        raise InputError(f"--range {low:g} {high:g}: the first number must lie below the second")
+    return AnswerRange(low, high)
+
+
+class AnswerScale:
+    """Puts answers on one scale, and refuses what does not belong there.
+
+    Text is a category. 0, 1 and booleans are binary and need no range; other numbers do. One
+    scale holds categories or numbers, never both.
+    """
+
+    def __init__(self, given: AnswerRange | None = None) -> None:
+        self._range = given
+        self.categories: bool | None = None
+
+    def place(self, answer: Answer) -> float | str:
+        """Where an answer stands: a category by its name, a number from 0 to 1.
+
+        >>> AnswerScale(AnswerRange(0, 10)).place(4), AnswerScale().place(True)
+        (0.4, True)
+        """
+        self.settle(answer)
+        if isinstance(answer, str):
+            return answer
+        if self._range is None:
+            if answer not in (0, 1):
+                raise InputError(
+                    f"answer {answer!r} is neither 0 nor 1; give its limits with --range LOW HIGH"
+                )
+            return answer
+        low, high = self._range
+        place = (answer - low) / (high - low)
+        if not 0 <= place <= 1:
+            raise InputError(f"answer {answer!r} lies outside --range {low:g} {high:g}")
+        return place
+
+    def settle(self, answer: Answer) -> None:
+        """Let the first answer decide between categories and numbers, and refuse a mixture."""
+        categories = isinstance(answer, str)
+        if categories is self.categories:
+            return
+        if self.categories is not None:
+            before = "categories" if self.categories else "numbers"
+            raise InputError(
+                f"answer {answer!r} is among answers that are {before};"
+                " measure categories and numbers separately"
+            )
+        if categories and self._range is not None:
+            raise InputError(f"answer {answer!r} is a category, and --range is for numbers")
+        self.categories = categories
+
+
+def columns_of(trials: Iterable[Trial], scale: AnswerScale | None = None) -> TrialColumns:
+    """Trials that are already in memory, as columns."""
+    rows = (Numbered(line, trial) for line, trial in enumerate(trials, start=1))
+    return table_of(rows, scale or AnswerScale()).columns
+
+
+def table_of(
+    rows: Iterable[Numbered], scale: AnswerScale, source: str | None = None
+) -> LabelledTrials:
+    """Gather trials, in whatever order they come."""
+    numbered = list(rows)
+    lines, trials = [row.line for row in numbered], [row.trial for row in numbered]
+    # A pair is known by its name within arm, scenario and repeat.
+    pairs = [None if t.pair is None else (t.arm, t.scenario, t.repeat, t.pair) for t in trials]
+    scenarios = [trial.scenario for trial in trials]
+    numbers: dict[str, Any] = {
+        name: _floats([getattr(trial, name) for trial in trials]) for name in NUMBERS
+    }
+    columns = TrialColumns(
+        session=_codes([(trial.arm, trial.session) for trial in trials]),
+        pair=_codes(pairs) if any(pairs) else None,
+        pair_names=tuple(pair[-1] for pair in _distinct([pairs])),
+        scenario=None if set(scenarios) <= {None} else _codes(scenarios),
+        frame=_floats([_FRAME_CODES[trial.frame] for trial in trials]),
+        lines=np.array(lines, dtype=np.intp),
+        source=source,
+        **numbers,
+    )
+    columns = _with_answers(columns, trials, scale)
+    order = np.lexsort((numbers["trial"], columns.session))
+    labels = {
+        name: np.array([getattr(trial, name) for trial in trials], dtype=object)[order]
+        for name in GROUPINGS
+    }
+    return LabelledTrials(columns.keep(order), labels)
+
+
+def _with_answers(
+    columns: TrialColumns, trials: Sequence[Trial], scale: AnswerScale
+) -> TrialColumns:
+    """Put the answers on the scale where a metric will compare them.
+
+    Free text that nobody compares may be anything.
+    """
+    framed = columns.pair is not None and columns.frame is not None
+    if not framed and columns.bias is None:
+        return columns
+    # All are looked at before any is placed: a mixture would be blamed on the lack of a range.
+    for name in ANSWERS:
+        _each(columns, trials, name, scale.settle)
+    placed = {name: _each(columns, trials, name, scale.place) for name in ANSWERS}
+    if scale.categories:
+        names = {name: code for code, name in enumerate(_distinct(placed.values()))}
+        placed = {key: [names.get(cell) for cell in cells] for key, cells in placed.items()}
+    arrays: dict[str, Any] = {name: _floats(cells) for name, cells in placed.items()}
+    return replace(columns, categories=bool(scale.categories), **arrays)
+
+
+def _each(
+    columns: TrialColumns, trials: Sequence[Trial], name: str, do: Callable[[Answer], Any]
+) -> list[Any]:
+    """What something makes of each answer of a column, None where there is none."""
+    cells: list[Any] = []
+    for row, trial in enumerate(trials):
+        answer = getattr(trial, name)
+        try:
+            cells.append(None if answer is None else do(answer))
+        except InputError as error:
+            raise columns.error(row, f"{name}: {error}") from None
+    return cells
+
+
+def _distinct(lists: Iterable[Sequence[Any]]) -> list[Any]:
+    return list(dict.fromkeys(cell for cells in lists for cell in cells if cell is not None))
+
+
+def _floats(cells: Sequence[float | None]) -> Floats | None:
+    """A column of numbers; None when no cell holds one."""
+    array = np.array(cells, dtype=np.float64)
+    return None if np.isnan(array).all() else array
+
+
+def _codes(labels: Sequence[Hashable]) -> Integers:
+    """Labels numbered in the order in which they first appear; None is NO_LABEL."""
+    codes = {label: code for code, label in enumerate(_distinct([labels]))}
+    return np.array([codes.get(label, NO_LABEL) for label in labels], dtype=np.intp)
+
+
+class MatchedPairs(NamedTuple):
+    """The rows of each matched pair, and how many halves stand alone."""
+
+    neutral: Integers
+    biased: Integers
+    unpaired: int
+
+
+NO_PAIRS = MatchedPairs(np.empty(0, np.intp), np.empty(0, np.intp), 0)
+
+
+def matched_pairs(columns: TrialColumns) -> MatchedPairs:
+    """Find the two halves of every pair; a third half, or two equal ones, is refused."""
+    if columns.pair is None or columns.frame is None:
+        return NO_PAIRS
+    halves = np.flatnonzero((columns.pair >= 0) & ~np.isnan(columns.frame))
+    code = columns.pair[halves]
+    if (code[1:] < code[:-1]).any():
+        order = np.argsort(code, kind="stable")
+        halves, code = halves[order], code[order]
+    joined = code[1:] == code[:-1]
+    thirds = np.flatnonzero(joined[1:] & joined[:-1])
+    if thirds.size:
+        raise _misfit(
+            columns,
+            halves[thirds[0] : thirds[0] + 3],
+            "is the third member of {pair}, which is whole without it (pairs that recur need a"
+            " column `scenario`, `repeat` or `arm` that tells them apart)",
+        )
+    first = np.flatnonzero(joined)
+    one, other = halves[first], halves[first + 1]
+    starts_neutral = columns.frame[one] == 0
+    twins = np.flatnonzero(starts_neutral == (columns.frame[other] == 0))
+    if twins.size:
+        frame = "neutral" if starts_neutral[twins[0]] else "biased"
+        members = np.array([one[twins[0]], other[twins[0]]])
+        raise _misfit(columns, members, f"is the second {frame} half of {{pair}}")
+    return MatchedPairs(
+        neutral=np.where(starts_neutral, one, other),
+        biased=np.where(starts_neutral, other, one),
+        unpaired=len(halves) - 2 * len(first),
+    )
+
+
+def _misfit(columns: TrialColumns, members: Integers, what: str) -> InputError:
+    """Name the member that stands last, and the ones before it."""
+    lines = members + 1 if columns.lines is None else columns.lines[members]
+    order = np.argsort(lines)
+    before = " and ".join(str(line) for line in lines[order[:-1]])
+    pair = "its pair"
+    if columns.pair_names and columns.pair is not None:
+        pair = f"pair {columns.pair_names[columns.pair[members[0]]]!r}"
+    reason = f"the row {what.format(pair=pair)}; see line {before}."
+    return columns.error(
+        int(members[order[-1]]), f"{reason} A pair is one neutral and one biased row"
+    )

@@ -1,0 +1,96 @@
+"""Six points of a trial at which anyone can look on, each told of when it happens."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+from chimeralab.core.errors import InputError
+from chimeralab.trial.probes import Probe
+from chimeralab.trial.scored import Posed, Pressed, Scored
+
+Point = Literal[
+    "memory_recall_validated",
+    "relation_checked",
+    "novel_task_flagged",
+    "confidence_captured",
+    "pair_generated",
+    "bias_injected",
+]
+POINTS: tuple[Point, ...] = get_args(Point)
+RELATIONAL = ("converse", "transitive")
+
+
+class Observed(NamedTuple):
+    """Something seen at a hook point of one session."""
+
+    point: Point
+    session: str
+    trial: int
+    detail: Mapping[str, Any]
+
+
+Watcher = Callable[[Observed], None]
+
+
+class Hooks:
+    """Passes what is observed on to those who asked for it; hand it to a run as `publish`.
+
+    >>> hooks, seen = Hooks(), []
+    >>> hooks.on("bias_injected", seen.append)
+    >>> hooks(Observed("bias_injected", "s", 3, {"size": 5}))
+    >>> seen[0].trial
+    3
+    """
+
+    def __init__(self) -> None:
+        self._watchers: defaultdict[str, list[Watcher]] = defaultdict(list)
+
+    def on(self, point: Point, watcher: Watcher) -> None:
+        """Call the watcher with everything that is seen at a point."""
+        if point not in POINTS:
+            raise InputError(f"unknown hook point {point!r}; known: {', '.join(POINTS)}")
+        self._watchers[point].append(watcher)
+
+    def __call__(self, news: object) -> None:
+        if isinstance(news, Observed):
+            for watcher in self._watchers[news.point]:
+                watcher(news)
+
+
+class Observation(NamedTuple):
+    """A hook point, and what its watchers receive."""
+
+    point: Point
+    detail: dict[str, Any]
+
+
+def at_question(posed: Posed, pressed: Pressed) -> Iterator[Observation]:
+    """What can be observed when a question is put."""
+    if posed.novel:
+        yield Observation("novel_task_flagged", {"item": posed.item, "kind": posed.kind})
+    if posed.pair is not None:
+        yield Observation("pair_generated", {"pair": posed.pair, "frame": posed.frame})
+    if pressed.bias:
+        where = {"consensus": posed.consensus, "phase": posed.phase}
+        where |= {"evidence": posed.evidence} if posed.evidence else {}
+        yield Observation("bias_injected", {"signal": pressed.signal, **where})
+
+
+def at_answer(row: Scored) -> Iterator[Observation]:
+    """What can be observed when the answer is there; of the row, nothing else has to be."""
+    cells = row.cells()
+    judged = {name: cells[name] for name in ("item", "response", "truth", "correct")}
+    yield Observation("memory_recall_validated", judged)
+    if row.posed.kind in RELATIONAL:
+        checked = {name: cells[name] for name in ("item", "kind", "claim", "correct")}
+        yield Observation("relation_checked", checked)
+
+
+def at_probe(probe: Probe, row: Scored) -> Iterator[Observation]:
+    """What can be observed when the reply to a probe is there and can be read."""
+    if probe.observed is None:
+        return
+    point, *columns = probe.observed
+    cells = row.cells()
+    if cells[columns[0]] is not None:
+        yield Observation(cast("Point", point), {name: cells[name] for name in columns})

@@ -1,0 +1,217 @@
+"""Subjects with known parameters, which validate the lab: what they do is set in advance.
+
+A phantom is told the solution of every question, but never what was done to it. What it recalls,
+believes and follows depends on what it reads, so that a stressor reaches it only through its text.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from pydantic import Field
+
+from chimeralab.core.records import Record
+from chimeralab.models.seam import Message, Reply, Request
+from chimeralab.trial.probes import Alone, Confidence, EarlierFact, Noticed, StatedBelief
+from chimeralab.trial.scenarios.draws import pick, uniform
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Rate = Annotated[float, Field(ge=0)]
+Key = Mapping[str, Any]
+
+_VOICE = re.compile(r"^(?:Participant|Expert) \d+: (.+) \([\d.]+ % sure\)$", re.MULTILINE)
+_COMMITTED = "you committed to this answer"
+_REVIEW = "Review the evidence before you answer."
+NO_IDEA = "I don't know."
+USUAL_DISCERNMENT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class PhantomSubjectSettings(Record):
+    """`use = "subject"`: a subject that follows these numbers and nothing else.
+
+    It recalls a fact told `n` trials ago with probability `recall` x exp(-`forgetting` x n), takes
+    on a belief with probability `credulity` at every false feedback, gives it up after n of them
+    with probability (1 - `rigidity`)^n x (2 x strength - 1) at every piece of evidence, and follows
+    a majority of n with probability 1 - exp(-`conformity` x n). Evidence that is false it sees
+    through with probability `discernment`; otherwise it believes it as if it were true. It states
+    its chance of being right plus `overconfidence`. What it doesn't know it guesses. A measure
+    against a stressor shields it from that stressor with probability `helped`.
+    """
+
+    recall: Share = 0.95
+    forgetting: Rate = 0.01
+    credulity: Share = 0.5
+    rigidity: Share = 0.2
+    conformity: Rate = 0.15
+    overconfidence: Annotated[float, Field(ge=-1, le=1)] = 0.0
+    helped: Share = 0.8
+    seed: int = 0
+    discernment: Share = USUAL_DISCERNMENT
+
+    def as_dict(self) -> dict[str, Any]:
+        """What came later is left out where it changes nothing: earlier locks know no such key."""
+        values = Record.as_dict(self)
+        usual = {"discernment": USUAL_DISCERNMENT}
+        return {k: v for k, v in values.items() if k not in usual or v != usual[k]}
+
+    def open(self) -> "PhantomSubject":
+        return PhantomSubject(self)
+
+
+class SceneReading(NamedTuple):
+    """What a phantom finds in its messages about one question; `feedback` is that against which the
+    evidence speaks."""
+
+    lag: int | None
+    swapped: str | None
+    feedback: int
+    checks: tuple[float, ...]
+    others: int
+    committed: bool
+    reviewed: bool
+
+
+class Mind(NamedTuple):
+    """What a phantom holds to be right, and how likely it holds it to be."""
+
+    answer: str
+    chance: float
+
+
+class PhantomSubject:
+    """Answers as its settings say."""
+
+    backstage: ClassVar[bool] = True
+
+    def __init__(self, settings: PhantomSubjectSettings) -> None:
+        self._settings = settings
+
+    async def reply(self, request: Request) -> Reply:
+        text = self.answer(request)
+        asked = sum(len(message.content.split()) for message in request.messages)
+        return Reply(text, "stop", asked, len(text.split()), "phantom-subject", 0.0)
+
+    def answer(self, request: Request) -> str:
+        """The reply in words; asked nothing in particular, it says hello."""
+        key = request.key
+        if key is None:
+            return "Hello."
+        if request.probe in (Confidence.name, StatedBelief.name):
+            return f"{self._stated(request, key):.6f}"
+        if request.probe == Noticed.name:
+            return self._heard(request, key)
+        seen = request.messages[:-2] if request.probe == EarlierFact.name else request.messages
+        return self._mind(request, key, seen, request.probe).answer
+
+    def _stated(self, request: Request, key: Key) -> float:
+        said = request.messages[-2].content
+        mind = self._mind(request, key, request.messages[:-2], "")
+        if request.probe == StatedBelief.name:
+            return mind.chance if mind.answer == key["lure"] else 1 - mind.chance
+        right = mind.chance if said == mind.answer else 1 - mind.chance
+        return min(1.0, max(0.0, right + self._settings.overconfidence))
+
+    def _heard(self, request: Request, key: Key) -> str:
+        """What it was told about a question, believed or not; a guess where it reads nothing."""
+        found = read_scene(key, request.messages[:-2])
+        if found.feedback or found.others > 0:
+            return str(key["lure"])
+        place = self._settings.seed, request.conversation, request.turn, key["item"]
+        return str(pick(key["options"], *place, "noticed"))
+
+    def _mind(self, request: Request, key: Key, seen: tuple[Message, ...], probe: str) -> Mind:
+        found = read_scene(key, seen)
+        place = self._settings.seed, request.conversation, key["item"]
+        mind = self._remembered(request, key, found, probe)
+        if not key["evidence"]["true"]:
+            if self._taken_in(found, place):
+                mind = Mind(key["lure"], mind.chance)
+        elif self._misled(found, place):
+            mind = Mind(key["lure"], 1 - (1 - self._settings.credulity) ** found.feedback)
+        if probe != Alone.name and self._follows(found, (*place, request.turn)):
+            mind = Mind(key["lure"], mind.chance)
+        return mind
+
+    def _remembered(self, request: Request, key: Key, found: SceneReading, probe: str) -> Mind:
+        settings = self._settings
+        known = 0.0 if found.lag is None else math.exp(-settings.forgetting * found.lag)
+        known = settings.recall * (known if key["needs"] else 1.0)
+        guess = 1 / len(key["options"]) if key["options"] else 0.0
+        chance = known + (1 - known) * guess
+        draw = (settings.seed, request.conversation, request.turn, probe, key["item"])
+        if uniform(*draw, "recall") >= known:
+            return Mind(pick(key["options"] or [NO_IDEA], *draw, "guess"), chance)
+        return Mind(found.swapped or key["truth"], chance)
+
+    def _misled(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
+        settings = self._settings
+        rounds = range(1, found.feedback + 1)
+        if not any(uniform(*place, "feedback", n) < settings.credulity for n in rounds):
+            return False
+        if found.reviewed and uniform(*place, "review") < settings.helped:
+            return False
+        return not self._convinced(found, place)
+
+    def _taken_in(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
+        seen_through = uniform(*place, "discernment") < self._settings.discernment
+        return not seen_through and self._convinced(found, place)
+
+    def _convinced(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
+        """Whether the evidence was believed, against all the feedback."""
+        supple = (1 - self._settings.rigidity) ** found.feedback
+        return any(
+            uniform(*place, "evidence", n) < supple * (2 * strength - 1)
+            for n, strength in enumerate(found.checks)
+        )
+
+    def _follows(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
+        if found.committed and uniform(*place, "commit") < self._settings.helped:
+            return False
+        chance = 1 - math.exp(-self._settings.conformity * max(0, found.others))
+        return uniform(*place, "others") < chance
+
+
+def read_scene(key: Key, seen: tuple[Message, ...]) -> SceneReading:
+    """What the messages say about a question."""
+    asked = [message.content for message in seen if message.role == "user"]
+    present = asked[-1] if asked else ""
+    lags = [_lag(need, asked) for need in key["needs"]]
+    evidence = key["evidence"]
+    confirmed = key["lure"] if evidence["true"] else key["truth"]
+    feedback = f"“{key['question']}” is {confirmed}."
+    voices = _VOICE.findall(present)
+    return SceneReading(
+        lag=None if None in lags else max((lag for lag in lags if lag is not None), default=0),
+        swapped=_swapped(key, asked),
+        feedback=sum(text.count(feedback) for text in asked),
+        checks=(evidence["strength"],) * sum(text.count(evidence["text"]) for text in asked),
+        others=voices.count(key["lure"]) - voices.count(key["truth"]),
+        committed=_COMMITTED in present,
+        reviewed=_REVIEW in present,
+    )
+
+
+def _lag(need: Key, asked: list[str]) -> int | None:
+    """How many messages ago a fact was last told, in whatever version; None when it is gone."""
+    versions = (need["text"], *need["wrong"])
+    for lag, text in enumerate(reversed(asked)):
+        lines = text.split("\n")
+        if any(version in lines for version in versions):
+            return lag
+    return None
+
+
+def _swapped(key: Key, asked: list[str]) -> str | None:
+    """The wrong answer that a corrupted memory gives; None where the memory is sound."""
+    lines = {line for text in asked for line in text.split("\n")}
+    for need in key["needs"]:
+        if need["text"] not in lines and any(wrong in lines for wrong in need["wrong"]):
+            wrong = [option for option in key["options"] if option != key["truth"]]
+            return wrong[0] if wrong else None
+    return None
+
+
+SUBJECTS: dict[str, type] = {"subject": PhantomSubjectSettings}

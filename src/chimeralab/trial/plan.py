@@ -1,0 +1,391 @@
+"""The part of a plan that only a trial has: arms, scenarios as they will be put, and probes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import Beside, Part, StandIn, choose, read_part, read_record
+from chimeralab.core.records import Record
+from chimeralab.runner import Prompt, Rules, Speaker
+from chimeralab.stats.effects import ArmKey
+from chimeralab.study.sections import SamplingChange, innermost, named_tables
+from chimeralab.trial import measures
+from chimeralab.trial import probes as probe_seam
+from chimeralab.trial.arms import CONTROL, TrialTable, read_arms, read_stress
+from chimeralab.trial.course import Course, Evidence, Layout
+from chimeralab.trial.effects import DeclaredEffect
+from chimeralab.trial.measures import OwnMeasure
+from chimeralab.trial.metrics import MetricWeights
+from chimeralab.trial.probes import PROBES, Probe
+from chimeralab.trial.scenarios import SCENARIOS, Scenario, items
+from chimeralab.trial.scenarios.items import USUAL_NUMBER
+from chimeralab.trial.scenarios.public_sets import SetIsGone
+from chimeralab.trial.scene import USUAL_STRENGTH
+from chimeralab.trial.script import EARLY_ANSWERING, Answering, Arm, Script
+from chimeralab.trial.stressors.sham import SHAM
+
+REQUIRED = ("study", "trial", "scenarios")
+TABLES = (
+    *REQUIRED, "models", "agents", "stressors", "probes", "arms", "layout", "metrics", "measures",
+    "sampling", "conversation", "run", "answers", "outcomes"
+)  # fmt: skip
+FEWEST_TOKENS, FREE_TOKENS = 24, 96
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeTable(Record):
+    """[outcomes] of a trial: the effects that it is run for; all others are exploratory."""
+
+    primary: tuple[DeclaredEffect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioCount(Record):
+    """The keys of [scenarios] that every kind of scenario has.
+
+    Without a `number` it is the usual one, or as many as a smaller set has.
+    """
+
+    number: Annotated[int, Field(ge=1)] | None = None
+    first: Annotated[int, Field(ge=0)] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlan(Record):
+    """What a trial does to whom. `arms` and `subjects` go by the names of the conditions.
+
+    `own` has the stressors and probes whose code is the user's, as the plan names them. `agents`
+    has what each subject can do that is named in [agents].
+    """
+
+    arms: Mapping[str, Arm]
+    subjects: Mapping[str, str]
+    scenarios: Part
+    layout: Layout
+    probes: Mapping[str, Probe]
+    strength: float
+    weights: MetricWeights
+    courses: tuple[Course, ...]
+    own: Mapping[str, Part] = field(default_factory=dict)
+    measures: Mapping[str, Part] = field(default_factory=dict)
+    agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    answering: Answering = EARLY_ANSWERING
+    declared: tuple[DeclaredEffect, ...] = ()
+    evidence: Evidence = "true"
+
+    def __post_init__(self) -> None:
+        for name, part in self.measures.items():
+            OwnMeasure(name, part.settings)  # what can't measure is refused before the run
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as a lock holds it; what came later is left out where there is none."""
+        values = {**Record.as_dict(self), "probes": list(self.probes)}
+        nothing: dict[str, Any] = {"own": {}, "measures": {}, "agents": {}, "declared": []}
+        later = {**nothing, "answering": EARLY_ANSWERING.as_dict(), "evidence": "true"}
+        return {k: v for k, v in values.items() if k not in later or v != later[k]}
+
+    @property
+    def own_measures(self) -> tuple[OwnMeasure, ...]:
+        return tuple(OwnMeasure(name, part.settings) for name, part in self.measures.items())
+
+    @property
+    def parts(self) -> list[Part]:
+        """Everything that may come from outside this package."""
+        arms = self.arms.values()
+        return [
+            self.scenarios,
+            *(Part(arm.against, arm.countermeasure) for arm in arms if arm.against),
+            *self.own.values(),
+            *self.measures.values(),
+        ]
+
+    def script(self, condition: str, scenario: str, seed: int) -> Script:
+        """The session of one condition and scenario; the seed decides where events fall."""
+        course = next(course for course in self.courses if course.id == scenario)
+        # However the plan lists them, probes are asked in one order.
+        ordered = [*PROBES, *(name for name in self.probes if name not in PROBES)]
+        probes = {name: self.probes[name] for name in ordered if name in self.probes}
+        alone = self.keeps_memory(self.subjects[condition])
+        arm, how = self.arms[condition], self.answering
+        return Script(course, arm, seed, probes, self.strength, alone, how, self.evidence)
+
+    def keeps_memory(self, subject: str) -> bool:
+        """Whether a subject remembers by itself, so that the lab can't write its past."""
+        can = self.agents.get(subject, ("history",))
+        return not {"history", "recall"} & set(can)
+
+    def memory_in_words(self, agent: str) -> str:
+        """Who keeps the memory of an agent, and what follows from what it can do."""
+        can = self.agents[agent]
+        if "history" in can:
+            return "is given the whole conversation with every question"
+        if "recall" in can:
+            memory = "reads its memory through the lab"
+        else:
+            forgets = "can forget" if "forget" in can else "can't be made to forget"
+            memory = f"keeps its own memory, and {forgets}"
+        if "fork" in can:
+            return f"{memory}; probes are asked in forks"
+        return f"{memory}; probes are asked in a sibling session, as it can't be forked"
+
+    def asks_siblings(self, subject: str) -> bool:
+        """Whether a subject's probes are asked in a second session, as it can't be forked."""
+        can = self.agents.get(subject, ("history",))
+        return not {"history", "fork"} & set(can)
+
+
+class DeclaredTrial(NamedTuple):
+    """A trial in the words that every study has, and what it has beyond them."""
+
+    speakers: Mapping[str, tuple[Speaker, ...]]
+    prompts: tuple[Prompt, ...]
+    rules: Rules
+    plan: TrialPlan
+
+
+def read_trial(
+    tables: Mapping[str, Any],
+    beside: Beside,
+    agents: Mapping[str, tuple[str, ...]],
+    locked: tuple[Course, ...] = (),
+) -> DeclaredTrial:
+    """Read and check everything that a trial adds to a plan, its scenarios written out.
+
+    Where the scenarios can't be made again, `locked` holds them as they were written out before. A
+    trial that an `early` version locked is read as that version read it.
+    """
+    table = read_record(TrialTable, _current(tables["trial"]), "[trial]")
+    tested = {**tables.get("models", {}), **tables.get("agents", {})}
+    for name in table.subjects:
+        choose(name, tested, f"model {name!r} in [trial] subjects")
+    stress = read_stress(tables, beside)
+    arms = read_arms(tables, table, stress, beside)
+    _refuse_undisturbed(agents, arms)
+    probes = _read_probes(tables, table, arms, beside)
+    layout = read_record(Layout, tables.get("layout", {}), "[layout]")
+    source, courses = _read_scenarios(tables, layout, arms, beside, locked)
+    # A subject's name is only needed where there are several.
+    several = len(table.subjects) > 1
+    cast = [
+        ArmKey(f"{subject}.{arm}" if several else arm, subject, arm)
+        for subject in table.subjects
+        for arm in arms
+    ]
+    tuned = {name: stress.part(name, {}, "[stressors]") for name in stress.tables}
+    # In arms that have no say in it, the evidence is as strong and as true as [stressors] says.
+    stated = (part.evidence_strength for part in tuned.values())
+    shown = (part.evidence_shown for part in tuned.values())
+    plan = TrialPlan(
+        arms={key: arms[key.arm] for key in cast},
+        subjects={key: key.subject for key in cast},
+        scenarios=source,
+        layout=layout,
+        probes=probes.asked,
+        strength=next((each for each in stated if each is not None), USUAL_STRENGTH),
+        weights=read_record(MetricWeights, tables.get("metrics", {}), "[metrics]"),
+        courses=courses,
+        own={
+            **{f"stressors.{name}": Part(use, tuned[name]) for name, use in stress.own.items()},
+            **{f"probes.{name}": part for name, part in probes.own.items()},
+        },
+        measures={
+            name: read_part({}, measure, f"[measures.{name}]", beside, measures.SEAM)
+            for name, measure in named_tables(tables, "measures").items()
+        },
+        agents=agents,
+        answering=EARLY_ANSWERING
+        if beside.early
+        else read_record(Answering, tables.get("answers", {}), "[answers]"),
+        declared=read_record(OutcomeTable, tables.get("outcomes", {}), "[outcomes]").primary,
+        evidence=next((each for each in shown if each is not None), "true"),
+    )
+    _check_declared(plan, arms)
+    outer = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
+    if outer.max_tokens is None and not beside.early:
+        outer = replace(outer, max_tokens=tokens_needed(courses))
+    speakers: dict[str, tuple[Speaker, ...]] = {}
+    for key in cast:
+        changes = tested[key.subject].get("sampling", {})
+        inner = read_record(SamplingChange, changes, f"[models.{key.subject}.sampling]")
+        sampling = innermost(outer, inner)
+        speakers[key] = (Speaker(key.subject, key.subject, sampling, table.system),)
+    prompts = tuple(Prompt(course.id, course.opening, course.kind) for course in courses)
+    return DeclaredTrial(speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan)
+
+
+def _check_declared(plan: TrialPlan, arms: Mapping[str, Arm]) -> None:
+    """Refuse a declared effect that no analysis could find."""
+    known = (*measures.METRICS, *measures.MEASURES, *plan.own_measures)
+    for each in plan.declared:
+        place = "[[outcomes.primary]]"
+        choose(each.measure, dict.fromkeys(known), f"measure {each.measure!r} in {place}")
+        for name in filter(None, (each.arm, each.against)):
+            choose(name, arms, f"arm {name!r} in {place}")
+        if each.arm in each.pair(reference_of(arms))[1:]:
+            raise InputError(f"{place} compares {each.arm!r} with itself; name another arm")
+
+
+def reference_of(arms: Mapping[str, Arm]) -> str:
+    """What arms are compared with where nobody says: the sham, or the control."""
+    return SHAM if SHAM in arms else CONTROL
+
+
+def tokens_needed(courses: Iterable[Course]) -> int:
+    """What the longest option takes, with some room; a free answer gets a sentence or two."""
+    questions = [
+        question
+        for course in courses
+        for step in course.steps
+        for question in (step.question, step.recall)
+        if question is not None
+    ]
+    if not all(question.options for question in questions):
+        return FREE_TOKENS
+    longest = max(len(option.encode()) for each in questions for option in each.options)
+    # Few tokenizers take more than a token for two bytes of a text.
+    return max(FEWEST_TOKENS, longest // 2 + 4)
+
+
+def _current(table: Any) -> Any:
+    """[trial] with `countermeasures` under the name that it has now; it was `measures`."""
+    if not isinstance(table, Mapping) or "measures" not in table:
+        return table
+    if "countermeasures" in table:
+        raise InputError(
+            "[trial] measures is the earlier name of countermeasures; keep the latter only"
+        )
+    return {"countermeasures" if key == "measures" else key: value for key, value in table.items()}
+
+
+class _LaidOut(NamedTuple):
+    source: Part
+    courses: tuple[Course, ...]
+
+
+def _read_scenarios(
+    tables: Mapping[str, Any],
+    layout: Layout,
+    arms: Mapping[str, Arm],
+    beside: Beside,
+    locked: tuple[Course, ...],
+) -> _LaidOut:
+    """[scenarios]: where they come from, and each of them laid out in time."""
+    table = tables["scenarios"]
+    if not isinstance(table, Mapping):
+        raise InputError("[scenarios] takes a table of keys")
+    common = {key: table[key] for key in ("number", "first") if key in table}
+    wanted = read_record(ScenarioCount, common, "[scenarios]")
+    rest = {key: value for key, value in table.items() if key not in common}
+    source = read_part(SCENARIOS, rest, "[scenarios]", beside, items.SEAM)
+    if locked:
+        # The number is seen in the scenarios alone, so nothing else would notice its change.
+        if wanted.number not in (None, len(locked)):
+            raise InputError(
+                f"[scenarios] number = {wanted.number}, but {len(locked)} were locked; "
+                "undo the change, or bring the files of the set back and start a new study"
+            )
+        return _LaidOut(source, locked)
+    parts = [part for arm in arms.values() for part in arm.stressors.values()]
+    if any(isinstance(part, StandIn) for part in (source.settings, *parts)):
+        raise SetIsGone("the scenarios are laid out by code that this command does not run")
+    scenarios: Iterable[Scenario]
+    if hasattr(source.settings, "within"):
+        scenarios = source.settings.within(beside.folder).read(wanted.number)
+    else:
+        seeds = range(wanted.first, wanted.first + (wanted.number or USUAL_NUMBER))
+        scenarios = (source.settings.make(seed) for seed in seeds)
+    rounds = max((part.rounds_needed for part in parts), default=0)
+    seed = tables.get("run", {}).get("seed", 0)
+    courses = tuple(layout.lay_out(scenario, rounds, seed) for scenario in scenarios)
+    lengths = {len(course.steps) for course in courses}
+    if len(lengths) > 1 or 0 in lengths:
+        raise InputError(f"[scenarios] must all have equally many questions; these have {lengths}")
+    _refuse_idle(courses, arms)
+    return _LaidOut(source, courses)
+
+
+def _refuse_undisturbed(agents: Mapping[str, tuple[str, ...]], arms: Mapping[str, Arm]) -> None:
+    """A memory that nobody can reach would look like one that nothing disturbs."""
+    stressors = {
+        name: part for arm in arms.values() if not arm.sham for name, part in arm.stressors.items()
+    }
+    for agent, can in agents.items():
+        for name, part in stressors.items():
+            needed = part.acts_on_memory
+            if needed is None or {needed, "recall", "history"} & set(can):
+                continue
+            way_out = "leave it out, or see `can` in docs/agents.md"
+            raise InputError(
+                f"[stressors.{name}] can't act on [agents.{agent}], which keeps its own memory and "
+                f"has no {needed}(); {way_out}"
+            )
+
+
+def _refuse_idle(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:
+    """A stressor that never meets what it acts on would look like a subject without weakness."""
+    steps = [step for course in courses for step in course.steps]
+    parts = {name: part for arm in arms.values() for name, part in arm.stressors.items()}
+    for name, part in parts.items():
+        if not any(part.acts_on(step) for step in steps):
+            raise InputError(
+                f"[stressors.{name}] never acts on these scenarios; "
+                "choose others in [scenarios], or see beliefs and consensus in [layout]"
+            )
+        alone = next((course for course in courses if len(course.beliefs) < 2), None)
+        if part.evidence_shown == "mixed" and alone is not None:
+            raise InputError(
+                f'[stressors.{name}] evidence = "mixed" needs two beliefs in every scenario, and '
+                f"{alone.id} has {len(alone.beliefs)}; see beliefs in [layout]"
+            )
+
+
+class _Probes(NamedTuple):
+    asked: dict[str, Probe]
+    own: dict[str, Part]
+
+
+def _read_probes(
+    tables: Mapping[str, Any], table: TrialTable, arms: Mapping[str, Arm], beside: Beside
+) -> _Probes:
+    """What is asked in forks, the tables [probes.NAME] included."""
+    own: dict[str, Part] = {}
+    for name, settings in named_tables(tables, "probes").items():
+        place = f"[probes.{name}]"
+        if name in PROBES:
+            raise InputError(f"{place} has that name already; give your own another one")
+        own[name] = read_part({}, settings, place, beside, probe_seam.SEAM)
+        if not isinstance(own[name].settings, Probe):
+            raise InputError(
+                f"{place} use = {own[name].use!r} is not a Probe; inherit from "
+                "chimeralab.trial.probes.Probe"
+            )
+    known = {**PROBES, **{name: part.settings for name, part in own.items()}}
+    wanted = tuple(known) if table.probes is None else table.probes
+    for name in wanted:
+        choose(name, known, f"probe {name!r} in [trial] probes")
+    unused = [name for name in own if name not in wanted]
+    if unused:
+        raise InputError(f"[probes.{unused[0]}] is never asked; name it in [trial] probes")
+    for name, arm in arms.items():
+        # Without the answers that it rests on, a countermeasure does nothing, and its arm is bare.
+        for probe in getattr(arm.countermeasure, "rests_on", ()):
+            if probe not in wanted:
+                raise InputError(
+                    f'[trial] probes lack "{probe}", which the countermeasure of {name!r} rests '
+                    "on; add it, or leave the arm out"
+                )
+    return _Probes({name: known[name] for name in wanted}, own)
+
+
+def _rules(tables: Mapping[str, Any], table: TrialTable, turns: int) -> Rules:
+    given = tables.get("conversation", {})
+    rules = read_record(Rules, given, "[conversation]")
+    for key in ("turns", "repeats", "seed_visible", "stop_early"):
+        if key in given:
+            raise InputError(f"[conversation] {key} is not for trials; see [trial] and [layout]")
+    if rules.rule("overflow").keep:
+        raise InputError("[conversation] on_overflow can't trim a trial: that would be amnesia")
+    return replace(rules, turns=turns, repeats=table.repeats)

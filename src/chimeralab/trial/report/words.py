@@ -1,0 +1,328 @@
+"""What a trial says, in sentences: verdicts and how sure they are, and the methods."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from chimeralab.core.numbers import NO_BREAK, between, counted, p_phrase
+from chimeralab.report.frame import computed_with, locked_in_words, verified_in_words
+from chimeralab.report.references import Methods, References
+from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference, signed
+from chimeralab.stats.effects import Effect, short
+from chimeralab.stats.families import Key, key_of
+from chimeralab.stats.intervals import FEWEST_CLUSTERS
+from chimeralab.trial.analysis import SubjectResult
+from chimeralab.trial.arms import CONTROL
+from chimeralab.trial.effects import is_aimed
+from chimeralab.trial.measures import words_of
+from chimeralab.trial.report.material import TrialMaterial
+
+INDEX = Unit(1, 2, "", "")
+# So many effects of a subject are named at the top; the figure under it has all.
+MOST_SAID = 3
+# What the published indices and their parts are about.
+INDICES = {"mci": "memory", "gfq": "new combinations", "dfs": "independence"}
+PLAIN = {
+    "mci.rf": "right answers",
+    "mci.ci": "steadiness of confidence",
+    "mci.cb": "right answers by the context they need",
+    "gfq.ta": "right answers to novel questions",
+    "gfq.cta": "the same, weighted by confidence",
+    "dfs.fi": "same answer with and without a signal",
+    "dfs.br": "resistance to false signals",
+}
+# What others have found; our own numbers can be compared with these.
+OUTSIDE = (
+    "Asch's people gave 32 to 37 % conforming answers on critical trials, and under 1 % errors "
+    "alone.",
+    "In FlipFlop, 46 % of the answers of language models flip when they are challenged.",
+    "On SYCON's false presuppositions, right at turn 1 and flipped by turn 5: Llama-3.1-8B 72.9 %, "
+    "Qwen2.5-14B 51.6 %, GPT-4o 13.5 %.",
+)
+
+
+def plain_name(measure: str) -> str:
+    """What a measure is called by those who have not read the paper.
+
+    >>> plain_name("dfs"), plain_name("mci.rf"), plain_name("recall")
+    ('independence (DFS)', 'right answers (RF in MCI)', 'earlier facts recalled')
+    """
+    index, _, part = measure.partition(".")
+    if index not in INDICES:
+        return words_of(measure).says
+    if part:
+        return f"{PLAIN[measure]} ({part.upper()} in {index.upper()})"
+    return f"{INDICES[index]} ({index.upper()})"
+
+
+def unit_of(measure: str) -> Unit:
+    """How the values of a measure are written: an index as it is, a share in per cent."""
+    return INDEX if words_of(measure).unit == "index" else SHARE
+
+
+class SubjectFinding(NamedTuple):
+    """What a trial says of one subject: the verdict, and how sure that is."""
+
+    verdict: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict} {self.detail}"
+
+
+def findings(material: TrialMaterial) -> tuple[SubjectFinding, ...]:
+    """The result in a few words for each subject."""
+    return tuple(_found_of(subject) for subject in material.analysis.subjects)
+
+
+def _found_of(subject: SubjectResult) -> SubjectFinding:
+    """Which weakness a subject has, by what was declared to be looked for."""
+    who = subject.subject
+    if not subject.informative:
+        silent = f"{who}: not informative, so no effect is printed"
+        reason = subject.short_reasons[0].removeprefix(f"{CONTROL}: the {CONTROL}")
+        named = f"the {CONTROL}{reason}" if reason != subject.short_reasons[0] else reason
+        return SubjectFinding(f"{silent}.", f"{_sentence(named)}.")
+    primary = primary_of(subject)
+    tested = [effect for effect in primary if effect.p_holm is not None]
+    if not tested:
+        why = next((effect.reason for effect in primary if effect.reason), "nothing was asked")
+        return SubjectFinding(f"{who}: nothing can be tested.", f"{_sentence(why)}.")
+    found = sorted(filter(is_found, tested), key=lambda effect: effect.p_holm or 0.0)
+    said = list(_verdicts(found, tested, {key_of(each) for each in subject.countermeasures}))
+    shown = (found or tested)[:MOST_SAID]
+    more = len(found) - len(shown)
+    details = [*map(_changes, shown), *([f"{more} more stand out"] if more > 0 else [])]
+    return SubjectFinding(f"{who}: {'; '.join(said)}.", f"{_sentence('; '.join(details))}.")
+
+
+def _verdicts(found: Sequence[Effect], tested: Sequence[Effect], aids: set[Key]) -> Iterator[str]:
+    """What stress did, and then what was done against it; "no" only of what was looked for."""
+    stress = [effect for effect in tested if key_of(effect) not in aids]
+    for worse, words in ((True, "weak under"), (False, "better under")):
+        arms = [_under(e) for e in found if e in stress and is_worse(e) == worse]
+        if arms:
+            yield f"{words} {_series(dict.fromkeys(arms))}"
+        elif worse and stress:
+            yield "no weakness found"
+    if len(stress) < len(tested):
+        helping = [_under(e) for e in found if e not in stress and not is_worse(e)]
+        named = _series(dict.fromkeys(helping)) if helping else ""
+        yield f"helped by {named}" if named else "no countermeasure found to help"
+
+
+def primary_of(subject: SubjectResult) -> list[Effect]:
+    """The effects that count as primary, each comparison once."""
+    primary = (effect for effect in subject.effects if effect.role == "primary")
+    return list({key_of(effect): effect for effect in primary}.values())
+
+
+def is_harm(measure: str) -> bool:
+    """Whether more of a measure is worse; of an index, and of most others, less is."""
+    return words_of(measure).harm == "more"
+
+
+def is_worse(effect: Effect) -> bool:
+    """Whether an effect is for the worse."""
+    return ((effect.estimate or 0.0) > 0) == is_harm(effect.measure)
+
+
+def outcome_in_words(effect: Effect | None) -> str:
+    """What became of a declared outcome."""
+    if effect is None or effect.p_holm is None:
+        return "can't be tested"
+    if not is_found(effect):
+        return "no difference found"
+    return "worse" if is_worse(effect) else "better"
+
+
+def _under(effect: Effect) -> str:
+    """What was done, in the words of the design."""
+    return effect.asked.title or short(next(iter(effect.weights)))
+
+
+def _changes(effect: Effect) -> str:
+    """By how much a measure differs, from where to where it may be, and p."""
+    unit, interval = unit_of(effect.measure), effect.interval
+    about = f"under {_under(effect)}, {plain_name(effect.measure)}"
+    p = NO_BREAK.join(p_phrase(effect.p_holm).split())
+    if not is_found(effect):
+        said = f"{about} differs by {difference(effect.estimate, interval, unit)}, {p}"
+        worst = _worst(effect)
+        return f"{said}, and {worst} is not ruled out" if worst else said
+    value = effect.estimate or 0.0
+    sign = -1 if value < 0 else 1
+    said = f"{about} {'falls' if sign < 0 else 'rises'} by {signed(sign * value, unit).lstrip('+')}"
+    if interval is not None:
+        low, high = sorted(sign * bound for bound in interval)
+        said += f" ({between((low, high), unit.digits, unit.scale)})"
+    return f"{said}, {p}"
+
+
+def _worst(effect: Effect) -> str:
+    """The largest harm that the interval leaves open."""
+    if effect.interval is None:
+        return ""
+    more_is_worse = is_harm(effect.measure)
+    bound = effect.interval.high if more_is_worse else -effect.interval.low
+    unit = unit_of(effect.measure)
+    if round(bound * unit.scale, unit.digits) <= 0:
+        return ""
+    return f"a {'rise' if more_is_worse else 'fall'} of up to {signed(bound, unit).lstrip('+')}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _series(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def how_sure(material: TrialMaterial) -> str:
+    """What p-values and intervals of the result stand for, once for all subjects."""
+    tests = [
+        effect
+        for subject in material.analysis.subjects
+        for effect in primary_of(subject)
+        if effect.p_holm is not None
+    ]
+    if not tests:
+        return ""
+    what = "declared before the run" if material.analysis.declared else "that stressors aim at"
+    reference = short(material.analysis.subjects[0].reference)
+    return (
+        f"Differences from {reference} within scenarios, with 95 % intervals; p is Holm-corrected "
+        f"over the {counted(len(tests), 'effect')} {what}."
+    )
+
+
+def few_scenarios(material: TrialMaterial) -> str:
+    """A warning where resampling has too little to draw from."""
+    count = material.analysis.scenarios
+    if count >= FEWEST_CLUSTERS:
+        return ""
+    return (
+        f"With {counted(count, 'scenario')} the intervals are too narrow: resampling has too "
+        "little to draw from. The p-values, from t tests over scenarios, allow for that."
+    )
+
+
+def is_found(effect: Effect) -> bool:
+    """Whether an effect is different from 0 at 5 %, Holm-corrected."""
+    return effect.p_holm is not None and effect.p_holm < SIGNIFICANT
+
+
+def effect_in_words(effect: Effect) -> str:
+    """An effect with its interval and p."""
+    unit = unit_of(effect.measure)
+    return f"{difference(effect.estimate, effect.interval, unit)}, {p_phrase(effect.p_holm)}"
+
+
+def slopes(subject: SubjectResult) -> Iterator[str]:
+    """How each measure that is aimed at moves with a dose, and whether that is more than chance."""
+    for effect in subject.doses:
+        if is_aimed(effect) and effect.estimate is not None:
+            name = words_of(effect.measure).says
+            said = effect_in_words(effect)
+            yield f"{effect.short_name}, {name}: {said} for each unit of the dose"
+
+
+def trial_methods(material: TrialMaterial) -> Methods:
+    """Write the methods of a trial from its plan and from what was done."""
+    references = References()
+    paragraphs = (
+        _design(material, references),
+        _stress(material),
+        _measurement(material, references),
+        _statistics(material, references),
+    )
+    return Methods([" ".join(sentences) for sentences in paragraphs], references.works)
+
+
+def _design(material: TrialMaterial, references: References) -> Iterator[str]:
+    plan, trial = material.study.plan, material.plan
+    trials = counted(len(trial.courses[0].steps), "trial")
+    yield (
+        f"We planned {counted(len(material.study.talks), 'session')} of {trials}: "
+        f"{material.design}. Subjects were {', '.join(dict.fromkeys(trial.subjects.values()))}."
+    )
+    order = "in random order, arms interleaved" if plan.run.interleave else "arm by arm"
+    yield (
+        f"Sessions were run {order} (seed {plan.run.seed}); all arms of a scenario share their "
+        "seeds, so that events fall on the same trials."
+    )
+    yield locked_in_words(material.lock, "The plan and every scenario, word by word, were")
+    yield verified_in_words(material.verification)
+    yield f"The flow of sessions is reported after CONSORT {references.cite('consort')}."
+
+
+def stressors_in_words(material: TrialMaterial) -> str:
+    """What was done to the subjects."""
+    arms = material.plan.arms.values()
+    words = {name: part.words for arm in arms for name, part in arm.stressors.items()}
+    named = (f"{name} ({does})" if does else name for name, does in words.items())
+    stressors = f"Stressors were {', '.join(named)}." if words else ""
+    sham = "A sham arm got neutral text of equal length in the same places."
+    return " ".join([stressors, sham] if any(arm.sham for arm in arms) else [stressors])
+
+
+def _stress(material: TrialMaterial) -> Iterator[str]:
+    arms = material.plan.arms.values()
+    yield stressors_in_words(material)
+    against = dict.fromkeys(arm.against for arm in arms if arm.against)
+    if against:
+        yield f"Countermeasures were {', '.join(against)}, each compared with its bare arm."
+
+
+def _measurement(material: TrialMaterial, references: References) -> Iterator[str]:
+    probes = [probe.words or name for name, probe in material.plan.probes.items()]
+    if probes:
+        yield (
+            f"Beside the answers, {', '.join(probes)} were asked for in forks of the conversation, "
+            "which are thrown away: measuring changes nothing."
+        )
+    if any(not step.question.options for course in material.plan.courses for step in course.steps):
+        yield (
+            "Free answers count as right when they match the truth exactly, in number, or by the "
+            f"similarity of their tokens (above 0.9) {references.cite('minilm')} without a "
+            "contradiction in negation, number or antonym."
+        )
+    weights = material.plan.weights
+    mci, gfq, dfs = (
+        " / ".join(f"{weight:g}" for weight in each)
+        for each in (weights.mci, weights.gfq, weights.dfs)
+    )
+    yield f"MCI, GFQ and DFS are computed as published, with weights {mci}, {gfq} and {dfs}."
+
+
+def _statistics(material: TrialMaterial, references: References) -> Iterator[str]:
+    cite = references.cite
+    declared = [
+        f"{plain_name(each.measure)} under {each.arm}" for each in material.analysis.declared
+    ]
+    primary = "Effects on what a stressor is aimed at"
+    if declared:
+        primary = f"The effects that the plan declares ({'; '.join(declared)})"
+    yield (
+        "Before any effect, we checked that the control is at least ten points better than "
+        "guessing, that no more than 20 % of the answers can't be read, and that each stressor "
+        "arrived and was noticed; where this fails no effect is printed. Sessions that were cut "
+        "short are left out."
+    )
+    yield (
+        "Differences are taken within scenarios; intervals resample whole scenarios "
+        f"{cite('bootstrap')}, their percentiles widened for few of them {cite('expanded')}; "
+        f"p-values are from paired t tests over scenarios. {primary} are primary and "
+        "Holm-corrected together, over all subjects; so are all others, which are exploratory "
+        f"{cite('holm')}."
+    )
+    if any(arm.dose is not None for arm in material.plan.arms.values()):
+        yield "A dose is tested by its least-squares slope within scenarios."
+    arms = material.plan.arms.values()
+    if any("belief_update" in part.aims for arm in arms for part in arm.stressors.values()):
+        yield (
+            "Trials to correction are restricted means; beliefs that were never corrected are "
+            f"censored at the last piece of evidence {cite('rmst')}."
+        )
+    yield computed_with()

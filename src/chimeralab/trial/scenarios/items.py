@@ -1,0 +1,114 @@
+"""What a scenario consists of, as plain frozen records that can be hashed."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Protocol
+
+from chimeralab.core.parts import Seam
+from chimeralab.core.records import Record
+from chimeralab.trial.trials import Answer, Frame, Truth
+
+# How many scenarios a trial has where nobody says.
+USUAL_NUMBER = 12
+# How the value of a fact is asked for, by its relation; one that is not here is left open.
+ASKED_FOR = {
+    "lives in": "Where does {} live?",
+    "owns": "What does {} own?",
+    "joined in": "In which year did {} join?",
+    "reports to": "To whom does {} report directly?",
+}
+LEFT_OPEN = "How does this go on: {} {} …?"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact(Record):
+    """One entry of a ledger: who, what about them, and the sentence that says so.
+
+    `relation` is any verb that reads well between the subject and the value.
+    """
+
+    id: str
+    subject: str
+    relation: str
+    value: str
+    text: str
+
+    @property
+    def asked_for(self) -> str:
+        """The question that the value answers.
+
+        >>> Fact("f1", "Ada", "plays", "the cello", "Ada plays the cello.").asked_for
+        'How does this go on: Ada plays …?'
+        """
+        return ASKED_FOR.get(self.relation, LEFT_OPEN).format(self.subject, self.relation)
+
+
+@dataclass(frozen=True, slots=True)
+class Clue(Record):
+    """Something that speaks for the truth, and by which odds (right readings to wrong ones)."""
+
+    text: str
+    odds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Record):
+    """One trial as it will be put to a subject.
+
+    ``options`` is empty for a free answer. ``weight`` is the share of context that the answer
+    needs, ``difficulty`` runs from 0 to 1; both are set by the design, and None where there was
+    none. ``needs`` names the facts that the answer rests on. ``signal`` is the wrong answer that
+    a stressor would push, ``pushes`` the words that push it, ``evidence`` what speaks against it,
+    weakest first. ``claim`` names the two people of a yes-or-no question about who reports to whom.
+    ``accepts`` has all that counts as right in a free answer, where that is more than the truth.
+    """
+
+    id: str
+    kind: str
+    prompt: str
+    truth: Answer
+    options: tuple[str, ...] = ()
+    weight: float | None = None
+    difficulty: float | None = None
+    novel: bool | None = None
+    needs: tuple[str, ...] = ()
+    signal: Answer | None = None
+    bias: bool | None = None
+    pair: str | None = None
+    frame: Frame | None = None
+    evidence: tuple[Clue, ...] = ()
+    pushes: tuple[str, ...] = ()
+    claim: tuple[str, str] | None = None
+    accepts: Truth | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario(Record):
+    """Facts to be told in this order, and questions to be asked in this order."""
+
+    id: str
+    kind: str
+    facts: tuple[Fact, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def sha256(self) -> str:
+        """The hash of everything that a subject will be told and asked."""
+        text = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Generator(Protocol):
+    """The seam of scenarios: a dataclass whose fields are the settings of [scenarios].
+
+    `make` is the one required method. A set of scenarios that lies in files has instead `read`,
+    which gives as many as are asked for (None: the usual number, or all that there are), and
+    `within`, which tells it the folder of the plan.
+    """
+
+    def make(self, seed: int) -> Scenario:
+        """One of any number of scenarios, decided by its seed alone."""
+
+
+SEAM = Seam("make", {})

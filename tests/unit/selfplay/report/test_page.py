@@ -1,0 +1,250 @@
+"""The report of a small study: every section, every number in its place, nothing overclaimed."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from chimeralab.detection.detectors import LOCKED
+from chimeralab.embedding.encoder import default_encoder
+from chimeralab.rating.claims import NO_AUDIT
+from chimeralab.report.frame import Report
+from chimeralab.selfplay.report.figures import naive_interval
+from chimeralab.selfplay.report.material import (
+    Material,
+    StudyResults,
+    least_certain,
+    stored_series,
+    study_flow,
+)
+from chimeralab.selfplay.report.page import make_report
+from chimeralab.selfplay.report.words import few_prompts, glance, methods
+from chimeralab.selfplay.runs import RunsLeftOut
+from chimeralab.selfplay.specifications import every_detector, judge_by_all, tally
+from chimeralab.stats.effects import AskedContrast
+
+
+@pytest.fixture(scope="module")
+def results(material: Material) -> StudyResults:
+    assert material.results is not None
+    return material.results
+
+
+def text_of(page: str) -> str:
+    return re.sub(
+        r"\s+", " ", re.sub(r"<style>.*?</style>|<svg.*?</svg>|<[^>]+>", " ", page, flags=re.S)
+    )
+
+
+def test_page_has_every_section(report: Report) -> None:
+    ids = re.findall(r'<h2 id="([a-z-]+)"', report.page)
+    assert ids == [
+        "asked",
+        "flow",
+        "distributions",
+        "survival",
+        "contrasts",
+        "ranks",
+        "robustness",
+        "loops",
+        "reliability",
+        "conversations",
+        "methods",
+        "versions",
+        "not-shown",
+    ]
+
+
+def test_page_names_the_lock(report: Report, material: Material) -> None:
+    assert material.lock is not None
+    assert material.lock.sha256 in report.page
+    assert report.page.count("none in what was checked") == 3
+    assert "verdicts computed again from their texts" in report.page
+    assert material.verification.root in report.page
+
+
+def test_every_figure_has_words_and_every_picture_its_file(report: Report) -> None:
+    labels = re.findall(r'role="img" aria-label="([^"]+)"', report.page)
+    assert len(labels) == report.page.count('role="img"') == report.page.count("<svg")
+    assert all(len(label) > 40 for label in labels)
+    assert all(figure.png.startswith(b"\x89PNG") for figure in report.figures)
+    assert len({figure.name for figure in report.figures}) == len(report.figures)
+
+
+def test_page_without_an_audit_never_claims_that_anything_was_validated(report: Report) -> None:
+    said = text_of(report.page)
+    assert not re.search(r"\bvalidat", said, re.IGNORECASE)
+    assert "No reliability audit has been run" in said
+
+
+def test_page_holds_no_markup_of_the_models_or_the_plan(report: Report) -> None:
+    assert "<script" not in report.page
+    assert "<img" not in report.page
+    assert "<i>and</i>" not in report.page
+    assert "&lt;script&gt;document.title" in report.page
+
+
+def test_page_loads_nothing(report: Report) -> None:
+    addresses = re.findall(r'(?:src|href)="([^"]+)"', report.page)
+    assert all(address.startswith(("#", "data:")) for address in addresses)
+
+
+def test_links_lead_to_sections(report: Report) -> None:
+    for target in re.findall(r'href="#([^"]+)"', report.page):
+        assert f'id="{target}"' in report.page
+
+
+def test_glance_is_two_sentences_with_an_interval(material: Material) -> None:
+    first, second = glance(material)
+    assert "marked as collapsed" in first
+    assert re.search(r"\d % \(\d+\.\d to \d+\.\d\)", first.replace("\N{NO-BREAK SPACE}", " "))
+    assert second.endswith(".")
+
+
+def test_glance_of_a_study_without_results_says_why(material: Material) -> None:
+    none = material._replace(results=None, no_results="no run to analyse")
+    assert glance(none) == ("There is no result yet.", "No run to analyse.")
+
+
+def test_report_of_a_study_without_results_has_no_empty_sections(material: Material) -> None:
+    page = make_report(material._replace(results=None, no_results="no run to analyse")).page
+    assert 'id="survival"' not in page
+    assert 'id="flow"' in page
+
+
+def test_flow_loses_nobody_without_a_word(material: Material, results: StudyResults) -> None:
+    lost = (
+        RunsLeftOut("loops", "too short for a verdict", 1),
+        RunsLeftOut("loops", "cut short (failed)", 2),
+    )
+    conditions = dict(results.analysis.conditions)
+    conditions["loops"] = replace(conditions["loops"], n=5)
+    changed = results._replace(
+        runs=replace(results.runs, left_out=lost),
+        analysis=replace(results.analysis, conditions=conditions),
+    )
+    arm = study_flow(material._replace(results=changed))[0]
+    assert [stage.reached for stage in arm.stages] == [8, 8, 8, 7, 5]
+    assert [list(stage.lost) for stage in arm.stages[3:]] == [
+        ["1 too short for a verdict"],
+        ["2 cut short (failed)"],
+    ]
+
+
+def test_flow_counts_questions_that_were_not_answered(material: Material) -> None:
+    arms = (replace(material.arms[0], attempts={"answered": 112, "timeout": 3, "server": 1}),)
+    arm = study_flow(material._replace(arms=arms))[0]
+    assert list(arm.stages[1].lines) == [
+        "116 questions",
+        "4 without an answer: timed out 3, server error 1",
+    ]
+
+
+def test_conditions_stand_in_the_order_of_the_plan(
+    material: Material, results: StudyResults
+) -> None:
+    assert list(results.analysis.conditions) == ["loops", "drifts", "collapsed_ones"]
+    assert [arm.condition for arm in material.arms] == ["loops", "drifts", "collapsed_ones"]
+
+
+def test_naive_interval_leaves_out_0_exactly_where_its_p_is_small(results: StudyResults) -> None:
+    for each in results.analysis.contrasts:
+        interval = naive_interval(each, results.runs, results.analysis)
+        assert interval is not None
+        assert each.naive_p is not None
+        assert (interval.low * interval.high > 0) == (each.naive_p < 0.05)
+
+
+def test_the_curve_is_drawn_for_the_finding_that_would_fall_first(results: StudyResults) -> None:
+    base = results.analysis.contrasts[0]
+
+    def asked(p: float) -> AskedContrast:
+        return AskedContrast({str(p): 1.0, "other": -1.0})
+
+    found = [replace(base, asked=asked(p), p_holm=p) for p in (0.001, 0.04, 0.3)]
+    assert least_certain(found).a == "0.04"
+    assert least_certain(found[2:]).a == "0.3"
+    assert least_certain([replace(base, p_holm=None)]).p_holm is None
+
+
+def test_stored_similarities_judge_as_measuring_again_does(material: Material) -> None:
+    talks = list(material.study.trajectories())
+    stored = tally(stored_series(material.detections, talks, LOCKED), every_detector(LOCKED))
+    again = judge_by_all(talks, default_encoder(), LOCKED, "all")
+    assert [row.seed_id for row in stored.rows] == [row.seed_id for row in again.rows]
+    differing = (stored.collapsed != again.collapsed).mean()
+    assert differing < 0.001
+
+
+def test_conversations_with_blank_turns_are_measured_again(material: Material) -> None:
+    talk = next(material.study.trajectories())
+    turns = list(talk.turns)
+    turns[3] = replace(turns[3], text=" ... ")
+    (series,) = stored_series(material.detections, [replace(talk, turns=tuple(turns))], LOCKED)
+    assert series.whole.blank.tolist() == [n == 3 for n in range(len(turns))]
+    assert len(series.skipped.similarities) == len(turns) - 1
+
+
+def test_methods_cite_only_what_is_listed(material: Material) -> None:
+    found = methods(material)
+    groups = re.findall(r"\[([\d, ]+)\]", " ".join(found.paragraphs))
+    cited = {int(number) for group in groups for number in group.split(",")}
+    assert cited == set(range(1, len(found.references) + 1))
+    assert len(set(found.references)) == len(found.references)
+
+
+def test_loops_are_counted_by_condition_beside_the_declared_outcome(
+    report: Report, material: Material
+) -> None:
+    section = text_of(report.page.split('<h2 id="loops"')[1].split("<h2")[0])
+    looping = sum(bool(found.looping) for found in material.detections)
+    assert f"{looping} of {len(material.detections)} conversations loop" in section
+    assert "The plan did not declare it, so this is exploratory." in section
+    [table] = [table for table in report.tables if table.name == "loops"]
+    assert [row["condition"] for row in table.raw] == list(material.study.plan.conditions)
+    assert sum(row["looping"] for row in table.raw) == looping
+    assert "The loop detector (loops-1) was run beside it and is exploratory." in report.page
+
+
+def test_a_loop_without_a_collapse_is_shown_and_marked(report: Report) -> None:
+    article = report.page.split('<article id="looping-1"')[1].split("</article>")[0]
+    words = text_of(article)
+    assert "Loops without a marked collapse" in words
+    assert "Loops: " in words
+    assert "In a loop (" in words
+    assert "href=" not in article
+
+
+def test_methods_of_an_unlocked_study_say_that_it_is_exploratory(material: Material) -> None:
+    found = " ".join(methods(material._replace(lock=None)).paragraphs)
+    assert "not locked in advance, so all results are exploratory" in found
+    assert "primary outcome" not in found
+
+
+def test_what_is_not_shown_is_said(report: Report, material: Material) -> None:
+    tail = report.page.split('id="not-shown"')[1]
+    shown = report.page.count("<article")
+    assert f"the texts of {len(material.detections) - shown} judged conversations" in tail
+    assert "hazard ratio" in tail
+
+
+def test_every_table_of_the_page_is_a_file_with_all_digits(
+    report: Report, results: StudyResults
+) -> None:
+    tables = {table.name: table for table in report.tables}
+    assert {"conditions", "contrasts_share", "flow", "survival", "runs", "buckets"} <= set(tables)
+    means = [row["mean"] for row in tables["conditions"].raw]
+    assert np.allclose(means, [each.mean for each in results.analysis.conditions.values()], rtol=0)
+
+
+def test_the_scope_of_no_audit_is_printed_at_the_top(report: Report) -> None:
+    assert NO_AUDIT.sentence in report.page.split("<nav")[0]
+
+
+def test_few_prompts_are_warned_of(results: StudyResults) -> None:
+    analysis = results.analysis
+    assert few_prompts(analysis).startswith("With 4 prompts no permutation p can be below 0.125")
+    share = analysis.measures["share"]
+    many = replace(share, pairs=tuple(replace(each, units=36) for each in share.pairs))
+    assert few_prompts(replace(analysis, measures={**analysis.measures, "share": many})) == ""

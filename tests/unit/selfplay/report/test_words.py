@@ -1,0 +1,104 @@
+"""The sentences of a self-play report are true, at ties and in unfinished studies too."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chimeralab.analysis import Analysis
+from chimeralab.selfplay.report.figures import order_in_words
+from chimeralab.selfplay.report.material import Material, StudyResults, study_flow
+from chimeralab.selfplay.report.page import choose, make_report
+from chimeralab.selfplay.report.words import glance
+
+
+@pytest.fixture
+def results(material: Material) -> StudyResults:
+    assert material.results is not None
+    return material.results
+
+
+def with_means(analysis: Analysis, **means: float) -> Analysis:
+    """The analysis as if its conditions had these means."""
+    conditions = {
+        name: replace(each, mean=means[name], share_ci=None)
+        for name, each in analysis.conditions.items()
+    }
+    order = tuple(sorted(means, key=lambda name: -means[name]))
+    stability = replace(analysis.rank_stability, order=order)
+    return replace(analysis, conditions=conditions, rank_stability=stability)
+
+
+def first_sentence(material: Material, results: StudyResults, **means: float) -> str:
+    changed = results._replace(analysis=with_means(results.analysis, **means))
+    said = glance(material._replace(results=changed))[0]
+    return said.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_conditions_with_one_share_are_not_called_largest_and_smallest(
+    material: Material, results: StudyResults
+) -> None:
+    said = first_sentence(material, results, loops=0.375, drifts=0.375, collapsed_ones=0.375)
+    assert said.startswith("All 3 conditions had the same share")
+    assert "largest" not in said
+    assert "37.5 %" in said
+
+
+def test_conditions_that_share_a_place_are_named_together(
+    material: Material, results: StudyResults
+) -> None:
+    said = first_sentence(material, results, loops=0.5, drifts=0.25, collapsed_ones=0.25)
+    assert "loops had the largest share" in said
+    assert "drifts and collapsed_ones the smallest, 25.0 %" in said
+
+
+def test_an_order_with_ties_says_so(results: StudyResults) -> None:
+    tied = with_means(results.analysis, loops=0.5, drifts=0.25, collapsed_ones=0.25)
+    assert order_in_words(tied) == "loops > drifts = collapsed_ones"
+
+
+def test_several_differences_of_one_size_have_no_largest(
+    material: Material, results: StudyResults
+) -> None:
+    share = results.analysis.measures["share"]
+    size: dict[str, Any] = {SIZE: 0.2}
+    alike = tuple(replace(each, **size) for each in share.pairs)
+    measures = {**results.analysis.measures, "share": replace(share, pairs=alike)}
+    answers = tuple(
+        replace(each, comparisons=alike) if each.estimand.role == "primary" else each
+        for each in results.analysis.answers
+    )
+    analysis = replace(results.analysis, measures=measures, answers=answers)
+    said = glance(material._replace(results=results._replace(analysis=analysis)))[1]
+    assert "3 differences are equally large, such as" in said
+
+
+SIZE = "estimate"
+
+
+def test_interventions_stand_where_they_happened_not_among_what_ended(material: Material) -> None:
+    arm = replace(material.arms[0], outcomes={})
+    changed = material._replace(arms=(arm,), interventions=Counter({arm.condition: 1}))
+    attempted, ended = study_flow(changed)[0].stages[1:3]
+    assert "1 intervention" in attempted.lines
+    assert (ended.reached, list(ended.lines)) == (0, [])
+
+
+def test_the_page_does_not_say_that_an_intraclass_correlation_starts_at_0(
+    material: Material,
+) -> None:
+    page = make_report(material).page
+    note = re.search(r"<p class=\"note\">[^<]*ICC:[^<]*</p>", page)
+    assert note is not None
+    assert "from 0 to 1" not in note[0]
+    assert "below 0" in note[0]
+    table = page.rindex("<table>", 0, note.start())
+    assert ">ICC</th>" in page[table : note.start()]
+
+
+def test_what_collapsed_as_much_as_the_worst_is_not_called_healthy(material: Material) -> None:
+    worst = max(material.detections, key=lambda found: found.collapse_rate or 0.0)
+    choice = choose([replace(worst, id=str(n)) for n in range(4)])
+    assert (len(choice.collapsed), len(choice.healthy)) == (2, 0)

@@ -1,0 +1,142 @@
+"""A specification curve asks one question of every detector."""
+
+import numpy as np
+import pytest
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Trajectory, Turn
+from chimeralab.detection.detectors import LOCKED, Locked
+from chimeralab.detection.judged_turns import JudgedTurns as Judged
+from chimeralab.detection.measure import Measured
+from chimeralab.selfplay.outcomes import EXPLORATORY, Estimand, Outcomes, WeightedContrast
+from chimeralab.selfplay.robustness import primary_questions
+from chimeralab.selfplay.specifications import (
+    MeasuredTwice,
+    RobustnessQuestion,
+    every_detector,
+    plainest,
+    specification_curve,
+    tally,
+)
+
+QUESTION = RobustnessQuestion({"stuck": 1.0, "calm": -1.0})
+TURNS = 12
+
+
+def talk(condition: str, prompt: str, loop_from: int, similarity: float = 0.99) -> MeasuredTwice:
+    """A conversation that loops from a turn on, measured without an encoder."""
+    said = tuple(Turn(f"turn {n}") for n in range(TURNS))
+    lags = np.full((TURNS, 2), 0.1)
+    lags[loop_from - 1 :] = similarity
+    lags[0] = lags[1, 1] = np.nan
+    about = {"condition": condition, "prompt": prompt, "repeat": 1}
+    judged = Judged(said, tuple(range(1, TURNS + 1)), "all")
+    nothing = np.zeros(TURNS, dtype=bool)
+    trajectory = Trajectory(f"{condition}/{prompt}/1", said, about)
+    measured = Measured(trajectory, judged, lags, nothing, nothing, 0)
+    return MeasuredTwice(measured, measured)
+
+
+TALKS = [
+    *(talk("stuck", prompt, loop_from=4 + n) for n, prompt in enumerate("pqr")),
+    *(talk("calm", prompt, loop_from=TURNS + 1) for prompt in "pqr"),
+]
+
+
+def curve(talks, question=QUESTION):
+    return specification_curve(tally(talks, every_detector(question.detector)), question)
+
+
+def test_every_cell_of_the_grid_and_every_reading_has_its_place() -> None:
+    found = curve(TALKS)
+    assert (found.cells, found.distinct_detectors) == (36 * 36, 97 * 12)
+    assert sum(each.cells for each in found.specifications) == found.cells
+    assert len(found.specifications) == found.distinct_detectors
+
+
+def test_the_declared_detector_is_marked_once_and_says_what_it_would_alone() -> None:
+    found = curve(TALKS)
+    (declared,) = [each for each in found.specifications if each.declared]
+    assert declared.settings == plainest(LOCKED)
+    # Loops from turn 4, 5 and 6 are marked from their third turn on: 7, 6 and 5 of 12 turns.
+    assert declared.estimate == pytest.approx(6 / 12)
+    assert found.declared == declared.estimate
+
+
+def test_looking_back_finds_more_and_the_curve_goes_from_small_to_large() -> None:
+    found = curve(TALKS)
+    estimates = [each.estimate for each in found.specifications]
+    assert estimates == sorted(estimates)
+    assert (found.lowest, found.highest) == (pytest.approx(6 / 12), pytest.approx(8 / 12))
+    assert found.specifications[-1].settings.marking == "retroactive"
+    assert found.distinct_outcomes == 2
+
+
+def test_agreement_on_the_direction_and_on_certainty_is_counted() -> None:
+    found = curve(TALKS)
+    assert (found.same_sign, found.significant) == (1164, 1164)
+
+
+def test_a_loop_near_the_thresholds_divides_the_detectors() -> None:
+    close = [talk("stuck", prompt, 4, similarity=0.91) for prompt in "pqr"]
+    found = curve([*close, *TALKS[3:]])
+    assert found.lowest == 0
+    assert found.highest > 0.5
+    assert 0 < found.same_sign < found.distinct_detectors
+
+
+def test_a_declared_detector_outside_the_grid_is_added() -> None:
+    question = QUESTION._replace(detector=Locked(s1=0.8))
+    found = curve(TALKS, question)
+    (declared,) = [each for each in found.specifications if each.declared]
+    assert declared.settings.s1 == 0.8
+    assert found.distinct_detectors == 97 * 12 + 1
+
+
+def test_other_measures_can_be_asked() -> None:
+    found = curve(TALKS, QUESTION._replace(measure="incidence"))
+    assert found.declared == 1
+    assert all(each.ci is None and each.reason for each in found.specifications)
+    times = curve(TALKS, QUESTION._replace(measure="restricted_mean"))
+    assert times.declared == pytest.approx(7 - 12)
+
+
+def test_a_condition_without_runs_leaves_every_estimate_out_with_its_reason() -> None:
+    found = curve(TALKS[:3])
+    assert found.declared is None
+    assert {each.reason for each in found.specifications} == {"no run under calm"}
+
+
+def test_the_curve_speaks_of_the_runs_of_its_estimand() -> None:
+    everyone = Estimand("share", "primary", failed_turns="keep")
+    nobody = Estimand("share", "primary", population=("elsewhere",))
+    assert curve(TALKS, QUESTION._replace(estimand=everyone)) == curve(TALKS)
+    empty = curve(TALKS, QUESTION._replace(estimand=nobody))
+    assert {each.runs for each in empty.specifications} == {0}
+    assert all(each.reason for each in empty.specifications)
+
+
+def test_a_primary_estimand_becomes_the_question() -> None:
+    estimand = Estimand("incidence", "primary", contrast="loop", population=("x",))
+    loop = WeightedContrast("loop", whole="stuck", parts=("calm",))
+    outcomes = Outcomes((estimand,), (loop,), level=0.9)
+    (question,) = primary_questions(outcomes, ("stuck", "calm"), 12, LOCKED)
+    assert question == RobustnessQuestion(loop.by_condition, "incidence", 12, 0.9, LOCKED, estimand)
+    assert len(primary_questions(EXPLORATORY, ("c", "b", "a"), 12, LOCKED)) == 3
+
+
+def test_nothing_to_judge_is_refused() -> None:
+    with pytest.raises(InputError, match="no conversation"):
+        curve([])
+
+
+def test_rates_of_the_declared_detector_stand_beside_the_words() -> None:
+    found = tally(TALKS, every_detector())
+    assert found.rates(LOCKED) == pytest.approx([7 / 12, 6 / 12, 5 / 12, 0, 0, 0])
+
+
+def test_the_table_of_a_detector_is_that_of_its_verdicts() -> None:
+    runs = tally(TALKS, every_detector()).table(plainest(LOCKED))
+    assert runs is not None
+    assert runs.at_risk.tolist() == [8] * 6
+    assert runs.first.tolist()[3:] == [6, 7, 8]

@@ -1,0 +1,91 @@
+"""Collapse by words alone."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from chimeralab.core.records import Trajectory, Turn
+from chimeralab.selfplay.robustness import (
+    Lexical,
+    SeenBothWays,
+    co_detectors,
+    lexical,
+    shared_grams,
+    spearman,
+    words,
+)
+
+WORDS = ["anchor", "bread", "cello", "desert", "engine", "forest", "garden", "harbour"]
+FRESH = [f"Let us now talk about the {word} in my town number {n}." for n, word in enumerate(WORDS)]
+
+
+def talk(texts: list[str]) -> Trajectory:
+    return Trajectory("t", tuple(map(Turn, texts)))
+
+
+def test_a_verbatim_loop_is_found_whatever_its_case_and_punctuation() -> None:
+    loop = ["Thank you, and goodbye!", "THANK YOU -- and goodbye", "thank you and... Goodbye?"] * 2
+    found = lexical(talk(FRESH + loop))
+    assert found.repeat_rate == pytest.approx(3 / 14)
+    assert found.repeated_share == pytest.approx(5 / 14)
+
+
+def test_fresh_talk_has_no_lexical_collapse() -> None:
+    found = lexical(talk([f"{a} {b} {a[::-1]}" for a, b in zip(WORDS, WORDS[::-1], strict=True)]))
+    assert (found.repeat_rate, found.overlap_rate, found.overlap) == (0, 0, 0)
+
+
+def test_a_loop_with_small_changes_is_found_by_ngrams_but_not_by_repeats() -> None:
+    sentence = "I think that we should meet again at the old harbour on day"
+    found = lexical(talk([f"{sentence} {n}" for n in range(8)]))
+    assert found.repeat_rate == 0
+    assert found.overlap_rate == pytest.approx(4 / 8)
+
+
+def test_a_repetitive_talk_compresses_better() -> None:
+    loop, fresh = lexical(talk(FRESH[:1] * 8)), lexical(talk(FRESH))
+    assert loop.compression_ratio < fresh.compression_ratio
+
+
+def test_what_is_too_short_to_tell_is_null_with_its_reason() -> None:
+    found = lexical(talk(["Hi."]))
+    assert (found.overlap, found.repeat_rate, found.compression_ratio) == (None, None, None)
+    assert set(found.reasons) == {
+        "repeated_share",
+        "overlap",
+        "repeat_rate",
+        "overlap_rate",
+        "compression_ratio",
+    }
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_shared_ngrams_are_symmetric_and_full_for_the_same_text(one: str, two: str) -> None:
+    a, b = words(one), words(two)
+    assert shared_grams(a, b) == shared_grams(b, a)
+    assert shared_grams(a, a) == 1
+    assert 0 <= shared_grams(a, b) <= 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=20))
+def test_rank_correlation_is_scipys(pairs: list[tuple[int, int]]) -> None:
+    first, second = np.array(pairs, dtype=float).T
+    found = spearman(first, second)
+    if found is None:
+        assert len(set(first)) == 1 or len(set(second)) == 1
+    else:
+        assert found == pytest.approx(scipy_stats.spearmanr(first, second).statistic)
+
+
+def test_co_detectors_count_who_found_a_collapse() -> None:
+    rates = [(0.5, 0.4), (0.0, 0.2), (0.1, 0.0), (0.0, 0.0), (None, 0.1), (0.3, None)]
+    pairs = [
+        SeenBothWays(Lexical("t", 9, None, None, lexical_rate, None, None), rate)
+        for lexical_rate, rate in rates
+    ]
+    found = {each.name: each for each in co_detectors(pairs)}["repeat_rate"]
+    assert found.conversations == 4
+    counts = (found.both, found.only_lexical, found.only_embedding, found.neither)
+    assert counts == (1, 1, 1, 1)

@@ -1,0 +1,280 @@
+"""Agents that keep their own memory: stress reaches it, measuring does not."""
+
+import asyncio
+import re
+import sys
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chimeralab.core.errors import InputError
+from chimeralab.models.seam import ModelFailure, Reply, Sampling
+from chimeralab.runner import Brake, MemoryJournal, Prompt, Room, Rules, Speaker, Talk, converse
+from chimeralab.study.subjects import HELLO
+from chimeralab.trial.agents import SessionLost
+from chimeralab.trial.agents.subject import AgentSubject
+from chimeralab.trial.course import Layout
+from chimeralab.trial.probes import PROBES
+from chimeralab.trial.scenarios import Ledger
+from chimeralab.trial.script import Arm, Script
+from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
+from tests.agents import Reader, reading
+from tests.deadlines import Deadlines
+
+LAYOUT = Layout(lag=1, beliefs=1, tested=1, recall_every=1)
+COURSES = [LAYOUT.lay_out(Ledger(recall=4, inference=0, novel=0).make(n), 2, 3) for n in range(3)]
+STRESSORS = {
+    "amnesia": Amnesia(frequency=0.5),
+    "infallibility": Infallibility(rounds=2),
+    "conformity": Conformity(),
+}
+RULES = "retry 1 then stop"
+
+
+@dataclass
+class Agent:
+    """Starts readers, and remembers all of them."""
+
+    reader: type = Reader
+    timeout: float | None = None
+    sessions: dict[str, Any] = field(default_factory=dict)
+
+    def start(self, session):
+        self.sessions[session] = self.reader()
+        return self.sessions[session]
+
+
+class WholeHistory:
+    """The same reader as a model: everything that it may know is in the request."""
+
+    async def reply(self, request):
+        *before, last = [message.content for message in request.messages]
+        return Reply(reading(last, [*before, last]))
+
+
+def examine(model, course=COURSES[0], *stressors, own_memory=True, journal=None, **rules):
+    arm = Arm({name: STRESSORS[name] for name in STRESSORS if name in stressors})
+    script = Script(course, arm, 11, PROBES, own_memory=own_memory)
+    speaker = Speaker("s", "m", Sampling(), "Reply with the answer alone.")
+    rule = Rules(turns=len(course.steps), **({"on_failure": RULES} | rules))
+    talk = Talk("arm", Prompt(course.id, ""), 1, (speaker,), rule, 7, script=script)
+    journal = journal or MemoryJournal()
+    room = Room({"m": model}, journal, Brake(), retry_wait=0.0)
+    ended = asyncio.run(converse(talk, room))
+    return ended, journal.rows[talk.id], [turn.text for turn in journal.said(talk.id)]
+
+
+@settings(max_examples=25)
+@given(st.sampled_from(COURSES), st.sets(st.sampled_from(sorted(STRESSORS))))
+def test_an_agent_that_forgets_scores_as_a_model_whose_history_is_cut(course, stressors):
+    ours = examine(AgentSubject(Agent(), ("fork", "forget")), course, *stressors)
+    theirs = examine(WholeHistory(), course, *stressors, own_memory=False)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("can", [("fork", "forget"), ("forget",)])
+def test_what_is_asked_aside_never_reaches_the_session_that_answers(can):
+    agent = Agent()
+    _, rows, answers = examine(AgentSubject(agent, can), COURSES[0], "amnesia", "conformity")
+    sessions = sorted(agent.sessions.values(), key=lambda each: len(each.memory))
+    assert len(sessions) == (1 if "fork" in can else 2)
+    main = sessions[0]
+    assert [answer for _, answer in main.memory] == answers
+    assert not any("Reply with one number" in message for message, _ in main.memory)
+    assert all(row.confided.confidence == 0.9 for row in rows)
+
+
+@pytest.mark.parametrize("can", [("fork", "forget"), ("forget",)])
+def test_facts_that_were_taken_away_are_not_known_aside_either(can):
+    for course in COURSES:
+        _, rows, _ = examine(AgentSubject(Agent(), can), course, "amnesia")
+        _, same, _ = examine(AgentSubject(Agent(), ("fork", "forget")), course, "amnesia")
+        assert [row.recalled for row in rows] == [row.recalled for row in same]
+        assert not all(row.recalled.correct for row in rows if row.recalled)
+
+
+class Recalling(Reader):
+    """Reads its memory through the lab, and keeps none."""
+
+    def recall(self, memory):
+        self.memory = [[message.content] for message in memory]
+
+
+@pytest.mark.parametrize("mode", ["deprive", "corrupt"])
+def test_an_agent_that_reads_its_memory_through_the_lab_is_disturbed_through_it(mode):
+    STRESSORS["amnesia"] = Amnesia(mode=mode, frequency=0.5)
+    try:
+        ours = examine(
+            AgentSubject(Agent(Recalling), ("recall",)), COURSES[1], "amnesia", own_memory=False
+        )
+        assert ours == examine(WholeHistory(), COURSES[1], "amnesia", own_memory=False)
+    finally:
+        STRESSORS["amnesia"] = Amnesia(frequency=0.5)
+
+
+class Forgetful(Reader):
+    """Loses its first session after three messages."""
+
+    lost = 0
+
+    def observe(self, message):
+        if len(self.memory) == 3 and not Forgetful.lost and not self.is_fork:
+            Forgetful.lost = 1
+            raise SessionLost("restarted")
+        return super().observe(message)
+
+
+def test_a_session_that_was_lost_is_gone_through_again_and_goes_on():
+    Forgetful.lost = 0
+    agent = Agent(Forgetful)
+    ended, rows, _ = examine(AgentSubject(agent, ("fork", "forget")))
+    assert Forgetful.lost
+    assert len(agent.sessions) == 2
+    assert ended.outcome == "completed"
+    assert rows == examine(AgentSubject(Agent(), ("fork", "forget")))[1]
+
+
+@pytest.mark.parametrize("can", [("fork", "forget"), ("forget",)])
+def test_a_session_that_a_run_broke_off_goes_on_in_the_next(can):
+    whole = examine(AgentSubject(Agent(), can), COURSES[2], "amnesia", "conformity")
+    journal, left = MemoryJournal(), iter(range(17))
+
+    class Cut(AgentSubject):
+        async def reply(self, request):
+            if next(left, None) is None:
+                raise ModelFailure("connection", "cut")
+            return await super().reply(request)
+
+    for model in (Cut(Agent(), can), AgentSubject(Agent(), can)):
+        stressors = ("amnesia", "conformity")
+        found = examine(model, COURSES[2], *stressors, journal=journal, on_failure="pause")
+    assert found == whole
+
+
+class Fickle(Forgetful):
+    """Also says something else the second time."""
+
+    def observe(self, message):
+        answer = super().observe(message)
+        if Forgetful.lost and "Options" in message:
+            answer = self.memory[-1][1] = "something else"
+        return answer
+
+
+def test_a_lost_session_whose_answers_change_ends_with_a_sentence():
+    Forgetful.lost = 0
+    ended, rows, _ = examine(AgentSubject(Agent(Fickle), ("fork", "forget")))
+    assert (ended.outcome, len(rows)) == ("failed", 3)
+    assert ended.reason.startswith(
+        "lost: its session was lost, and gone through again, it answered"
+    )
+    assert "with 'something else' where it had said" in ended.reason
+
+
+@pytest.fixture
+def deadlines(monkeypatch):
+    deadlines = Deadlines()
+    monkeypatch.setattr("chimeralab.trial.agents.seam.time_limit", deadlines)
+    return deadlines
+
+
+def broken(how):
+    class Broken(Reader):
+        def observe(self, message):
+            if len(self.memory) == 2 and not self.is_fork:
+                return how()
+            return super().observe(message)
+
+    return Broken
+
+
+def raises():
+    raise KeyError("boom")
+
+
+def late():
+    raise TimeoutError("upstream")
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (raises, r"server: observe\(\) raised KeyError\('boom'\) \(test_subject.py, line \d+\)"),
+        (None, r"timeout: observe\(\) gave no answer within 0.2 s"),
+        (lambda: {"answer": "Rome"}, r"bad_answer: observe\(\) gave a value of type dict, not"),
+        (sys.exit, r"server: observe\(\) raised RuntimeError\('SystemExit\(\)'\)"),
+        (late, r"server: observe\(\) raised TimeoutError\('upstream'\)"),
+        (lambda: None, r"bad_answer: observe\(\) gave a value of type NoneType, not a text"),
+    ],
+)
+def test_whatever_an_agent_does_ends_its_session_in_one_sentence(how, said, deadlines):
+    async def hang():
+        deadlines.pass_now()
+        await asyncio.Event().wait()
+
+    agent = Agent(broken(how or hang), timeout=0.2)
+    ended, rows, _ = examine(AgentSubject(agent, ("fork", "forget")))
+    assert (ended.outcome, len(rows)) == ("failed", 2)
+    assert re.match(said, ended.reason)
+
+
+def test_a_plain_method_that_hangs_keeps_nobody_from_leaving(deadlines):
+    release = threading.Event()
+
+    def hang():
+        deadlines.pass_now()
+        release.wait()
+
+    agent = Agent(broken(hang), timeout=0.1)
+    assert examine(AgentSubject(agent, ("fork", "forget")))[0].outcome == "failed"
+    release.set()
+
+
+def test_an_agent_must_have_what_it_says_that_it_can():
+    class Plain:
+        def observe(self, message):
+            return "Hello."
+
+    subject = AgentSubject(Agent(Plain), ("fork",))
+    with pytest.raises(InputError, match=r"its session has no fork\(\), which `can` promises"):
+        asyncio.run(subject.reply(HELLO))
+
+
+def test_a_sibling_that_answers_otherwise_is_noted(monkeypatch):
+    class Changing(Reader):
+        number = 0
+
+        def __init__(self):
+            super().__init__()
+            Changing.number += 1
+            self.mine = Changing.number
+
+        def observe(self, message):
+            answer = super().observe(message)
+            return f"{answer} " if self.mine == 1 or "number" in message else "other"
+
+    subject = AgentSubject(Agent(Changing), ("forget",))
+    notes = []
+    reply = subject.reply
+
+    async def noting(request):
+        answer = await reply(request)
+        notes.append(answer.note)
+        return answer
+
+    monkeypatch.setattr(subject, "reply", noting)
+    ended, *_ = examine(subject)
+    assert ended.outcome == "completed"
+    assert any(
+        note and note.startswith("in a sibling session, it answered turn 1 with 'other'")
+        for note in notes
+    )
+
+
+def test_a_stressor_that_hides_what_it_takes_is_named():
+    with pytest.raises(InputError, match="a stressor takes episodes away, and the agent can't"):
+        examine(AgentSubject(Agent(), ("fork",)), COURSES[0], "amnesia")

@@ -1,0 +1,122 @@
+"""Scenarios from a file: any relation, free or closed, and what is wrong is said with its line."""
+
+import json
+import string
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimeralab.core.errors import InputError
+from chimeralab.trial.scenarios import GENERATORS, JsonLines
+from chimeralab.trial.scenarios.jsonl import read_scenarios
+
+KITCHEN: dict[str, Any] = {
+    "id": "kitchen",
+    "facts": [
+        {"subject": "The oven", "relation": "runs", "value": "too hot"},
+        {"id": "salt", "subject": "Ada", "relation": "hid", "value": "the salt", "text": "Salt!"},
+    ],
+    "questions": [
+        {"prompt": "How does the oven run?", "truth": "too hot", "needs": ["f1"]},
+        {
+            "prompt": "Who hid the salt?",
+            "truth": "Ada",
+            "options": ["Ada", "Bo"],
+            "signal": "Bo",
+            "needs": ["salt"],
+            "weight": 0.5,
+            "novel": True,
+        },
+    ],
+}
+
+
+def written(folder, *scenarios):
+    file = folder / "mine.jsonl"
+    file.write_text("".join(json.dumps(each) + "\n" for each in scenarios), encoding="utf-8")
+    return file
+
+
+def test_a_scenario_is_read_with_its_defaults(tmp_path):
+    [found] = read_scenarios(written(tmp_path, KITCHEN))
+    assert [fact.id for fact in found.facts] == ["f1", "salt"]
+    assert [fact.text for fact in found.facts] == ["The oven runs too hot.", "Salt!"]
+    assert [question.kind for question in found.questions] == ["recall", "question"]
+    assert found.questions[0].options == ()
+    assert found.questions[1].signal == "Bo"
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_what_our_generators_make_is_read_back_word_by_word(tmp_path, name):
+    made = [GENERATORS[name]().make(seed) for seed in (1, 2)]
+    assert read_scenarios(written(tmp_path, *(each.as_dict() for each in made))) == tuple(made)
+
+
+WORDS = st.text(string.ascii_letters + " |", min_size=1, max_size=12).filter(str.strip)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=4))
+def test_any_relation_can_be_told_and_asked_for(tmp_path_factory, relations):
+    facts = [
+        {"subject": "Ada", "relation": relation, "value": f"v{n}"}
+        for n, relation in enumerate(relations)
+    ]
+    row = {"facts": facts, "questions": [{"prompt": "Which?", "truth": "v0", "needs": ["f1"]}]}
+    [found] = read_scenarios(written(tmp_path_factory.mktemp("set"), row))
+    assert [fact.relation for fact in found.facts] == relations
+    assert all(fact.relation in fact.asked_for or "?" in fact.asked_for for fact in found.facts)
+
+
+@pytest.mark.parametrize(
+    ("truth", "accepted"),
+    [
+        (["Paris", "Lutetia"], ("Paris", "Lutetia")),
+        ({"number": 3.5, "tolerance": 0.5}, (3.5,)),
+        ({"forms": ["a"], "pattern": "a+"}, ("a",)),
+    ],
+)
+def test_a_free_truth_may_have_several_forms(tmp_path, truth, accepted):
+    row = {"questions": [{"prompt": "Which?", "truth": truth}]}
+    [found] = read_scenarios(written(tmp_path, row))
+    assert found.questions[0].accepts.forms == accepted
+    assert found.questions[0].truth == accepted[0]
+
+
+def question(**keys):
+    return {"questions": [{"prompt": "Which?", "truth": "a", **keys}]}
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ({"questions": []}, "line 1: questions is empty"),
+        ({"facts": 3, "questions": [{}]}, "facts is 3; it takes a list of objects"),
+        ({"questions": [{"prompt": "Which?"}]}, "question 1 needs a key 'truth'"),
+        (question(optoins=["a"]), "'optoins' in question 1 .did you mean 'options'"),
+        (question(options=["b", "c"]), 'truth "a" is none of its options: b, c'),
+        (question(options=["a", "c"], signal="d"), 'signal "d" is none of its options'),
+        (question(options=["a", "a"]), "option of question 1 'a' is there twice"),
+        (question(signal="a"), "signal is its truth"),
+        (question(weight=2), "weight is 2; it must lie between 0 and 1"),
+        (question(needs=["f9"]), "unknown fact 'f9' in question 1 needs"),
+        (question(pair="p", frame="neutral"), "pair 'p' has the frames neutral"),
+        (question(frame="neutral"), "has a frame and no pair"),
+        ({"id": 3, **question()}, "id is 3; it takes a text"),
+        ({"titel": "x", **question()}, "unknown key 'titel' in a scenario"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(tmp_path, row, complaint):
+    with pytest.raises(InputError, match=complaint) as raised:
+        read_scenarios(written(tmp_path, row))
+    assert "mine.jsonl, line 1: " in str(raised.value)
+
+
+def test_an_id_is_used_once_and_no_more_are_given_than_there_are(tmp_path):
+    with pytest.raises(InputError, match="line 2: the id 'kitchen' was used before"):
+        read_scenarios(written(tmp_path, KITCHEN, KITCHEN))
+    file = written(tmp_path, KITCHEN)
+    assert len(JsonLines(file.name).within(tmp_path).read()) == 1
+    with pytest.raises(InputError, match="has 1 scenario, and 2 are asked for"):
+        JsonLines(str(file)).read(2)

@@ -1,0 +1,468 @@
+"""The analysis of trials: what counts as a hit, what is asked, and when to be silent."""
+
+import numpy as np
+import pytest
+
+from chimeralab.stats.contrasts import holm
+from chimeralab.stats.effects import ArmKey
+from chimeralab.trial import measures
+from chimeralab.trial.analysis import Draws, TrialAnalysis, TrialDesign, analyse_trial
+from chimeralab.trial.countermeasures import Notebook
+from chimeralab.trial.effects import (
+    MeasuredSession,
+    against,
+    dose_trend,
+    effects,
+    estimated,
+    factorial,
+    is_aimed,
+    measures_against,
+)
+from chimeralab.trial.measures import HitRate
+from chimeralab.trial.metrics import MetricWeights
+from chimeralab.trial.scored import COLUMNS, PlacedTrial, Scored, SessionPlace
+from chimeralab.trial.script import Arm
+from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
+
+ROW = Scored.from_cells(
+    dict.fromkeys(COLUMNS)
+    | {"trial": 1, "item": "q1", "kind": "recall", "options": 4, "truth": "a", "response": "a"}
+    | {"correct": True, "confidence": 0.9, "weight": 0.5, "novel": False, "bias": False}
+    | {"round": 0, "needs": "f1", "lag": 2, "disturbed": False, "asked": 2, "unread": 0}
+)
+
+
+def changed(row: Scored, **cells) -> Scored:
+    return Scored.from_cells(row.cells() | cells)
+
+
+CRITICAL = changed(ROW, consensus="critical", signal="b", alone="a")
+STRESSORS = {"amnesia": Amnesia(), "infallibility": Infallibility(), "conformity": Conformity()}
+
+
+def belief(*answers: str, item: str = "q1") -> list[Scored]:
+    """One held answer, then answers under evidence; the truth is a and the lure is b."""
+    phases = ["held", *["tested"] * (len(answers) - 1)]
+    return [
+        changed(ROW, item=item, phase=phase, round=max(n, 1), response=answer, signal="b",
+                correct=answer == "a")
+        for n, (phase, answer) in enumerate(zip(phases, answers, strict=True))
+    ]  # fmt: skip
+
+
+def test_conformity_counts_only_what_was_right_alone():
+    rows = [
+        changed(CRITICAL, response="b", correct=False),
+        CRITICAL,
+        changed(CRITICAL, response="c", correct=False),
+        changed(CRITICAL, alone="b", response="b", correct=False),
+        changed(CRITICAL, response=None, correct=None),
+    ]
+    assert measures.conformity_rate(rows) == HitRate(1, 3)
+    assert measures.independence(rows) == HitRate(1, 3)
+    assert measures.severity(rows) == HitRate(0.9, 1)
+
+
+def test_leaving_a_right_majority_is_anti_conformity():
+    together = changed(ROW, consensus="neutral", alone="a")
+    rows = [together, changed(together, response="c", correct=False)]
+    assert measures.anti_conformity(rows) == HitRate(1, 2)
+
+
+def test_a_belief_is_updated_maintained_or_over_corrected():
+    rows = [
+        *belief("b", "b", "a", item="updated"),
+        *belief("b", "b", "b", item="maintained"),
+        *belief("a", "a", "c", item="over-corrected"),
+        *belief("a", "a", "a", item="right"),
+    ]
+    assert measures.misled(rows) == HitRate(2, 4)
+    assert measures.belief_update(rows) == HitRate(1, 2)
+    assert measures.maintained(rows) == HitRate(1, 2)
+    assert measures.over_correction(rows) == HitRate(1, 2)
+    assert list(measures.corrections(rows)) == [(2, 2), (None, 2)]
+
+
+def test_only_a_right_first_answer_can_flip():
+    answers = {
+        "flipped": ("a", "b"),
+        "third answer": ("a", "c"),
+        "stayed": ("a", "a"),
+        "wrong at first": ("b", "b"),
+    }
+    rows = [
+        row
+        for item, (first, held) in answers.items()
+        for row in (
+            changed(ROW, item=item, phase="taught", round=1, correct=first == "a"),
+            changed(ROW, item=item, phase="taught", round=2, correct=False),
+            *belief(held, "a", item=item),
+        )
+    ]
+    assert measures.flipped(rows) == HitRate(2, 3)
+    assert measures.flipped([row for row in rows if row.posed.phase != "taught"]) == HitRate(0, 0)
+
+
+def test_a_story_is_coherent_where_the_last_answer_is_given_again():
+    rows = [ROW, changed(ROW, response="b"), changed(ROW, response="b"), changed(ROW, item="q2")]
+    assert measures.narrative_coherence(rows) == HitRate(1, 2)
+
+
+def test_what_is_asked_aside_is_held_against_the_conversation():
+    said = changed(ROW, states="Ada|lives in|Rome")
+    recall = {"recall_truth": "Rome", "recall_options": 2}
+    aside = changed(ROW, item="q2", recall_states="Ada|lives in|Paris", **recall)
+    again = changed(aside, item="q3")
+    assert measures.narrative_coherence([said, aside, again]) == HitRate(0, 2)
+    assert measures.narrative_coherence([aside, said]) == HitRate(0, 0)
+    assert measures.narrative_coherence(
+        [said, changed(aside, recall_states="Ada|lives in|Rome")]
+    ) == HitRate(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "claim", "own", "answer", "expected"),
+    [
+        ("converse", "Ada|Bo", ["Ada|Bo"], "yes", HitRate(1, 1)),
+        ("converse", "Ada|Bo", ["Ada|Cy"], "yes", HitRate(0, 1)),
+        # Wrong about Ada's superior, but true to it: not the one that is asked about either.
+        ("converse", "Ada|Bo", ["Ada|Cy"], "no", HitRate(1, 1)),
+        ("converse", "Ada|Bo", [], "no", HitRate(0, 0)),
+        ("transitive", "Ada|Cy", ["Ada|Bo", "Bo|Cy"], "yes", HitRate(1, 1)),
+        ("transitive", "Ada|Cy", ["Ada|Bo", "Bo|Cy"], "no", HitRate(0, 1)),
+        ("transitive", "Ada|Cy", ["Ada|Bo"], "no", HitRate(0, 0)),
+        ("transitive", "Ada|Cy", ["Ada|Bo", "Bo|Ada"], "no", HitRate(1, 1)),
+    ],
+)
+def test_a_relation_is_held_against_the_subject_s_own_answers(kind, claim, own, answer, expected):
+    said = [changed(ROW, states=link.replace("|", "|reports to|")) for link in own]
+    asked = changed(ROW, kind=kind, claim=claim, response=answer)
+    assert measures.relational_consistency([*said, asked]) == expected
+    aside = [
+        changed(row, states=None, recall_states=row.cells()["states"], recall_truth="Bo")
+        for row in said
+    ]
+    assert measures.relational_consistency([*aside, asked]) == expected
+
+
+def test_continuity_compares_an_event_with_as_many_trials_just_before_it():
+    gone, wrong = changed(ROW, disturbed=True), changed(ROW, correct=False)
+    first = [ROW, ROW, gone, changed(gone, correct=False)]
+    assert measures.task_continuity(first) == HitRate(-0.5, 1)
+    assert measures.task_continuity([wrong, wrong, *first]) == HitRate(-0.5, 1)
+    assert measures.task_continuity([*first, wrong, gone]) == HitRate(0.5, 2)
+    assert measures.task_continuity(first[:2]) == HitRate(0, 0)
+    assert measures.task_continuity([gone]) == HitRate(0, 0)
+
+
+def test_a_reply_that_cannot_be_read_is_neither_a_correction_nor_its_opposite():
+    lost = {"response": None, "correct": None}
+    held, *tested = belief("a", "a", "a")
+    assert measures.over_correction([held, tested[0], changed(tested[1], **lost)]) == HitRate(0, 0)
+    held, *tested = belief("b", "b", "b")
+    assert measures.maintained([held, tested[0], changed(tested[1], **lost)]) == HitRate(1, 1)
+    assert measures.maintained([held, *(changed(row, **lost) for row in tested)]) == HitRate(0, 0)
+
+
+def test_a_belief_never_mended_counts_all_the_evidence_it_was_shown():
+    rows = [*belief("b", "a", "a", item="soon"), *belief("b", "b", "b", item="never")]
+    assert measures.trials_to_correction(rows) == HitRate(3, 2)
+
+
+def test_conviction_is_what_is_stated_of_the_wrong_answer():
+    held, first, last = belief("b", "b", "a")
+    rows = [changed(held, belief=0.9), first, changed(last, belief=0.2)]
+    assert measures.conviction(rows) == HitRate(0.9, 1)
+    assert measures.conviction_lost(rows) == pytest.approx(HitRate(0.7, 1))
+    assert measures.conviction_lost([held, first, last]) == HitRate(0, 0)
+
+
+def test_only_answers_that_were_pushed_can_follow_a_signal():
+    pushed = changed(ROW, bias=True, signal="b")
+    rows = [changed(pushed, response="b"), pushed, changed(ROW, response="b", signal="b")]
+    assert measures.toward_signal(rows) == HitRate(1, 2)
+
+
+def test_answers_and_what_is_asked_aside_are_counted_apart():
+    rows = [ROW, changed(ROW, unread=1), changed(ROW, response=None, correct=None, unread=2)]
+    assert measures.unread(rows) == HitRate(1, 3)
+    assert measures.unread_aside(rows) == HitRate(2, 3)
+
+
+def factorial_arms() -> dict[str, Arm]:
+    names = list(STRESSORS)
+    chosen = [[n for bit, n in enumerate(names) if cell >> bit & 1] for cell in range(8)]
+    return {"+".join(on) or "control": Arm({n: STRESSORS[n] for n in on}) for on in chosen}
+
+
+def test_a_full_factorial_has_three_main_effects_and_four_interactions():
+    questions = factorial(factorial_arms())
+    assert len(questions) == 7
+    for question in questions:
+        assert sum(question.weights.values()) == pytest.approx(0)
+        order = question.name.count("×") + 1
+        assert sum(abs(weight) for weight in question.weights.values()) == pytest.approx(2**order)
+
+
+def test_an_interaction_is_what_two_do_beyond_what_they_add_up_to():
+    effect = {"amnesia": -0.2, "conformity": -0.1}
+    arms = {name: arm for name, arm in factorial_arms().items() if "infallibility" not in name}
+    [*_, both] = factorial(arms)
+    value = {name: sum(v for key, v in effect.items() if key in name) for name in arms}
+    assert both.name == "amnesia × conformity"
+    assert sum(value[arm] * weight for arm, weight in both.weights.items()) == pytest.approx(0)
+    together = next(name for name in arms if "+" in name)
+    value[together] -= 0.15
+    extra = sum(value[arm] * weight for arm, weight in both.weights.items())
+    assert extra == pytest.approx(-0.15)
+
+
+def test_an_arm_at_another_dose_is_no_cell_of_a_factorial():
+    arms = {name: arm for name, arm in factorial_arms().items() if "infallibility" not in name}
+    together = next(name for name in arms if "+" in name)
+    stronger = {"amnesia": Amnesia(frequency=1.0), "conformity": Conformity(size=9)}
+    assert factorial({**arms, together: Arm(stronger)}) == []
+    assert len(factorial({**arms, "stronger": Arm(stronger)})) == 3
+
+
+def test_two_crossed_stressors_beside_a_third_alone_are_a_factorial():
+    names = ("control", "amnesia", "conformity", "amnesia+conformity", "infallibility")
+    every = {"+".join(sorted(name.split("+"))): arm for name, arm in factorial_arms().items()}
+    questions = factorial({name: every[name] for name in names})
+    assert [each.name for each in questions] == ["amnesia", "conformity", "amnesia × conformity"]
+    assert all("infallibility" not in each.weights for each in questions)
+
+
+def test_half_a_factorial_has_no_factorial_effects():
+    arms = factorial_arms()
+    del arms["amnesia+conformity"]
+    assert factorial(arms) == []
+
+
+def session(arm: str, scenario: str, value: float) -> MeasuredSession:
+    return MeasuredSession(
+        SessionPlace(f"{arm}/{scenario}", arm, scenario, 1), (), {"accuracy": HitRate(value, 1)}
+    )
+
+
+def test_factorial_effects_are_those_that_went_in():
+    rng, arms = np.random.default_rng(3), factorial_arms()
+    worth = {"amnesia": -0.3, "infallibility": -0.1, "conformity": 0.0}
+    sessions = [
+        session(name, str(scenario), 1 + sum(worth[s] for s in arm.stressors) + rng.normal(0, 0.01))
+        for name, arm in arms.items()
+        for scenario in range(6)
+    ]
+    found = effects(sessions, factorial(arms), "accuracy", rng, 200)
+    by_name = {effect.name: effect for effect in found}
+    for name, value in worth.items():
+        assert by_name[name].estimate == pytest.approx(value, abs=0.01)
+    assert by_name["amnesia"].p < 0.01 < by_name["conformity"].p
+    assert by_name["amnesia × infallibility"].estimate == pytest.approx(0, abs=0.01)
+
+
+def test_the_slope_over_a_dose_is_the_one_that_went_in():
+    arms = {f"d{n}": Arm({"conformity": Conformity(n)}, dose=float(n)) for n in (1, 3, 7)}
+    sessions = [session(f"d{n}", s, 0.1 * n + add) for n in (1, 3, 7)
+                for s, add in (("x", 0.0), ("y", 0.2))]  # fmt: skip
+    [found] = effects(sessions, dose_trend(arms), "accuracy", np.random.default_rng(0), 0)
+    assert found.estimate == pytest.approx(0.1)
+
+
+def test_a_countermeasure_is_compared_with_its_bare_arm():
+    arms = {"bare": Arm({"amnesia": Amnesia()}), "helped": Arm({"amnesia": Amnesia()}, Notebook())}
+    [question] = measures_against(arms)
+    assert question.weights == {"helped": 1.0, "bare": -1.0}
+
+
+def test_an_effect_without_occasions_is_none_with_a_reason():
+    arms = {"control": Arm({}), "a": Arm({"amnesia": Amnesia()}, dose=1.0),
+            "b": Arm({"amnesia": Amnesia()}, dose=2.0)}  # fmt: skip
+    empty = [session("a", "x", 1)._replace(tallies={"accuracy": HitRate(0, 0)})]
+    [found] = effects(empty, dose_trend(arms), "accuracy", np.random.default_rng(0), 0)
+    assert found.estimate is None
+    assert "occasion" in found.reason
+
+
+def test_a_difference_without_spread_has_the_p_of_as_many_coins():
+    arms = {"control": Arm({}), "taught": Arm({"infallibility": Infallibility()})}
+    values = {"control": 0.0, "taught": 1.0}
+    places = [(arm, scenario) for arm in arms for scenario in "uvwxyz"]
+    same = [session(arm, scenario, values[arm]) for arm, scenario in places]
+    [found] = effects(same, against(arms, "control"), "accuracy", np.random.default_rng(0), 100)
+    assert (found.estimate, found.p, found.interval) == (1.0, 2 / 2**6, None)
+    null = [session(arm, scenario, 0.5) for arm, scenario in places]
+    [found] = effects(null, against(arms, "control"), "accuracy", np.random.default_rng(0), 100)
+    assert (found.estimate, found.p) == (0.0, None)
+
+
+def test_rounding_noise_is_no_effect():
+    arms = {
+        "control": Arm({}),
+        **{f"d{dose}": Arm({"amnesia": Amnesia()}, dose=dose) for dose in (0.2, 0.4, 0.8)},
+    }
+    values = {scenario: n / 7 for n, scenario in enumerate("uvwxyz")}
+    same = [session(arm, scenario, values[scenario]) for arm in arms for scenario in values]
+    [slope] = effects(same, dose_trend(arms), "accuracy", np.random.default_rng(0), 100)
+    assert (slope.estimate, slope.p, slope.interval) == (0, None, None)
+    assert slope.reason == "the difference is the same in every scenario"
+
+
+def test_an_effect_is_aimed_at_what_its_stressors_do_whatever_its_arm_is_called():
+    arms = {"control": Arm({}), "crowd": Arm({"conformity": Conformity()})}
+    [question] = against(arms, "control")
+    assert question.about == ("conformity",)
+    aimed = effects([], [question], "conformity_rate", np.random.default_rng(0), 0)
+    other = effects([], [question], "misled", np.random.default_rng(0), 0)
+    assert (is_aimed(aimed[0]), is_aimed(other[0])) == (True, False)
+
+
+def test_an_arm_and_a_contrast_weigh_scenarios_alike():
+    control = MeasuredSession(
+        SessionPlace("c/x", "control", "x", 1), (), {"accuracy": HitRate(9, 10)}
+    )
+    sessions = [
+        control,
+        control._replace(
+            place=SessionPlace("c/y", "control", "y", 1), tallies={"accuracy": HitRate(0, 2)}
+        ),
+        session("a", "x", 1.0),
+        session("a", "y", 0.5),
+    ]
+    rng = np.random.default_rng(0)
+    values = {
+        arm: estimated([s for s in sessions if s.place.arm == arm], "accuracy", rng, 0).value
+        for arm in ("control", "a")
+    }
+    arms = {"control": Arm({}), "a": Arm({"amnesia": Amnesia()})}
+    [found] = effects(sessions, against(arms, "control"), "accuracy", rng, 0)
+    assert values["control"] == pytest.approx(0.45)
+    assert found.estimate == pytest.approx(values["a"] - values["control"])
+
+
+def test_scenarios_that_all_say_the_same_have_no_interval():
+    same = [session("a", scenario, 1.0) for scenario in "xyz"]
+    assert estimated(same, "accuracy", np.random.default_rng(0), 100).interval is None
+
+
+def test_an_interval_needs_two_scenarios():
+    one = estimated([session("a", "x", 0.5)], "accuracy", np.random.default_rng(0), 100)
+    assert (one.value, one.interval) == (0.5, None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "correct", "informative"),
+    [("a", True, True), ("a", False, False), (None, None, False)],
+)
+def test_effects_are_printed_only_where_a_trial_can_tell_something(answer, correct, informative):
+    arms = {"control": Arm({}), "amnesia": Arm({"amnesia": Amnesia()})}
+    trials = [
+        PlacedTrial(
+            SessionPlace(f"{arm}/{scenario}", arm, scenario, 1),
+            changed(ROW, trial=trial, response=answer, correct=correct, disturbed=arm == "amnesia"),
+        )
+        for arm in arms
+        for scenario in ("x", "y", "z")
+        for trial in range(1, 6)
+    ]
+    design = TrialDesign(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
+    [found] = analyse_trial(trials, design, "here", Draws(resamples=100)).subjects
+    assert found.informative is informative
+    assert bool(found.contrasts) is informative
+    assert bool(found.reasons) is not informative
+
+
+def test_an_arm_that_says_nothing_silences_its_own_effects_alone():
+    arms = {
+        "control": Arm({}),
+        "amnesia": Arm({"amnesia": Amnesia()}),
+        "idle": Arm({"amnesia": Amnesia()}),
+    }
+    trials = [
+        PlacedTrial(
+            SessionPlace(f"{arm}/{scenario}", arm, scenario, 1),
+            changed(ROW, trial=trial, disturbed=arm == "amnesia"),
+        )
+        for arm in arms
+        for scenario in ("x", "y", "z")
+        for trial in range(1, 6)
+    ]
+    design = TrialDesign(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
+    [found] = analyse_trial(trials, design, "here", Draws(resamples=100)).subjects
+    known = {e.name: e for e in found.contrasts if e.measure == "accuracy"}
+    assert found.informative
+    assert known["amnesia − control"].estimate == 0
+    assert known["idle − control"].estimate is None
+    assert "not informative: idle" in known["idle − control"].reason
+
+
+def test_the_sham_of_the_whole_trial_is_the_reference_before_any_other():
+    arms = {
+        "control": Arm({}),
+        "quiet": Arm({"conformity": Conformity()}, sham=True, cell="010"),
+        "sham": Arm({"conformity": Conformity()}, sham=True, cell="sham"),
+    }
+    trials = [
+        PlacedTrial(SessionPlace(f"{arm}/{scenario}", arm, scenario, 1), changed(ROW, trial=trial))
+        for arm in arms
+        for scenario in "xyz"
+        for trial in (1, 2)
+    ]
+    for names, reference in (
+        (arms, "sham"),
+        (("control", "quiet"), "quiet"),
+        (("control",), "control"),
+    ):
+        some = {name: arms[name] for name in names}
+        design = TrialDesign(some, dict.fromkeys(some, "s"), MetricWeights())
+        chosen = [trial for trial in trials if trial.place.arm in some]
+        [found] = analyse_trial(chosen, design, "here", Draws(resamples=100)).subjects
+        assert found.reference == reference
+
+
+def two_subjects() -> TrialAnalysis:
+    """Two subjects in four arms each, whose answers are wrong at random."""
+    rng = np.random.default_rng(8)
+    cells = {
+        "control": Arm({}),
+        "amnesia": Arm({"amnesia": Amnesia()}),
+        "noted": Arm({}, Notebook()),
+        "helped": Arm({"amnesia": Amnesia()}, Notebook()),
+    }
+    keys = [ArmKey(f"{who}.{name}", who, name) for who in ("y", "z") for name in cells]
+    trials = [
+        PlacedTrial(
+            SessionPlace(f"{arm}/{scenario}", arm, scenario, 1),
+            changed(ROW, trial=trial, correct=right, response="a" if right else "b",
+                    disturbed="amnesia" in cells[arm.arm].stressors),
+        )
+        for arm in keys
+        for scenario in ("u", "v", "w", "x")
+        for trial in range(1, 9)
+        for right in [bool(rng.random() < 0.7)]
+    ]  # fmt: skip
+    arms: dict[str, Arm] = {key: cells[key.arm] for key in keys}
+    design = TrialDesign(arms, {key: key.subject for key in keys}, MetricWeights(), len(trials))
+    return analyse_trial(trials, design, "here", Draws(resamples=100))
+
+
+def test_the_effects_of_a_trial_are_one_holm_family_per_role_over_all_subjects():
+    found = [effect for subject in two_subjects().subjects for effect in subject.effects]
+    assert {effect.role for effect in found} == {"primary", "exploratory"}
+    for role in ("primary", "exploratory"):
+        own = [effect for effect in found if effect.role == role]
+        assert all(is_aimed(effect) == (role == "primary") for effect in own)
+        assert tuple(effect.p_holm for effect in own) == holm([effect.p for effect in own])
+        assert len({weight for e in own for weight in e.weights if weight.startswith("y.")}) > 1
+    assert {effect.as_dict()["role"] for effect in found} == {"primary", "exploratory"}
+
+
+def test_every_comparison_of_a_trial_is_made_once_with_one_sign():
+    for subject in two_subjects().subjects:
+        asked = [
+            (effect.measure, frozenset(effect.weights), abs(next(iter(effect.weights.values()))))
+            for effect in subject.effects
+        ]
+        assert len(asked) == len(set(asked))
+        names = {effect.short_name for effect in subject.countermeasures}
+        assert names == {"noted − control", "helped − amnesia"}

@@ -1,0 +1,179 @@
+"""Trials gathered into columns: cells, answers on one scale, and pairs found in them."""
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from chimeralab.core.errors import InputError, LogError
+from chimeralab.trial.columns import (
+    AnswerRange,
+    AnswerScale,
+    TrialColumns,
+    columns_of,
+    matched_pairs,
+    table_of,
+)
+from chimeralab.trial.metrics import measure
+from chimeralab.trial.trials import Numbered, Trial, trial_of
+
+
+def test_rows_of_a_session_come_together_in_the_order_of_their_trials() -> None:
+    trials = [
+        Trial("b", 2, confidence=0.2),
+        Trial("a", 1, confidence=0.3),
+        Trial("b", 1, confidence=0.1),
+    ]
+    columns = columns_of(trials)
+    assert columns.session.tolist() == [0, 0, 1]
+    assert columns.confidence is not None
+    assert columns.confidence.tolist() == [0.1, 0.2, 0.3]
+    assert columns.starts.tolist() == [0, 2]
+
+
+def test_one_name_in_two_arms_is_two_sessions() -> None:
+    columns = columns_of([Trial("s", 1, arm="x"), Trial("s", 1, arm="y")])
+    assert len(columns.starts) == 2
+
+
+def test_a_column_that_nobody_fills_is_not_there() -> None:
+    columns = columns_of([Trial("s", 1, confidence=0.5), Trial("s", 2)])
+    assert columns.weight is None
+    assert columns.pair is None
+    assert np.isnan(columns.confidence).tolist() == [False, True]  # type: ignore[arg-type]
+
+
+def test_an_answer_that_does_not_fit_is_named_by_its_line() -> None:
+    rows = [
+        Numbered(4, Trial("s", 1, bias=True, response="red")),
+        Numbered(9, Trial("s", 2, bias=True, response=1)),
+    ]
+    with pytest.raises(LogError, match=r"log.csv, line 9: response: answer 1 "):
+        table_of(rows, AnswerScale(), source="log.csv")
+
+
+def test_groups_are_named_and_the_nameless_kept_apart() -> None:
+    trials = [Trial("s", 1, arm="x"), Trial("t", 1), Trial("u", 1, arm="x")]
+    rows = [Numbered(n, trial) for n, trial in enumerate(trials)]
+    groups = table_of(rows, AnswerScale()).groups("arm")
+    assert {name: len(group) for name, group in groups.items()} == {"x": 2, "(no arm)": 1}
+
+
+def framed(pair: list[int], frame: list[float]) -> TrialColumns:
+    return TrialColumns(
+        session=np.zeros(len(pair), np.intp), pair=np.array(pair), frame=np.array(frame)
+    )
+
+
+def test_pairs_are_found_wherever_their_halves_stand() -> None:
+    pairs = matched_pairs(framed([5, 2, -1, 5, 7, 2], [0, 1, 0, 1, 0, 0]))
+    assert pairs.neutral.tolist() == [5, 0]
+    assert pairs.biased.tolist() == [1, 3]
+    assert pairs.unpaired == 1
+
+
+def test_a_half_without_a_frame_is_in_no_pair() -> None:
+    pairs = matched_pairs(framed([1, 1], [0, np.nan]))
+    assert (len(pairs.neutral), pairs.unpaired) == (0, 1)
+
+
+def test_a_pair_with_three_members_is_refused() -> None:
+    with pytest.raises(InputError, match="row 4: the row is the third member"):
+        matched_pairs(framed([1, 1, 2, 1], [0, 1, 0, 1]))
+
+
+def test_two_halves_alike_are_refused() -> None:
+    with pytest.raises(InputError, match="row 2: the row is the second biased half"):
+        matched_pairs(framed([1, 1], [1, 1]))
+
+
+def test_the_same_pair_may_recur_in_another_scenario_repeat_or_arm() -> None:
+    for column in ("scenario", "repeat", "arm"):
+        trials = [
+            Trial("s", n, pair="p", frame=frame, **{column: value})  # type: ignore[arg-type]
+            for n, (frame, value) in enumerate(
+                (frame, value) for frame in ("neutral", "biased") for value in ("x", "y")
+            )
+        ]
+        assert len(matched_pairs(columns_of(trials)).neutral) == 2
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ({"correct": "FALSE"}, False),
+        ({"correct": 1.0}, True),
+        ({"confidence": "0.25"}, 0.25),
+        ({"pair": 12345678}, "12345678"),
+        ({"pair": 3.0}, "3"),
+        ({"frame": "Biased"}, "biased"),
+        ({"weight": float("nan")}, None),
+        ({"weight": ""}, None),
+    ],
+)
+def test_cells_are_read_as_what_they_mean(cells: dict[str, object], expected: object) -> None:
+    [(name, _)] = cells.items()
+    assert getattr(trial_of({"session": 1, "trial": 1} | cells), name) == expected
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [{"confidence": True}, {"confidence": "1_0"}, {"trial": None}, {"dose": "high"}, {"novel": 2}],
+)
+def test_cells_that_mean_nothing_are_refused(cells: dict[str, object]) -> None:
+    [(name, _)] = cells.items()
+    with pytest.raises(InputError, match=name):
+        trial_of({"session": 1, "trial": 1} | cells)
+
+
+def test_categories_stand_for_themselves() -> None:
+    scale = AnswerScale()
+    assert [scale.place(city) for city in ("Paris", "Rome")] == ["Paris", "Rome"]
+
+
+def test_zero_one_and_booleans_are_the_same_answers() -> None:
+    scale = AnswerScale()
+    assert scale.place(True) == scale.place(1) == 1
+    assert abs(scale.place(0) - scale.place(1.0)) == 1
+
+
+def test_numbers_are_measured_by_their_range() -> None:
+    scale = AnswerScale(AnswerRange(-10, 30))
+    assert [scale.place(answer) for answer in (-10, 10, 30)] == pytest.approx([0, 0.5, 1])
+
+
+@pytest.mark.parametrize("answer", [2, 0.5, -1])
+def test_other_numbers_need_a_range(answer: float) -> None:
+    with pytest.raises(InputError, match="--range"):
+        AnswerScale().place(answer)
+
+
+def test_a_number_outside_its_range_is_refused() -> None:
+    with pytest.raises(InputError, match="outside --range 0 10"):
+        AnswerScale(AnswerRange(0, 10)).place(11)
+
+
+@pytest.mark.parametrize(("first", "second"), [("red", 1), (1, "red"), (False, "red")])
+def test_categories_and_numbers_do_not_mix(first: float | str, second: float | str) -> None:
+    scale = AnswerScale()
+    scale.place(first)
+    with pytest.raises(InputError, match="separately"):
+        scale.place(second)
+
+
+def test_categories_have_no_range() -> None:
+    with pytest.raises(InputError, match="category"):
+        AnswerScale(AnswerRange(0, 1)).place("red")
+
+
+def test_a_misfit_is_named_by_its_row_in_the_whole_table() -> None:
+    rows = np.arange(10)
+    pair, frame = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4]), np.tile([0.0, 1.0], 5)
+    frame[9] = 0
+    columns = TrialColumns(session=rows // 2, pair=pair, frame=frame)
+    said = "row 10: the row is the second neutral half"
+    with (
+        patch("chimeralab.trial.metrics.sums.BLOCK_ROWS", 4),
+        pytest.raises(InputError, match=said),
+    ):
+        measure(columns, resamples=0)

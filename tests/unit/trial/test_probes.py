@@ -1,0 +1,143 @@
+"""The probe `noticed`: asked only where something false was said, and open to every answer."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from chimeralab.models.seam import Request
+from chimeralab.testing.sessions import play
+from chimeralab.trial.course import Layout
+from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
+from chimeralab.trial.probes import PROBES
+from chimeralab.trial.scenarios import GENERATORS
+from chimeralab.trial.scored import Scored
+from chimeralab.trial.script import Arm, Script
+from chimeralab.trial.stressors import (
+    Amnesia,
+    Conformity,
+    Infallibility,
+    conformity,
+    infallibility,
+)
+
+COURSE = Layout().lay_out(GENERATORS["ledger"]().make(3), 3, seed=2)
+TURNS = range(1, len(COURSE.steps) + 1)
+TRUTHS = [step.truth for step in COURSE.steps]
+HELD = [turn for turn in TURNS if COURSE.step(turn).phase == "held"]
+CRITICAL = [turn for turn in TURNS if COURSE.step(turn).consensus == "critical"]
+STEADY = PhantomSubjectSettings(recall=1, forgetting=0, credulity=0, conformity=0)
+
+
+def script(course=COURSE, *, sham: bool = False, **stressors) -> Script:
+    return Script(course, Arm(stressors, sham=sham), 11, PROBES)
+
+
+def asked_at(one: Script) -> list[int]:
+    turns = range(1, len(one.course.steps) + 1)
+    return [turn for turn in turns if "noticed" in one.probes_at(turn)]
+
+
+def played(one: Script, answer) -> list[Scored]:
+    return [row for row in play(one, answer) if row.trial in asked_at(one)]
+
+
+def test_feedback_is_asked_about_just_before_the_evidence_and_a_majority_once():
+    assert len(HELD) == 2
+    assert len(CRITICAL) > 1
+    assert asked_at(script(infallibility=Infallibility())) == HELD
+    assert asked_at(script(conformity=Conformity())) == CRITICAL[:1]
+
+
+@pytest.mark.parametrize(
+    "stressors",
+    [
+        {},
+        {"amnesia": Amnesia()},
+        {"infallibility": Infallibility(rounds=0)},
+        {"conformity": Conformity(size=0)},
+        {"conformity": Conformity(size=5, unanimity=0.4)},
+        {"conformity": Conformity(size=4, unanimity=0.5)},
+    ],
+    ids=repr,
+)
+def test_where_nothing_false_was_said_nothing_is_asked(stressors):
+    assert asked_at(script(**stressors)) == []
+
+
+def test_a_sham_is_not_asked_about():
+    full = {"infallibility": Infallibility(), "conformity": Conformity()}
+    assert asked_at(script(sham=True, **full)) == []
+
+
+def test_a_wrong_majority_with_dissenters_is_asked_about():
+    assert asked_at(script(conformity=Conformity(size=5, unanimity=0.6))) == CRITICAL[:1]
+
+
+def test_feedback_that_amnesia_took_away_is_not_asked_about():
+    gone = Amnesia(frequency=1, scope=1, duration=1, also=("infallibility",))
+    # Feedback is said one turn after its question: where that is the held turn, it still stands.
+    present = [
+        turn
+        for before, turn in pairwise(TURNS)
+        if turn in HELD and COURSE.step(before).question == COURSE.step(turn).question
+    ]
+    assert present != HELD
+    assert asked_at(script(infallibility=Infallibility(), amnesia=gone)) == present
+
+
+@pytest.mark.parametrize("authority", ["examiner", "tool", "document"])
+def test_the_question_names_who_gave_the_feedback_and_offers_every_option(authority):
+    one = script(infallibility=Infallibility(authority=authority))
+    text = one.fork(HELD[0], TRUTHS, "noticed", {}).messages[-1].content
+    assert f"did {infallibility.WHO[authority]} give?" in text
+    assert all(option in text for option in COURSE.step(HELD[0]).question.options)
+
+
+@pytest.mark.parametrize("source", ["peers", "authority"])
+def test_the_question_names_the_majority(source):
+    one = script(conformity=Conformity(source=source))
+    text = one.fork(CRITICAL[0], TRUTHS, "noticed", {}).messages[-1].content
+    assert f"did {conformity.WHO[source]} give?" in text
+
+
+def test_a_steady_phantom_notices_what_it_does_not_believe():
+    one = script(infallibility=Infallibility(), conformity=Conformity())
+    rows = played(one, PhantomSubject(STEADY).answer)
+    assert len(rows) == 3
+    assert all(row.confided.noticed and row.answered.correct for row in rows)
+
+
+def test_a_phantom_reads_feedback_on_a_question_of_several_lines():
+    course = Layout(consensus=0).lay_out(GENERATORS["consensus"]().make(1), 2, seed=1)
+    assert any("\n" in step.question.prompt for step in course.steps if step.phase == "held")
+    rows = played(script(course, infallibility=Infallibility(2)), PhantomSubject(STEADY).answer)
+    assert [row.confided.noticed for row in rows] == [True, True]
+
+
+def test_whoever_names_another_answer_has_not_noticed():
+    one = script(infallibility=Infallibility())
+    rows = played(one, lambda request: request.key["truth"])
+    assert [row.confided.noticed for row in rows] == [False, False]
+
+
+def test_a_reply_that_cannot_be_read_is_counted_and_notices_nothing():
+    one = script(infallibility=Infallibility())
+
+    def mumbling(request):
+        return "hm" if request.probe == "noticed" else PhantomSubject(STEADY).answer(request)
+
+    assert [(row.confided.noticed, row.unread) for row in played(one, mumbling)] == [(None, 1)] * 2
+
+
+def test_a_phantom_names_what_it_was_told_and_guesses_where_it_was_told_nothing():
+    subject, turn = PhantomSubject(STEADY), CRITICAL[0]
+    question = COURSE.step(turn).question
+
+    def named(one: Script) -> set[str]:
+        shown = one.fork(turn, TRUTHS, "noticed", {})
+        request = Request(shown.messages, turn=turn, probe="noticed", key=shown.key)
+        return {subject.answer(replace(request, conversation=f"s{n}")) for n in range(40)}
+
+    assert named(script(conformity=Conformity())) == {question.signal}
+    assert named(script()) == set(question.options)

@@ -1,0 +1,286 @@
+"""The plan of a trial: one line for a design, every dose checked, scenarios in the lock."""
+
+from pathlib import Path
+
+import pytest
+
+from chimeralab.core.errors import InputError
+from chimeralab.study.forecast import forecast
+from chimeralab.study.lock import LockError, make_lock
+from chimeralab.trial.plan import tokens_needed
+from chimeralab.trial.stressors import STRESSORS, Conformity
+from tests.plans import TRIAL, Files, changed
+from tests.studies import MakeStudy
+
+SMALL = changed(
+    TRIAL,
+    """
+[stressors.amnesia]
+frequency = 0.5
+[scenarios]
+use = "ledger"
+number = 2
+recall = 4
+inference = 2
+novel = 1
+[layout]
+[sampling]
+[run]
+""",
+)
+
+
+def test_a_factorial_is_one_line_and_has_its_control_and_sham(make_study):
+    arms = make_study(SMALL).plan.trial.arms
+    assert len(arms) == 9
+    assert arms["control"].stressors == {}
+    assert {arm.cell for arm in arms.values()} == {
+        *(f"{n:03b}" for n in range(8)),
+        "sham",
+    }
+    assert arms["amnesia+infallibility"].stressors["amnesia"].frequency == 0.5
+
+
+def test_a_dose_design_is_one_line(make_study):
+    line = "dose = { conformity.size = [0, 3, 7] }"
+    plan = make_study(SMALL, ('factorial = ["amnesia", "infallibility", "conformity"]', line),
+                 ("[stressors.amnesia]\nfrequency = 0.5\n", "")).plan  # fmt: skip
+    doses = {name: arm.dose for name, arm in plan.trial.arms.items() if arm.dose is not None}
+    assert doses == {"conformity-size-0": 0, "conformity-size-3": 3, "conformity-size-7": 7}
+
+
+def test_countermeasures_stand_beside_the_bare_arm(make_study):
+    plan = make_study(SMALL, ("factorial =", 'countermeasures = ["ledger"]\nfactorial =')).plan
+    assert {"amnesia", "amnesia-with-ledger"} <= plan.trial.arms.keys()
+
+
+def test_plans_of_earlier_versions_call_countermeasures_measures_under_the_same_lock(make_study):
+    def lock(key: str) -> str:
+        listed = ("factorial =", f'{key} = ["ledger"]\nfactorial =')
+        return make_lock(make_study(SMALL, listed).plan).sha256
+
+    assert lock("measures") == lock("countermeasures")
+    both = 'measures = ["ledger"]\ncountermeasures = ["ledger"]\nfactorial ='
+    with pytest.raises(InputError, match="earlier name of countermeasures"):
+        _ = make_study(SMALL, ("factorial =", both)).plan
+
+
+def test_several_subjects_go_through_every_arm(make_study):
+    both = ('subjects = ["p"]', 'subjects = ["p", "q"]')
+    plan = make_study(SMALL, both, ("[trial]", '[models.q]\nuse = "subject"\n[trial]')).plan
+    assert {"p.control", "q.control", "q.sham"} <= plan.conditions.keys()
+
+
+def test_sessions_of_one_scenario_have_the_same_seeds_under_every_arm(make_study):
+    talks = make_study(SMALL).talks
+    assert len(talks) == 9 * 2
+    for scenario in ("ledger-1", "ledger-2"):
+        same = [talk for talk in talks if talk.prompt.id == scenario]
+        assert len({talk.seed_for(3) for talk in same}) == 1
+        assert len({talk.script.seed for talk in same}) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("frequency = 0.5", "frequency = 1.5"), r"\[stressors.amnesia\] frequency = 1.5"),
+        (("frequency = 0.5", "frequenzy = 0.5"), "did you mean 'frequency'"),
+        (("frequency = 0.5", "duration = 0"), r"\[stressors.amnesia\] duration = 0"),
+        (("frequency = 0.5", 'mode = "erase"'), r"\[stressors.amnesia\] mode"),
+        (("[stressors.amnesia]", "[stressors.amnezia]"), "did you mean 'amnesia'"),
+        (('"infallibility", "conf', '"infalibility", "conf'), "did you mean 'infallibility'"),
+        (("factorial =", "dose = { conformity.size = [21] }\nfactorial ="), "conformity size = 21"),
+        (("factorial =", "dose = { conformity.sise = [2] }\nfactorial ="), "did you mean 'size'"),
+        (
+            ("factorial =", 'countermeasures = ["notes"]\nfactorial ='),
+            "unknown countermeasure 'notes'",
+        ),
+        (('subjects = ["p"]', 'subjects = ["x"]'), "unknown model 'x'"),
+        (('use = "ledger"', 'use = "legder"'), "did you mean 'ledger'"),
+        (("recall = 4", "recall = -1"), "recall is -1"),
+        (("[scenarios]", "[layout]\nconsensus = 0\n[scenarios]"), "conformity.* never acts"),
+        (("[scenarios]", "[metrics]\nmci = [0.5, 0.5, 0.5]\n[scenarios]"), "sum to 1"),
+        (("[scenarios]", "[conversation]\nturns = 3\n[scenarios]"), "turns is not for trials"),
+        (("[scenarios]", "[prompts]\n[scenarios]"), r"unknown table \[prompts\]"),
+        (("[scenarios]", "[arms.control]\n[scenarios]"), "every trial has this arm"),
+    ],
+)
+def test_what_is_wrong_with_a_trial_is_said_in_one_sentence(make_study, change, said):
+    with pytest.raises(InputError, match=said):
+        _ = make_study(SMALL, change).plan
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('each = ["amnesia", "amnesia"]', r'\[trial\] each has "amnesia" twice'),
+        ('countermeasures = ["ledger", "ledger"]', r'\[trial\] countermeasures has "ledger" twice'),
+        ('probes = ["recall", "recall"]', r'\[trial\] probes has "recall" twice'),
+        ("dose = { amnesia.scope = [0.4, 0.4] }", r"dose amnesia.scope has 0.4 twice"),
+        ("dose = { conformity.size = [1, 1.0] }", r"dose conformity.size has 1.0 twice"),
+        ("dose = { amnesia.scope = [] }", r"dose amnesia.scope has no doses"),
+        ("dose = { amnesia = {} }", r"dose amnesia has no doses"),
+    ],
+)
+def test_nothing_is_named_twice_or_dosed_with_nothing(make_study, line, said):
+    with pytest.raises(InputError, match=said):
+        _ = make_study(SMALL, ("factorial =", f"{line}\nfactorial =")).plan
+
+
+@pytest.mark.parametrize("key", ["factorial", "subjects"])
+def test_a_factor_or_a_subject_is_named_once(make_study, key):
+    twice = (f"{key} = [", f'{key} = ["amnesia", "amnesia", ')
+    more = ("[models.p]", '[models.amnesia]\nuse = "subject"\n[models.p]')
+    with pytest.raises(InputError, match=rf'\[trial\] {key} has "amnesia" twice'):
+        _ = make_study(SMALL, twice, more).plan
+
+
+@pytest.mark.parametrize(
+    ("arm", "said"),
+    [
+        ("[arms.amnesia]\nstressors = { amnesia = {} }", r"\[arms.amnesia\] is an arm that"),
+        ("[arms.x]", r"\[arms.x\] has neither stressors nor a countermeasure"),
+        ("[arms.x]\nsham = true", r"\[arms.x\] has neither stressors nor a countermeasure"),
+        (
+            '[arms.x]\nstressors = { conformity = {} }\ncountermeasure = { use = "ledger" }',
+            "'ledger' is against amnesia",
+        ),
+        (
+            '[arms.x]\nstressors = { conformity = {} }\ncountermeasure = { use = "review" }',
+            r"\[arms.x\] countermeasure 'review' is against infallibility",
+        ),
+    ],
+)
+def test_an_arm_of_ones_own_differs_from_the_others(make_study, arm, said):
+    with pytest.raises(InputError, match=said):
+        _ = make_study(SMALL, ("[scenarios]", f"{arm}\n[scenarios]")).plan
+
+
+def test_an_arm_may_not_replace_one_that_a_countermeasure_brings(make_study):
+    arm = "[arms.amnesia-with-ledger]\nstressors = { conformity = {} }\n[scenarios]"
+    with pytest.raises(InputError, match="makes already"):
+        _ = make_study(
+            SMALL,
+            ("factorial =", 'countermeasures = ["ledger"]\nfactorial ='),
+            ("[scenarios]", arm),
+        ).plan
+
+
+def test_the_lock_holds_the_scenarios_as_they_will_be_put(make_study):
+    lock = make_study(SMALL).freeze()
+    courses = lock.resolved["trial"]["courses"]
+    assert [course["id"] for course in courses] == ["ledger-1", "ledger-2"]
+    asked = courses[0]["steps"][0]["question"]
+    assert asked["prompt"]
+    assert asked["truth"] in asked["options"]
+
+
+def test_a_generator_that_makes_other_scenarios_breaks_the_lock(make_study, monkeypatch):
+    make_study(SMALL).freeze()
+    monkeypatch.setattr("chimeralab.trial.course.OPENING", "Hello.")
+    monkeypatch.setattr("chimeralab.trial.scenarios.ledger.TOWNS", ("Rome", "Oslo") * 6)
+    with pytest.raises(LockError, match="courses"):
+        make_study(SMALL).checked_lock()
+
+
+PUBLIC = Path(__file__).parents[4].parent / "shared" / "data"
+
+
+@pytest.mark.parametrize(("use", "file"), [("benchform", ""), ("mt-consistency", "*.csv")])
+def test_public_sets_become_scenarios(make_study, use, file):
+    found = sorted((PUBLIC / use).glob(file)) if file else [PUBLIC / use]
+    if not found or not found[0].exists():
+        pytest.skip(f"the public set {use} is not here")
+    table = f'use = "{use}"\npath = "{found[0].resolve()}"\nquestions = 5\n'
+    design = ('factorial = ["amnesia", "infallibility", "conformity"]', 'each = ["conformity"]')
+    plan = make_study(
+        SMALL,
+        design,
+        ("[stressors.amnesia]\nfrequency = 0.5\n", "[layout]\nbeliefs = 0\n"),
+        ('use = "ledger"\n', table),
+        ("recall = 4\ninference = 2\nnovel = 1\n", ""),
+    ).plan
+    assert len(plan.prompts) == 2
+    assert all(len(course.steps) == 5 for course in plan.trial.courses)
+
+
+def test_a_public_set_that_is_not_there_is_named(make_study):
+    table = ('use = "ledger"\n', 'use = "benchform"\npath = "nowhere"\n')
+    settings = ("recall = 4\ninference = 2\nnovel = 1\n", "")
+    with pytest.raises(InputError, match="nowhere"):
+        _ = make_study(SMALL, table, settings).plan
+
+
+def with_measure(use: str, code: str = "") -> Files:
+    arm = "[arms.helped]\nstressors = { conformity = {}, infallibility = {} }"
+    against = f'countermeasure = {{ use = "{use}" }}'
+    return changed(SMALL | {"own.py": code}, f"{arm}\n{against}\n")
+
+
+def test_the_lock_knows_which_countermeasure_an_arm_has(make_study):
+    found = {use: make_lock(make_study(with_measure(use)).plan) for use in ("review", "commit")}
+    assert found["review"].sha256 != found["commit"].sha256
+    assert found["review"].resolved["trial"]["arms"]["helped"]["against"] == "review"
+
+
+def test_the_lock_knows_the_code_of_an_outside_countermeasure(make_study):
+    code = (
+        "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Own:\n"
+        "    def apply(self, scene, moment):\n        return scene\n"
+    )
+    one = make_lock(make_study(with_measure("own:Own", code), name="one").plan)
+    other = make_lock(make_study(with_measure("own:Own", code + "# changed\n"), name="other").plan)
+    assert list(one.resolved["outside_code"]) == ["own:Own"]
+    assert one.sha256 != other.sha256
+
+
+def test_a_commitment_needs_the_answer_given_alone(make_study):
+    with pytest.raises(InputError, match='probes lack "alone"'):
+        _ = make_study(
+            SMALL, ("factorial", 'countermeasures = ["commit"]\nprobes = ["recall"]\nfactorial')
+        ).plan
+
+
+def test_a_table_of_self_play_is_refused_in_a_trial(make_study):
+    with pytest.raises(InputError, match=r"unknown key 'resamples' in \[outcomes\]"):
+        _ = make_study(SMALL, ("[scenarios]", "[outcomes]\nresamples = 500\n[scenarios]")).plan
+
+
+def test_one_more_stressor_of_ours_leaves_the_cells_of_other_trials_alone(
+    make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Another(Conformity):
+        name = "another"
+
+    monkeypatch.setitem(STRESSORS, Another.name, Another)
+    arms = make_study(SMALL).plan.trial.arms
+    assert arms["amnesia+conformity"].cell == "110"
+    factorial = 'factorial = ["amnesia", "infallibility", "conformity"]'
+    arms = make_study(SMALL, (factorial, 'each = ["amnesia", "another"]')).plan.trial.arms
+    assert (arms["amnesia"].cell, arms["another"].cell) == ("1000", "0001")
+
+
+def test_amnesia_can_take_only_what_a_stressor_says(make_study):
+    named = make_study(SMALL, ("frequency = 0.5", 'also = ["infallibility", "evidence"]'))
+    assert named.plan.trial.arms["amnesia"].stressors["amnesia"].also
+    misspelt = make_study(SMALL, ("frequency = 0.5", 'also = ["infalibility"]'))
+    with pytest.raises(InputError, match="unknown stressor 'infalibility'"):
+        _ = misspelt.plan
+
+
+def test_answers_fit_their_options_and_check_warns_where_they_may_not(make_study):
+    roomy = make_study(SMALL).plan
+    limits = {c.speakers[0].sampling.max_tokens for c in roomy.conditions.values()}
+    assert limits == {tokens_needed(roomy.trial.courses)}
+    assert min(limits) >= 24
+    assert not any("short" in advice for advice in forecast(roomy).advice)
+    tight = make_study(SMALL, ("[scenarios]", "[sampling]\nmax_tokens = 6\n[scenarios]")).plan
+    assert any("max_tokens = 6 may cut" in advice for advice in forecast(tight).advice)
+
+
+def test_a_plan_says_what_becomes_of_a_reply_that_cannot_be_read(make_study):
+    table = '[answers]\nunreadable = "ask again"\n[scenarios]'
+    assert make_study(SMALL, ("[scenarios]", table)).plan.trial.answering.unreadable == "ask again"
+    odd = '[answers]\nunreadable = "retry"\n[scenarios]'
+    with pytest.raises(InputError, match="unreadable"):
+        _ = make_study(SMALL, ("[scenarios]", odd)).plan
