@@ -17,11 +17,11 @@ import pytest
 from filelock import FileLock
 
 from chimeralab import pipeline
+from chimeralab.rating.raters import RatingStore, candidates, planned_rater
 from chimeralab.rating.ratings import Rating
+from chimeralab.rating.samples import Draw, draw
 from chimeralab.report.files import write_report
 from chimeralab.study import RunOptions, Study
-from chimeralab.study.raters import RatingStore, candidates, planned_rater
-from chimeralab.study.samples import Draw, draw
 from chimeralab.trial.rows import stored_trials
 from chimeralab.trial.scored import PlacedTrial
 from tests.plans import Change, Files, changed

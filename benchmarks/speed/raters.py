@@ -20,9 +20,9 @@ import httpx
 
 from benchmarks.speed.web import served
 from benchmarks.table import Result, keep
+from chimeralab.rating.invitations import RatingRoom
+from chimeralab.rating.raters import stored_ratings
 from chimeralab.study import RunOptions, Study, run_study
-from chimeralab.study.invitations import RatingRoom
-from chimeralab.study.raters import stored_ratings
 
 COMMAND = "python -m benchmarks.speed.raters"
 RATERS, SECONDS = 50, 60

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from chimeralab.core.records import Detection
+from chimeralab.rating.auditing import StudyAudit, audit_study
+from chimeralab.rating.rate import RatingSummary, rate_study
+from chimeralab.rating.rater_checks import RaterCheck, check_rater
 from chimeralab.rating.ratings import Rating
 from chimeralab.runner import Subscriber
 from chimeralab.study import RunOptions, RunSummary, Study, run_study
-from chimeralab.study.auditing import StudyAudit, audit_study
 from chimeralab.study.detecting import detect_study
 from chimeralab.study.export import Format, export_study
 from chimeralab.study.lock import Lock
-from chimeralab.study.rater_checks import RaterCheck, check_rater
-from chimeralab.study.rating import RatingSummary, rate_study
 from chimeralab.study.verify import Verification, verify_study
 from chimeralab.trial.analysis import Draws, TrialAnalysis, TrialDesign
 from chimeralab.trial.analysis import analyse_trial as analysis_of_trial

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from chimeralab.rating.invitations import RatingRoom
 from chimeralab.study import Study
-from chimeralab.study.invitations import RatingRoom
 
 
 class Server(NamedTuple):

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Locator, Page, Response, expect
 
+from chimeralab.rating.invitations import DraftRating, RatingRoom
+from chimeralab.rating.raters import stored_ratings
+from chimeralab.rating.samples import stored_samples
 from chimeralab.study import Study
-from chimeralab.study.drafts import DraftRating
-from chimeralab.study.invitations import RatingRoom
-from chimeralab.study.raters import stored_ratings
-from chimeralab.study.samples import stored_samples
 from chimeralab.study.verify import verify_study
 from chimeralab.web.pages import served
 from tests.browser.pages import (

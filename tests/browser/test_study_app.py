@@ -8,9 +8,8 @@ from urllib.parse import unquote
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from chimeralab.rating.invitations import DraftRating, RatingRoom
 from chimeralab.report.files import write_report
-from chimeralab.study.drafts import DraftRating
-from chimeralab.study.invitations import RatingRoom
 from tests.browser.pages import (
     DESKTOP,
     PHONE,

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from chimeralab.rating.gate_record import Retest
+from chimeralab.rating.rater_checks import stored_retest
+from chimeralab.rating.raters import planned_rater
 from chimeralab.rating.rubric import BUILT_IN, lock_rubric
 from chimeralab.study import Study
-from chimeralab.study.rater_checks import stored_retest
-from chimeralab.study.raters import planned_rater
 from tests.plans import RATED, Change, judge
 from tests.studies import RUN, MakeStudy, Steps
 

@@ -15,12 +15,12 @@ import pytest
 
 from chimeralab import weights
 from chimeralab.embedding import encoder as encoder_module
+from chimeralab.rating.auditing import audit_study
+from chimeralab.rating.rater_checks import check_rater
 from chimeralab.study import RunOptions, Study, run_study
-from chimeralab.study.auditing import audit_study
 from chimeralab.study.chain import next_head
 from chimeralab.study.detecting import detect_study
 from chimeralab.study.lock import make_lock, write_lock
-from chimeralab.study.rater_checks import check_rater
 from chimeralab.study.verify import verify_study
 from tests.e2e.servers.named_server import NamedServer
 from tests.plans import SELFPLAY, Files, changed

@@ -27,11 +27,11 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text, replacing_folder, write_text
 from chimeralab.core.secrets import secrets
 from chimeralab.core.tables import open_table
+from chimeralab.rating.auditing import FOLDER, VALIDITY
 from chimeralab.rating.gate_record import JSON, MARKDOWN
 from chimeralab.report.files import write_report
 from chimeralab.report.frame import refuse_unrun
 from chimeralab.study import Study
-from chimeralab.study.auditing import FOLDER, VALIDITY
 from chimeralab.study.copying import copy_records
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.export import export_study, write_conversations

@@ -9,9 +9,9 @@ from chimeralab.bundle.citation import BLANK
 from chimeralab.bundle.facts import design, first_day, last_day
 from chimeralab.core.numbers import counted
 from chimeralab.core.text import markdown
+from chimeralab.rating.auditing import reliability
 from chimeralab.report.frame import models
 from chimeralab.study import Study, flow
-from chimeralab.study.auditing import reliability
 
 DATASHEET = "datasheet.md"
 

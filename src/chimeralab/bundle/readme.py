@@ -3,7 +3,7 @@
 from chimeralab.bundle.facts import design, first_day, last_day
 from chimeralab.core.text import markdown
 from chimeralab.study import Study
-from chimeralab.study.samples import sealed_items
+from chimeralab.study.copying import sealed_items
 
 README = "README.md"
 # The longest beginning of a path that stands here says what a file is.

@@ -120,7 +120,7 @@ def _scope(study: "Study | None") -> ClaimScope:
     if study is None:
         return NO_AUDIT
     # Imported here: a table of runs, the common case, has no gate.
-    from chimeralab.study.auditing import reliability  # noqa: PLC0415
+    from chimeralab.rating.auditing import reliability  # noqa: PLC0415
 
     return scope_of(reliability(study))
 

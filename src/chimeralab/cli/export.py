@@ -43,9 +43,9 @@ def export(path: Path, kind: Any, folder: Path) -> None:
         BY_ITSELF[kind](study, folder)
         return
     # Imported here: the analysis is slow to import, and only this command needs it.
+    from chimeralab.rating.raters import stored_raters  # noqa: PLC0415
     from chimeralab.report.named_numbers import study_numbers, write_numbers  # noqa: PLC0415
-    from chimeralab.study.raters import stored_raters  # noqa: PLC0415
-    from chimeralab.study.samples import sealed_items  # noqa: PLC0415
+    from chimeralab.study.copying import sealed_items  # noqa: PLC0415
 
     records = pipeline.export(study, kind, folder)
     for written in (*records, *write_numbers(folder, study_numbers(study))):

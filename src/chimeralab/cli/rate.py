@@ -233,7 +233,7 @@ def _attack(study: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sample(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.study.samples import Draw, draw, gate_draw  # noqa: PLC0415
+    from chimeralab.rating.samples import Draw, draw, gate_draw  # noqa: PLC0415
 
     wanted = {"kind": options["purpose"] or "gate", "size": options["sample"]}
     wanted |= {"seed": options["seed"] or 0, "by": options["by"] or "condition"}
@@ -249,7 +249,7 @@ def _sample(study: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hand_out(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.study.rating import hand_out  # noqa: PLC0415
+    from chimeralab.rating.rate import hand_out  # noqa: PLC0415
 
     folder = options["export_packet"]
     key = hand_out(study, folder, options["only"], options["seed"] or 0)
@@ -258,7 +258,7 @@ def _hand_out(study: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _take_back(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.study.rating import take_back  # noqa: PLC0415
+    from chimeralab.rating.rate import take_back  # noqa: PLC0415
 
     if not options["rater"]:
         raise InputError("--import-packet needs --rater human:NAME: who filled it in?")
@@ -271,7 +271,7 @@ def _take_back(study: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _invite(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.study.invitations import RatingRoom  # noqa: PLC0415
+    from chimeralab.rating.invitations import RatingRoom  # noqa: PLC0415
     from chimeralab.web.serving import PORT  # noqa: PLC0415
 
     with RatingRoom(study) as room:

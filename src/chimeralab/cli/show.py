@@ -166,9 +166,9 @@ class StoredTalks(NamedTuple):
 
 def stored_talks(path: Path) -> StoredTalks:
     """What there is to show of a study."""
+    from chimeralab.rating.auditing import reliability  # noqa: PLC0415
     from chimeralab.rating.gate_record import scope_of  # noqa: PLC0415 - as above
     from chimeralab.study import Study  # noqa: PLC0415
-    from chimeralab.study.auditing import reliability  # noqa: PLC0415
 
     study = Study(path)
     words = scope_of(reliability(study)).words

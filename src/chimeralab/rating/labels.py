@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Record
-from chimeralab.core.tables import read_rows
+from chimeralab.core.tables import open_table, read_rows
 from chimeralab.rating.ratings import Rating
 from chimeralab.rating.rubric import Label
 from chimeralab.stats.agreement import Table2x2
@@ -182,3 +182,10 @@ def _column(
             f"item '{missing}' has no {name}, and others have one: fill it in, or drop the column"
         )
     return tuple(facts[item] for item in items)
+
+
+def write_targets(path: Path, labels: Mapping[str, Label]) -> None:
+    """Write a row `id,target` for each transcript; the target of a label of 1 is true."""
+    with open_table(path, {"id": str, "target": str}) as write:
+        for name, label in labels.items():
+            write({"id": name, "target": "true" if label else "false"})

@@ -20,6 +20,7 @@ from chimeralab.core.numbers import number, p_value, percent
 from chimeralab.core.records import Detection, Record
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.verdict import from_json
+from chimeralab.rating.auditing import reliability
 from chimeralab.rating.gate_record import Reliability, scope_of
 from chimeralab.report.table import UNITS
 from chimeralab.selfplay.outcomes import measure_name
@@ -27,7 +28,6 @@ from chimeralab.stats.clusters import share
 from chimeralab.stats.design import SampleDesign
 from chimeralab.stats.effects import Effect, short
 from chimeralab.study import Study
-from chimeralab.study.auditing import reliability
 from chimeralab.study.detecting import stored_detections
 from chimeralab.trial.analysis import TrialAnalysis
 

@@ -5,19 +5,36 @@ It is the store itself, chain and all, so that whatever reads a study reads the 
 
 import json
 import sqlite3
+from collections.abc import Set as AbstractSet
 from contextlib import closing
 from pathlib import Path
 
 from chimeralab.study.chain import OBSERVED, row_key
 from chimeralab.study.database import COPY_ID, open_to_read, plainly
 from chimeralab.study.folder import Study
-from chimeralab.study.samples import sealed_items
 
 # Who could compare labels before the gate is decided could choose when to decide it; a packet says
 # which conversation is behind an item that people are still rating.
 WITHHELD = {"ratings": "trajectory IN (SELECT value FROM json_each(:sealed))", "packets": "true"}
 # Who was sent a link, and what they have not handed in, is nobody else's business.
 PRIVATE = ("invitations", "drafts")
+
+
+def sealed_items(study: Study) -> AbstractSet[str]:
+    """Conversations whose labels nobody compares yet, as a gate may still be decided on them."""
+    gate = study.plan.extras["gate"]
+    with study.archive() as archive:
+        samples = list(archive.rows("SELECT kind, sample, used, passed FROM samples"))
+    made = [row for row in samples if row["kind"] == "gate" and row["used"]]
+    if not gate.declared or len(made) >= gate.attempts or any(row["passed"] for row in made):
+        return frozenset()
+    unsealed = {
+        item["id"]
+        for row in samples
+        if row["kind"] != "gate" or row["used"]
+        for item in json.loads(row["sample"])["items"]
+    }
+    return {talk.id for talk in study.talks} - unsealed
 
 
 def copy_records(study: Study, target: Path) -> int:

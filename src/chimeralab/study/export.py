@@ -11,10 +11,9 @@ from chimeralab.core.verdict_rows import verdict_rows
 from chimeralab.detection.verdict import from_json
 from chimeralab.readers.plain import dumps
 from chimeralab.selfplay.runs import judged_run
+from chimeralab.study.copying import sealed_items
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
-from chimeralab.study.samples import sealed_items
-from chimeralab.study.standing import settled_labels
 from chimeralab.study.store import Archive
 from chimeralab.trial.effects import sessions_of
 from chimeralab.trial.own_counts import recalled_plan
@@ -281,3 +280,12 @@ def _write_table(
                     row[name] = str(flag).lower() if path.suffix == ".csv" else flag
             write(row)
     return path
+
+
+def settled_labels(archive: Archive) -> dict[str, Literal[0, 1] | None]:
+    """What a third person settled, by conversation; a store of an early version has none."""
+    known = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'adjudications'"
+    if not archive.value(known):
+        return {}
+    rows = archive.rows("SELECT trajectory, label FROM adjudications ORDER BY at")
+    return {row["trajectory"]: row["label"] for row in rows}

@@ -1,4 +1,4 @@
-"""What a study derives, computed again: verdicts from the texts, the gate from the labels.
+"""What a study derives, computed again from what is stored.
 
 Nothing is written, and nothing that is stored as a result is believed.
 """
@@ -17,12 +17,8 @@ from chimeralab.detection.measure import measurer_for
 from chimeralab.detection.verdict import verdict
 from chimeralab.embedding.encoder import Encoder, study_encoder
 from chimeralab.embedding.minilm import MARGINS
-from chimeralab.rating.gate_record import JSON
-from chimeralab.rating.plan import GateTable
-from chimeralab.study.auditing import FOLDER, decide_again
 from chimeralab.study.detecting import detector_key
 from chimeralab.study.folder import Study
-from chimeralab.study.samples import stored_samples
 from chimeralab.study.store import Archive
 from chimeralab.trial.own_counts import own_counts, stored_counts
 
@@ -152,18 +148,19 @@ def _differences(stored: Mapping[str, Any], again: Mapping[str, Any]) -> Iterato
         if isinstance(old, dict) and "echoes" not in old:  # as older versions stored it
             del new["echoes"]
     for name in (*FIRM, *(LOOPS if same_loops else ())):
-        if not _alike(stored.get(name), again[name], 1e-9):
+        if not alike(stored.get(name), again[name], 1e-9):
             yield f"{name} {shown(stored.get(name))} → {shown(again[name])}"
     for name in SIMILARITIES:
-        if not _alike(stored.get(name), again[name], TOLERANCE):
+        if not alike(stored.get(name), again[name], TOLERANCE):
             yield f"its {name}"
 
 
-def _alike(a: Any, b: Any, tolerance: float) -> bool:
+def alike(a: Any, b: Any, tolerance: float) -> bool:
+    """Whether two plain values are the same, up to so much in any number."""
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_alike(a[key], b[key], tolerance) for key in a)
+        return a.keys() == b.keys() and all(alike(a[key], b[key], tolerance) for key in a)
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_alike, a, b, [tolerance] * len(a)))
+        return len(a) == len(b) and all(map(alike, a, b, [tolerance] * len(a)))
     if isinstance(a, float) and isinstance(b, float | int):
         return abs(a - b) <= tolerance
     return type(a) is type(b) and bool(a == b)
@@ -183,61 +180,3 @@ def recompute_counts(study: Study) -> Recomputed:
         tuple(findings),
         unchecked=tuple(f"not recomputed: {n:,} counts of {code}" for code, n in by_code.items()),
     )
-
-
-def recompute_gate(study: Study) -> Recomputed:
-    """Decide the gate again on the stored labels, and compare what its record says."""
-    gate: GateTable = study.plan.extras["gate"]
-    path = study.path / FOLDER / JSON
-    used = [each for each in stored_samples(study) if each.draw.kind == "gate" and each.used]
-    if not used:
-        return _record_of_nothing(study, gate)
-    place = f"{FOLDER}/{JSON}"
-    findings = []
-    sample = used[-1]
-    try:
-        found = decide_again(study, sample)
-    except InputError as error:
-        return Recomputed((Finding(sample.name, f"its gate can't be decided again: {error}"),))
-    if found.labels_sha256 != sample.labels_sha256:
-        findings.append(
-            Finding(sample.name, "its labels are not the ones that the gate was decided with")
-        )
-    if found.passed != sample.passed:
-        was, now = ("passed" if each else "failed" for each in (sample.passed, found.passed))
-        findings.append(Finding(sample.name, f"it {was}, but its labels give: {now}"))
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        verdict = "passed" if found.passed else "failed"
-        # Early records have no outcome.
-        said = (record["verdict"], record.get("outcome", found.outcome))
-        if said != (verdict, found.outcome):
-            problem = f"it says {' and '.join(map(shown, said))}, but its labels do not"
-            findings.append(Finding(place, problem))
-        wrong = [
-            name
-            for name, value in found.figures.items()
-            if not _alike(record["audit"].get(name), value, 1e-9)
-        ]
-        if wrong:
-            name = wrong[0]
-            values = f"{shown(record['audit'].get(name))} → {shown(found.figures[name])}"
-            problem = f"not what the labels give (recorded → recomputed): {name} {values}"
-            findings.append(Finding(place, problem))
-    except OSError:
-        findings.append(Finding(place, "it is gone; `chimera audit` writes it again"))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        findings.append(Finding(place, "it is not a gate record"))
-    return Recomputed(tuple(findings), ("the gate, decided again on the stored labels",))
-
-
-def _record_of_nothing(study: Study, gate: GateTable) -> Recomputed:
-    """A record without a decided gate: forged where the plan has a gate, from outside elsewhere."""
-    for place in (f"{FOLDER}/{JSON}", JSON):
-        if not (study.path / place).exists():
-            continue
-        if gate.declared:
-            problem = "the gate of this study has not been decided, and here is its record"
-            return Recomputed((Finding(place, problem),))
-        return Recomputed(unchecked=(f"{place}, made from ratings outside of this study",))
-    return Recomputed()

@@ -14,8 +14,10 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.core.parts import PARTS
 from chimeralab.core.records import Detection, Record
+from chimeralab.rating.auditing import recompute_gate
 from chimeralab.runner import Prompt, Said, Talk
 from chimeralab.study.chain import Chain
+from chimeralab.study.copying import sealed_items
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import (
     RECORDS,
@@ -27,8 +29,7 @@ from chimeralab.study.lock import (
     opening,
     resolve,
 )
-from chimeralab.study.recompute import Finding, recompute_counts, recompute_gate, recompute_verdicts
-from chimeralab.study.samples import sealed_items
+from chimeralab.study.recompute import Finding, recompute_counts, recompute_verdicts
 from chimeralab.study.store import Archive, Row
 from chimeralab.trial.rows import misscored, outside_code
 

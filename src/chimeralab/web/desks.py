@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 
 from chimeralab.core.errors import ChimeraError
+from chimeralab.rating.invitations import RatingRoom
 from chimeralab.study import Study
-from chimeralab.study.invitations import RatingRoom
 from chimeralab.web.safety import Door, Visitor
 
 # All that a rater's link opens.

@@ -12,17 +12,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from chimeralab.core.numbers import percent
+from chimeralab.rating.auditing import Contested, contested, write_validation_set
+from chimeralab.rating.auditing import reliability as audited
+from chimeralab.rating.invitations import DraftRating, RatingRoom, Task, written_turns
 from chimeralab.rating.ratings import Rating
+from chimeralab.rating.samples import stored_samples
 from chimeralab.stats.intervals import wilson
 from chimeralab.stats.raters import against_the_rest
 from chimeralab.study import Study
-from chimeralab.study.auditing import Contested, contested
-from chimeralab.study.auditing import reliability as audited
-from chimeralab.study.drafts import DraftRating, written_turns
 from chimeralab.study.export import write_ratings
-from chimeralab.study.invitations import RatingRoom, Task
-from chimeralab.study.samples import stored_samples
-from chimeralab.study.standing import write_validation_set
 from chimeralab.web.conversation import trail_of
 from chimeralab.web.desks import RatingDesk, form_of
 from chimeralab.web.pages import page

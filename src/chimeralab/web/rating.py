@@ -13,9 +13,17 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from chimeralab.rating.invitations import (
+    UNSURE,
+    Desk,
+    DraftRating,
+    Invitation,
+    RatingRoom,
+    Sheet,
+    training_names,
+    written_turns,
+)
 from chimeralab.rating.packets import read_turns
-from chimeralab.study.drafts import UNSURE, DraftRating, training_names, written_turns
-from chimeralab.study.invitations import Desk, Invitation, RatingRoom, Sheet
 from chimeralab.web.desks import RatingDesk, form_of
 from chimeralab.web.pages import page
 from chimeralab.web.safety import Visitor

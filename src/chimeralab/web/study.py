@@ -15,8 +15,8 @@ from chimeralab.detection.loops import loops_beside
 from chimeralab.detection.measure import measurer_for
 from chimeralab.detection.verdict import verdict
 from chimeralab.embedding.encoder import default_encoder
+from chimeralab.rating.auditing import reliability
 from chimeralab.rating.gate_record import scope_of
-from chimeralab.study.auditing import reliability
 from chimeralab.web.conversation import (
     ENCODING,
     ShownConversation,

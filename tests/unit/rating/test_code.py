@@ -2,8 +2,7 @@
 
 import pytest
 
-from chimeralab.rating.code import has_code, numbered_names
-from chimeralab.rating.wording import wording
+from chimeralab.rating.wording import has_code, numbered_names, wording
 
 
 @pytest.mark.parametrize(

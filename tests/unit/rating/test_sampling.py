@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.core.errors import InputError
-from chimeralab.rating.sampling import Method, Sample, draw_sample
+from chimeralab.rating.samples import Method, Sample, draw_sample
 
 RUNS = {f"{name}-{n}": name for name in ("A", "B", "C", "R") for n in range(180)}
 VERDICTS = {f"run-{n}": "collapsed" if n < 540 else "clear" for n in range(720)}

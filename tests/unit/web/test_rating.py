@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from starlette.testclient import TestClient
 
+from chimeralab.rating.samples import stored_samples
 from chimeralab.study import Study
-from chimeralab.study.samples import stored_samples
 from chimeralab.web.app import application
 from chimeralab.web.safety import Names, Safety, owner_door
 from chimeralab.web.site import Site

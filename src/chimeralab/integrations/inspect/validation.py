@@ -6,9 +6,8 @@ from pathlib import Path
 from chimeralab import readers
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import choose
-from chimeralab.rating.labels import LabelTable, read_labels
+from chimeralab.rating.labels import LabelTable, read_labels, write_targets
 from chimeralab.rating.rubric import Label
-from chimeralab.rating.validation_set import write_targets
 
 
 def write_validation_set(

@@ -19,6 +19,7 @@ from chimeralab.detection.measure import Measured
 from chimeralab.detection.verdict import from_json
 from chimeralab.detection.words import is_blank
 from chimeralab.embedding.encoder import default_encoder
+from chimeralab.rating.auditing import reliability
 from chimeralab.rating.gate_record import Reliability, scope_of
 from chimeralab.report.charts.flow import ArmFlow, Stage, asked_of, endings, lost
 from chimeralab.report.frame import lock_of, refuse_unrun
@@ -37,7 +38,6 @@ from chimeralab.selfplay.specifications import (
 )
 from chimeralab.stats.effects import Effect
 from chimeralab.study import ConditionFlow, Lock, LockError, Study, flow
-from chimeralab.study.auditing import reliability
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.verify import Verification
 

@@ -10,22 +10,17 @@ import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
+from chimeralab.core.parts import shown
 from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.audit import Audit, Disagreement, audit, audit_json
 from chimeralab.rating.claims import FORBIDDEN, ClaimScope, claim_scope
 from chimeralab.rating.gate import NOT_ASKED, OutcomeName, ValidityOutcome, outcome_name
 from chimeralab.rating.gate_record import JSON, MARKDOWN, Reliability, write_record
-from chimeralab.rating.labels import LabelTable, from_ratings
+from chimeralab.rating.labels import LabelTable, from_ratings, write_targets
 from chimeralab.rating.plan import GateTable
-from chimeralab.rating.ratings import Rating
-from chimeralab.rating.rubric import Label
-from chimeralab.rating.validity import ValidityAgainst, judge_validity, validity
-from chimeralab.study.detecting import stored_detections
-from chimeralab.study.folder import Study
-from chimeralab.study.lock import digest
-from chimeralab.study.rater_checks import stored_retest
-from chimeralab.study.raters import (
+from chimeralab.rating.rater_checks import stored_retest
+from chimeralab.rating.raters import (
     Candidate,
     candidates,
     planned_rater,
@@ -33,7 +28,9 @@ from chimeralab.study.raters import (
     stored_raters,
     stored_ratings,
 )
-from chimeralab.study.samples import (
+from chimeralab.rating.ratings import Rating
+from chimeralab.rating.rubric import Label
+from chimeralab.rating.samples import (
     StoredSample,
     draw,
     gate_draw,
@@ -41,6 +38,13 @@ from chimeralab.study.samples import (
     stored_samples,
     use,
 )
+from chimeralab.rating.validity import ValidityAgainst, judge_validity, validity
+from chimeralab.study.copying import sealed_items
+from chimeralab.study.detecting import stored_detections
+from chimeralab.study.export import settled_labels
+from chimeralab.study.folder import Study
+from chimeralab.study.lock import digest
+from chimeralab.study.recompute import Finding, Recomputed, alike
 
 FOLDER, VALIDITY = "audit", "validity.json"
 
@@ -290,3 +294,95 @@ def decide_again(study: Study, sample: StoredSample) -> DecidedGate:
     return DecidedGate(
         digest(_labels(given)), found.gate.passed, outcome, json.loads(json_text(audit_json(found)))
     )
+
+
+def recompute_gate(study: Study) -> Recomputed:
+    """Decide the gate again on the stored labels, and compare what its record says."""
+    gate: GateTable = study.plan.extras["gate"]
+    path = study.path / FOLDER / JSON
+    used = [each for each in stored_samples(study) if each.draw.kind == "gate" and each.used]
+    if not used:
+        return _record_of_nothing(study, gate)
+    place = f"{FOLDER}/{JSON}"
+    findings = []
+    sample = used[-1]
+    try:
+        found = decide_again(study, sample)
+    except InputError as error:
+        return Recomputed((Finding(sample.name, f"its gate can't be decided again: {error}"),))
+    if found.labels_sha256 != sample.labels_sha256:
+        findings.append(
+            Finding(sample.name, "its labels are not the ones that the gate was decided with")
+        )
+    if found.passed != sample.passed:
+        was, now = ("passed" if each else "failed" for each in (sample.passed, found.passed))
+        findings.append(Finding(sample.name, f"it {was}, but its labels give: {now}"))
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        verdict = "passed" if found.passed else "failed"
+        # Early records have no outcome.
+        said = (record["verdict"], record.get("outcome", found.outcome))
+        if said != (verdict, found.outcome):
+            problem = f"it says {' and '.join(map(shown, said))}, but its labels do not"
+            findings.append(Finding(place, problem))
+        wrong = [
+            name
+            for name, value in found.figures.items()
+            if not alike(record["audit"].get(name), value, 1e-9)
+        ]
+        if wrong:
+            name = wrong[0]
+            values = f"{shown(record['audit'].get(name))} → {shown(found.figures[name])}"
+            problem = f"not what the labels give (recorded → recomputed): {name} {values}"
+            findings.append(Finding(place, problem))
+    except OSError:
+        findings.append(Finding(place, "it is gone; `chimera audit` writes it again"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        findings.append(Finding(place, "it is not a gate record"))
+    return Recomputed(tuple(findings), ("the gate, decided again on the stored labels",))
+
+
+def _record_of_nothing(study: Study, gate: GateTable) -> Recomputed:
+    """A record without a decided gate: forged where the plan has a gate, from outside elsewhere."""
+    for place in (f"{FOLDER}/{JSON}", JSON):
+        if not (study.path / place).exists():
+            continue
+        if gate.declared:
+            problem = "the gate of this study has not been decided, and here is its record"
+            return Recomputed((Finding(place, problem),))
+        return Recomputed(unchecked=(f"{place}, made from ratings outside of this study",))
+    return Recomputed()
+
+
+def standing_labels(study: Study) -> dict[str, Label]:
+    """The labels that can be relied on, without those on which a gate may still be decided.
+
+    A declared gate names the raters; otherwise all who rated count. Where they differ and nobody
+    has settled it, and where one of them gave no label, there is none.
+    """
+    gate: GateTable = study.plan.extras["gate"]
+    raters = gate.raters if gate.declared else stored_raters(study)
+    given = [stored_ratings(study, name) for name in raters]
+    with study.archive() as archive:
+        found = settled_labels(archive)
+    sealed = sealed_items(study)
+    standing: dict[str, Label] = {}
+    for item in dict.fromkeys(item for rated in given for item in rated):
+        said = {rated[item].label for rated in given if item in rated}
+        label = found[item] if item in found else said.pop() if len(said) == 1 else None
+        if label is not None and item not in sealed:
+            standing[item] = label
+    return standing
+
+
+def write_validation_set(study: Study, folder: Path) -> Path:
+    """Write the standing labels as a validation set of Scout, by the ids of the conversations."""
+    labels = standing_labels(study)
+    if not labels:
+        raise InputError(
+            f"no label of {study.path} stands yet: raters have to agree, or a third person to "
+            "settle what they differ on, and a gate has to be decided"
+        )
+    path = folder / "validation.csv"
+    write_targets(path, labels)
+    return path

@@ -8,13 +8,20 @@ from typing import Any
 import pytest
 
 from chimeralab.core.errors import InputError
+from chimeralab.rating.invitations import (
+    DraftRating,
+    Invitation,
+    RatingRoom,
+    Sheet,
+    rater_named,
+    training_names,
+    written_turns,
+)
+from chimeralab.rating.rater_checks import stored_retest
+from chimeralab.rating.raters import planned_rater, stored_ratings
+from chimeralab.rating.samples import stored_samples
 from chimeralab.study import Study
 from chimeralab.study.copying import copy_records
-from chimeralab.study.drafts import DraftRating, training_names, written_turns
-from chimeralab.study.invitations import Invitation, RatingRoom, Sheet, rater_named
-from chimeralab.study.rater_checks import stored_retest
-from chimeralab.study.raters import planned_rater, stored_ratings
-from chimeralab.study.samples import stored_samples
 from chimeralab.study.verify import verify_study
 from tests.plans import PEOPLE_RATED
 from tests.studies import DRAWN, MakeStudy

@@ -19,19 +19,7 @@ from chimeralab.rating.packets import (
     read_sheet,
 )
 from chimeralab.rating.plan import HUMAN
-from chimeralab.rating.ratings import (
-    Item,
-    Rater,
-    RaterFacts,
-    Rating,
-    RatingCounts,
-    count_ratings,
-    rate_all,
-)
-from chimeralab.runner.room import Brake, Limits
-from chimeralab.study.database import transaction
-from chimeralab.study.folder import Study
-from chimeralab.study.raters import (
+from chimeralab.rating.raters import (
     PlannedRater,
     RatingStore,
     brought_up_to_date,
@@ -41,7 +29,19 @@ from chimeralab.study.raters import (
     rubric_of,
     stored_ratings,
 )
-from chimeralab.study.samples import sample_named
+from chimeralab.rating.ratings import (
+    Item,
+    Rater,
+    RaterFacts,
+    Rating,
+    RatingCounts,
+    count_ratings,
+    rate_all,
+)
+from chimeralab.rating.samples import sample_named
+from chimeralab.runner.room import Brake, Limits
+from chimeralab.study.database import transaction
+from chimeralab.study.folder import Study
 from chimeralab.study.store import RETESTS, Store
 
 # Anything but these may go better another time, so the conversation stays unrated till then.

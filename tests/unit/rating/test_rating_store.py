@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import InputError
+from chimeralab.rating.auditing import audit_study
+from chimeralab.rating.rate import hand_out, rate_study, take_back
+from chimeralab.rating.rater_checks import check_rater
+from chimeralab.rating.raters import planned_rater, stored_ratings
 from chimeralab.rating.rubric import BUILT_IN
+from chimeralab.rating.samples import Draw, draw, sample_named, stored_samples, use
 from chimeralab.study import LockError, RunOptions, Study, run_study
-from chimeralab.study.auditing import audit_study
 from chimeralab.study.detecting import detect_study
 from chimeralab.study.lock import Lock, digest, write_lock
-from chimeralab.study.rater_checks import check_rater
-from chimeralab.study.raters import planned_rater, stored_ratings
-from chimeralab.study.rating import hand_out, rate_study, take_back
-from chimeralab.study.samples import Draw, draw, sample_named, stored_samples, use
 from tests.plans import RATED, judge
 
 DONE = ("run",)
