@@ -26,9 +26,8 @@ from chimeralab.models.phantom import line
 from chimeralab.models.seam import Reply, Request
 from chimeralab.runner import Answer, Said, Talk
 from chimeralab.study import Store, Study
-from chimeralab.web.app import application
+from chimeralab.web.app import Site, application
 from chimeralab.web.safety import Names, Safety, owner_door
-from chimeralab.web.site import Site
 
 COMMAND = "python -m benchmarks.speed.web"
 CONVERSATIONS, TURNS, EVENTS, ASKED = 10_000, 10, 40, 5

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from chimeralab.web.paths import refuse_nothing
 from chimeralab.web.safety import POLICY
+from chimeralab.web.serving import refuse_nothing
 
 ROOT = Path(__file__).parents[2]
 VIEW = [sys.executable, "-m", "chimeralab", "view"]
@@ -73,7 +73,7 @@ def test_a_path_that_is_not_there_is_named() -> None:
 def test_a_folder_with_nothing_to_show_is_named(
     tmp_path: Path, stranger: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chimeralab.web.paths.SECONDS_TO_SEARCH", math.inf)
+    monkeypatch.setattr("chimeralab.web.serving.SECONDS_TO_SEARCH", math.inf)
     (tmp_path / "settings.json").write_text('{"colour": "blue"}')
     ran = stranger("view", tmp_path, "--no-open")
     assert (ran.code, ran.out) == (2, "")
@@ -84,7 +84,7 @@ def test_a_folder_with_nothing_to_show_is_named(
 def test_a_search_that_takes_long_is_given_up_and_the_server_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chimeralab.web.paths.SECONDS_TO_SEARCH", -1.0)
+    monkeypatch.setattr("chimeralab.web.serving.SECONDS_TO_SEARCH", -1.0)
     (tmp_path / "settings.json").write_text('{"colour": "blue"}')
     refuse_nothing(tmp_path)
 

@@ -1,5 +1,6 @@
 """`chimera view`: the local web app, for logs and studies."""
 
+import contextlib
 import threading
 import webbrowser
 from pathlib import Path
@@ -7,8 +8,7 @@ from pathlib import Path
 import click
 
 from chimeralab.cli.terminal import say
-from chimeralab.web.paths import refuse_nothing
-from chimeralab.web.serving import ServerOptions, check_certificate, opened, serve
+from chimeralab.web.serving import Server, ServerOptions, check_certificate, refuse_nothing
 
 FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 
@@ -41,14 +41,14 @@ def view(no_open: bool, paths: tuple[str, ...], **options: object) -> None:
         refuse_nothing(Path(path))
     asked = ServerOptions(paths, **options)  # type: ignore[arg-type]
     check_certificate(asked)
-    with opened(asked) as door:
-        click.echo(door.url)
+    with contextlib.closing(Server(asked)) as server:
+        click.echo(server.url)
         if asked.is_open_to_others:
             say(_what_that_means(asked))
         if not no_open:
             # A browser that takes its time to start must not keep the server from answering it.
-            threading.Thread(target=webbrowser.open, args=[door.url], daemon=True).start()
-        serve(asked, door)
+            threading.Thread(target=webbrowser.open, args=[server.url], daemon=True).start()
+        server.serve()
 
 
 def _what_that_means(asked: ServerOptions) -> str:

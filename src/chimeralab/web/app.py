@@ -1,24 +1,80 @@
-"""The app: what it was started on, the pages of each part, and the frame around them."""
+"""The app: what it was started on, the pages of each part, and the server beneath them."""
 
 import contextlib
-from collections.abc import AsyncIterator
-from typing import NamedTuple
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import h11
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chimeralab.core.errors import ChimeraError
 from chimeralab.web import logs
+from chimeralab.web.library import Library
 from chimeralab.web.pages import is_rater, page, served
-from chimeralab.web.safety import Names, Safety, owner_door
-from chimeralab.web.serving import OpenDoor, ServerOptions
-from chimeralab.web.site import Site
+from chimeralab.web.safety import HEADERS, Door, Names, Safety, owner_door
+from chimeralab.web.serving import Server, studies_at
+
+if TYPE_CHECKING:
+    from chimeralab.web.rating import RatingDesk
+    from chimeralab.web.watch import StudyWatch
 
 HEADINGS = {403: "Not with this link", 404: "Not here"}
+SECONDS_TO_CLOSE = 2
+
+
+class Site:
+    """What the server shows: the studies it was started on, and the logs."""
+
+    def __init__(self, paths: Sequence[str], *, allow_run: bool = False) -> None:
+        self.allow_run = allow_run
+        self.studies: list[StudyWatch] = []
+        self.desks: list[RatingDesk] = []
+        self.doors: list[Door] = []
+        folders = [folder for path in paths for folder in studies_at(Path(path))]
+        if folders:  # logs alone need no study
+            from chimeralab.web import rating, watch  # noqa: PLC0415
+
+            self.studies = [watch.StudyWatch(n, path) for n, path in enumerate(folders, 1)]
+            self.desks = [rating.RatingDesk(folder) for folder in folders]
+            self.doors = [rating.rater_door(self.desks)]
+        rest = [path for path in paths if not (Path(path) / "plan.toml").is_file()]
+        self.library = Library(rest, folders) if rest else None
+
+    def menu(self) -> list[tuple[str, str]]:
+        """The parts of the site, each with its address and title."""
+        found = [("/logs", "Logs")] if self.has_logs else []
+        return found + [(f"/study/{each.number}", each.name) for each in self.studies]
+
+    @property
+    def has_logs(self) -> bool:
+        """A folder of studies need not hold logs as well."""
+        return self.library is not None and bool(self.library.read or not self.studies)
+
+    @property
+    def _parts(self) -> "list[Library | StudyWatch]":
+        return [*([self.library] if self.library else []), *self.studies]
+
+    def hang_up(self) -> None:
+        """End the streams to open pages, which would keep the server from stopping."""
+        talks = [feed for watch in self.studies for feed in watch.talk_feeds.values()]
+        for feed in (*(part.feed for part in self._parts), *talks):
+            feed.close()
+
+    def start(self) -> None:
+        for part in self._parts:
+            part.start()
+
+    def close(self) -> None:
+        for part in (*self.desks, *self._parts):
+            part.close()
 
 
 def home(request: Request) -> Response:
@@ -44,9 +100,10 @@ def static(request: Request) -> Response:
 
 
 def refused(request: Request, error: Exception) -> Response:
-    """A sentence for what was asked in vain."""
-    status = error.status_code if isinstance(error, HTTPException) else 400
-    reason = error.detail if isinstance(error, HTTPException) else str(error)
+    """Render an error page for a rejected request."""
+    status, reason = 400, str(error)
+    if isinstance(error, HTTPException):
+        status, reason = error.status_code, error.detail
     if "text/html" not in request.headers.get("accept", ""):
         return PlainTextResponse(f"{reason}\n", status)
     back = "/rate" if is_rater(request) else "/"
@@ -72,9 +129,9 @@ def application(site: Site) -> Starlette:
 
     routes = [Route("/", home), Route("/static/{name}", static), *logs.ROUTES]
     if site.studies:
-        from chimeralab.web import raters, rating, report, study  # noqa: PLC0415 - as above
+        from chimeralab.web import raters, rating, study  # noqa: PLC0415 - as above
 
-        routes += [*study.ROUTES, *rating.ROUTES, *raters.ROUTES, *report.ROUTES]
+        routes += [*study.ROUTES, *rating.ROUTES, *raters.ROUTES]
     app = Starlette(
         routes=routes,
         exception_handlers={HTTPException: refused, ChimeraError: refused, Exception: broken},
@@ -84,16 +141,47 @@ def application(site: Site) -> Starlette:
     return app
 
 
-class Built(NamedTuple):
-    """The app behind its checks, and what it shows."""
+class SafeProtocol(H11Protocol):
+    """Answers garbage with a plain 400 that carries the policy; no such thing reaches the app."""
 
-    app: ASGIApp
-    site: Site
+    def send_400_response(self, msg: str) -> None:
+        ours = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+        plain = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+        for event in (
+            h11.Response(status_code=400, headers=[*plain, *ours], reason=b"Bad Request"),
+            h11.Data(data=msg.encode("ascii", "replace")),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
 
-def build(asked: ServerOptions, opened: OpenDoor) -> Built:
-    """The app that was asked for."""
+class StreamingServer(uvicorn.Server):
+    """Ends the streams to open pages before it stops, or it would wait for them in vain."""
+
+    def __init__(self, config: uvicorn.Config, hang_up: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._hang_up = hang_up
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._hang_up()
+        await super().shutdown(sockets)
+
+
+def run_server(server: Server) -> None:
+    """Show what the server was started on, behind its checks, until the user stops it."""
+    asked = server.options
     site = Site(asked.paths, allow_run=asked.allow_run)
-    names = Names(asked.host, opened.port, secure=asked.certificate is not None)
-    doors = [owner_door(opened.token), *site.doors]
-    return Built(Safety(application(site), names, doors), site)
+    names = Names(asked.host, server.port, secure=asked.certificate is not None)
+    config = uvicorn.Config(
+        Safety(application(site), names, [owner_door(server.token), *site.doors]),
+        http=SafeProtocol,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=SECONDS_TO_CLOSE,
+        ssl_certfile=str(asked.certificate) if asked.certificate else None,
+        ssl_keyfile=str(asked.key) if asked.key else None,
+    )
+    StreamingServer(config, site.hang_up).run(sockets=[server.socket])

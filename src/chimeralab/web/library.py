@@ -1,29 +1,34 @@
 """The logs that a server shows: read and judged in the background, told to open pages as it goes.
 
-The conversations stand on a shelf that goes when the server stops; the logs themselves are only
-read.
+The conversations stand on a shelf, a temporary database that goes when the server stops: however
+many there are, memory stays small, and a page of the table is one query. The logs themselves are
+only read.
 """
 
+import json
+import sqlite3
+import tempfile
 import threading
 import time
+import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from chimeralab import readers
-from chimeralab.core.errors import ChimeraError, InputError, LogError
+from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.numbers import counted
-from chimeralab.core.records import Detection, Trajectory
+from chimeralab.core.records import Call, Detection, Trajectory, Turn
 from chimeralab.core.text import readable
 from chimeralab.detection.detectors import LOCKED, LOOPS
 from chimeralab.detection.measure import measurer_for
-from chimeralab.detection.verdict import verdict
-from chimeralab.report.listing import FoundInTalk
-from chimeralab.web.conversation import ENCODING
+from chimeralab.detection.verdict import as_json, from_json, verdict
+from chimeralab.report.listing import NO_LOOP, FoundInTalk, ListedConversation, found_in
 from chimeralab.web.live import Feed, Patch, patch
-from chimeralab.web.shelf import Kept, Shelf
+from chimeralab.web.pages import ENCODING
 
 # A field with more different values than this is searched by typing one.
 MOST_CHOICES = 30
@@ -32,6 +37,195 @@ MOST_NOTES = 20
 # Conversations are judged together until so many turns are at hand; a page may be opened between.
 TURNS_AT_ONCE = 200
 SECONDS_BETWEEN_NEWS = 0.25
+SCHEMA = """
+    CREATE TABLE conversations (
+        n INTEGER PRIMARY KEY,
+        id TEXT NOT NULL,
+        source TEXT,
+        messages INTEGER NOT NULL,
+        judged TEXT,
+        kind TEXT,
+        since INTEGER,
+        share REAL,
+        strip TEXT,
+        evidence TEXT
+    );
+    CREATE INDEX conversations_by_kind ON conversations (kind);
+    CREATE TABLE fields (n INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL);
+    CREATE INDEX fields_by_value ON fields (name, value, n);
+    CREATE TABLE contents (n INTEGER PRIMARY KEY, trajectory BLOB NOT NULL, detection BLOB);
+    CREATE VIRTUAL TABLE texts USING fts5 (text, content='');
+"""
+PAGE = 50
+# How a table may be sorted, and by what.
+ORDERS = {
+    "log": "n",
+    "conversation": "id",
+    "messages": "messages",
+    "judged": "judged",
+    "loop": "kind",
+    "since": "since",
+    "share": "share",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which rows of the table are wanted, and in which order."""
+
+    search: str = ""
+    kind: str = ""
+    fields: Mapping[str, str] | None = None
+    sort: str = "log"
+    descending: bool = False
+    page: int = 1
+
+
+class Shelf:
+    """Each thread has a connection of its own; one of them writes. It goes when it is closed."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="chimera-view-")
+        self.path = Path(self._folder.name) / "conversations.db"
+        self._local = threading.local()
+        self._db.executescript(SCHEMA)
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        """The connection of this thread."""
+        found: sqlite3.Connection | None = getattr(self._local, "db", None)
+        if found is None:
+            found = self._local.db = sqlite3.connect(self.path, isolation_level=None)
+            found.execute("PRAGMA journal_mode = WAL")
+            found.execute("PRAGMA synchronous = OFF")
+        return found
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Write several things at once."""
+        self._db.execute("BEGIN")
+        yield
+        self._db.execute("COMMIT")
+
+    def find(self, query: Query) -> tuple[list[ListedConversation], int]:
+        """A page of the rows that are wanted, and how many there are in all."""
+        where, values = _where(query)
+        db = self._db
+        total = db.execute(f"SELECT count(*) FROM conversations {where}", values).fetchone()[0]  # noqa: S608
+        page = min(max(query.page, 1), pages_of(total))
+        rows = db.execute(
+            f"SELECT * FROM conversations {where} {_order(query)} LIMIT ? OFFSET ?",  # noqa: S608 - names of our own alone
+            (*values, PAGE, (page - 1) * PAGE),
+        )
+        return [_listed(*row) for row in rows], total
+
+    def place(self, n: int, query: Query) -> tuple[int | None, int | None, int]:
+        """The neighbours of a conversation among those that are wanted, and the page it is on.
+
+        One that is not among them has the neighbours of its log.
+        """
+        where, values = _where(query)
+        found = self._db.execute(f"SELECT n FROM conversations {where} {_order(query)}", values)  # noqa: S608
+        rows = [row[0] for row in found]
+        if n not in rows:
+            last = self._db.execute("SELECT max(n) FROM conversations").fetchone()[0]
+            return n - 1 or None, n + 1 if n < (last or 0) else None, 1
+        at = rows.index(n)
+        after = rows[at + 1] if at + 1 < len(rows) else None
+        return rows[at - 1] if at else None, after, at // PAGE + 1
+
+    def kinds(self) -> dict[str, int]:
+        """What was found, by kind, with how often."""
+        query = "SELECT kind, count(*) FROM conversations WHERE kind IS NOT NULL GROUP BY kind"
+        found = dict(self._db.execute(query).fetchall())
+        last = dict.fromkeys(NO_LOOP, 0)
+        ordered = sorted(found, key=lambda kind: (kind in last, -found[kind]))
+        return {kind: found[kind] for kind in ordered}
+
+    def get(self, n: int) -> tuple[Trajectory, Detection | None] | None:
+        """A conversation, whole, with its verdict as far as it was judged."""
+        query = "SELECT trajectory, detection FROM contents WHERE n = ?"
+        row = self._db.execute(query, [n]).fetchone()
+        if row is None:
+            return None
+        talk = json.loads(zlib.decompress(row[0]))
+        turns = (
+            Turn(**{**turn, "calls": tuple(Call(**call) for call in turn["calls"])})
+            for turn in talk["turns"]
+        )
+        trajectory = Trajectory(talk["id"], tuple(turns), talk["metadata"], talk["source"])
+        return trajectory, from_json(json.loads(zlib.decompress(row[1]))) if row[1] else None
+
+    def enter(self, n: int, trajectory: Trajectory, fields: Mapping[str, str]) -> None:
+        """Take in a conversation, which nobody has judged yet."""
+        db = self._db
+        text = "\n".join([trajectory.id, *map(_words_of, trajectory.turns)])
+        db.execute(
+            "INSERT INTO conversations (n, id, source, messages) VALUES (?, ?, ?, ?)",
+            (n, readable(trajectory.id), trajectory.source, len(trajectory.turns)),
+        )
+        db.executemany("INSERT INTO fields VALUES (?, ?, ?)", [(n, *x) for x in fields.items()])
+        db.execute("INSERT INTO contents VALUES (?, ?, NULL)", (n, _packed(trajectory.as_dict())))
+        db.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (n, readable(text)))
+
+    def judge(self, n: int, detection: Detection) -> FoundInTalk:
+        """Put a verdict beside a conversation."""
+        found = found_in(detection)
+        self._db.execute(
+            "UPDATE conversations SET judged = ?, kind = ?, since = ?, share = ?, strip = ?, "
+            "evidence = ? WHERE n = ?",
+            (*found[:-1], found.evidence and readable(found.evidence), n),
+        )
+        packed = _packed(as_json(detection))
+        self._db.execute("UPDATE contents SET detection = ? WHERE n = ?", (packed, n))
+        return found
+
+
+def _listed(
+    n: int, name: str, source: str | None, messages: int, *found: Any
+) -> ListedConversation:
+    return ListedConversation(f"/logs/{n}", name, source, messages, FoundInTalk(*found), key=n)
+
+
+def _where(query: Query) -> tuple[str, list[Any]]:
+    parts: list[str] = []
+    values: list[Any] = []
+    if query.kind == "loop":
+        parts.append(f"kind NOT IN ({', '.join('?' * len(NO_LOOP))})")
+        values += NO_LOOP
+    elif query.kind:
+        parts.append("kind = ?")
+        values.append(query.kind)
+    for name, value in (query.fields or {}).items():
+        parts.append("n IN (SELECT n FROM fields WHERE name = ? AND value = ?)")
+        values += [name, value]
+    if query.search.strip():
+        parts.append("n IN (SELECT rowid FROM texts WHERE texts MATCH ?)")
+        # As one phrase, whose last word may go on; a quote in it is doubled.
+        values.append('"{}"*'.format(query.search.strip().replace('"', '""')))
+    return ("WHERE " + " AND ".join(parts) if parts else ""), values
+
+
+def pages_of(total: int) -> int:
+    """How many pages of the table so many conversations fill."""
+    return max(1, -(-total // PAGE))
+
+
+def _order(query: Query) -> str:
+    column = ORDERS.get(query.sort, "n")
+    return f"ORDER BY {column} IS NULL, {column} {'DESC' if query.descending else 'ASC'}, n"
+
+
+def _words_of(turn: Turn) -> str:
+    calls = (f"{call.name} {call.arguments or ''} {call.result or ''}" for call in turn.calls)
+    return "\n".join([turn.speaker or "", turn.text, *calls])
+
+
+def _packed(value: Any) -> bytes:
+    return zlib.compress(json.dumps(value).encode(), 1)
 
 
 class Library:
@@ -126,12 +320,11 @@ class Library:
                 if not any(Path(path).resolve() in folder.parents for folder in self._leave_out):
                     self.note(str(error))
 
-    def _bad(self, error: LogError) -> None:
-        self.note(f"skipped {error}")
-
     def _wanted(self, path: str) -> Iterator[Trajectory]:
         """All but what lies in a study, which has a page of its own."""
-        for trajectory in readers.read_all([path], on_bad=self._bad):
+        for trajectory in readers.read_all(
+            [path], on_bad=lambda error: self.note(f"skipped {error}")
+        ):
             place = Path(trajectory.source or "").resolve()
             if not any(folder in place.parents for folder in self._leave_out):
                 yield trajectory
@@ -168,23 +361,25 @@ class Library:
             if self._stopped.is_set():
                 return
             with ENCODING:
-                measured = list(measurer.measure([kept.trajectory for kept in group.values()]))
+                measured = list(measurer.measure([trajectory for _, trajectory, _ in group]))
             with self.shelf.writing():
-                for (n, kept), each in zip(group.items(), measured, strict=True):
+                for (n, _, words), each in zip(group, measured, strict=True):
                     new = verdict(each, LOCKED, encoder, loops=None, trace=True)
-                    self._judge(n, _with_loops(new, kept.detection))
+                    self._judge(n, _with_loops(new, words))
                     self.judged += 1
             self._tell()
 
-    def _handfuls(self) -> Iterator[dict[int, Kept]]:
-        group: dict[int, Kept] = {}
+    def _handfuls(self) -> Iterator[list[tuple[int, Trajectory, Detection | None]]]:
+        """The conversations, as many at a time as are judged together."""
+        group, turns = [], 0
         for n in range(1, self.read + 1):
-            kept = self.shelf.keep(n)
+            kept = self.shelf.get(n)
             assert kept is not None
-            group[n] = kept
-            if sum(len(each.trajectory.turns) for each in group.values()) >= TURNS_AT_ONCE:
+            group.append((n, *kept))
+            turns += len(kept[0].turns)
+            if turns >= TURNS_AT_ONCE:
                 yield group
-                group = {}
+                group, turns = [], 0
         if group:
             yield group
 

@@ -1,7 +1,7 @@
 """The pages about logs: a table of conversations, and one conversation with its evidence."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
@@ -12,27 +12,11 @@ from starlette.routing import Route
 from chimeralab.core.result_words import FACT
 from chimeralab.detection.detectors import LOCKED, LOOPS, Judges
 from chimeralab.report.listing import COLUMNS, NO_LOOP, ColumnHeading, ConversationTable
-from chimeralab.web.conversation import (
-    ShownConversation,
-    Trail,
-    draw_picture,
-    show_conversation,
-)
-from chimeralab.web.library import Library
-from chimeralab.web.pages import page
-from chimeralab.web.shelf import ORDERS, PAGE, Query
+from chimeralab.web.library import ORDERS, PAGE, Library, Query, pages_of
+from chimeralab.web.pages import JudgedConversation, draw_picture, page, show_conversation
 
 # Words are read from the left; of numbers, the largest are asked for first.
 LARGEST_FIRST = frozenset({"messages", "share"})
-
-
-class Choice(NamedTuple):
-    """A value that one may filter by, with how many conversations have it."""
-
-    value: str
-    label: str
-    conversations: int
-    chosen: bool
 
 
 def library_of(request: Request) -> Library:
@@ -90,9 +74,9 @@ def table(request: Request) -> Response:
     """The conversations that are asked for, a page of them."""
     library, params = library_of(request), dict(request.query_params)
     query = asked(params)
-    found = library.shelf.find(query)
-    chosen = query.fields or {}
-    now = min(max(query.page, 1), found.pages)
+    rows, total = library.shelf.find(query)
+    pages = pages_of(total)
+    now = min(max(query.page, 1), pages)
     kinds = library.shelf.kinds()
     return page(
         request,
@@ -100,23 +84,22 @@ def table(request: Request) -> Response:
         library=library,
         query=query,
         where=params.get("where", ""),
-        found=found,
+        total=total,
+        last=pages,
         table=ConversationTable(
             list(headings(params, query)),
-            [row._replace(href=address(params, row.href, page=None)) for row in found.rows],
+            [row._replace(href=address(params, row.href, page=None)) for row in rows],
         ),
-        may_grow=library.state == "reading" and (found.total < PAGE or params.keys() - {"token"}),
-        kinds=[Choice(k, NO_LOOP.get(k, k), n, query.kind == k) for k, n in kinds.items()],
+        may_grow=library.state == "reading" and (total < PAGE or params.keys() - {"token"}),
+        kinds=[(kind, NO_LOOP.get(kind, kind), n) for kind, n in kinds.items()],
         looping=sum(n for kind, n in kinds.items() if kind not in NO_LOOP),
-        fields={
-            name: [Choice(v, v, n, chosen.get(name) == v) for v, n in sorted(seen.items())]
-            for name, seen in library.fields().items()
-        },
+        fields={name: sorted(seen.items()) for name, seen in library.fields().items()},
+        chosen=query.fields or {},
         names=sorted(library.choices),
         first=(now - 1) * PAGE + 1,
         number=now,
         before=address(params, page=now - 1) if now > 1 else None,
-        after=address(params, page=now + 1) if now < found.pages else None,
+        after=address(params, page=now + 1) if now < pages else None,
     )
 
 
@@ -126,33 +109,31 @@ async def events(request: Request) -> Response:
     return library.feed.stream(library.standing)
 
 
-def shown_of(request: Request) -> ShownConversation:
+def judged_log(request: Request) -> JudgedConversation:
     """The conversation that an address is about."""
-    library, n = library_of(request), request.path_params["n"]
-    kept = library.shelf.keep(n)
-    if kept is None or kept.detection is None:
+    n = request.path_params["n"]
+    trajectory, detection = library_of(request).shelf.get(n) or (None, None)
+    if trajectory is None or detection is None:
         raise HTTPException(404, f"there is no conversation {n} here (yet)")
-    by_vectors = kept.detection.detector["name"] is not None
+    by_vectors = detection.detector["name"] is not None
     judges = Judges(LOCKED if by_vectors else None, LOOPS)
-    return ShownConversation(kept.trajectory, kept.detection, judges, FACT, f"/logs/{n}")
+    return JudgedConversation(trajectory, detection, judges, FACT, f"/logs/{n}")
 
 
 def conversation(request: Request) -> Response:
     """One conversation, with the way back and to its neighbours in the table that led to it."""
-    library, n = library_of(request), request.path_params["n"]
-    shown, params = shown_of(request), dict(request.query_params)
-    place = library.shelf.place(n, asked(params))
-    before, after = (
-        None if each is None else address(params, f"/logs/{each}")
-        for each in (place.before, place.after)
-    )
-    back = address(params, page=place.page if place.page > 1 else None)
+    shown, params = judged_log(request), dict(request.query_params)
+    shelf = library_of(request).shelf
+    *neighbours, number = shelf.place(request.path_params["n"], asked(params))
+    before, after = (address(params, f"/logs/{each}") if each else None for each in neighbours)
+    back = address(params, page=number if number > 1 else None)
     title = "All conversations" if back == "/logs" else "Back to the table"
-    return show_conversation(request, shown, Trail(back, title, before, after))
+    trail = {"back": back, "title": title, "before": before, "after": after}
+    return show_conversation(request, shown, trail)
 
 
 def picture(request: Request) -> Response:
-    return draw_picture(shown_of(request), request.path_params["name"])
+    return draw_picture(judged_log(request), request.path_params["name"])
 
 
 ROUTES = [

@@ -4,8 +4,11 @@ A rater's link leads to their own sheets and nowhere else. Their pages are made 
 alone: what the study knows about a conversation never reaches them.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from urllib.parse import parse_qs
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -13,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from chimeralab.core.errors import ChimeraError
 from chimeralab.rating.invitations import (
     UNSURE,
     Desk,
@@ -24,12 +28,79 @@ from chimeralab.rating.invitations import (
     written_turns,
 )
 from chimeralab.rating.packets import read_turns
-from chimeralab.web.desks import RatingDesk, form_of
+from chimeralab.study import Study
 from chimeralab.web.pages import page
-from chimeralab.web.safety import Visitor
+from chimeralab.web.safety import Door, Visitor
 
+# All that a rater's link opens.
+PATHS = ("/rate", "/static/")
 WORDS = {"": "not rated", "0": "0, no loop", "1": "1, a loop", UNSURE: "unsure"}
+Given = ParamSpec("Given")
 Got = TypeVar("Got")
+Form = dict[str, list[str]]
+"""What a page has sent: fields that may come several times."""
+
+
+class RatingDesk:
+    """The rating room of a study behind one thread, which all requests take turns in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="rating")
+        self._room: RatingRoom | None = None
+
+    def ask(
+        self,
+        what: Callable[Concatenate[RatingRoom, Given], Got],
+        *args: Given.args,
+        **named: Given.kwargs,
+    ) -> Got:
+        """Have something done in the room."""
+
+        def do() -> Got:
+            self._room = self._room or RatingRoom(Study(self.folder))
+            return what(self._room, *args, **named)
+
+        return self._worker.submit(do).result()
+
+    def close(self) -> None:
+        if self._room is not None:
+            self._worker.submit(self._room.close).result()
+        self._worker.shutdown()
+
+
+def rater_door(desks: Sequence[RatingDesk]) -> Door:
+    """Lets in who holds an invitation to one of the studies."""
+
+    def who(token: str) -> Visitor | None:
+        for number, desk in enumerate(desks, start=1):
+            if not (desk.folder / "study.db").is_file():
+                continue
+            try:
+                found = desk.ask(RatingRoom.invited, token)
+            except ChimeraError:
+                continue  # a store that can't be written has nobody who rates in it
+            if found:
+                return Visitor("rater", PATHS, number, token)
+        return None
+
+    return who
+
+
+def posted(
+    work: Callable[[Request, Form], Response],
+) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint that reads a form, and works on it off the event loop: the store may be busy."""
+
+    async def endpoint(request: Request) -> Response:
+        body = (await request.body()).decode("utf-8", "replace")
+        return await run_in_threadpool(work, request, parse_qs(body, keep_blank_values=True))
+
+    return endpoint
+
+
+def first(form: Form, name: str) -> str:
+    return form.get(name, [""])[0]
 
 
 class Seat(NamedTuple):
@@ -57,14 +128,20 @@ class Seat(NamedTuple):
         names = training_names(self.papers.rubric)
         return next((n for n, name in enumerate(names, 1) if name not in self.trained), None)
 
-    def next_sheet(self, after: int = 0) -> int | None:
-        """The next sheet without a label, from here on and then from the beginning."""
-        sheets = self.sheets
-        order = [*range(after + 1, len(sheets) + 1), *range(1, after + 1)]
-        return next(
-            (n for n in order if not self.drafts.get(sheets[n - 1].name, DraftRating("")).label),
-            None,
-        )
+    def sheet(self, n: int) -> Sheet:
+        if not 1 <= n <= len(self.sheets):
+            raise HTTPException(404, f"there are {len(self.sheets)} sheets")
+        return self.sheets[n - 1]
+
+    def next_page(self, after: int = 0) -> str:
+        """The next sheet without a label, from here on and then from the beginning; or all."""
+        names = list(self.papers.sheets)
+        order = [*range(after + 1, len(names) + 1), *range(1, after + 1)]
+        open_ones = (n for n in order if not self.draft(names[n - 1]).label)
+        return f"/rate/{next(open_ones, 'overview')}"
+
+    def draft(self, sheet: str) -> DraftRating:
+        return self.drafts.get(sheet, DraftRating(sheet))
 
 
 def seat_of(request: Request) -> Seat:
@@ -72,7 +149,7 @@ def seat_of(request: Request) -> Seat:
     visitor: Visitor = request.scope["visitor"]
     if visitor.kind != "rater" or visitor.study is None or visitor.name is None:
         raise HTTPException(403, "this page is for people who were invited to rate")
-    desk: RatingDesk = request.app.state.site.desks.of(visitor.study)
+    desk: RatingDesk = request.app.state.site.desks[visitor.study - 1]
 
     def sit_down(room: RatingRoom, token: str) -> Seat:
         invitation = room.invited(token)
@@ -96,10 +173,8 @@ def start(request: Request) -> Response:
         return page(request, "rate_done.html", seat=seat)
     if not seat.trained and not seat.drafts and seat.invitation.task == "rate":
         return page(request, "rate_welcome.html", seat=seat, rubric=seat.papers.rubric)
-    if seat.next_example:
-        return goto(f"/rate/training/{seat.next_example}")
-    following = seat.next_sheet()
-    return goto(f"/rate/{following}" if following else "/rate/overview")
+    example = seat.next_example
+    return goto(f"/rate/training/{example}" if example else seat.next_page())
 
 
 def training(request: Request) -> Response:
@@ -112,7 +187,6 @@ def training(request: Request) -> Response:
     return page(
         request,
         "rate_training.html",
-        seat=seat,
         n=n,
         example=examples[n - 1],
         given=seat.trained.get(name),
@@ -121,15 +195,12 @@ def training(request: Request) -> Response:
     )
 
 
-async def train(request: Request) -> Response:
-    form = await form_of(request)
-    n, label = request.path_params["n"], form.first("label")
-
-    def keep(seat: Seat) -> None:
-        draft = DraftRating(f"training-{n}", label)
-        seat.desk.ask(RatingRoom.save, seat.invitation, draft)
-
-    await _in_thread(request, keep)
+@posted
+def train(request: Request, form: Form) -> Response:
+    n, seat = request.path_params["n"], seat_of(request)
+    seat.desk.ask(
+        RatingRoom.save, seat.invitation, DraftRating(f"training-{n}", first(form, "label"))
+    )
     return goto(f"/rate/training/{n}")
 
 
@@ -138,11 +209,8 @@ def sheet(request: Request) -> Response:
     seat, n = seat_of(request), request.path_params["n"]
     if seat.invitation.handed_in:
         return goto("/rate")
-    sheets = seat.sheets
-    if not 1 <= n <= len(sheets):
-        raise HTTPException(404, f"there are {len(sheets)} sheets")
-    shown = sheets[n - 1]
-    draft = seat.drafts.get(shown.name, DraftRating(shown.name))
+    shown = seat.sheet(n)
+    draft = seat.draft(shown.name)
     return page(
         request,
         "rate_sheet.html",
@@ -153,44 +221,33 @@ def sheet(request: Request) -> Response:
         cited=set(read_turns(draft.turns, len(shown.texts)) or ()),
         opinions=[(each, written_turns(each.turns)) for each in shown.opinions],
         before=n - 1 if n > 1 else None,
-        after=n + 1 if n < len(sheets) else None,
+        after=n + 1 if n < len(seat.sheets) else None,
         rubric=seat.papers.rubric,
         unsure=UNSURE,
     )
 
 
-async def save(request: Request) -> Response:
-    """Keep what stands in the form. With `go`, move on; without, only keep it."""
-    form = await form_of(request)
-    n = request.path_params["n"]
-
-    def keep(seat: Seat) -> str:
-        sheets = seat.sheets
-        if not 1 <= n <= len(sheets):
-            raise HTTPException(404, f"there are {len(sheets)} sheets")
-        shown = sheets[n - 1]
-        turns = [int(turn) for turn in form.all("turn") if turn.isascii() and turn.isdigit()]
-        label = form.first("label")
-        reason = " ".join(form.first("reason").split())
-        draft = DraftRating(shown.name, label, written_turns(turns), reason)
-        kept = seat.desk.ask(RatingRoom.save, seat.invitation, draft)
-        given = {**seat.drafts, shown.name: kept}
-        following = seat._replace(drafts=given).next_sheet(n)
-        return f"/rate/{following}" if following else "/rate/overview"
-
-    ahead = await _in_thread(request, keep)
-    return goto(ahead) if form.first("label") else Response(status_code=204)
+@posted
+def save(request: Request, form: Form) -> Response:
+    """Keep what stands in the form. With a label, move on; without, only keep it."""
+    seat, n = seat_of(request), request.path_params["n"]
+    name, label = seat.sheet(n).name, first(form, "label")
+    turns = [int(turn) for turn in form.get("turn", ()) if turn.isascii() and turn.isdigit()]
+    reason = " ".join(first(form, "reason").split())
+    draft = DraftRating(name, label, written_turns(turns), reason)
+    kept = seat.desk.ask(RatingRoom.save, seat.invitation, draft)
+    if not label:
+        return Response(status_code=204)
+    return goto(seat._replace(drafts={**seat.drafts, name: kept}).next_page(n))
 
 
-async def undo(request: Request) -> Response:
+@posted
+def undo(request: Request, form: Form) -> Response:
     """Take the last label back, and show its sheet."""
-
-    def back(seat: Seat) -> str:
-        name = seat.desk.ask(RatingRoom.undo, seat.invitation)
-        names = list(seat.papers.sheets)
-        return f"/rate/{names.index(name) + 1}" if name in names else "/rate/overview"
-
-    return goto(await _in_thread(request, back))
+    seat = seat_of(request)
+    name = seat.desk.ask(RatingRoom.undo, seat.invitation)
+    names = list(seat.papers.sheets)
+    return goto(f"/rate/{names.index(name) + 1}" if name in names else "/rate/overview")
 
 
 def overview(request: Request) -> Response:
@@ -198,27 +255,17 @@ def overview(request: Request) -> Response:
     seat = seat_of(request)
     if seat.invitation.handed_in:
         return goto("/rate")
-    rows = [
-        (n, seat.drafts.get(each.name, DraftRating(each.name)))
-        for n, each in enumerate(seat.sheets, 1)
-    ]
+    rows = list(enumerate(map(seat.draft, seat.papers.sheets), 1))
     return page(request, "rate_overview.html", seat=seat, rows=rows, words=WORDS, unsure=UNSURE)
 
 
-async def hand_in(request: Request) -> Response:
+@posted
+def hand_in(request: Request, form: Form) -> Response:
     """Store the labels for good."""
-
-    def hand(seat: Seat) -> None:
-        if not seat.invitation.handed_in:
-            seat.desk.ask(RatingRoom.hand_in, seat.invitation)
-
-    await _in_thread(request, hand)
+    seat = seat_of(request)
+    if not seat.invitation.handed_in:
+        seat.desk.ask(RatingRoom.hand_in, seat.invitation)
     return goto("/rate")
-
-
-async def _in_thread(request: Request, do: Callable[[Seat], Got]) -> Got:
-    """Work that waits for the store, off the event loop."""
-    return await run_in_threadpool(lambda: do(seat_of(request)))
 
 
 ROUTES = [

@@ -6,13 +6,10 @@ hold a token, takes writes only from its own pages, and tells the browser to run
 scripts that it serves itself.
 """
 
-import hashlib
 import hmac
 import re
-import secrets
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
@@ -50,7 +47,6 @@ HEADERS = {
 READING = frozenset({"GET", "HEAD"})
 # Nobody sends more than a reason and some turns.
 LARGEST_BODY = 100_000
-TOKEN_BYTES = 32
 
 
 class Visitor(NamedTuple):
@@ -73,22 +69,12 @@ Door = Callable[[str], Visitor | None]
 """Says whose token this is, if anyone's."""
 
 
-def new_token() -> str:
-    return secrets.token_urlsafe(TOKEN_BYTES)
-
-
-def hashed(token: str) -> str:
-    """What may be stored of a token: it is random and long, so its hash gives nothing away."""
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
 def owner_door(token: str) -> Door:
     """Lets in whoever has the token of the start-up link."""
     known = token.encode()
     return lambda offered: OWNER if hmac.compare_digest(offered.encode(), known) else None
 
 
-@dataclass(frozen=True, slots=True)
 class Names:
     """The names under which a server answers.
 
@@ -96,16 +82,10 @@ class Names:
     names, only the machine's own and the one that was asked for.
     """
 
-    host: str
-    port: int
-    secure: bool = False
-    own: frozenset[str] = field(
-        default_factory=lambda: frozenset({socket.gethostname().lower(), socket.getfqdn().lower()})
-    )
-
-    @property
-    def is_loopback(self) -> bool:
-        return is_loopback(self.host)
+    def __init__(self, host: str, port: int, *, secure: bool = False) -> None:
+        self.port, self.secure = port, secure
+        self.is_loopback = is_loopback(host)
+        self.own = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
 
     def are_ours(self, host: str) -> bool:
         """Whether a Host header names this server.
@@ -124,7 +104,7 @@ class Names:
             return False
         if self.is_loopback:
             return is_loopback(name)
-        return name in self.own or name == self.host.lower() or is_address(name)
+        return name in self.own or is_address(name)
 
 
 class Safety:

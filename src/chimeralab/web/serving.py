@@ -3,8 +3,10 @@
 import contextlib
 import errno
 import ipaddress
+import os
 import socket
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_urlsafe
@@ -14,7 +16,7 @@ from chimeralab.core.errors import InputError
 # Tried first, so that an address can be found again; another one is taken where it is in use.
 PORT = 8472
 BACKLOG = 128
-SECONDS_TO_CLOSE = 2
+SECONDS_TO_SEARCH = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +29,6 @@ class ServerOptions:
     allow_run: bool = False
     certificate: Path | None = None
     key: Path | None = None
-
-    @property
-    def scheme(self) -> str:
-        return "https" if self.certificate else "http"
 
     @property
     def is_open_to_others(self) -> bool:
@@ -57,28 +55,44 @@ def is_address(name: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class OpenDoor:
-    """A bound socket with the address that leads to it."""
+def studies_at(path: Path) -> list[Path]:
+    """The study at a path, or the studies in a folder, at any depth."""
+    if (path / "plan.toml").is_file():
+        return [path]
+    found = []
+    for where, folders, files in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if "plan.toml" in files:
+            found.append(Path(where))
+            folders.clear()
+    return found
 
-    socket: socket.socket
-    port: int
-    token: str
-    url: str
+
+class _TakesTooLong(Exception):
+    """There is so much to look at that the server may as well start."""
 
 
-@contextlib.contextmanager
-def opened(asked: ServerOptions) -> Iterator[OpenDoor]:
-    """Take the port, before anything is imported that takes long: whoever connects has to wait."""
-    found = _bound(asked)
-    with contextlib.closing(found):
-        port = found.getsockname()[1]
-        token = token_urlsafe(32)
-        shown = asked.host
-        if shown in ("0.0.0.0", "::"):  # noqa: S104 - the user asked for it
-            shown = socket.gethostname() if asked.certificate else _own_address(found.family)
-        name = f"[{shown}]" if ":" in shown else shown
-        yield OpenDoor(found, port, token, f"{asked.scheme}://{name}:{port}/?token={token}")
+def refuse_nothing(path: Path) -> None:
+    """Refuse a path without anything to show, as far as a short look can tell."""
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder")
+    if not path.is_dir() or (path / "plan.toml").is_file():
+        return
+    from chimeralab.readers.find import LogSearch  # noqa: PLC0415 - a study needs no formats
+
+    end = time.monotonic() + SECONDS_TO_SEARCH
+
+    def passed_over(_: str) -> None:
+        if time.monotonic() > end:
+            raise _TakesTooLong
+
+    try:
+        next(iter(LogSearch(passed_over, None).logs_at(str(path))), None)
+    except _TakesTooLong:
+        return
+    except InputError as error:
+        if not studies_at(path):
+            raise InputError(f"{error}, and no study (a folder with plan.toml)") from None
 
 
 def check_certificate(asked: ServerOptions) -> None:
@@ -104,7 +118,41 @@ def check_certificate(asked: ServerOptions) -> None:
         ) from None
 
 
-def _bound(asked: ServerOptions) -> socket.socket:
+def new_token() -> str:
+    return token_urlsafe(32)
+
+
+class Server:
+    """A port that is taken before anything slow is imported: whoever connects early waits."""
+
+    def __init__(self, options: ServerOptions) -> None:
+        self.options = options
+        self.socket = bind_socket(options)
+        self.port: int = self.socket.getsockname()[1]
+        self.token = new_token()
+
+    @property
+    def url(self) -> str:
+        """The address with its token."""
+        host, certificate = self.options.host, self.options.certificate
+        if host in ("0.0.0.0", "::"):  # noqa: S104 - the user asked for it
+            host = socket.gethostname() if certificate else _own_address(self.socket.family)
+        name = f"[{host}]" if ":" in host else host
+        scheme = "https" if certificate else "http"
+        return f"{scheme}://{name}:{self.port}/?token={self.token}"
+
+    def serve(self) -> None:
+        """Answer until the user stops it."""
+        from chimeralab.web.app import run_server  # noqa: PLC0415 - slow to import
+
+        run_server(self)
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def bind_socket(asked: ServerOptions) -> socket.socket:
+    """Take the port that is wanted, or else the usual one or any."""
     wanted = [PORT, 0] if asked.port is None else [asked.port]
     for port in wanted:
         try:
@@ -137,26 +185,3 @@ def _own_address(family: int) -> str:
         probe.connect(("192.0.2.1", 9) if family == socket.AF_INET else ("2001:db8::1", 9))
         return str(probe.getsockname()[0])
     return "127.0.0.1" if family == socket.AF_INET else "::1"
-
-
-def serve(asked: ServerOptions, door: OpenDoor) -> None:
-    """Answer on the socket until the user stops it."""
-    # Importing these takes longer than anything before, and the address must be told first.
-    import uvicorn  # noqa: PLC0415
-
-    from chimeralab.web.app import build  # noqa: PLC0415
-    from chimeralab.web.protocol import SafeProtocol, StreamingServer  # noqa: PLC0415
-
-    app, site = build(asked, door)
-    config = uvicorn.Config(
-        app,
-        http=SafeProtocol,
-        ws="none",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=SECONDS_TO_CLOSE,
-        ssl_certfile=str(asked.certificate) if asked.certificate else None,
-        ssl_keyfile=str(asked.key) if asked.key else None,
-    )
-    StreamingServer(config, site.hang_up).run(sockets=[door.socket])

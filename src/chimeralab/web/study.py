@@ -1,15 +1,20 @@
-"""The pages about a study: its grid while it fills, and each of its conversations."""
+"""The pages about a study: its grid while it fills, its conversations, its report as written."""
 
+import os
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from chimeralab.core.parts import StandIn
+from chimeralab.core.result_words import MARK
+from chimeralab.core.text import inert
 from chimeralab.detection.detectors import Judges
 from chimeralab.detection.loops import loops_beside
 from chimeralab.detection.measure import measurer_for
@@ -17,81 +22,99 @@ from chimeralab.detection.verdict import verdict
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.auditing import reliability
 from chimeralab.rating.gate_record import scope_of
-from chimeralab.web.conversation import (
-    ENCODING,
-    ShownConversation,
-    draw_picture,
-    show_conversation,
-    trail_of,
-)
-from chimeralab.web.events import (
-    MOST_LINES,
-    events_of,
-    newest_events,
-    newest_failures,
-    turn_line,
-)
-from chimeralab.web.figures import metric_cells
-from chimeralab.web.grid import TalkCell
 from chimeralab.web.live import lines
-from chimeralab.web.pages import page
-from chimeralab.web.site import Site
+from chimeralab.web.pages import (
+    ENCODING,
+    JudgedConversation,
+    draw_picture,
+    page,
+    show_conversation,
+    trail_to,
+)
+from chimeralab.web.progress import TalkCell, event_lines, failure_lines, metric_cells, turn_line
 from chimeralab.web.watch import StudyWatch
 
 if TYPE_CHECKING:
     from chimeralab.trial.report.page import ShownSession
 
 SECONDS_TO_OPEN = 60
+MOST_LINES = 40
 MOST_TRIALS = 200
+TERMS = {
+    "state": "Run",
+    "turns": "Turns",
+    "marked": f"{MARK.collapsed} or looping".capitalize(),
+    "early": "Ended early",
+    "attempts": "Failed attempts",
+    "speed": "Tokens per second",
+    "cost": "Cost",
+    "left": "Time left",
+}
 METRICS = {"sessions": "sessions", "trials": "trials", "mci": "MCI", "gfq": "GFQ", "dfs": "DFS"}
+# Named here again: drawing a report takes a while to import, and none is drawn here.
+REPORT, REPORT_PAGE = "report", "index.html"
+# The page of a report was made for a browser without a server, so its styles stand inside it. It
+# is served under a policy that lets these through and, like the page itself, no script at all.
+REPORT_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "style-src 'unsafe-inline'",
+        "img-src 'self' data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+REPORT_KINDS = {
+    ".html": "text/html",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".csv": "text/csv",
+    ".json": "application/json",
+    ".tex": "text/plain",
+}
 
 
 def study_of(request: Request) -> StudyWatch:
-    """The study that an address is about; the pages of rating ask for it, too."""
-    site: Site = request.app.state.site
+    """The study that an address is about."""
+    studies: list[StudyWatch] = request.app.state.site.studies
     number = int(request.path_params["study"])
-    if not 1 <= number <= len(site.studies):
+    if not 1 <= number <= len(studies):
         raise HTTPException(404, f"there is no study {number} here")
-    watch = site.studies[number - 1]
+    watch = studies[number - 1]
     watch.ready.wait(SECONDS_TO_OPEN)
     if watch.problem is not None:
         raise HTTPException(409, watch.problem)
     return watch
 
 
-def runnable(request: Request) -> StudyWatch:
-    """The study, if the server may run it."""
-    if not request.app.state.site.allow_run:
-        raise HTTPException(403, "start the server with --allow-run to run studies from here")
-    return study_of(request)
-
-
 def overview(request: Request) -> Response:
     """The whole study: numbers, grid, metrics, failures and events."""
     watch = study_of(request)
     plan = watch.study.plan
+    metrics: dict[str, dict[str, str]] = {arm: {} for arm in plan.conditions}
+    metrics |= {arm: metric_cells(found) for arm, found in watch.metrics.items()}
     failures, happened = [], []
     if watch.study.store_path.is_file():
+        newest = "ORDER BY id DESC LIMIT ?"
         with watch.study.archive() as archive:
-            failures, happened = newest_failures(archive), newest_events(archive)
+            failures = failure_lines(archive, newest, MOST_LINES)
+            happened = event_lines(archive, newest, MOST_LINES)
     return page(
         request,
         "study.html",
         watch=watch,
         plan=plan,
+        words=watch.words,
         locked=watch.study.lock is not None,
         figures=watch.figures(),
+        terms={**TERMS, "talks": f"{watch.words['talk']}s".capitalize()},
         grid=watch.grid(),
         done=watch.progress(),
         allow_run=request.app.state.site.allow_run,
-        running=watch.child.is_running or watch.run_state().running,
+        running=watch.child.is_running or watch.run_state()[0],
         open_cells=any(cell.outcome is None for cell in watch.cells.values()),
-        metrics={
-            arm: metric_cells(watch.metrics[arm]) if arm in watch.metrics else {}
-            for arm in plan.conditions
-        }
-        if plan.trial
-        else None,
+        metrics=metrics,
         metric_names=METRICS,
         failures=failures,
         events=happened,
@@ -116,32 +139,31 @@ def talk(request: Request) -> Response:
     """One conversation: judged once it is over, and until then as it was said so far."""
     watch = study_of(request)
     cell = cell_of(request, watch)
-    trail = trail_of(watch.number, watch.name)
-    if cell.outcome is not None and cell.turns and watch.study.plan.trial is None:
-        return show_conversation(request, shown_of(watch, cell), trail)
-    session = shown_session(watch, cell)
-    prompts = {prompt.id: prompt for prompt in watch.study.plan.prompts}
+    trail = trail_to(watch.number, watch.name)
+    if cell.outcome is not None and cell.turns and not watch.is_trial:
+        return show_conversation(request, judged_talk(watch, cell), trail)
+    session = session_of(watch, cell) if cell.outcome is not None and watch.is_trial else None
     done = []
-    if watch.study.store_path.is_file():
+    if not session and watch.study.store_path.is_file():
         with watch.study.archive() as archive:
-            done = events_of(archive, cell.id)
+            done = event_lines(archive, "WHERE trajectory = ? ORDER BY id DESC", cell.id)
+        for line in done:
+            line["head"] = line["head"].removeprefix(f"{inert(cell.id)}, ")
     return page(
         request,
         "talk.html",
         watch=watch,
         cell=cell,
-        prompt=prompts.get(cell.prompt),
+        prompt={prompt.id: prompt for prompt in watch.study.plan.prompts}.get(cell.prompt),
         turns=[turn_line(row) for row in watch.turns(cell.id)],
-        done=[] if session else done,
+        done=done,
         session=session,
         trail=trail,
     )
 
 
-def shown_session(watch: StudyWatch, cell: TalkCell) -> "ShownSession | None":
+def session_of(watch: StudyWatch, cell: TalkCell) -> "ShownSession | None":
     """A finished session of a trial as its report shows it: asked, disturbed, answered, judged."""
-    if watch.study.plan.trial is None or cell.outcome is None:
-        return None
     # Drawing takes a while to import, and the grid must not wait for it.
     from chimeralab.trial.report.page import show_session  # noqa: PLC0415
 
@@ -149,7 +171,7 @@ def shown_session(watch: StudyWatch, cell: TalkCell) -> "ShownSession | None":
     return found if found.trials else None
 
 
-def shown_of(watch: StudyWatch, cell: TalkCell) -> ShownConversation:
+def judged_talk(watch: StudyWatch, cell: TalkCell) -> JudgedConversation:
     """A finished conversation with the verdict of the study's detector, stored or made now."""
     settings: Any = watch.study.plan.detector.settings
     # Code of others is not run to show a page: then loops alone are looked for.
@@ -167,30 +189,35 @@ def shown_of(watch: StudyWatch, cell: TalkCell) -> ShownConversation:
                 measured, detector, measurer.encoder, loops=judges.loops, trace=True
             )
     words = scope_of(reliability(watch.study)).words
-    place = f"/study/{watch.number}/pictures/{quote(cell.id)}"
-    return ShownConversation(trajectory, detection, judges, words, place)
+    pictures = f"/study/{watch.number}/pictures/{quote(cell.id)}"
+    return JudgedConversation(trajectory, detection, judges, words, pictures)
 
 
 def picture(request: Request) -> Response:
     watch = study_of(request)
-    return draw_picture(shown_of(watch, cell_of(request, watch)), request.path_params["name"])
+    return draw_picture(judged_talk(watch, cell_of(request, watch)), request.path_params["name"])
 
 
 async def talk_events(request: Request) -> Response:
     """The turns of one conversation, as they are stored."""
     watch = await run_in_threadpool(study_of, request)
     name = cell_of(request, watch).id
+    return watch.talk_feed(name).stream(
+        lambda: [lines("turns", *map(turn_line, watch.turns(name)))]
+    )
 
-    def so_far() -> list[dict[str, object]]:
-        return [lines("turns", *map(turn_line, watch.turns(name)))]
 
-    return watch.talk_feed(name).stream(so_far)
+def runnable(request: Request) -> StudyWatch:
+    """The study, if the server may run it."""
+    if not request.app.state.site.allow_run:
+        raise HTTPException(403, "start the server with --allow-run to run studies from here")
+    return study_of(request)
 
 
 def start(request: Request) -> Response:
     """Run what is missing, as a child of the server."""
     watch = runnable(request)
-    if watch.run_state().running:
+    if watch.run_state()[0]:
         raise HTTPException(409, "it is being run already")
     watch.child.start()
     return RedirectResponse(f"/study/{watch.number}", 303)
@@ -203,6 +230,51 @@ def pause(request: Request) -> Response:
     return RedirectResponse(f"/study/{watch.number}", 303)
 
 
+def report_files(study: Path) -> dict[str, Path]:
+    """The files of a report by the names that addresses give them.
+
+    An address is only ever looked up here, never made into a path; and a link in the folder, which
+    may lead anywhere, is not followed.
+    """
+    folder = study / REPORT
+    if folder.is_symlink():
+        return {}
+    lying = [Path(where, name) for where, _, names in os.walk(folder) for name in names]
+    return {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(lying)
+        if path.suffix in REPORT_KINDS and path.is_file() and not path.is_symlink()
+    }
+
+
+def report(request: Request) -> Response:
+    """Where the report is, and what can be taken away; or how it is made."""
+    watch = study_of(request)
+    files = report_files(watch.study.path)
+    written = None
+    if REPORT_PAGE in files:
+        at = datetime.fromtimestamp(files.pop(REPORT_PAGE).stat().st_mtime, UTC)
+        written = f"{at:%Y-%m-%d %H:%M} UTC"
+    return page(
+        request,
+        "report_files.html",
+        watch=watch,
+        files=files,
+        written=written,
+        page=REPORT_PAGE,
+        trail=trail_to(watch.number, watch.name),
+    )
+
+
+def report_file(request: Request) -> Response:
+    """One file of the report, as it lies there."""
+    found = report_files(study_of(request).study.path).get(request.path_params["place"])
+    if found is None:
+        raise HTTPException(404, "the report has no such file")
+    policy = {"content-security-policy": REPORT_POLICY}
+    return FileResponse(found, headers=policy, media_type=REPORT_KINDS[found.suffix])
+
+
 ROUTES = [
     Route("/study/{study:int}", overview),
     Route("/study/{study:int}/events", events),
@@ -211,4 +283,6 @@ ROUTES = [
     Route("/study/{study:int}/talk/{talk:path}/events", talk_events),
     Route("/study/{study:int}/talk/{talk:path}", talk),
     Route("/study/{study:int}/pictures/{talk:path}/{name}.svg", picture),
+    Route("/study/{study:int}/report", report),
+    Route("/study/{study:int}/report/{place:path}", report_file),
 ]

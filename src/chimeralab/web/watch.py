@@ -7,7 +7,7 @@ shows the same. The chain of the store says what was written since the last look
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,29 +15,35 @@ from typing import Any
 import numpy as np
 
 from chimeralab.core.errors import ChimeraError
-from chimeralab.core.records import Detection
+from chimeralab.core.parts import StandIn
+from chimeralab.core.records import Detection, Turn
+from chimeralab.detection.guard import Guard
 from chimeralab.detection.verdict import from_json
 from chimeralab.study import Study
 from chimeralab.study.database import CHAINED
-from chimeralab.study.detecting import detector_key
+from chimeralab.study.detecting import detector_key, stored_detections
+from chimeralab.study.run import watcher
 from chimeralab.study.store import Archive, Row
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.metrics import Metrics, measure
 from chimeralab.trial.rows import stored_trials
 from chimeralab.trial.scored import trials_of
-from chimeralab.web.events import DONE, FAILED, event_line, failure_line, turn_line
-from chimeralab.web.figures import (
+from chimeralab.web.live import Feed, Patch, lines, patch
+from chimeralab.web.pages import ENCODING
+from chimeralab.web.progress import (
     AttemptTotals,
-    RunState,
-    StandingFigure,
+    Grid,
+    TalkCell,
+    arrange,
+    event_lines,
+    failure_lines,
     figures,
     metric_cells,
     run_state,
+    stored_cells,
     totals,
+    turn_line,
 )
-from chimeralab.web.grid import Grid, TalkCell, arranged, stored_cells
-from chimeralab.web.guards import TalkGuards, stored_marks
-from chimeralab.web.live import Feed, Patch, lines, patch
 from chimeralab.web.runner import RunChild
 
 SECONDS_BETWEEN_LOOKS = 0.1
@@ -47,8 +53,57 @@ SECONDS_BETWEEN_METRICS = 1.0
 # Of the time that a long study runs, at most one part in so many goes into its numbers.
 SHARE_OF_TIME = 5
 RESAMPLES = 300
+# What a kind of study calls itself, its units, and what was done to them.
+SELFPLAY_WORDS = {
+    "study": "Study",
+    "talk": "conversation",
+    "prompt": "prompt",
+    "condition": "condition",
+    "events": "Interventions",
+}
+TRIAL_WORDS = {
+    "study": "Trial",
+    "talk": "session",
+    "prompt": "scenario",
+    "condition": "arm",
+    "events": "Stressors and countermeasures",
+}
 
 _WRITTEN = "SELECT id, kind, key FROM chain WHERE id > ? ORDER BY id LIMIT 5000"
+_LAST = "SELECT coalesce(max(id), 0) FROM "
+
+
+class TalkGuards:
+    """A guard for each conversation that is going on, with the last turn that it has heard."""
+
+    def __init__(self, study: Study) -> None:
+        self._listening: dict[str, tuple[Guard, int]] = {}
+        plan = study.plan
+        # Code of others is not run to show a page.
+        strange = isinstance(plan.acting.settings, StandIn)
+        self._start = (lambda: Guard(vectors=False)) if strange else watcher(plan, wanted=True)
+
+    def mark(self, archive: Archive, cell: TalkCell) -> str:
+        """What is to be said of a conversation after its new turns: collapsed, looping, or ''."""
+        if self._start is None:
+            return cell.mark
+        if cell.id not in self._listening:
+            self._listening[cell.id] = self._start(), 0
+        guard, heard = self._listening.pop(cell.id)
+        mark = cell.mark
+        for row in archive.turns(cell.id):
+            if row["turn"] <= heard:
+                continue
+            heard = row["turn"]
+            with ENCODING:
+                seen = guard.update(Turn(row["text"], row["speaker"], model=row["model"]))
+            if seen.collapsed:
+                mark = "collapsed"
+            elif not mark and seen.loop and seen.loop.level != "notice":
+                mark = "looping"
+        if cell.outcome is None:
+            self._listening[cell.id] = guard, heard
+        return mark
 
 
 class StudyWatch:
@@ -87,6 +142,16 @@ class StudyWatch:
     def name(self) -> str:
         return self.path.resolve().name
 
+    @property
+    def is_trial(self) -> bool:
+        """Whether there are metrics to compute instead of conversations to guard."""
+        return self.study.plan.trial is not None
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """What this kind of study calls itself and its units."""
+        return TRIAL_WORDS if self.is_trial else SELFPLAY_WORDS
+
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
@@ -107,12 +172,11 @@ class StudyWatch:
             return "being opened"
         if self.problem is not None:
             return self.problem
-        shown = {each.name: each.value for each in self.figures()}
-        talks = "sessions" if self.study.plan.trial else "conversations"
-        return f"{shown['state']}; {shown['talks']} {talks}"
+        shown = self.figures()
+        return f"{shown['state']}; {shown['talks']} {self.words['talk']}s"
 
     def grid(self) -> Grid:
-        return arranged(self.cells.values(), self.study.plan)
+        return arrange(self.cells.values(), self.study.plan)
 
     def standing(self) -> Iterator[Patch]:
         """Everything that may change on the page of the study."""
@@ -144,17 +208,22 @@ class StudyWatch:
         done = sum(cell.outcome is not None for cell in self.cells.values())
         return patch("progress", value=done, most=max(1, len(self.cells)))
 
-    def run_state(self) -> RunState:
+    def run_state(self) -> tuple[bool, str]:
+        """Whether the study is being run, and the same in words."""
         return run_state(self.study, self.cells.values())
 
-    def figures(self) -> list[StandingFigure]:
-        """The numbers over the grid."""
-        return figures(self.study, list(self.cells.values()), self.totals, self.run_state())
+    def figures(self) -> dict[str, str]:
+        """The numbers over the grid, each under its name."""
+        cells = list(self.cells.values())
+        found = figures(self.study.plan, cells, self.totals, self.run_state())
+        if self.is_trial:
+            del found["marked"]
+        return found
 
     def figure_patches(self) -> Iterator[Patch]:
         """The numbers over the grid, and what there is to start, to pause or to mourn."""
-        yield from (patch(each.name, each.value) for each in self.figures())
-        running = self.child.is_running or self.run_state().running
+        yield from (patch(name, value) for name, value in self.figures().items())
+        running = self.child.is_running or self.run_state()[0]
         yield patch("may-run", hidden=running)
         yield patch("may-pause", hidden=not running)
         failure = self.child.failure
@@ -170,14 +239,18 @@ class StudyWatch:
     def _keep_looking(self) -> None:
         while not self._stop.is_set() and not self.open():
             self._stop.wait(SECONDS_BETWEEN_TRIES)
-        while not self._stop.is_set():
-            # A look that finds nothing new asks SQLite for one number.
-            self._stop.wait(SECONDS_BETWEEN_LOOKS)
-            try:
-                self.look()
-            except (ChimeraError, OSError) as error:  # a moved or damaged store may come back
-                self.feed.publish([patch("state", str(error))])
-                self._archive = None
+        # A look that finds nothing new asks SQLite for one number.
+        while not self._stop.wait(SECONDS_BETWEEN_LOOKS):
+            self._try(self.look)
+
+    def _try(self, work: Callable[[], None]) -> float:
+        """Do some work, or tell the pages why it can't be done; say how many seconds it took."""
+        began = time.monotonic()
+        try:
+            work()
+        except (ChimeraError, OSError) as error:  # a moved or damaged store may come back
+            self.feed.publish([patch("state", str(error))])
+        return time.monotonic() - began
 
     def open(self) -> bool:
         """Open the study, and say whether it could be read.
@@ -206,12 +279,15 @@ class StudyWatch:
                     return
                 self._archive = self.study.archive()
                 self._seen, self._version = -1, None
-            archive = self._archive
-            version = archive.value("PRAGMA data_version")
-            if version == self._version:
-                return
-            self._version = version
-            patches = list(self._changes(archive))
+            try:
+                version = self._archive.value("PRAGMA data_version")
+                if version == self._version:
+                    return
+                self._version = version
+                patches = list(self._changes(self._archive))
+            except (ChimeraError, OSError):
+                self._archive = None
+                raise
         self.feed.publish(patches)
         self._work.set()
 
@@ -229,7 +305,9 @@ class StudyWatch:
             yield now.patch()
         yield self.progress()
         for talk in talked:
-            self._tell_turns(archive, talk)
+            feed = self.talk_feeds.get(talk)
+            if feed is not None and feed.is_watched:
+                feed.publish([lines("turns", *map(turn_line, archive.turns(talk)))])
         yield from self._new_lines(archive)
 
     def _touched(self, archive: Archive) -> tuple[set[str] | None, set[str]]:
@@ -238,9 +316,9 @@ class StudyWatch:
         if archive.value("PRAGMA user_version") < CHAINED:
             return None, set()
         if first:
-            self._seen = archive.value("SELECT coalesce(max(id), 0) FROM chain")
-            self._last_failure = archive.value("SELECT coalesce(max(id), 0) FROM attempts")
-            self._last_event = archive.value("SELECT coalesce(max(id), 0) FROM events")
+            self._seen = archive.value(_LAST + "chain")
+            self._last_failure = archive.value(_LAST + "attempts")
+            self._last_event = archive.value(_LAST + "events")
             # A page may have been opened before there was a store.
             return None, set(self.talk_feeds)
         touched, talked = set[str](), set[str]()
@@ -252,22 +330,17 @@ class StudyWatch:
                 talked |= {talk} if row["kind"] == "turns" else set()
         return touched, talked
 
-    def _tell_turns(self, archive: Archive, talk: str) -> None:
-        feed = self.talk_feeds.get(talk)
-        if feed is not None and feed.is_watched:
-            feed.publish([lines("turns", *map(turn_line, archive.turns(talk)))])
-
     def _new_lines(self, archive: Archive) -> Iterator[Patch]:
         # An attempt ends after later ones have begun, so its number says little: look back a bit.
-        failed = archive.rows(f"{FAILED} AND id > ? ORDER BY id", max(0, self._last_failure - 200))
-        if new := [failure_line(row) for row in failed]:
-            yield lines("failures", *new)
-        last = archive.value("SELECT coalesce(max(id), 0) FROM attempts")
-        self._last_failure = max(self._last_failure, last)
-        done = list(archive.rows(f"{DONE} WHERE id > ? ORDER BY id", self._last_event))
-        if done:
-            self._last_event = done[-1]["id"]
-            yield lines("events", *map(event_line, done))
+        since = max(0, self._last_failure - 200)
+        if failed := failure_lines(archive, "AND id > ? ORDER BY id", since):
+            yield lines("failures", *failed)
+        self._last_failure = max(self._last_failure, archive.value(_LAST + "attempts"))
+        last = archive.value(_LAST + "events")
+        if last > self._last_event:
+            which = "WHERE id > ? AND id <= ? ORDER BY id"
+            yield lines("events", *event_lines(archive, which, self._last_event, last))
+            self._last_event = last
 
     # What takes longer: guards over the turns, totals, and metrics
 
@@ -283,16 +356,14 @@ class StudyWatch:
         while self._is_open():
             self._work.wait(SECONDS_BETWEEN_COUNTS)
             self._work.clear()
-            began = time.monotonic()
-            try:
-                self.judge()
-            except (ChimeraError, OSError) as error:  # such as a store that is being made
-                self.feed.publish([patch("state", str(error))])
             # In a large study, counting must leave the processor to those who run it.
-            self._stop.wait(max(0.1, min(2.0, 4 * (time.monotonic() - began))))
+            self._stop.wait(max(0.1, min(2.0, 4 * self._try(self.judge))))
 
     def judge(self) -> None:
-        """Count all attempts, and show new turns to the guards."""
+        """Count all attempts, and show new turns to the guards. Sessions of a trial have none."""
+        if self.is_trial:
+            self._count()
+            return
         if self._guards is None:
             self._take_over_marks()
             self._guards = TalkGuards(self.study)
@@ -300,9 +371,13 @@ class StudyWatch:
         self._guard(self._guards)
 
     def _take_over_marks(self) -> None:
-        for talk, mark in stored_marks(self.study).items():
-            self._to_judge.discard(talk)
-            self._mark(talk, mark)
+        """The verdicts that the study has stored already."""
+        if not self.study.store_path.is_file():
+            return
+        for row in stored_detections(self.study):
+            mark = "collapsed" if row["collapsed"] else "looping" if row.get("looping") else ""
+            self._to_judge.discard(row["id"])
+            self._mark(row["id"], mark)
 
     def _guard(self, guards: TalkGuards) -> None:
         """Show new turns to the guard of each conversation."""
@@ -331,36 +406,27 @@ class StudyWatch:
                 self.totals = totals(archive)
         self.feed.publish(self.figure_patches())
 
-    def measure(self) -> None:
-        """Compute the metrics of each arm, as far as they have come."""
-        if (stored := self._trials_stored()) != self._measured:
-            self.metrics, self._measured = self._metrics_so_far(), stored
-            self.feed.publish(self.metric_patches())
-
     def _keep_measuring(self) -> None:
-        while self._is_open() and self.study.plan.trial:
-            began = time.monotonic()
-            try:
-                self.measure()
-            except (ChimeraError, OSError) as error:
-                self.feed.publish([patch("state", str(error))])
-            spent = time.monotonic() - began
+        while self._is_open() and self.is_trial:
+            spent = self._try(self.measure)
             self._stop.wait(max(SECONDS_BETWEEN_METRICS, SHARE_OF_TIME * spent))
 
-    def _trials_stored(self) -> int:
-        if not self.study.store_path.is_file():
-            return 0
-        with self.study.archive() as archive:
-            return int(archive.value("SELECT count(*) FROM trials"))
-
-    def _metrics_so_far(self) -> dict[str, Metrics]:
+    def measure(self) -> None:
+        """Compute the metrics of each arm, as far as they have come."""
         plan = self.study.plan.trial
-        assert plan is not None
+        if plan is None or not self.study.store_path.is_file():
+            return
+        with self.study.archive() as archive:
+            stored = int(archive.value("SELECT count(*) FROM trials"))
+        if stored == self._measured:
+            return
         arms: dict[str, list[Any]] = {}
         for place, row in stored_trials(self.study):
             arms.setdefault(place.arm, []).extend(trials_of([row], place))
         rng = np.random.default_rng(0)
-        return {
+        self.metrics = {
             arm: measure(columns_of(trials), plan.weights, rng=rng, resamples=RESAMPLES)
             for arm, trials in arms.items()
         }
+        self._measured = stored
+        self.feed.publish(self.metric_patches())

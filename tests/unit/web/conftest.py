@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from chimeralab.web.app import application
+from chimeralab.web.app import Site, application
 from chimeralab.web.safety import Names, Safety, owner_door
-from chimeralab.web.site import Site
 
 TOKEN = "the-token-of-these-tests"
 PORT = 8472

@@ -13,10 +13,9 @@ from starlette.testclient import TestClient
 
 from chimeralab.study import Study
 from chimeralab.study.store import RETESTS
-from chimeralab.web.app import application
-from chimeralab.web.report import POLICY as POLICY_OF_REPORTS
+from chimeralab.web.app import Site, application
 from chimeralab.web.safety import HEADERS, LARGEST_BODY, POLICY, Names, Safety, owner_door
-from chimeralab.web.site import Site
+from chimeralab.web.study import REPORT_POLICY
 from tests.plans import PEOPLE_RATED, TELLING
 from tests.studies import DRAWN, MakeStudy, StudyCache
 from tests.unit.web.conftest import EXAMPLES, OWN, PORT, TOKEN
@@ -106,7 +105,7 @@ def test_every_answer_carries_the_headers(everything: Everything) -> None:
     asked = [each for each in everything.addresses() if not each[1].endswith("/events")]
     for method, path in [*asked, ("GET", "/no/such/page"), ("PUT", "/logs"), ("PATCH", "/rate/1")]:
         answer = owner.request(method, path, headers=WRITE)
-        policy = POLICY_OF_REPORTS if answer.status_code == 200 and "/report/" in path else POLICY
+        policy = REPORT_POLICY if answer.status_code == 200 and "/report/" in path else POLICY
         expected = {**HEADERS, "content-security-policy": policy}
         assert {name: answer.headers[name] for name in HEADERS} == expected, path
         assert "server" not in answer.headers

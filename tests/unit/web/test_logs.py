@@ -10,11 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from chimeralab.report.listing import FoundInTalk
-from chimeralab.web.app import application
-from chimeralab.web.library import Library
+from chimeralab.web.app import Site, application
+from chimeralab.web.library import Library, Query, pages_of
 from chimeralab.web.safety import Names, Safety, owner_door
-from chimeralab.web.shelf import Query
-from chimeralab.web.site import Site
 from tests.unit.web.conftest import OWN, PORT, TOKEN
 
 
@@ -38,29 +36,27 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 
 
 def test_a_page_at_a_time(library: Library) -> None:
-    first, last = library.shelf.find(Query()), library.shelf.find(Query(page=3))
-    assert (first.total, first.pages, len(first.rows), len(last.rows)) == (121, 3, 50, 21)
-    assert library.shelf.find(Query(page=999)).rows == last.rows
-    assert [row.key for row in first.rows] == list(range(1, 51))
+    (first, total), (last, _) = library.shelf.find(Query()), library.shelf.find(Query(page=3))
+    assert (total, pages_of(total), len(first), len(last)) == (121, 3, 50, 21)
+    assert library.shelf.find(Query(page=999))[0] == last
+    assert [row.key for row in first] == list(range(1, 51))
 
 
 def test_every_order_is_an_order(library: Library) -> None:
-    shares = [
-        row.found.share for row in library.shelf.find(Query(sort="share", descending=True)).rows
-    ]
+    by_share, _ = library.shelf.find(Query(sort="share", descending=True))
+    shares = [row.found.share for row in by_share]
     known = [share for share in shares if share is not None]
     assert known == sorted(known, reverse=True)
-    ids = [row.id for row in library.shelf.find(Query(sort="conversation")).rows]
+    ids = [row.id for row in library.shelf.find(Query(sort="conversation"))[0]]
     assert ids == sorted(ids)
 
 
 def test_filters_add_up(library: Library) -> None:
-    looping = library.shelf.find(Query(kind="loop"))
-    assert looping.total == 40
-    even = library.shelf.find(Query(kind="loop", fields={"model": "m0"}))
-    assert even.total == 20
-    assert library.shelf.find(Query(fields={"seed": "7"})).rows[0].id == "talk-007"
-    assert library.shelf.find(Query(kind="loop", fields={"seed": "7"})).total == 0
+    assert library.shelf.find(Query(kind="loop"))[1] == 40
+    assert library.shelf.find(Query(kind="loop", fields={"model": "m0"}))[1] == 20
+    [seventh], _ = library.shelf.find(Query(fields={"seed": "7"}))
+    assert seventh.id == "talk-007"
+    assert library.shelf.find(Query(kind="loop", fields={"seed": "7"}))[1] == 0
 
 
 @pytest.mark.parametrize(
@@ -70,13 +66,13 @@ def test_filters_add_up(library: Library) -> None:
 def test_search_finds_words_and_takes_every_sign_as_one(
     library: Library, search: str, total: int
 ) -> None:
-    assert library.shelf.find(Query(search=search)).total == total
+    assert library.shelf.find(Query(search=search))[1] == total
 
 
 @pytest.mark.parametrize("hostile", ["'; DROP TABLE conversations; --", "x' OR '1'='1", "*", "%"])
 def test_nothing_that_is_asked_is_taken_for_sql(library: Library, hostile: str) -> None:
     library.shelf.find(Query(hostile, hostile, {hostile: hostile}, hostile, page=1))
-    assert library.shelf.find(Query()).total == 121
+    assert library.shelf.find(Query())[1] == 121
 
 
 def test_what_cannot_be_read_is_noted_and_the_rest_goes_on(library: Library) -> None:
@@ -85,13 +81,14 @@ def test_what_cannot_be_read_is_noted_and_the_rest_goes_on(library: Library) -> 
 
 
 def test_a_conversation_comes_back_as_it_was_read(library: Library) -> None:
-    kept = library.shelf.keep(8)
+    kept = library.shelf.get(8)
     assert kept is not None
-    assert kept.trajectory.id == "talk-007"
-    assert "lanterns" in kept.trajectory.turns[0].text
-    assert kept.detection is not None
-    assert kept.detection.looping is False
-    assert library.shelf.keep(9_999) is None
+    trajectory, detection = kept
+    assert trajectory.id == "talk-007"
+    assert "lanterns" in trajectory.turns[0].text
+    assert detection is not None
+    assert detection.looping is False
+    assert library.shelf.get(9_999) is None
 
 
 def test_the_database_goes_with_the_server(tmp_path: Path) -> None:
@@ -170,7 +167,7 @@ def test_a_conversation_outside_of_the_table_has_the_neighbours_of_its_log(
     # talk-001, the second one, does not loop.
     assert library.shelf.place(2, Query(kind="loop"))[:2] == (1, 3)
     assert library.shelf.place(121, Query(kind="loop"))[:2] == (120, None)
-    assert library.shelf.place(100, Query()).page == 2
+    assert library.shelf.place(100, Query())[2] == 2
 
 
 def test_a_table_that_was_opened_too_early_is_told_to_load_again(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ from starlette.testclient import TestClient
 
 from chimeralab.rating.samples import stored_samples
 from chimeralab.study import Study
-from chimeralab.web.app import application
+from chimeralab.web.app import Site, application
 from chimeralab.web.safety import Names, Safety, owner_door
-from chimeralab.web.site import Site
 from tests.plans import PEOPLE_RATED, TELLING
 from tests.studies import DRAWN, MakeStudy
 from tests.unit.web.conftest import OWN, PORT, TOKEN

@@ -9,7 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.types import Message
 
-from chimeralab.web.report import FOLDER, PAGE, POLICY
+from chimeralab.web.study import REPORT as FOLDER
+from chimeralab.web.study import REPORT_PAGE as PAGE
+from chimeralab.web.study import REPORT_POLICY as POLICY
 from tests.plans import PEOPLE_RATED
 from tests.studies import DRAWN, MakeStudy
 from tests.unit.web.conftest import OWN, PORT, TOKEN

@@ -14,9 +14,9 @@ from chimeralab.web.safety import (
     Names,
     Safety,
     Visitor,
-    new_token,
     owner_door,
 )
+from chimeralab.web.serving import new_token
 from tests.unit.web.conftest import OWN, PORT, TOKEN
 
 ADDRESSES = ("/", "/logs", "/logs/1", "/logs/events", "/static/page.css", "/nowhere")
@@ -80,7 +80,8 @@ def test_every_name_of_loopback_is_ours(host: str) -> None:
     ("host", "ours"), [("10.0.0.7", True), ("box", True), ("evil.example", False)]
 )
 def test_beyond_loopback_only_numbers_and_own_names_are_ours(host: str, ours: bool) -> None:
-    names = Names("0.0.0.0", PORT, own=frozenset({"box"}))
+    names = Names("0.0.0.0", PORT)
+    names.own = {"box"}
     assert names.are_ours(f"{host}:{PORT}") is ours
 
 

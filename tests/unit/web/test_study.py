@@ -18,12 +18,10 @@ from chimeralab.models.phantom import line
 from chimeralab.models.seam import Reply, Request
 from chimeralab.runner import Answer, News, Said, Talk, TurnStored
 from chimeralab.study import RunOptions, Store, Study
-from chimeralab.web.app import application
-from chimeralab.web.events import newest_failures
-from chimeralab.web.figures import totals
+from chimeralab.web.app import Site, application
 from chimeralab.web.live import Patch
+from chimeralab.web.progress import failure_lines, totals
 from chimeralab.web.safety import Names, Safety, owner_door
-from chimeralab.web.site import Site
 from chimeralab.web.watch import StudyWatch
 from tests.plans import LOOPERS, trial
 from tests.studies import MakeStudy
@@ -88,16 +86,12 @@ def watches_of(client: TestClient) -> list[StudyWatch]:
     return site.studies
 
 
-def figures_of(watch: StudyWatch) -> dict[str, str]:
-    return {each.name: each.value for each in watch.figures()}
-
-
 def test_the_grid_is_there_before_anything_is_run(watched: tuple[Study, StudyWatch]) -> None:
     study, watch = watched
     assert {cell.id for cell in watch.cells.values()} == {talk.id for talk in study.talks}
     assert {cell.state for cell in watch.cells.values()} == {"planned"}
     assert list(watch.grid()) == ["p1", "p2"]
-    assert watch.run_state().words == "not begun"
+    assert watch.run_state()[1] == "not begun"
 
 
 def test_the_grid_fills_while_the_study_is_run(watched: tuple[Study, StudyWatch]) -> None:
@@ -114,7 +108,7 @@ def test_the_grid_fills_while_the_study_is_run(watched: tuple[Study, StudyWatch]
     assert {cell.turns for cell in watch.cells.values()} == {14}
     watch.judge()
     assert "collapsed" in {cell.mark for cell in watch.cells.values()}
-    assert figures_of(watch)["state"] == "complete"
+    assert watch.figures()["state"] == "complete"
 
 
 def test_the_grid_fills_by_itself_once_the_server_has_started(make_study: MakeStudy) -> None:
@@ -126,7 +120,7 @@ def test_the_grid_fills_by_itself_once_the_server_has_started(make_study: MakeSt
         pipeline.run(study, RunOptions(watch=False))
         follower.until(lambda: all(cell.outcome for cell in watch.cells.values()))
         follower.until(lambda: any(cell.mark == "collapsed" for cell in watch.cells.values()))
-        follower.until(lambda: figures_of(watch)["state"] == "complete")
+        follower.until(lambda: watch.figures()["state"] == "complete")
 
 
 def test_an_open_conversation_is_told_turns_that_came_before_the_first_look_at_the_store(
@@ -158,12 +152,12 @@ def test_a_failed_attempt_is_told_with_its_reason(make_study: MakeStudy) -> None
     study = make_study(LOOPERS, *SMALL, *phantoms("fail_turns = [3]\nfail_times = 99"))
     watch = StudyWatch(1, study.path)
     watch.open()
-    assert figures_of(watch)["attempts"] == "none"
+    assert watch.figures()["attempts"] == "none"
     pipeline.run(study, RunOptions(watch=False))
     watch.judge()
-    assert figures_of(watch)["attempts"].endswith(" server")
+    assert watch.figures()["attempts"].endswith(" server")
     with study.archive() as archive:
-        newest = newest_failures(archive)[0]
+        newest = failure_lines(archive, "ORDER BY id DESC")[0]
     assert newest["text"].startswith("server")
     assert "turn 3" in newest["head"]
 
@@ -267,7 +261,7 @@ def test_tokens_cost_and_time_left_are_those_of_the_store(tmp_path: Path) -> Non
         watch = StudyWatch(1, study.path)
         watch.open()
         watch.totals = replace(found, recent_seconds=3.0)
-        shown = figures_of(watch)
+        shown = watch.figures()
         # 60 tokens in 3 s; 18 turns are missing, and two took 8 s.
         assert (shown["speed"], shown["cost"], shown["left"]) == (
             "20",
@@ -278,10 +272,10 @@ def test_tokens_cost_and_time_left_are_those_of_the_store(tmp_path: Path) -> Non
         with study.archive() as archive:
             watch.totals = totals(archive)
         # Where one answer has no price, a sum would be too low.
-        shown = figures_of(watch)
+        shown = watch.figures()
         assert shown["cost"] == "unknown: some answers have no price; limit 1.5"
         store.end_run("paused by a test")
-    shown = figures_of(watch)
+    shown = watch.figures()
     assert (shown["speed"], shown["left"]) == ("–", "–")
 
 
@@ -309,11 +303,11 @@ def test_a_run_is_started_and_paused_from_the_page(make_study: MakeStudy) -> Non
         assert client.post("/study/1/run").status_code == 200
         assert client.post("/study/1/run").status_code in (400, 409)
         follower.until(lambda: any(cell.turns for cell in watch.cells.values()))
-        assert watch.run_state().running
+        assert watch.run_state()[0]
         client.post("/study/1/pause")
         watch.child.wait()
         assert watch.child.failure is None
-        assert watch.run_state().words == "paused: stopped by SIGINT"
+        assert watch.run_state()[1] == "paused: stopped by SIGINT"
         assert client.post("/study/1/pause").status_code == 400
 
 
