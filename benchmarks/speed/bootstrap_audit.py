@@ -8,6 +8,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from benchmarks.table import Result, keep
 from chimeralab.stats.agreement import Table2x2, kappa_bootstrap
+from chimeralab.stats.intervals import percentile_interval
 
 COMMAND = "python -m benchmarks.speed.bootstrap_audit"
 TABLE = Table2x2(157, 7, 6, 10)
@@ -23,7 +24,7 @@ def main() -> None:
 
 
 def _tables_at_once() -> None:
-    kappa_bootstrap(TABLE, rng=np.random.default_rng(1), resamples=RESAMPLES)
+    percentile_interval(kappa_bootstrap(TABLE, rng=np.random.default_rng(1), resamples=RESAMPLES))
 
 
 def _item_by_item() -> None:

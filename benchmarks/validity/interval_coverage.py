@@ -69,7 +69,7 @@ def mean_coverage(draw: Draw, truth: float) -> dict[str, float]:
         runs = draw(rng).ravel()
         percentile = mean_bootstrap(runs, cluster, rng=rng, resamples=RESAMPLES)
         studentised = mean_bootstrap_t(runs, cluster, rng=rng, resamples=RESAMPLES)
-        found = (cluster_mean(runs, cluster).interval, percentile.interval, studentised.interval)
+        found = (cluster_mean(runs, cluster).interval, percentile, studentised)
         for name, interval in zip(hits, found, strict=True):
             hits[name] += holds(interval, truth)
     return {name: count / SIMULATIONS for name, count in hits.items()}

@@ -23,10 +23,10 @@ from chimeralab.stats.agreement import (
     tabulate,
 )
 from chimeralab.stats.arrays import Floats
-from chimeralab.stats.design import SampleDesign
-from chimeralab.stats.intervals import Interval
+from chimeralab.stats.intervals import Interval, percentile_interval
 from chimeralab.stats.panel import design_intervals
 from chimeralab.stats.planning import items_for_kappa, items_for_kappa_score
+from chimeralab.stats.resample import SampleDesign
 
 COMMAND = "python -m benchmarks.validity.kappa_coverage"
 # Kappa, share of label 1, items: the published study, its gate, and one condition of it.
@@ -61,13 +61,14 @@ def clustered_kappa_coverage() -> Result:
     truth = cohen_kappa(tabulate(*_clustered_labels(200_000, rng)))
     assert truth is not None
     design = SampleDesign(clusters=np.repeat(np.arange(CLUSTERS), REPEATS))
+    names = ("kappa_ci", "kappa_ci_score", "kappa_ci_bootstrap")
     hits = {"jackknife t": 0, "score": 0, "percentile": 0, "Wald without clusters": 0}
     for _ in range(SIMULATIONS):
         first, second = _clustered_labels(CLUSTERS, rng)
         rows = cell_rows(first, second)
         found = design_intervals(rows, design, rng=rng, resamples=RESAMPLES)
         naive = kappa_wald(tabulate(first, second))
-        bounds = (found.kappa_wald, found.kappa_score, found.kappa_bootstrap.interval, naive)
+        bounds = (*(found[name] for name in names), naive)
         for name, interval in zip(hits, bounds, strict=True):
             hits[name] += holds(interval, truth)
     covered = {name: count / SIMULATIONS for name, count in hits.items()}
@@ -112,7 +113,7 @@ def _kappa_tables(
 
 def _kappa_intervals(table: Table2x2, rng: np.random.Generator) -> tuple[Interval | None, ...]:
     draws = kappa_bootstrap(table, rng=rng, resamples=RESAMPLES)
-    return kappa_wald(table), kappa_score(table), draws.interval
+    return kappa_wald(table), kappa_score(table), percentile_interval(draws)
 
 
 def _above(interval: Interval | None, truth: float) -> bool:

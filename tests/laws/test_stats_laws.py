@@ -18,7 +18,7 @@ from chimeralab.stats.agreement import (
     prevalence_index,
 )
 from chimeralab.stats.arrays import ratios
-from chimeralab.stats.calibration import LevelCounts, calibration_rows
+from chimeralab.stats.calibration import calibration_rows
 from chimeralab.stats.clusters import cells_of, cluster_mean, mean_bootstrap, mean_bootstrap_t
 from chimeralab.stats.contrasts import contrast, holm
 from chimeralab.stats.intervals import Interval, share_interval, wilson
@@ -105,7 +105,7 @@ def test_results_do_not_depend_on_the_order_of_rows(rows, random):
     assert one.mean == pytest.approx(two.mean)
     assert one.standard_error == pytest.approx(two.standard_error, abs=1e-9)
     bounds = [
-        mean_bootstrap(values, clusters, rng=np.random.default_rng(1), resamples=50).interval
+        mean_bootstrap(values, clusters, rng=np.random.default_rng(1), resamples=50)
         for values, clusters in orders
     ]
     assert bounds[0] == pytest.approx(bounds[1], abs=1e-9)
@@ -153,10 +153,10 @@ def test_calibration_numbers_stay_between_zero_and_one(answers):
     wrong, right = (
         np.array([[answers.count((level, flag)) for level in levels]], float) for flag in (0, 1)
     )
-    rows = calibration_rows(LevelCounts(np.array(levels), wrong, right))
-    assert 0 <= rows.ece[0] <= 1
-    assert 0 <= rows.brier[0] <= 1
-    area = rows.auroc[0]
+    rows = calibration_rows(np.array(levels), wrong, right)
+    assert 0 <= rows["ece"][0] <= 1
+    assert 0 <= rows["brier"][0] <= 1
+    area = rows["auroc"][0]
     assert np.isnan(area) == (len({correct for _, correct in answers}) == 1)
     assert np.isnan(area) or 0 <= area <= 1
 
@@ -183,8 +183,8 @@ def test_intervals_of_a_clustered_mean_cover_as_often_as_they_say():
         values = gaussian_clusters(rng)
         intervals = (
             cluster_mean(values, clusters).interval,
-            mean_bootstrap(values, clusters, rng=rng, resamples=1_000).interval,
-            mean_bootstrap_t(values, clusters, rng=rng, resamples=1_000).interval,
+            mean_bootstrap(values, clusters, rng=rng, resamples=1_000),
+            mean_bootstrap_t(values, clusters, rng=rng, resamples=1_000),
         )
         hits += [low <= 0 <= high for low, high in map(defined, intervals)]
     assert ((hits / 2_000 >= 0.92) & (hits / 2_000 <= 0.98)).all()

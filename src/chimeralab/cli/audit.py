@@ -151,11 +151,10 @@ def _print(result: Audit, validity: ValidityOutcome = NOT_ASKED) -> None:
             table.add_row(heading, *(_shown(name, column[name]) for column in columns))
     out.print(table)
     pairs = result.overall.pairs
-    for pair in pairs if len(pairs) > 1 else ():
-        panel = pair.panel
+    for pair, panel in pairs.items() if len(pairs) > 1 else ():
         kappa = panel.reasons.get("kappa") if panel.kappa is None else f"kappa {panel.kappa:.4f}"
         agreement = f"agreement {percent(panel.agreement)}, n {panel.n_valid}"
-        out.print(Text(plain(f"{pair.first} and {pair.second}: {kappa}, {agreement}")))
+        out.print(Text(plain(f"{' and '.join(pair)}: {kappa}, {agreement}")))
     out.print()
     for line in explain(result.overall):
         out.print(Text(plain(line)))

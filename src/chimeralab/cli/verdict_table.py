@@ -17,9 +17,9 @@ from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Loop
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.verdict import CAVEATS
-from chimeralab.stats.clusters import Share, cluster_mean, share
-from chimeralab.stats.design import SampleDesign
+from chimeralab.stats.clusters import Proportion, cluster_mean, share
 from chimeralab.stats.intervals import Interval
+from chimeralab.stats.resample import SampleDesign
 
 MOST_ROWS = 40
 MIN_WIDTH = 80
@@ -187,7 +187,7 @@ class Tally:
         return sum(self._hits)
 
     @property
-    def share(self) -> Share:
+    def share(self) -> Proportion:
         hits = np.array(self._hits, dtype=np.float64)
         design = SampleDesign(clusters=self.prompts) if self.prompts else None
         return share(hits, np.ones_like(hits), design)

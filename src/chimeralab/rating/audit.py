@@ -14,7 +14,7 @@ from chimeralab.rating.gate import Gate, GateOutcome, judge_gate
 from chimeralab.rating.labels import LabelTable
 from chimeralab.rating.rubric import Label
 from chimeralab.stats.panel import Panel, panel
-from chimeralab.stats.raters import RaterPair, RatersPanel, raters_panel
+from chimeralab.stats.raters import RatersPanel, raters_panel
 
 # From this share of equal labels on, a reader expects a high kappa and deserves an explanation.
 HIGH_AGREEMENT = 0.8
@@ -47,8 +47,8 @@ class Audit(Record):
     @property
     def pair(self) -> Panel | None:
         """The panel of the two raters; None when there are more."""
-        pairs = self.overall.pairs
-        return pairs[0].panel if len(pairs) == 1 else None
+        pairs = list(self.overall.pairs.values())
+        return pairs[0] if len(pairs) == 1 else None
 
 
 def audit(
@@ -99,10 +99,10 @@ def _compared(table: LabelTable, rng: np.random.Generator, *, may_be_silent: boo
         alpha=None,
         alpha_ci=None,
         fleiss=None,
-        pairs=tuple(
-            RaterPair(one, two, panel(table.labels[one], table.labels[two], rng=rng))
+        pairs={
+            (one, two): panel(table.labels[one], table.labels[two], rng=rng)
             for one, two in combinations(table.raters, 2)
-        ),
+        },
         reasons=dict.fromkeys(("alpha", "alpha_ci", "fleiss"), why),
     )
 
@@ -122,7 +122,7 @@ def audit_json(result: Audit) -> dict[str, Any]:
 
 def panel_json(raters: RatersPanel) -> dict[str, Any]:
     """A panel flat: the figures of the one pair there is, or None and a reason for each."""
-    figures = asdict(raters.pairs[0].panel)
+    figures = asdict(next(iter(raters.pairs.values())))
     why = figures.pop("reasons")
     for name in ("n_valid", "n_total", "alpha"):
         figures.pop(name)
@@ -142,8 +142,8 @@ def panel_json(raters: RatersPanel) -> dict[str, Any]:
         "fleiss": raters.fleiss,
         "reasons": {**why, **raters.reasons},
         "pairs": [
-            {"first": pair.first, "second": pair.second, **asdict(pair.panel)}
-            for pair in raters.pairs
+            {"first": first, "second": second, **asdict(panel)}
+            for (first, second), panel in raters.pairs.items()
             if several
         ],
     }
@@ -151,7 +151,8 @@ def panel_json(raters: RatersPanel) -> dict[str, Any]:
 
 def explain(panel: RatersPanel) -> list[str]:
     """What the figures mean, in one or two sentences per line."""
-    return list(_of_pair(panel.pairs[0].panel) if len(panel.pairs) == 1 else _of_several(panel))
+    pairs = list(panel.pairs.values())
+    return list(_of_pair(pairs[0]) if len(pairs) == 1 else _of_several(panel))
 
 
 def _of_pair(panel: Panel) -> Iterator[str]:
@@ -212,7 +213,7 @@ def _of_several(panel: RatersPanel) -> Iterator[str]:
         yield f"Krippendorff's alpha is undefined: {panel.reasons['alpha']}."
         return
     yield f"Krippendorff's alpha over all of them is {panel.alpha:.3f}; 0 is chance, 1 perfect."
-    kappas = [(pair.panel.kappa, pair) for pair in panel.pairs if pair.panel.kappa is not None]
+    kappas = {pair: each.kappa for pair, each in panel.pairs.items() if each.kappa is not None}
     if kappas:
-        low, weakest = min(kappas, key=lambda entry: entry[0])
-        yield f"{weakest.first} and {weakest.second} agree least: kappa {low:.3f}."
+        pair, low = min(kappas.items(), key=lambda entry: entry[1])
+        yield f"{' and '.join(pair)} agree least: kappa {low:.3f}."

@@ -11,7 +11,7 @@ from chimeralab.core.records import Record
 from chimeralab.core.result_words import FACT, MARK, ResultWords
 from chimeralab.rating.gate import NOT_ASKED, GateOutcome, ValidityOutcome, outcome_name
 from chimeralab.rating.validity import ValidityAgainst
-from chimeralab.stats.clusters import Share
+from chimeralab.stats.clusters import Proportion
 
 # What nobody may write of a study whose detector was not compared with raters, or fell short.
 FORBIDDEN = (
@@ -91,7 +91,7 @@ def validity_in_words(against: ValidityAgainst) -> str:
     if against.result is None:
         return f"{start}: unknown ({against.reason})."
 
-    def shown(share: Share) -> str:
+    def shown(share: Proportion) -> str:
         if share.value is None or share.interval is None:
             return percent(share.value)
         low, high = map(percent, share.interval)

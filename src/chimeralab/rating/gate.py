@@ -136,12 +136,13 @@ def _figure(statistic: StatisticName, panel: RatersPanel) -> GateFigure:
     if statistic == "alpha":
         return GateFigure(panel.alpha, panel.alpha_ci, panel.reasons.get("alpha", ""))
     figures = []
-    for pair in panel.pairs:
-        found, where = pair.panel, f" ({pair.first}, {pair.second})"
+    for pair, found in panel.pairs.items():
         agreed = found.pabak_ci and Interval(*((1 + bound) / 2 for bound in found.pabak_ci))
         intervals = {"kappa": found.kappa_ci_score, "pabak": found.pabak_ci, "agreement": agreed}
         why, interval = found.reasons.get(statistic, ""), intervals.get(statistic)
-        figures.append(GateFigure(getattr(found, statistic), interval, why, where))
+        figures.append(
+            GateFigure(getattr(found, statistic), interval, why, f" ({', '.join(pair)})")
+        )
     undefined = [figure for figure in figures if figure.value is None]
     weakest = undefined[0] if undefined else min(figures, key=lambda figure: figure.value or 0)
     return weakest if len(figures) > 1 else weakest._replace(where="")

@@ -12,7 +12,7 @@ from chimeralab.core.tables import open_table, read_rows
 from chimeralab.rating.ratings import Rating
 from chimeralab.rating.rubric import Label
 from chimeralab.stats.agreement import Table2x2
-from chimeralab.stats.design import SampleDesign
+from chimeralab.stats.resample import SampleDesign
 
 Fact = TypeVar("Fact", str, float)
 

@@ -17,10 +17,9 @@ from chimeralab.rating.loops import alternations, share_template
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
 from chimeralab.rating.wording import wording
-from chimeralab.stats.design import SampleDesign
-from chimeralab.stats.diagnostics import Diagnosis, diagnose
 from chimeralab.stats.intervals import mcnemar_exact
-from chimeralab.stats.panel import Panel, panel
+from chimeralab.stats.panel import Diagnosis, Panel, diagnose, panel
+from chimeralab.stats.resample import SampleDesign
 
 # The detector marks no turn before the third, and needs a run of such turns.
 FIRST_FLAGGED_TURN = 3

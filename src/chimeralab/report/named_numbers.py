@@ -25,8 +25,8 @@ from chimeralab.rating.gate_record import Reliability, scope_of
 from chimeralab.report.table import UNITS
 from chimeralab.selfplay.outcomes import measure_name
 from chimeralab.stats.clusters import share
-from chimeralab.stats.design import SampleDesign
 from chimeralab.stats.effects import Effect, short
+from chimeralab.stats.resample import SampleDesign
 from chimeralab.study import Study
 from chimeralab.study.detecting import stored_detections
 from chimeralab.trial.analysis import TrialAnalysis

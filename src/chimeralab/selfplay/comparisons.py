@@ -13,7 +13,6 @@ from chimeralab.selfplay.runs import Labels, Runs
 from chimeralab.stats.arrays import Floats, ratios
 from chimeralab.stats.clusters import Cells, cells_of
 from chimeralab.stats.contrasts import differences, rank_stability
-from chimeralab.stats.design import Units
 from chimeralab.stats.effects import (
     SELF_PLAY,
     AskedContrast,
@@ -24,14 +23,14 @@ from chimeralab.stats.effects import (
     pairs_of,
     undefined,
 )
-from chimeralab.stats.intervals import Interval
+from chimeralab.stats.intervals import Interval, percentile_interval
 from chimeralab.stats.planning import (
     VarianceComponents,
     contrast_power,
     detectable_difference,
     variance_components,
 )
-from chimeralab.stats.resample import bootstrap_draws, sign_flip_test, summarise
+from chimeralab.stats.resample import bootstrap, sign_flip_test
 from chimeralab.stats.survival import logrank, logrank_permutation
 
 
@@ -88,7 +87,7 @@ def family(
 def _sign_flip_p(cells: Cells, weights: Weights, settings: Settings) -> float:
     rng = settings.stream("sign flips", *weights)
     changes = differences(cells, weights)
-    return sign_flip_test(changes, rng=rng, permutations=settings.permutations).p
+    return sign_flip_test(changes, rng=rng, permutations=settings.permutations)
 
 
 def _bootstrap(
@@ -108,13 +107,13 @@ def _bootstrap(
         return columns
 
     sums = np.column_stack([change_and_count(weights) for weights in contrasts])
-    draws = bootstrap_draws(
-        Units(sums, np.zeros(len(sums), np.intp)),
+    draws = bootstrap(
+        sums,
         lambda totals: ratios(totals[:, ::2], totals[:, 1::2]),
         rng=settings.stream("bootstrap", measure, *map(str, contrasts)),
         resamples=settings.resamples,
     )
-    return [summarise(column, settings.level).interval for column in draws.T]
+    return [percentile_interval(column, settings.level) for column in draws.T]
 
 
 NAIVE = "naive: treats every run as independent; read permutation_p instead"
@@ -139,15 +138,18 @@ def log_rank(runs: Runs, settings: Settings) -> LogRankTest:
     followed = runs.durations
     found = logrank(followed, runs.condition)
     permuted, reasons = None, {}
-    if found.chi2 is None:
-        reasons = dict.fromkeys(("chi2", "p", "permutation_p"), found.reason or "")
+    if found.reason:
+        reasons = dict.fromkeys(("chi2", "p", "permutation_p"), found.reason)
     elif len(runs.cell_sizes) == len(np.unique(runs.seed)):
         reasons["permutation_p"] = "no seed prompt has runs under two of the conditions"
     else:
-        rng = settings.stream("log-rank", *runs.conditions)
-        size = settings.permutations
-        test = logrank_permutation(followed, runs.condition, runs.seed, rng=rng, permutations=size)
-        permuted = test.p if test else None
+        permuted = logrank_permutation(
+            followed,
+            runs.condition,
+            runs.seed,
+            rng=settings.stream("log-rank", *runs.conditions),
+            permutations=settings.permutations,
+        )
     return LogRankTest(
         conditions=runs.conditions,
         chi2=found.chi2,
@@ -202,8 +204,9 @@ def order_stability(runs: Runs, values: Floats, order: Sequence[str]) -> OrderSt
         return OrderStability(tuple(order), None, None, reasons)
 
     def held(units: Labels) -> Held:
-        found = rank_stability(cells_of(values, runs.condition, units), order)
-        return Held(found.held, found.tied, found.inverted, found.total, found.left_out)
+        cells = cells_of(values, runs.condition, units)
+        counts = rank_stability(cells, order)
+        return Held(*counts, sum(counts), len(cells.clusters) - sum(counts))
 
     by_seed, buckets = held(runs.seed), runs.bucket
     if buckets is None:
@@ -250,8 +253,8 @@ def same_cost(
 
     The test is a paired two-sided one at 5 %.
 
-    >>> parts = VarianceComponents(between=0.0505, within=0.0871)
-    >>> [(d.prompts, d.repeats, round(d.detectable, 3)) for d in same_cost(parts, 36, 5)][::4]
+    >>> designs = same_cost((0.0505, 0.0871), 36, 5)
+    >>> [(d.prompts, d.repeats, round(d.detectable, 3)) for d in designs][::4]
     [(180, 1, 0.078), (36, 5, 0.125)]
     """
     runs = prompts * repeats
@@ -283,12 +286,12 @@ def outlook(runs: Runs, a: str, b: str, measure: Measure, tau: float) -> Outlook
     parts = variance_components(cells, {a: 1, b: -1})
     if parts is None:
         return unknown("needs two seed prompts under both, and repeats of them")
-    if not parts.between + parts.within > 0:
+    if not sum(parts) > 0:
         return unknown("the difference does not vary")
     used = cells.columns([a, b])
     repeats = median_low(used.counts.ravel().tolist())
     designs = same_cost(parts, len(used.clusters), repeats)
-    return Outlook(a, b, measure, parts.between, parts.within, designs)
+    return Outlook(a, b, measure, *parts, designs)
 
 
 def outlooks(runs: Runs, order: Sequence[str], measure: Measure, tau: float) -> tuple[Outlook, ...]:

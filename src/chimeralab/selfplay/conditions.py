@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +16,8 @@ from chimeralab.stats.clusters import (
     mean_bootstrap_t,
     share,
 )
-from chimeralab.stats.design import SampleDesign
 from chimeralab.stats.intervals import Interval
+from chimeralab.stats.resample import SampleDesign
 from chimeralab.stats.survival import (
     durations,
     kaplan_meier,
@@ -71,7 +70,8 @@ def summarise(runs: Runs, settings: Settings) -> ConditionSummary:
     at_risk, why_not = per_run(runs, "at_risk_share", tau=0)
     risk = None if at_risk is None else cluster_mean(at_risk, runs.seed, level)
     ever = share(hits, np.ones(len(hits)), SampleDesign(clusters=runs.seed), level)
-    wait = restricted_mean(runs.durations, settings.tau, runs.seed, level)
+    wait = restricted_mean(runs.durations, settings.tau, runs.seed)
+    unknown = wait.reason if wait.value is None else None
     numbers |= {
         "at_risk_mean": risk.mean if risk else None,
         "at_risk_ci": risk.share_interval(level) if risk else None,
@@ -79,15 +79,15 @@ def summarise(runs: Runs, settings: Settings) -> ConditionSummary:
         "incidence_ci": ever.interval,
         "km_median": median_time(kaplan_meier(runs.durations)),
         "rmst": wait.value,
-        "rmst_ci": wait.interval,
+        "rmst_ci": wait.interval(level),
     }
     reasons |= {
         "at_risk_mean": why_not or "",
         "at_risk_ci": why_not or reasons["cluster_ci"] or NO_SPREAD,
         "incidence_ci": ONE_PROMPT,
         "km_median": "fewer than half of the runs had an onset while they were followed",
-        "rmst": wait.reasons.get("value", ""),
-        "rmst_ci": wait.reasons.get("value", "needs two prompts that differ"),
+        "rmst": unknown or "",
+        "rmst_ci": unknown or "needs two prompts that differ",
     }
     missing = {name: reasons[name] for name, value in numbers.items() if value is None}
     return ConditionSummary(**numbers, reasons=missing)
@@ -101,12 +101,9 @@ def _shares(runs: Runs, settings: Settings) -> tuple[dict[str, Any], dict[str, s
     # Prompts that do not differ say nothing about the error, least of all that it is 0.
     if mean.standard_error:
         rng, size = settings.stream("condition", str(runs.condition[0])), settings.resamples
-        draw = (
-            partial(mean_bootstrap, rates, runs.seed),
-            partial(mean_bootstrap_t, rates, runs.seed),
-        )
         percentile, studentised = (
-            each(rng=rng, resamples=size, level=level).interval for each in draw
+            draw(rates, runs.seed, rng=rng, resamples=size, level=level)
+            for draw in (mean_bootstrap, mean_bootstrap_t)
         )
     numbers = {
         "n": mean.n,
@@ -261,7 +258,7 @@ def curve(runs: Runs, settings: Settings) -> OnsetCurve:
         rng = settings.stream("curve", str(runs.condition[0]))
         size = min(settings.resamples, BAND_RESAMPLES)
         band = survival_band(followed, runs.seed, rng=rng, resamples=size, level=settings.level)
-        low, high = ((1.0, *side.tolist()) for side in (band.low, band.high))
+        low, high = ((1.0, *side.tolist()) for side in band)
     return OnsetCurve(
         turns=(0.0, *found.times.tolist()),
         survival=(1.0, *found.survival.tolist()),

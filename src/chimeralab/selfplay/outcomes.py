@@ -285,7 +285,7 @@ def _restricted_mean(runs: Runs, tau: float) -> PerRun:
         followed = runs.keep(rows).durations
         mean = restricted_mean(followed, tau)
         if mean.value is None:
-            return PerRun(None, f"{name}: {mean.reasons['value']}")
+            return PerRun(None, f"{name}: {mean.reason}")
         values[rows] = pseudo_values(followed, tau)
     return PerRun(values)
 

@@ -22,14 +22,8 @@ from chimeralab.selfplay.outcomes import (
 )
 from chimeralab.selfplay.runs import Runs, table_of
 from chimeralab.stats.arrays import Floats, ratios
-from chimeralab.stats.clusters import Cells, cells_of, cluster_mean
-from chimeralab.stats.contrasts import (
-    NaiveContrast,
-    differences,
-    independent_difference,
-    naive_contrast,
-)
-from chimeralab.stats.design import Units
+from chimeralab.stats.clusters import Cells, cells_of
+from chimeralab.stats.contrasts import contrast, differences, independent_sum, naive_contrast
 from chimeralab.stats.effects import (
     SELF_PLAY,
     AskedContrast,
@@ -38,7 +32,7 @@ from chimeralab.stats.effects import (
     holm_corrected,
     undefined,
 )
-from chimeralab.stats.intervals import Interval
+from chimeralab.stats.intervals import Interval, percentile_interval
 from chimeralab.stats.resample import bootstrap
 
 SAME_PROMPTS = "both tables have the same seed ids, which are taken to be the same prompts"
@@ -73,12 +67,11 @@ def _separate(cells: Cells, halves: Halves, measure: Measure, settings: Settings
         reason = "no prompt has a run on all of one side"
         return undefined(halves.asked, SELF_PLAY, measure, reason)
     changes = [differences(cells, half) for half in halves]
-    means = [cluster_mean(change, np.arange(len(change)), settings.level) for change in changes]
-    # The second half carries its minus sign in its weights: what is subtracted is its opposite.
-    opposite = replace(means[1], mean=-means[1].mean)
-    found = independent_difference(means[0], opposite, settings.level)
-    naive = _naive(cells, halves)
-    why, error = {"permutation_p": NOTHING_TO_EXCHANGE}, found.standard_error
+    found = independent_sum(*(contrast(cells, half) for half in halves))
+    parts = [naive_contrast(cells, half) for half in halves]
+    # Both halves as if every run were independent.
+    naive = independent_sum(*filter(None, parts)) if all(parts) else None
+    interval, why = found.interval(settings.level), {"permutation_p": NOTHING_TO_EXCHANGE}
     if found.reason:
         untested = ("interval", "bootstrap", "p", "p_holm", "se_ratio")
         why |= dict.fromkeys(untested, "needs two prompts on each side that differ")
@@ -88,29 +81,15 @@ def _separate(cells: Cells, halves: Halves, measure: Measure, settings: Settings
         asked=halves.asked,
         words=SELF_PLAY,
         measure=measure,
-        estimate=found.estimate,
-        interval=found.interval,
-        bootstrap=_bootstrap(changes, halves, settings) if found.interval else None,
+        estimate=found.value,
+        interval=interval,
+        bootstrap=_bootstrap(changes, halves, settings) if interval else None,
         p=found.p,
         naive_p=naive.p if naive else None,
-        se_ratio=None if naive is None or error is None else naive.standard_error / error,
+        se_ratio=found.se_ratio(naive),
         units=sum(map(len, changes)),
         reasons=why,
     )
-
-
-def _naive(cells: Cells, halves: Halves) -> NaiveContrast | None:
-    """Both halves as if every run were independent (Welch 1947)."""
-    parts = [naive_contrast(cells, half) for half in halves]
-    known = [part for part in parts if part is not None]
-    if len(known) < 2:
-        return None
-    variances = np.array([part.standard_error**2 for part in known])
-    df = variances.sum() ** 2 / sum(
-        variance**2 / part.df for variance, part in zip(variances, known, strict=True)
-    )
-    estimate = sum(part.estimate for part in known)
-    return NaiveContrast(estimate, float(variances.sum() ** 0.5), float(df))
 
 
 def _bootstrap(changes: Sequence[Floats], halves: Halves, settings: Settings) -> Interval | None:
@@ -120,14 +99,14 @@ def _bootstrap(changes: Sequence[Floats], halves: Halves, settings: Settings) ->
     totals[: len(first), :2] = np.column_stack([first, np.ones(len(first))])
     totals[len(first) :, 2:] = np.column_stack([second, np.ones(len(second))])
     half = np.repeat(np.arange(2), [len(first), len(second)])
-    found = bootstrap(
-        Units(totals, half),
+    draws = bootstrap(
+        totals,
         lambda sums: ratios(sums[:, 0], sums[:, 1]) + ratios(sums[:, 2], sums[:, 3]),
+        half,
         rng=settings.stream("separate", *halves.asked.weights),
         resamples=settings.resamples,
-        level=settings.level,
     )
-    return found.interval
+    return percentile_interval(draws, settings.level)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats, optional, ratios, same_length
 from chimeralab.stats.intervals import Interval, normal_interval, normal_quantile
-from chimeralab.stats.resample import Bootstrap, summarise
 
 Labels = Sequence[float | None] | Floats
 
@@ -281,25 +280,19 @@ def kappa_score(table: Table2x2, level: float = 0.95) -> Interval | None:
 
 
 def kappa_bootstrap(
-    table: Table2x2,
-    *,
-    rng: np.random.Generator,
-    resamples: int = 100_000,
-    level: float = 0.95,
-) -> Bootstrap:
-    """Percentile interval over resampled items: tables are drawn whole, not item by item.
+    table: Table2x2, *, rng: np.random.Generator, resamples: int = 100_000
+) -> Floats:
+    """Kappa over resampled items: tables are drawn whole, not item by item.
 
     Kappa takes few distinct values near its bounds, so they settle only over many resamples.
 
-    >>> result = kappa_bootstrap(Table2x2(157, 7, 6, 10), rng=np.random.default_rng(0))
-    >>> tuple(round(bound, 2) for bound in result.interval)
-    (0.32, 0.76)
+    >>> draws = kappa_bootstrap(Table2x2(157, 7, 6, 10), rng=np.random.default_rng(0))
+    >>> draws.mean().round(2)
+    np.float64(0.56)
     """
     if table.n == 0:
-        return Bootstrap(None, resamples, resamples)
-    tables = rng.multinomial(int(table.n), table.cells / table.n, size=resamples)
-    result = summarise(kappas(tables), level)
-    return Bootstrap(None, resamples, result.undefined) if is_perfect(table) else result
+        return np.full(resamples, np.nan)
+    return kappas(rng.multinomial(int(table.n), table.cells / table.n, size=resamples))
 
 
 def is_perfect(table: Table2x2) -> bool:

@@ -1,7 +1,7 @@
 """Columns as the statistics want them: finite numbers, labels as codes, None where undefined."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,13 +10,6 @@ from chimeralab.core.errors import InputError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
-
-
-class Codes(NamedTuple):
-    """Labels as positions in the sorted list of their names."""
-
-    names: tuple[Any, ...]
-    codes: Integers
 
 
 def finite(values: ArrayLike, name: str) -> Floats:
@@ -36,17 +29,17 @@ def finite(values: ArrayLike, name: str) -> Floats:
     return column
 
 
-def encode(labels: Sequence[Any] | NDArray[Any]) -> Codes:
-    """Number the labels by their sorted names, so that the order of the rows does not matter.
+def encode(labels: Sequence[Any] | NDArray[Any]) -> tuple[tuple[Any, ...], Integers]:
+    """The sorted names of the labels, and each label as its position among them.
 
-    >>> encode(["b", "a", "b"]).codes
-    array([1, 0, 1])
+    >>> encode(["b", "a", "b"])
+    (('a', 'b'), array([1, 0, 1]))
     """
     try:
         names, codes = np.unique(np.asarray(labels), return_inverse=True)
     except TypeError:
         raise InputError("labels must all be given, and all of one kind") from None
-    return Codes(tuple(names.tolist()), codes.astype(np.intp).ravel())
+    return tuple(names.tolist()), codes.astype(np.intp).ravel()
 
 
 def same_length(**columns: Sequence[Any] | NDArray[Any] | None) -> int:

@@ -4,40 +4,33 @@ One cell holds the repeats of one prompt under one condition. Means, and shares 
 that keeps to 0..1, allow for clusters and weights.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from chimeralab.core.errors import InputError
-from chimeralab.stats.arrays import (
-    Floats,
-    Integers,
-    encode,
-    finite,
-    optional,
-    ratios,
-    same_length,
-)
-from chimeralab.stats.design import (
-    Column,
-    SampleDesign,
-    Units,
-    cluster_totals,
-    effective_units,
-    units,
-)
+from chimeralab.stats.arrays import Floats, Integers, encode, finite, optional, ratios, same_length
 from chimeralab.stats.intervals import (
     Interval,
     normal_quantile,
+    percentile_interval,
     share_interval,
     t_interval,
     t_quantile,
     wilson,
 )
-from chimeralab.stats.resample import Bootstrap, bootstrap, jackknife
+from chimeralab.stats.resample import (
+    Column,
+    SampleDesign,
+    bootstrap,
+    cluster_totals,
+    effective_units,
+    jackknife,
+    units,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +77,16 @@ def cells_of(values: ArrayLike, conditions: Column, clusters: Column) -> Cells:
     """
     column = finite(values, "values")
     same_length(values=column, conditions=conditions, clusters=clusters)
-    row, col = encode(clusters), encode(conditions)
-    shape = (len(row.names), len(col.names))
-    cell = row.codes * shape[1] + col.codes
+    (rows, row), (columns, col) = encode(clusters), encode(conditions)
+    shape = (len(rows), len(columns))
+    cell = row * shape[1] + col
     counts = np.bincount(cell, minlength=shape[0] * shape[1])
     means = ratios(np.bincount(cell, weights=column, minlength=counts.size), counts)
     deviations = (column - means[cell]) ** 2
     squares = np.bincount(cell, weights=deviations, minlength=counts.size)
     return Cells(
-        row.names,
-        col.names,
+        rows,
+        columns,
         counts.astype(np.intp).reshape(shape),
         means.reshape(shape),
         squares.astype(np.float64).reshape(shape),
@@ -102,7 +95,7 @@ def cells_of(values: ArrayLike, conditions: Column, clusters: Column) -> Cells:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMean:
-    """A mean, and how far the clusters let it be trusted.
+    """A mean, and how far the clusters let it be trusted; what the clusters can't tell is None.
 
     ``se_ratio`` is the naive standard error over the clustered one: below 1, an analysis that
     treats the rows as independent claims too much.
@@ -112,23 +105,16 @@ class ClusterMean:
     clusters: int
     mean: float
     standard_error: float | None
-    naive_standard_error: float | None
     se_ratio: float | None
     icc: float | None
     design_effect: float | None
     interval: Interval | None
-    reasons: Mapping[str, str] = field(default_factory=dict)
 
     def share_interval(self, level: float = 0.95) -> Interval | None:
         """The interval of a mean of shares, between 0 and 1; there is none without a spread."""
         if not self.standard_error:
             return None
         return share_interval(self.mean, self.standard_error, self.clusters - 1, level)
-
-
-class _Columns(NamedTuple):
-    values: Floats
-    cluster: Integers
 
 
 def cluster_mean(values: ArrayLike, clusters: Column, level: float = 0.95) -> ClusterMean:
@@ -151,12 +137,10 @@ def cluster_mean(values: ArrayLike, clusters: Column, level: float = 0.95) -> Cl
         clusters=groups,
         mean=mean,
         standard_error=error,
-        naive_standard_error=naive,
         se_ratio=naive / error if naive is not None and error else None,
         icc=icc,
         design_effect=None if icc is None else design_effect(icc, _typical_size(code)),
         interval=t_interval(mean, error, groups - 1, level) if error else None,
-        reasons=_reasons(groups, len(column), error, icc),
     )
 
 
@@ -195,17 +179,17 @@ def mean_bootstrap(
     rng: np.random.Generator,
     resamples: int = 10_000,
     level: float = 0.95,
-) -> Bootstrap:
+) -> Interval | None:
     """Percentile interval of the mean, whole clusters resampled (Davison, Hinkley 1997).
 
     >>> rng = np.random.default_rng(1)
-    >>> interval = mean_bootstrap([0.1, 0.3, 0.6, 0.8], ["a", "a", "b", "b"], rng=rng).interval
+    >>> interval = mean_bootstrap([0.1, 0.3, 0.6, 0.8], ["a", "a", "b", "b"], rng=rng)
     >>> tuple(round(bound, 2) for bound in interval)
     (0.2, 0.7)
     """
     column, code = _columns(values, clusters)
     sums = cluster_totals(np.column_stack([column, np.ones(len(column))]), code)
-    return bootstrap(_one_stratum(sums), quotient, rng=rng, resamples=resamples, level=level)
+    return percentile_interval(bootstrap(sums, quotient, rng=rng, resamples=resamples), level)
 
 
 def mean_bootstrap_t(
@@ -215,27 +199,27 @@ def mean_bootstrap_t(
     rng: np.random.Generator,
     resamples: int = 10_000,
     level: float = 0.95,
-) -> Bootstrap:
+) -> Interval | None:
     """Interval of the mean from the resampled t statistic, which follows skewness (Efron 1981).
 
-    A resample in which the clusters do not differ has no t statistic and counts as undefined.
+    A resample in which the clusters do not differ has no t statistic and is left out.
 
     >>> rng, values = np.random.default_rng(1), [0.0, 0.1, 0.2, 0.3, 0.5, 0.9]
-    >>> interval = mean_bootstrap_t(values, [1, 2, 3, 4, 5, 6], rng=rng).interval
+    >>> interval = mean_bootstrap_t(values, [1, 2, 3, 4, 5, 6], rng=rng)
     >>> tuple(round(bound, 1) for bound in interval)
     (0.1, 1.0)
     """
     column, code = _columns(values, clusters)
     mean, error = float(column.mean()), _clustered_error(column, code)
     if not error:
-        return Bootstrap(None, resamples, resamples)
+        return None
     sums = cluster_totals(np.column_stack([column - mean, np.ones(len(column))]), code)
 
     def reflected(totals: Floats) -> Floats:
         return mean - error * _t_statistics(totals, len(sums))
 
     products = np.column_stack([sums, sums[:, 0] ** 2, sums[:, 0] * sums[:, 1], sums[:, 1] ** 2])
-    return bootstrap(_one_stratum(products), reflected, rng=rng, resamples=resamples, level=level)
+    return percentile_interval(bootstrap(products, reflected, rng=rng, resamples=resamples), level)
 
 
 def quotient(totals: Floats) -> Floats:
@@ -275,34 +259,15 @@ def _typical_size(code: Integers) -> float:
     return float((sizes.sum() - (sizes**2).sum() / sizes.sum()) / (len(sizes) - 1))
 
 
-def _reasons(groups: int, n: int, error: float | None, icc: float | None) -> dict[str, str]:
-    why = {}
-    if groups < 2:
-        spread = "one cluster alone tells nothing about the spread between clusters"
-        why = dict.fromkeys(("standard_error", "se_ratio", "interval"), spread)
-    elif not error:
-        why = dict.fromkeys(("se_ratio", "interval"), "the clusters do not differ at all")
-    if n < 2:
-        why["naive_standard_error"] = "one row has no spread"
-    if icc is None:
-        alike = "needs two clusters, a repeat within one, and values that differ"
-        why |= dict.fromkeys(("icc", "design_effect"), alike)
-    return why
-
-
-def _columns(values: ArrayLike, clusters: Column) -> _Columns:
+def _columns(values: ArrayLike, clusters: Column) -> tuple[Floats, Integers]:
     column = finite(values, "values")
     if same_length(values=column, clusters=clusters) == 0:
         raise InputError("values: no row to analyse")
-    return _Columns(column, encode(clusters).codes)
-
-
-def _one_stratum(totals: Floats) -> Units:
-    return Units(totals, np.zeros(len(totals), np.intp))
+    return column, encode(clusters)[1]
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Proportion:
     """Hits among the rows that could be hits; None where there are none to tell from."""
 
     value: float | None
@@ -313,7 +278,7 @@ class Share:
 
 def share(
     hits: Floats, among: Floats, design: SampleDesign | None = None, level: float = 0.95
-) -> Share:
+) -> Proportion:
     """Share of hits with a Wilson interval on the effective number of rows.
 
     Clusters and weights shrink that number to what would give the same standard error (Korn,
@@ -325,24 +290,18 @@ def share(
     """
     n, count = int(among.sum()), int(hits.sum())
     if n == 0:
-        return Share(None, 0, 0, None)
+        return Proportion(None, 0, 0, None)
     if design is None:
-        return Share(count / n, count, n, wilson(count, n, level))
+        return Proportion(count / n, count, n, wilson(count, n, level))
     rows = among > 0
-    sample = units(np.column_stack([hits, among])[rows], design.keep(rows))
-    value = float(quotient(sample.totals.sum(axis=0, keepdims=True))[0])
-    effective = _effective_rows(sample, value, level)
-    if effective is None:
-        return Share(value, count, n, None)
-    return Share(value, count, n, wilson(value * effective, effective, level))
-
-
-def _effective_rows(sample: Units, value: float, level: float) -> float | None:
-    result = jackknife(sample, quotient)
-    if result.df < 1:
-        return None
+    totals, strata = units(np.column_stack([hits, among])[rows], design.keep(rows))
+    value = float(quotient(totals.sum(axis=0, keepdims=True))[0])
+    spread = jackknife(totals, quotient, strata)
+    if spread.df < 1:
+        return Proportion(value, count, n, None)
     # Without a single differing row the spread is unknown: each unit then counts as one row.
-    error = result.standard_error
-    rows = value * (1 - value) / error**2 if error else effective_units(sample, 1)
-    small_sample = (normal_quantile(level) / t_quantile(result.df, level)) ** 2
-    return min(rows, float(sample.totals[:, 1].sum())) * small_sample
+    error = spread.standard_error
+    alike = value * (1 - value) / error**2 if error else effective_units(totals[:, 1])
+    small_sample = (normal_quantile(level) / t_quantile(spread.df, level)) ** 2
+    effective = min(alike, float(totals[:, 1].sum())) * small_sample
+    return Proportion(value, count, n, wilson(value * effective, effective, level))

@@ -1,92 +1,35 @@
 """Differences between conditions within clusters, and whether their order holds in each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats, finite
-from chimeralab.stats.clusters import Cells, ClusterMean, cluster_mean, mean_bootstrap
-from chimeralab.stats.intervals import Interval, t_interval, t_p_value
-from chimeralab.stats.resample import Bootstrap
+from chimeralab.stats.clusters import Cells, cluster_mean, mean_bootstrap
+from chimeralab.stats.intervals import Estimate, Interval
 
 Weights = Mapping[Any, float]
-
 
 DIGITS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """A weighted sum of condition means, taken within each cluster and then averaged.
+def contrast(cells: Cells, weights: Weights) -> Estimate:
+    """A weighted sum of condition means within each cluster, averaged over clusters.
 
-    ``naive_p`` treats all runs as independent (Welch); ``se_ratio`` is the naive standard error
-    over the paired one. ``left_out`` counts clusters that lack a run under some condition.
-    """
-
-    weights: Weights
-    estimate: float
-    standard_error: float | None
-    interval: Interval | None
-    p: float | None
-    naive_p: float | None
-    se_ratio: float | None
-    clusters: int
-    left_out: int
-    reasons: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class NaiveContrast:
-    """The same sum as if every run were independent: what an unclustered test would say."""
-
-    estimate: float
-    standard_error: float
-    df: float
-
-    @property
-    def p(self) -> float:
-        return t_p_value(self.estimate, self.standard_error, self.df)
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Difference of two means from separate clusters."""
-
-    estimate: float
-    standard_error: float | None
-    interval: Interval | None
-    p: float | None
-    reason: str | None = None
-
-
-def contrast(cells: Cells, weights: Weights, level: float = 0.95) -> Contrast:
-    """Contrast of conditions paired by cluster, with a t test on (clusters - 1) df.
+    Its t test has (clusters - 1) degrees of freedom. The standard error is 0 where the sum is the
+    same in every cluster, and None where there is only one: either leaves no interval and no p.
 
     >>> from chimeralab.stats.clusters import cells_of
     >>> cells = cells_of([5.0, 3.0, 6.0, 2.0, 9.0, 3.0], ["B", "A"] * 3, [1, 1, 2, 2, 3, 3])
     >>> result = contrast(cells, {"B": 1, "A": -1})
-    >>> result.estimate, round(result.p, 4)
+    >>> result.value, round(result.p, 4)
     (4.0, 0.0742)
     """
     change = differences(cells, weights)
-    paired = cluster_mean(change, np.arange(len(change)), level)
-    varies, naive = bool(np.ptp(change)), naive_contrast(cells, weights)
-    error = paired.standard_error if varies or len(change) == 1 else 0.0
-    return Contrast(
-        weights=dict(weights),
-        estimate=paired.mean,
-        standard_error=error,
-        interval=paired.interval if varies else None,
-        p=t_p_value(paired.mean, error, paired.clusters - 1) if error else None,
-        naive_p=naive.p if naive else None,
-        se_ratio=naive.standard_error / error if naive and error else None,
-        clusters=paired.clusters,
-        left_out=len(cells.clusters) - paired.clusters,
-        reasons=_reasons(paired.clusters, error, naive),
-    )
+    paired = cluster_mean(change, np.arange(len(change)))
+    return Estimate(paired.mean, paired.standard_error, paired.clusters - 1)
 
 
 def differences(cells: Cells, weights: Weights) -> Floats:
@@ -112,12 +55,12 @@ def contrast_bootstrap(
     rng: np.random.Generator,
     resamples: int = 10_000,
     level: float = 0.95,
-) -> Bootstrap:
+) -> Interval | None:
     """Percentile interval of a contrast, whole clusters resampled.
 
     >>> from chimeralab.stats.clusters import cells_of
     >>> cells = cells_of([5.0, 3.0, 6.0, 2.0, 9.0, 3.0], ["B", "A"] * 3, [1, 1, 2, 2, 3, 3])
-    >>> contrast_bootstrap(cells, {"B": 1, "A": -1}, rng=np.random.default_rng(1)).interval
+    >>> contrast_bootstrap(cells, {"B": 1, "A": -1}, rng=np.random.default_rng(1))
     Interval(low=2.0, high=6.0)
     """
     change = differences(cells, weights)
@@ -125,8 +68,8 @@ def contrast_bootstrap(
     return mean_bootstrap(change, index, rng=rng, resamples=resamples, level=level)
 
 
-def naive_contrast(cells: Cells, weights: Weights) -> NaiveContrast | None:
-    """Welch's test (1947) for a weighted sum of means; None when no condition varies.
+def naive_contrast(cells: Cells, weights: Weights) -> Estimate | None:
+    """The same sum as if every run were independent (Welch 1947); None when no condition varies.
 
     >>> from chimeralab.stats.clusters import cells_of
     >>> cells = cells_of([5.0, 3.0, 6.0, 2.0, 9.0, 3.0], ["B", "A"] * 3, [1, 1, 2, 2, 3, 3])
@@ -144,28 +87,22 @@ def naive_contrast(cells: Cells, weights: Weights) -> NaiveContrast | None:
     if not variances.sum() > 0:
         return None
     df = variances.sum() ** 2 / (variances**2 / (n - 1)).sum()
-    return NaiveContrast(float(factor @ means), float(variances.sum() ** 0.5), float(df))
+    return Estimate(float(factor @ means), float(variances.sum() ** 0.5), float(df))
 
 
-def independent_difference(
-    first: ClusterMean, second: ClusterMean, level: float = 0.95
-) -> Difference:
-    """Difference of two clustered means that share no clusters (Welch 1947, on clusters).
+def independent_sum(*parts: Estimate) -> Estimate:
+    """The sum of estimates that share no clusters (Welch 1947).
 
-    >>> one = cluster_mean([5.0, 6.0, 9.0], ["a", "b", "c"])
-    >>> two = cluster_mean([3.0, 2.0, 3.0], ["d", "e", "f"])
-    >>> round(independent_difference(one, two).p, 4)
-    0.0704
+    >>> round(independent_sum(Estimate(6.67, 1.2, df=2), Estimate(-2.67, 0.33, df=2)).p, 3)
+    0.07
     """
-    estimate = first.mean - second.mean
-    errors = np.array([part.standard_error or 0.0 for part in (first, second)]) ** 2
-    freedom = np.array([first.clusters - 1, second.clusters - 1])
+    values = [part.value for part in parts if part.value is not None]
+    errors = np.array([part.standard_error or 0.0 for part in parts]) ** 2
+    freedom = np.array([part.df for part in parts])
     if not freedom.all() or not errors.sum() > 0:
-        return Difference(estimate, None, None, None, "needs two clusters on each side that differ")
-    error = float(errors.sum() ** 0.5)
+        return Estimate(sum(values), None, 0, "needs two clusters on each side that differ")
     df = float(errors.sum() ** 2 / (errors**2 / freedom).sum())
-    interval = t_interval(estimate, error, df, level)
-    return Difference(estimate, error, interval, t_p_value(estimate, error, df))
+    return Estimate(sum(values), float(errors.sum() ** 0.5), df)
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
@@ -184,51 +121,18 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     return tuple(adjusted)
 
 
-def _reasons(clusters: int, error: float | None, naive: NaiveContrast | None) -> dict[str, str]:
-    why = {}
-    if clusters < 2:
-        alone = "one cluster alone tells nothing about the spread between clusters"
-        why = dict.fromkeys(("standard_error", "interval", "p", "se_ratio"), alone)
-    elif not error:
-        equal = "the difference is the same in every cluster"
-        why = dict.fromkeys(("interval", "p", "se_ratio"), equal)
-    if naive is None:
-        why |= dict.fromkeys(("naive_p", "se_ratio"), "no run differs from another")
-    return why
+def rank_stability(cells: Cells, order: Sequence[Any]) -> tuple[int, int, int]:
+    """In how many clusters the order holds strictly, holds but for ties, or is inverted somewhere.
 
-
-@dataclass(frozen=True, slots=True)
-class RankStability:
-    """Clusters in which the order holds strictly, holds but for ties, or is inverted somewhere."""
-
-    order: tuple[Any, ...]
-    held: int
-    tied: int
-    inverted: int
-    left_out: int
-
-    @property
-    def total(self) -> int:
-        return self.held + self.tied + self.inverted
-
-
-def rank_stability(cells: Cells, order: Sequence[Any]) -> RankStability:
-    """Count the clusters whose condition means fall in the stated order, largest first.
-
-    Give cells by prompt for stability over prompts, cells by bucket for stability over buckets.
+    The condition means should fall in the stated order, largest first; clusters that lack one are
+    left out. Give cells by prompt for stability over prompts, cells by bucket for that over
+    buckets.
 
     >>> from chimeralab.stats.clusters import cells_of
     >>> cells = cells_of([3, 2, 1, 2, 2, 2], ["B", "A"] * 3, ["x", "x", "y", "y", "z", "z"])
     >>> rank_stability(cells, ["B", "A"])
-    RankStability(order=('B', 'A'), held=1, tied=1, inverted=1, left_out=0)
+    (1, 1, 1)
     """
-    used = cells.columns(order)
-    steps = np.diff(used.means, axis=1)
+    steps = np.diff(cells.columns(order).means, axis=1)
     held, inverted = (steps < 0).all(axis=1), (steps > 0).any(axis=1)
-    return RankStability(
-        order=tuple(order),
-        held=int(held.sum()),
-        tied=int((~held & ~inverted).sum()),
-        inverted=int(inverted.sum()),
-        left_out=len(cells.clusters) - len(used.clusters),
-    )
+    return int(held.sum()), int((~held & ~inverted).sum()), int(inverted.sum())

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from chimeralab.core.records import Record, plain_value
 from chimeralab.stats.clusters import Cells
-from chimeralab.stats.contrasts import contrast, holm
+from chimeralab.stats.contrasts import contrast, holm, naive_contrast
 from chimeralab.stats.intervals import Interval
 
 
@@ -252,15 +252,16 @@ def estimated_contrast(
     if not cells.columns(list(asked.weights)).clusters:
         nothing = undefined(asked, words, measure, words.unpaired)
         return replace(nothing, left_out=len(cells.clusters))
-    found = contrast(cells, asked.weights, level)
+    found, naive = contrast(cells, asked.weights), naive_contrast(cells, asked.weights)
+    units = int(found.df) + 1
     why: dict[str, str] = {}
-    if found.clusters < 2:
+    if units < 2:
         alone = f"one {words.unit} alone tells nothing about the spread between {words.unit}s"
         why = dict.fromkeys((*TESTED, "se_ratio"), alone)
     elif found.p is None:
         same = f"the difference is the same in every {words.unit}"
         why = dict.fromkeys((*TESTED, "se_ratio"), same)
-    if found.naive_p is None:
+    if naive is None:
         why |= dict.fromkeys(
             ("naive_p", "se_ratio"), f"no {words.observation} differs from another"
         )
@@ -268,13 +269,13 @@ def estimated_contrast(
         asked=asked,
         words=words,
         measure=measure,
-        estimate=found.estimate,
-        interval=found.interval,
+        estimate=found.value,
+        interval=found.interval(level),
         p=found.p,
-        naive_p=found.naive_p,
-        se_ratio=found.se_ratio,
-        units=found.clusters,
-        left_out=found.left_out,
+        naive_p=naive.p if naive else None,
+        se_ratio=found.se_ratio(naive),
+        units=units,
+        left_out=len(cells.clusters) - units,
         reasons=why,
     )
 

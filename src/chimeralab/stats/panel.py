@@ -1,91 +1,95 @@
-"""Everything about the agreement of two raters in one record, undefined entries with a reason."""
+"""Everything about the agreement of two raters in one record, undefined entries with a reason.
+
+A detector judged by a rater is such a pair, too: how often it finds what is there, and stays
+silent when not.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats import agreement as pair
-from chimeralab.stats.agreement import (
-    Labels,
-    Table2x2,
-    cell_rows,
-    is_perfect,
-    kappa_bootstrap,
-    kappa_score,
-    kappa_standard_error,
-    kappa_wald,
-    kappas,
-)
+from chimeralab.stats.agreement import Labels, Table2x2, cell_rows, is_perfect, kappas, tabulate
 from chimeralab.stats.arrays import Floats
-from chimeralab.stats.clusters import share
-from chimeralab.stats.design import SampleDesign, Units, effective_units, units
-from chimeralab.stats.intervals import Interval, wilson
-from chimeralab.stats.resample import Bootstrap, Jackknife, bootstrap, jackknife
-
-
-class PanelIntervals(NamedTuple):
-    """Three intervals for kappa and one for PABAK."""
-
-    kappa_wald: Interval | None
-    kappa_score: Interval | None
-    kappa_bootstrap: Bootstrap
-    pabak: Interval | None
+from chimeralab.stats.clusters import Proportion, share
+from chimeralab.stats.intervals import Interval, percentile_interval, t_interval, wilson
+from chimeralab.stats.resample import SampleDesign, bootstrap, effective_units, jackknife, units
 
 
 def table_intervals(
     table: Table2x2, *, rng: np.random.Generator, resamples: int = 100_000
-) -> PanelIntervals:
-    """Intervals for counts of independent items.
+) -> dict[str, Any]:
+    """Three intervals of kappa and one of PABAK for counts of independent items.
 
     >>> intervals = table_intervals(Table2x2(157, 7, 6, 10), rng=np.random.default_rng(1))
-    >>> tuple(round(bound, 4) for bound in intervals.pabak)
+    >>> tuple(round(bound, 4) for bound in intervals["pabak_ci"])
     (0.7607, 0.9146)
     """
-    agreed = wilson(table.both + table.neither, table.n) if table.n else None
-    draws = kappa_bootstrap(table, rng=rng, resamples=resamples)
-    return PanelIntervals(kappa_wald(table), kappa_score(table), draws, _pabak(agreed))
+    draws = pair.kappa_bootstrap(table, rng=rng, resamples=resamples)
+    return {
+        "kappa_ci": pair.kappa_wald(table),
+        "kappa_ci_score": pair.kappa_score(table),
+        **_of_draws(draws, table),
+        "pabak_ci": _pabak(wilson(table.both + table.neither, table.n) if table.n else None),
+    }
 
 
 def design_intervals(
     rows: Floats, design: SampleDesign, *, rng: np.random.Generator, resamples: int = 100_000
-) -> PanelIntervals:
-    """Intervals for clustered, stratified or weighted items, each a row with a 1 in its cell.
+) -> dict[str, Any]:
+    """The same for clustered, stratified or weighted items, each a row with a 1 in its cell.
 
     Wald becomes a jackknife t interval over the sampling units; the score and Wilson intervals
     are those of the number of independent items that would give the same standard error.
 
     >>> rows = np.repeat(np.eye(4), [20, 2, 1, 9], axis=0)
-    >>> clusters = np.arange(32) // 2
-    >>> design = SampleDesign(clusters=clusters)
+    >>> design = SampleDesign(clusters=np.arange(32) // 2)
     >>> result = design_intervals(rows, design, rng=np.random.default_rng(1))
-    >>> tuple(round(bound, 2) for bound in result.kappa_wald)
+    >>> tuple(round(bound, 2) for bound in result["kappa_ci"])
     (0.45, 1.12)
     """
-    sample = units(rows, design)
+    totals, strata = units(rows, design)
+    table = Table2x2(*totals.sum(axis=0).tolist())
     if not len(rows):
-        return PanelIntervals(None, None, Bootstrap(None, resamples, resamples), None)
-    table = Table2x2(*sample.totals.sum(axis=0).tolist())
-    spread = jackknife(sample, kappas)
-    draws = bootstrap(sample, kappas, rng=rng, resamples=resamples)
+        return table_intervals(table, rng=rng, resamples=resamples)
+    spread, wald = jackknife(totals, kappas, strata), None
+    if spread.value is not None and spread.standard_error is not None and not is_perfect(table):
+        wald = t_interval(spread.value, spread.standard_error, spread.df)
+    draws = bootstrap(totals, kappas, strata, rng=rng, resamples=resamples)
     agreed = share(rows[:, 0] + rows[:, 3], np.ones(len(rows)), design)
-    if is_perfect(table):
-        spread = Jackknife(spread.estimate, None, spread.df)
-        draws = Bootstrap(None, resamples, draws.undefined)
-    return PanelIntervals(spread.interval(), _score(rows, design), draws, _pabak(agreed.interval))
+    return {
+        "kappa_ci": wald,
+        "kappa_ci_score": _score(rows, design),
+        **_of_draws(draws, table),
+        "pabak_ci": _pabak(agreed.interval),
+    }
+
+
+def _of_draws(draws: Floats, table: Table2x2) -> dict[str, Any]:
+    return {
+        "kappa_ci_bootstrap": None if is_perfect(table) else percentile_interval(draws),
+        "resamples": len(draws),
+        "undefined_resamples": int(np.isnan(draws).sum()),
+    }
 
 
 def _score(rows: Floats, design: SampleDesign) -> Interval | None:
     """The score interval of as many independent items as tell as much.
 
-    How far labels that never differ correlate is unknown, so each cluster counts as one item. But
-    to agree on every item can't be worse evidence than to differ on one, whichever it is.
+    These are as many as give kappa the same standard error. How far labels that never differ
+    correlate is unknown, so each cluster counts as one item. But to agree on every item can't be
+    worse evidence than to differ on one, whichever it is.
     """
-    sample = units(rows, design)
-    table = Table2x2(*sample.totals.sum(axis=0).tolist())
-    found = kappa_score(_shrunk(table, sample, jackknife(sample, kappas)))
+    totals, strata = units(rows, design)
+    table = Table2x2(*totals.sum(axis=0).tolist())
+    simple, spread = pair.kappa_standard_error(table), jackknife(totals, kappas, strata)
+    items = effective_units(totals.sum(axis=1))
+    if simple and spread.standard_error:
+        items = table.n * (simple / spread.standard_error) ** 2
+    found = pair.kappa_score(Table2x2(*(table.cells * min(items / table.n, 1.0)).tolist()))
     if found is None or not is_perfect(table):
         return found
     lows = [found.low]
@@ -95,14 +99,6 @@ def _score(rows: Floats, design: SampleDesign) -> Interval | None:
         if (one_less := _score(differing, design)) is not None:
             lows.append(one_less.low)
     return Interval(max(lows), found.high)
-
-
-def _shrunk(table: Table2x2, sample: Units, spread: Jackknife) -> Table2x2:
-    """The table of as many independent items as give kappa the same standard error."""
-    simple, error = kappa_standard_error(table), spread.standard_error
-    sizes = Units(sample.totals.sum(axis=1, keepdims=True), sample.strata)
-    items = table.n * (simple / error) ** 2 if simple and error else effective_units(sizes, 0)
-    return Table2x2(*(table.cells * min(items / table.n, 1.0)).tolist())
 
 
 def _pabak(agreed: Interval | None) -> Interval | None:
@@ -156,13 +152,13 @@ def panel(
     >>> result.n_valid, round(result.kappa, 3)
     (5, 0.615)
     """
+    if design is None:
+        table = tabulate(first, second)
+        return table_panel(table, rng=rng, resamples=resamples, n_total=len(first))
     rows = cell_rows(first, second)
     valid = rows.sum(axis=1) > 0
-    if design is None:
-        table = Table2x2(*(int(count) for count in rows.sum(axis=0)))
-        return table_panel(table, rng=rng, resamples=resamples, n_total=len(rows))
     kept, design = rows[valid], design.keep(valid)
-    table = Table2x2(*units(kept, design).totals.sum(axis=0).tolist())
+    table = Table2x2(*units(kept, design)[0].sum(axis=0).tolist())
     intervals = design_intervals(kept, design, rng=rng, resamples=resamples)
     return _assemble(table, intervals, len(rows), len(kept))
 
@@ -186,17 +182,13 @@ def table_panel(
     return _assemble(table, intervals, n if n_total is None else n_total, n)
 
 
-def _assemble(table: Table2x2, intervals: PanelIntervals, n_total: int, n_valid: int) -> Panel:
+def _assemble(table: Table2x2, intervals: Mapping[str, Any], n_total: int, n_valid: int) -> Panel:
     values: dict[str, Any] = {
         "agreement": pair.raw_agreement(table),
         "expected_agreement": pair.expected_agreement(table),
         "kappa": pair.cohen_kappa(table),
-        "kappa_ci": intervals.kappa_wald,
-        "kappa_ci_score": intervals.kappa_score,
-        "kappa_ci_bootstrap": intervals.kappa_bootstrap.interval,
         "kappa_max": pair.kappa_max(table),
         "pabak": pair.pabak(table),
-        "pabak_ci": intervals.pabak,
         "ac1": pair.gwet_ac1(table),
         "alpha": pair.pair_alpha(table),
         "prevalence": pair.prevalence(table),
@@ -204,17 +196,11 @@ def _assemble(table: Table2x2, intervals: PanelIntervals, n_total: int, n_valid:
         "bias_index": pair.bias_index(table),
         "positive_agreement": pair.positive_agreement(table),
         "negative_agreement": pair.negative_agreement(table),
+        **intervals,
     }
-    missing = [name for name, value in values.items() if value is None]
-    return Panel(
-        n_total=n_total,
-        n_valid=n_valid,
-        table=table,
-        resamples=intervals.kappa_bootstrap.resamples,
-        undefined_resamples=intervals.kappa_bootstrap.undefined,
-        reasons={name: _reason(name, table) for name in missing},
-        **values,
-    )
+    missing = [f.name for f in fields(Panel) if values.get(f.name, 0) is None]
+    reasons = {name: _reason(name, table) for name in missing}
+    return Panel(n_total=n_total, n_valid=n_valid, table=table, reasons=reasons, **values)
 
 
 def _reason(name: str, table: Table2x2) -> str:
@@ -229,3 +215,56 @@ def _reason(name: str, table: Table2x2) -> str:
     if is_perfect(table):
         return "agreement is perfect: this interval would have no width; see kappa_ci_score"
     return "too few sampling units: without one of them the labels no longer vary"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Verdicts against a reference.
+
+    Sensitivity and specificity start from what the reference says, the predictive values from
+    what the detector says. When items were picked by the verdict, only weights make the first
+    two right.
+    """
+
+    sensitivity: Proportion
+    specificity: Proportion
+    positive_predictive_value: Proportion
+    negative_predictive_value: Proportion
+    agreement: Panel
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def diagnose(
+    verdicts: Labels,
+    reference: Labels,
+    *,
+    rng: np.random.Generator,
+    design: SampleDesign | None = None,
+    resamples: int = 100_000,
+) -> Diagnosis:
+    """Sensitivity, specificity and kappa with their intervals (Yerushalmy 1947).
+
+    >>> result = diagnose([1, 1, 0, 0, 1], [1, 1, 1, 0, 0], rng=np.random.default_rng(1))
+    >>> round(result.sensitivity.value, 3), result.specificity.value
+    (0.667, 0.5)
+    """
+    both, false_alarm, miss, neither = cell_rows(verdicts, reference).T
+    shares = {
+        "sensitivity": share(both, both + miss, design),
+        "specificity": share(neither, neither + false_alarm, design),
+        "positive_predictive_value": share(both, both + false_alarm, design),
+        "negative_predictive_value": share(neither, neither + miss, design),
+    }
+    return Diagnosis(
+        agreement=panel(verdicts, reference, rng=rng, design=design, resamples=resamples),
+        reasons={name: _EMPTY[name] for name, part in shares.items() if part.value is None},
+        **shares,
+    )
+
+
+_EMPTY = {
+    "sensitivity": "the reference has no 1",
+    "specificity": "the reference has no 0",
+    "positive_predictive_value": "the detector gave no 1",
+    "negative_predictive_value": "the detector gave no 0",
+}

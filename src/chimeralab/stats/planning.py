@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from math import ceil
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +10,7 @@ from chimeralab.stats.agreement import Table2x2, kappa_score, kappa_variance
 from chimeralab.stats.arrays import finite
 from chimeralab.stats.clusters import Cells, design_effect
 from chimeralab.stats.contrasts import Weights, differences
-from chimeralab.stats.distributions import NORMAL
-from chimeralab.stats.intervals import Interval, t_quantile
+from chimeralab.stats.intervals import NORMAL, Interval, normal_quantile, t_quantile
 
 
 def items_for_kappa(
@@ -60,33 +58,9 @@ def items_for_kappa_score(
     return ceil(float(((reach + spare) / (kappa - threshold)) ** 2))
 
 
-def kappa_power(
-    items: int, kappa: float, threshold: float, prevalence: float, *, alpha: float = 0.05
-) -> float:
-    """Chance that so many items show a true ``kappa`` above ``threshold`` in the Wald test.
-
-    >>> round(kappa_power(118, 0.90, 0.80, prevalence=0.5), 3)
-    0.802
-    """
-    _check_kappas(kappa, threshold, prevalence)
-    error = (kappa_variance(kappa, prevalence) / items) ** 0.5
-    return NORMAL.cdf((kappa - threshold) / error - NORMAL.inv_cdf(1 - alpha))
-
-
-class RatedItems(NamedTuple):
-    """So many items, each with so many ``partners`` in its cluster on average.
-
-    What raters make of two of one cluster correlates by ``icc``.
-    """
-
-    items: int
-    partners: float = 0.0
-    icc: float = 0.0
-
-    @property
-    def effective(self) -> float:
-        """How many independent items tell as much."""
-        return self.items / design_effect(self.icc, 1 + self.partners)
+# How far what raters make of two conversations on one prompt is assumed to correlate: as the shares
+# of the published study did, which is the only figure there is.
+WITHIN_PROMPTS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +85,13 @@ class KappaPower:
 
 
 def gate_power(
-    rated: RatedItems,
-    threshold: float,
-    prevalence: float,
-    *,
-    lower_bound: bool,
-    alpha: float = 0.05,
+    items: int, threshold: float, prevalence: float, *, lower_bound: bool, partners: float = 0.0
 ) -> KappaPower:
-    """How sharply so many items decide on kappa by its value, or by its lower score bound.
+    """How sharply so many items decide on kappa by its value, or by its lower 95 % score bound.
 
-    >>> found = gate_power(RatedItems(24), 0.80, prevalence=0.5, lower_bound=True)
+    Each item has so many ``partners`` on its prompt on average.
+
+    >>> found = gate_power(24, 0.80, prevalence=0.5, lower_bound=True)
     >>> round(found.interval.low, 2), round(found.interval.high, 2), round(found.best, 2)
     (0.44, 0.94, 0.72)
     >>> round(found.good_passes, 2), round(found.poor_passes, 3)
@@ -128,32 +99,32 @@ def gate_power(
     """
     good, poor = (1 + threshold) / 2, threshold - 0.1
     _check_kappas(good, threshold, prevalence)
+    effective = items / design_effect(WITHIN_PROMPTS, 1 + partners)
     reach = 0.0
     if lower_bound:
-        reach = NORMAL.inv_cdf(1 - alpha / 2) * kappa_variance(threshold, prevalence) ** 0.5
+        reach = normal_quantile() * kappa_variance(threshold, prevalence) ** 0.5
 
     def passes(kappa: float) -> float:
         spread = kappa_variance(kappa, prevalence) ** 0.5
-        return NORMAL.cdf((rated.effective**0.5 * (kappa - threshold) - reach) / spread)
+        return NORMAL.cdf((effective**0.5 * (kappa - threshold) - reach) / spread)
 
     def scored(kappa: float, n: float) -> Interval:
         differing = n * prevalence * (1 - prevalence) * (1 - kappa)
         ones = n * prevalence - differing
-        table = Table2x2(ones, differing, differing, n - ones - 2 * differing)
-        found = kappa_score(table, 1 - alpha)
+        found = kappa_score(Table2x2(ones, differing, differing, n - ones - 2 * differing))
         assert found is not None
         return found
 
     # Where no label differs a cluster counts as one item, unless one differing would tell more.
-    ones = rated.items * prevalence
-    one_less = kappa_score(Table2x2(max(ones - 1, 0), 1, 0, rated.items - ones), 1 - alpha)
+    ones = items * prevalence
+    one_less = kappa_score(Table2x2(max(ones - 1, 0), 1, 0, items - ones))
     assert one_less is not None
     return KappaPower(
-        items=rated.items,
-        effective=rated.effective,
+        items=items,
+        effective=effective,
         prevalence=prevalence,
-        interval=scored(threshold, rated.effective),
-        best=max(scored(1.0, rated._replace(icc=1.0).effective).low, one_less.low),
+        interval=scored(threshold, effective),
+        best=max(scored(1.0, items / (1 + partners)).low, one_less.low),
         good=good,
         good_passes=passes(good),
         poor=poor,
@@ -161,20 +132,8 @@ def gate_power(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class VarianceComponents:
-    """Where the difference of two conditions varies: between prompts, and between repeats."""
-
-    between: float
-    within: float
-
-    def standard_error(self, clusters: int, repeats: int) -> float:
-        """Standard error of the mean difference for so many prompts and repeats of each.
-
-        >>> round(VarianceComponents(0.0505, 0.0871).standard_error(36, 5), 4)
-        0.0434
-        """
-        return float(((self.between + self.within / repeats) / clusters) ** 0.5)
+# How the difference of two conditions varies between prompts, and between repeats of one.
+VarianceComponents = tuple[float, float]
 
 
 def variance_components(cells: Cells, weights: Weights) -> VarianceComponents | None:
@@ -186,7 +145,7 @@ def variance_components(cells: Cells, weights: Weights) -> VarianceComponents | 
     >>> from chimeralab.stats.clusters import cells_of
     >>> values, seeds = [1, 2, 3, 4, 5, 9, 1, 1, 1, 1, 1, 1], ["a", "a", "b", "b", "c", "c"] * 2
     >>> variance_components(cells_of(values, ["B"] * 6 + ["A"] * 6, seeds), {"B": 1, "A": -1})
-    VarianceComponents(between=6.25, within=3.0)
+    (6.25, 3.0)
     """
     used = cells.columns(list(weights))
     spare = (used.counts - 1).sum(axis=0)
@@ -196,49 +155,48 @@ def variance_components(cells: Cells, weights: Weights) -> VarianceComponents | 
     within = factor**2 * used.squares.sum(axis=0) / spare
     noise = float((within / used.counts).sum(axis=1).mean())
     total = float(differences(cells, weights).var(ddof=1))
-    return VarianceComponents(max(total - noise, 0.0), float(within.sum()))
+    return max(total - noise, 0.0), float(within.sum())
+
+
+def difference_error(components: VarianceComponents, clusters: int, repeats: int) -> float:
+    """Standard error of the mean difference for so many prompts and repeats of each.
+
+    >>> round(difference_error((0.0505, 0.0871), 36, 5), 4)
+    0.0434
+    """
+    if clusters < 2 or repeats < 1:
+        raise InputError(f"{clusters} clusters x {repeats} repeats: needs two clusters, one repeat")
+    between, within = components
+    return float(((between + within / repeats) / clusters) ** 0.5)
 
 
 def detectable_difference(
-    components: VarianceComponents,
-    clusters: int,
-    repeats: int,
-    *,
-    power: float = 0.8,
-    alpha: float = 0.05,
+    components: VarianceComponents, clusters: int, repeats: int, *, power: float = 0.8
 ) -> float:
-    """The smallest true difference that a paired two-sided t test finds with this power.
+    """The smallest true difference that a paired two-sided t test at 5 % finds with this power.
 
-    >>> parts = VarianceComponents(0.0505, 0.0871)
-    >>> [round(detectable_difference(parts, *plan), 3) for plan in ((180, 1), (36, 5))]
+    >>> designs = ((180, 1), (36, 5))
+    >>> [round(detectable_difference((0.0505, 0.0871), *design), 3) for design in designs]
     [0.078, 0.125]
     """
     from scipy import special  # noqa: PLC0415 - slow to import, and few ask for power
 
-    _check_plan(clusters, repeats)
-    df = clusters - 1
-    noncentrality = special.nctdtrinc(df, 1 - power, t_quantile(df, 1 - alpha))
-    return float(noncentrality * components.standard_error(clusters, repeats))
+    error, df = difference_error(components, clusters, repeats), clusters - 1
+    return float(special.nctdtrinc(df, 1 - power, t_quantile(df)) * error)
 
 
 def contrast_power(
-    components: VarianceComponents,
-    difference: float,
-    clusters: int,
-    repeats: int,
-    *,
-    alpha: float = 0.05,
+    components: VarianceComponents, difference: float, clusters: int, repeats: int
 ) -> float:
-    """Chance that a paired two-sided t test finds a true difference of this size.
+    """Chance that a paired two-sided t test at 5 % finds a true difference of this size.
 
-    >>> round(contrast_power(VarianceComponents(0.0505, 0.0871), 0.125, 36, 5), 2)
+    >>> round(contrast_power((0.0505, 0.0871), 0.125, 36, 5), 2)
     0.8
     """
     from scipy import special  # noqa: PLC0415 - slow to import, and few ask for power
 
-    _check_plan(clusters, repeats)
-    df, critical = clusters - 1, t_quantile(clusters - 1, 1 - alpha)
-    shift = abs(difference) / components.standard_error(clusters, repeats)
+    df, critical = clusters - 1, t_quantile(clusters - 1)
+    shift = abs(difference) / difference_error(components, clusters, repeats)
     power = special.nctdtr(df, -shift, -critical) + special.nctdtr(df, shift, -critical)
     # For shifts far beyond any doubt the series for the distribution fails and gives no number.
     return 1.0 if np.isnan(power) else float(power)
@@ -249,8 +207,3 @@ def _check_kappas(kappa: float, threshold: float, prevalence: float) -> None:
         raise InputError(f"prevalence {prevalence}: give a share between 0 and 1")
     if not -1 < threshold < kappa < 1:
         raise InputError(f"kappa {kappa} must lie above the threshold {threshold} and below 1")
-
-
-def _check_plan(clusters: int, repeats: int) -> None:
-    if clusters < 2 or repeats < 1:
-        raise InputError(f"{clusters} clusters x {repeats} repeats: needs two clusters, one repeat")

@@ -3,10 +3,9 @@
 Labels are a table of items (rows) by raters (columns), NaN where a label is missing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,10 +13,9 @@ from numpy.typing import ArrayLike
 from chimeralab.core.errors import InputError
 from chimeralab.stats.agreement import Labels, label_column
 from chimeralab.stats.arrays import Floats, optional, ratios, same_length
-from chimeralab.stats.design import SampleDesign, units
-from chimeralab.stats.intervals import Interval
+from chimeralab.stats.intervals import Interval, percentile_interval
 from chimeralab.stats.panel import Panel, panel
-from chimeralab.stats.resample import Bootstrap, bootstrap
+from chimeralab.stats.resample import SampleDesign, bootstrap, units
 
 
 def krippendorff_alpha(labels: ArrayLike) -> float | None:
@@ -38,16 +36,16 @@ def alpha_bootstrap(
     rng: np.random.Generator,
     design: SampleDesign | None = None,
     resamples: int = 100_000,
-) -> Bootstrap:
+) -> Interval | None:
     """95 % percentile interval of alpha, items (or clusters of them) resampled.
 
     >>> labels = [[1, 1], [1, 0], [0, 0], [0, None], [1, 1]] * 10
-    >>> interval = alpha_bootstrap(labels, rng=np.random.default_rng(1)).interval
+    >>> interval = alpha_bootstrap(labels, rng=np.random.default_rng(1))
     >>> tuple(round(bound, 1) for bound in interval)
     (0.2, 0.7)
     """
-    rows = _alpha_rows(np.asarray(labels, dtype=np.float64))
-    return bootstrap(units(rows, design), _alphas, rng=rng, resamples=resamples)
+    totals, strata = units(_alpha_rows(np.asarray(labels, dtype=np.float64)), design)
+    return percentile_interval(bootstrap(totals, _alphas, strata, rng=rng, resamples=resamples))
 
 
 def fleiss_kappa(labels: ArrayLike) -> float | None:
@@ -95,29 +93,17 @@ def _alphas(totals: Floats) -> Floats:
     return 1 - ratios((n - 1) * disagreement, n**2 - (counts**2).sum(axis=1))
 
 
-@dataclass(frozen=True, slots=True)
-class RaterPair:
-    """Two of the raters, by name."""
+def against_the_rest(
+    labels: Mapping[str, Sequence[int | None]],
+) -> dict[str, tuple[int, int]]:
+    """Of the items on which the others have a majority, how many a rater labelled as they did.
 
-    first: str
-    second: str
-    panel: Panel
+    Ties and missing labels do not count. Each rater has the number of such labels, and of items.
 
-
-class AgainstTheRest(NamedTuple):
-    """Of the items on which the others have a majority, how many a rater labelled as they did."""
-
-    rater: str
-    items: int
-    same: int
-
-
-def against_the_rest(labels: Mapping[str, Sequence[int | None]]) -> Iterator[AgainstTheRest]:
-    """Each rater against the majority of the others; ties and missing labels do not count.
-
-    >>> list(against_the_rest({"a": [1, 0, 1], "b": [1, 0, 0], "c": [1, 1, 0]}))[0]
-    AgainstTheRest(rater='a', items=2, same=1)
+    >>> against_the_rest({"a": [1, 0, 1], "b": [1, 0, 0], "c": [1, 1, 0]})["a"]
+    (1, 2)
     """
+    found = {}
     for rater, column in labels.items():
         rest = [others for name, others in labels.items() if name != rater]
         agreed = []
@@ -125,7 +111,8 @@ def against_the_rest(labels: Mapping[str, Sequence[int | None]]) -> Iterator[Aga
             votes = others.count(1) - others.count(0)
             if label is not None and votes:
                 agreed.append(label == (votes > 0))
-        yield AgainstTheRest(rater, len(agreed), sum(agreed))
+        found[rater] = sum(agreed), len(agreed)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +120,7 @@ class RatersPanel:
     """All raters at once.
 
     Alpha uses every item with at least two labels (``n_valid``), Fleiss' kappa only the items
-    that every rater labelled (``n_complete``).
+    that every rater labelled (``n_complete``). ``pairs`` are the panels of two raters each.
     """
 
     raters: tuple[str, ...]
@@ -144,7 +131,7 @@ class RatersPanel:
     alpha: float | None
     alpha_ci: Interval | None
     fleiss: float | None
-    pairs: tuple[RaterPair, ...]
+    pairs: Mapping[tuple[str, str], Panel]
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -165,8 +152,9 @@ def raters_panel(
     table = _label_table(labels)
     present = ~np.isnan(table)
     alpha, fleiss = krippendorff_alpha(table), fleiss_kappa(table)
-    draws = alpha_bootstrap(table, rng=rng, design=design, resamples=resamples)
-    interval = None if alpha is None or alpha == 1 else draws.interval
+    interval = alpha_bootstrap(table, rng=rng, design=design, resamples=resamples)
+    if alpha is None or alpha == 1:
+        interval = None
     return RatersPanel(
         raters=tuple(labels),
         n_total=len(table),
@@ -176,14 +164,10 @@ def raters_panel(
         alpha=alpha,
         alpha_ci=interval,
         fleiss=fleiss,
-        pairs=tuple(
-            RaterPair(
-                one,
-                two,
-                panel(labels[one], labels[two], rng=rng, design=design, resamples=resamples),
-            )
+        pairs={
+            (one, two): panel(labels[one], labels[two], rng=rng, design=design, resamples=resamples)
             for one, two in combinations(labels, 2)
-        ),
+        },
         reasons=_reasons(alpha, interval, fleiss),
     )
 

@@ -1,20 +1,23 @@
 """Intervals for any statistic of sums, by resampling whole units (rows, or clusters of rows).
 
 A statistic is a function from many rows of sums to one number each, NaN where undefined. Because
-resampling only changes the sums, ten thousand resamples are one product of two matrices.
+resampling only changes the sums, ten thousand resamples are one product of two matrices. How rows
+came into the sample (which belong together, from which stratum, standing for how many) is its
+design.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from chimeralab.core.errors import InputError
-from chimeralab.stats.arrays import Floats, Integers, finite, optional
-from chimeralab.stats.design import Units
-from chimeralab.stats.intervals import Interval, percentile_interval, t_interval
+from chimeralab.stats.arrays import Floats, Integers, encode, finite, optional, same_length
+from chimeralab.stats.intervals import Estimate
 
+Column = Sequence[Any] | NDArray[Any]
 Statistic = Callable[[Floats], Floats]
 
 # Draws are made in portions of about this many numbers, so that memory stays small.
@@ -22,115 +25,151 @@ PORTION = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Bootstrap:
-    """A percentile interval, and how many of its resamples left the statistic undefined."""
+class SampleDesign:
+    """The sampling design, one entry per row; what is None plays no part.
 
-    interval: Interval | None
-    resamples: int
-    undefined: int
+    Rows of one cluster are kept together. Strata are sampled apart from each other, unless a
+    cluster reaches over several: then the clusters alone are the sampling units, which is the
+    wider and safer reading. A weight says how many rows of the population a row stands for.
+    """
+
+    clusters: Column | None = None
+    strata: Column | None = None
+    weights: Sequence[float] | Floats | None = None
+
+    def keep(self, rows: NDArray[np.bool_]) -> "SampleDesign":
+        """The design of the rows that are marked."""
+        same_length(rows=rows, clusters=self.clusters, strata=self.strata, weights=self.weights)
+        return SampleDesign(
+            *(
+                None if column is None else np.asarray(column)[rows]
+                for column in (self.clusters, self.strata, self.weights)
+            )
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Jackknife:
-    """An estimate with its standard error; None when leaving out a unit makes it undefined."""
+def units(rows: Floats, design: SampleDesign | None = None) -> tuple[Floats, Integers]:
+    """What is resampled as a whole: the weighted sums of each cluster, and its stratum.
 
-    estimate: float | None
-    standard_error: float | None
-    df: int
+    Without clusters each row is a unit.
 
-    def interval(self, level: float = 0.95) -> Interval | None:
-        """The t interval with units minus strata degrees of freedom."""
-        if self.estimate is None or self.standard_error is None:
-            return None
-        return t_interval(self.estimate, self.standard_error, self.df, level)
+    >>> units(np.array([[1.0], [2.0], [4.0]]), SampleDesign(clusters=["a", "a", "b"]))[0]
+    array([[3.],
+           [4.]])
+    """
+    design = design or SampleDesign()
+    n = same_length(
+        rows=rows, clusters=design.clusters, strata=design.strata, weights=design.weights
+    )
+    cluster = np.arange(n) if design.clusters is None else encode(design.clusters)[1]
+    stratum = np.zeros(n, np.intp) if design.strata is None else encode(design.strata)[1]
+    totals = cluster_totals(rows * row_weights(design, n)[:, None], cluster)
+    if not n:
+        return totals, stratum
+    pairs = np.unique(np.column_stack([cluster, stratum]), axis=0)
+    reach_over = len(pairs) > len(totals)
+    return totals, np.zeros(len(totals), np.intp) if reach_over else pairs[:, 1]
+
+
+def effective_units(sums: Floats) -> float:
+    """How many equal units would weigh as much as these (Kish 1965).
+
+    >>> effective_units(np.array([1.0, 1.0, 2.0]))
+    2.6666666666666665
+    """
+    return float(sums.sum() ** 2 / (sums**2).sum())
+
+
+def cluster_totals(rows: Floats, cluster: Integers) -> Floats:
+    """The sum of the rows of each cluster, clusters numbered from 0.
+
+    >>> cluster_totals(np.array([[1.0], [2.0], [4.0]]), np.array([0, 0, 1]))
+    array([[3.],
+           [4.]])
+    """
+    return np.column_stack([np.bincount(cluster, weights=column) for column in rows.T])
+
+
+def row_weights(design: SampleDesign, n: int) -> Floats:
+    """The weights scaled to a mean of 1, so that weighted counts still add up to ``n``.
+
+    >>> row_weights(SampleDesign(weights=[1, 3]), 2)
+    array([0.5, 1.5])
+    """
+    if design.weights is None:
+        return np.ones(n)
+    weights = finite(design.weights, "weights")
+    if (weights <= 0).any():
+        place = int(np.argmax(weights <= 0))
+        raise InputError(f"weights: value {place + 1} is {weights[place]:g}; all must be positive")
+    return weights * (n / weights.sum()) if n else weights
 
 
 def bootstrap(
-    units: Units,
+    totals: Floats,
     statistic: Statistic,
+    strata: Integers | None = None,
     *,
     rng: np.random.Generator,
     resamples: int = 10_000,
-    level: float = 0.95,
-) -> Bootstrap:
-    """Percentile interval over resamples of whole units within strata (Efron 1979).
-
-    >>> sums = Units(np.array([[1.0, 2.0], [2.0, 2.0], [0.0, 2.0]]), np.zeros(3, np.intp))
-    >>> rng = np.random.default_rng(1)
-    >>> bootstrap(sums, lambda totals: totals[:, 0] / totals[:, 1], rng=rng).interval
-    Interval(low=0.0, high=1.0)
-    """
-    if not len(units.totals):
-        return Bootstrap(None, resamples, resamples)
-    return summarise(bootstrap_draws(units, statistic, rng=rng, resamples=resamples), level)
-
-
-def summarise(draws: Floats, level: float = 0.95) -> Bootstrap:
-    """The percentile interval of the draws that are defined.
-
-    >>> summarise(np.array([0.0, 40.0, np.nan]))
-    Bootstrap(interval=Interval(low=1.0, high=39.0), resamples=3, undefined=1)
-    """
-    defined = draws[~np.isnan(draws)]
-    interval = percentile_interval(defined, level) if defined.size else None
-    return Bootstrap(interval, draws.size, int(draws.size - defined.size))
-
-
-def bootstrap_draws(
-    units: Units, statistic: Statistic, *, rng: np.random.Generator, resamples: int
 ) -> Floats:
-    """The statistic in each resample; its values may be numbers or rows of numbers.
+    """The statistic in each resample of whole units within strata (Efron 1979).
 
-    >>> sums = Units(np.array([[1.0], [1.0]]), np.zeros(2, np.intp))
-    >>> rng = np.random.default_rng(1)
-    >>> bootstrap_draws(sums, lambda totals: totals[:, 0], rng=rng, resamples=3)
+    Its values may be numbers or rows of numbers.
+
+    >>> sums, rng = np.array([[1.0], [1.0]]), np.random.default_rng(1)
+    >>> bootstrap(sums, lambda totals: totals[:, 0], rng=rng, resamples=3)
     array([2., 2., 2.])
     """
-    portions = _resampled_totals(units, resamples, rng)
-    return np.concatenate([statistic(totals) for totals in portions])
+    if not len(totals):
+        return np.full(resamples, np.nan)
+    portions = _resampled_totals(totals, strata, resamples, rng)
+    return np.concatenate([statistic(part) for part in portions])
 
 
-def jackknife(units: Units, statistic: Statistic) -> Jackknife:
+def jackknife(totals: Floats, statistic: Statistic, strata: Integers | None = None) -> Estimate:
     """Standard error from leaving out one unit at a time, within strata (Tukey 1958, Rust 1985).
 
-    >>> sums = Units(np.array([[1.0, 2.0], [2.0, 2.0], [0.0, 2.0]]), np.zeros(3, np.intp))
+    It is None where leaving out a unit makes the statistic undefined.
+
+    >>> sums = np.array([[1.0, 2.0], [2.0, 2.0], [0.0, 2.0]])
     >>> round(jackknife(sums, lambda totals: totals[:, 0] / totals[:, 1]).standard_error, 4)
     0.2887
     """
-    totals, strata = units
+    strata = np.zeros(len(totals), np.intp) if strata is None else strata
     df = len(totals) - len(np.unique(strata))
     estimate = optional(float(statistic(totals.sum(axis=0, keepdims=True))[0]))
     if estimate is None or df < 1:
-        return Jackknife(estimate, None, df)
+        return Estimate(estimate, None, df)
     variance = 0.0
     for stratum in np.unique(strata):
-        without = statistic(_leave_one_out(units, stratum))
+        without = statistic(_leave_one_out(totals, strata == stratum))
         size = len(without)
         variance += (size - 1) / size * float(((without - estimate) ** 2).sum())
     deviation = optional(variance)
-    return Jackknife(estimate, None if deviation is None else deviation**0.5, df)
+    return Estimate(estimate, None if deviation is None else deviation**0.5, df)
 
 
-def _leave_one_out(units: Units, stratum: int) -> Floats:
+def _leave_one_out(totals: Floats, stratum: NDArray[np.bool_]) -> Floats:
     """All sums without one unit of the stratum, the others standing in for it."""
-    members = units.totals[units.strata == stratum]
+    members = totals[stratum]
     if len(members) < 2:
         raise InputError(
             "a stratum holds one sampling unit, so its spread is unknown: merge it with another"
         )
     inside = members.sum(axis=0)
-    outside = units.totals.sum(axis=0) - inside
+    outside = totals.sum(axis=0) - inside
     share = len(members) / (len(members) - 1)
     return np.asarray(outside + (inside - members) * share)
 
 
-def _resampled_totals(units: Units, resamples: int, rng: np.random.Generator) -> Iterator[Floats]:
+def _resampled_totals(
+    totals: Floats, strata: Integers | None, resamples: int, rng: np.random.Generator
+) -> Iterator[Floats]:
     """Sums of resampled units, portion by portion. Units with equal sums are drawn as one kind."""
-    kinds = [
-        np.unique(units.totals[units.strata == stratum], axis=0, return_counts=True)
-        for stratum in np.unique(units.strata)
-    ]
-    width = units.totals.shape[1] + max(len(counts) for _, counts in kinds)
+    groups = [totals] if strata is None else [totals[strata == each] for each in np.unique(strata)]
+    kinds = [np.unique(group, axis=0, return_counts=True) for group in groups]
+    width = totals.shape[1] + max(len(counts) for _, counts in kinds)
     portion = max(1, PORTION // width)
     for start in range(0, resamples, portion):
         size = min(portion, resamples - start)
@@ -139,17 +178,8 @@ def _resampled_totals(units: Units, resamples: int, rng: np.random.Generator) ->
                 rng.multinomial(counts.sum(), counts / counts.sum(), size=size) @ sums
                 for sums, counts in kinds
             ),
-            start=np.zeros((size, units.totals.shape[1])),
+            start=np.zeros((size, totals.shape[1])),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class PermutationTest:
-    """Share of permutations at least as extreme as the data, the data itself counted in."""
-
-    p: float
-    permutations: int
-    as_extreme: int
 
 
 def permute_within(
@@ -171,32 +201,35 @@ def permute_within(
 
 def sign_flip_test(
     changes: ArrayLike, *, rng: np.random.Generator, permutations: int = 10_000
-) -> PermutationTest:
-    """Test that paired differences centre on zero: exchange the two conditions cluster by cluster.
+) -> float:
+    """P that paired differences centre on zero: exchange the two conditions cluster by cluster.
 
     Where there are no more exchanges than ``permutations``, each is counted once (Fisher 1935).
 
     >>> sign_flip_test([0.2, 0.1, 0.4, 0.3, 0.2, 0.3], rng=np.random.default_rng(1))
-    PermutationTest(p=0.03125, permutations=64, as_extreme=2)
+    0.03125
     """
     column = finite(changes, "differences")
     if not column.size:
         raise InputError("differences: no cluster to compare")
+    observed = abs(float(column.sum()))
     if 2 ** len(column) <= permutations:
         places = np.arange(2 ** len(column))[:, None] >> np.arange(len(column))
         every = np.abs((places % 2 * 2.0 - 1) @ column)
-        as_extreme = permutation_test(abs(float(column.sum())), every).as_extreme
-        return PermutationTest(as_extreme / len(every), len(every), as_extreme)
+        return _as_extreme(observed, every) / len(every)
     signs = rng.integers(0, 2, size=(permutations, len(column))) * 2.0 - 1
-    return permutation_test(abs(float(column.sum())), np.abs(signs @ column))
+    return permutation_test(observed, np.abs(signs @ column))
 
 
-def permutation_test(observed: float, draws: Floats) -> PermutationTest:
-    """P-value of an observed statistic among permuted ones (Phipson, Smyth 2010).
+def permutation_test(observed: float, draws: Floats) -> float:
+    """P of an observed statistic among permuted ones, itself counted in (Phipson, Smyth 2010).
 
-    >>> permutation_test(3.0, np.array([1.0, 2.0, 3.0])).p
+    >>> permutation_test(3.0, np.array([1.0, 2.0, 3.0]))
     0.5
     """
+    return (_as_extreme(observed, draws) + 1) / (len(draws) + 1)
+
+
+def _as_extreme(observed: float, draws: Floats) -> int:
     # Equal statistics reached by another order of additions may differ in the last bits.
-    as_extreme = int((draws >= observed - 1e-9 * abs(observed)).sum())
-    return PermutationTest((as_extreme + 1) / (len(draws) + 1), len(draws), as_extreme)
+    return int((draws >= observed - 1e-9 * abs(observed)).sum())

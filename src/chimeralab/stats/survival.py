@@ -1,7 +1,7 @@
 """Time to the first collapse: survival curves, their restricted means, and the log-rank test."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,16 +10,17 @@ from scipy import special
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats, Integers, encode, finite, optional, ratios, same_length
-from chimeralab.stats.design import Column, Units
-from chimeralab.stats.intervals import Interval
+from chimeralab.stats.intervals import Estimate
 from chimeralab.stats.resample import (
-    PermutationTest,
+    Column,
     Statistic,
-    bootstrap_draws,
+    bootstrap,
     jackknife,
     permutation_test,
     permute_within,
 )
+
+NO_SPREAD = "needs two clusters that differ"
 
 
 class Durations(NamedTuple):
@@ -27,14 +28,6 @@ class Durations(NamedTuple):
 
     times: Floats
     observed: NDArray[np.bool_]
-
-
-class LifeTable(NamedTuple):
-    """Runs at risk and events at each distinct time (columns), by cluster or group (rows)."""
-
-    times: Floats
-    at_risk: Floats
-    events: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +38,6 @@ class SurvivalCurve:
     at_risk: Floats
     events: Floats
     survival: Floats
-
-
-class SurvivalBand(NamedTuple):
-    """Pointwise bounds of a survival curve."""
-
-    times: Floats
-    low: Floats
-    high: Floats
 
 
 def durations(first_event: Sequence[float | None] | Floats, last_turn: ArrayLike) -> Durations:
@@ -71,10 +56,10 @@ def durations(first_event: Sequence[float | None] | Floats, last_turn: ArrayLike
     return Durations(np.where(observed, event, last), observed)
 
 
-def life_table(runs: Durations, code: Integers | None = None) -> LifeTable:
-    """Count runs at risk and events at each distinct time, in one row for each code.
+def life_table(runs: Durations, code: Integers | None = None) -> tuple[Floats, Floats, Floats]:
+    """The distinct times, and the runs at risk and events at each, in one row for each code.
 
-    >>> life_table(durations([2, None, 3], [3, 3, 3])).at_risk
+    >>> life_table(durations([2, None, 3], [3, 3, 3]))[1]
     array([[3., 2.]])
     """
     times, place = np.unique(runs.times, return_inverse=True)
@@ -84,7 +69,7 @@ def life_table(runs: Durations, code: Integers | None = None) -> LifeTable:
     exits = np.bincount(cell, minlength=shape[0] * shape[1])
     events = np.bincount(cell, weights=runs.observed, minlength=shape[0] * shape[1])
     at_risk = exits.reshape(shape)[:, ::-1].cumsum(axis=1)[:, ::-1]
-    return LifeTable(times, at_risk.astype(np.float64), events.astype(np.float64).reshape(shape))
+    return times, at_risk.astype(np.float64), events.astype(np.float64).reshape(shape)
 
 
 def kaplan_meier(runs: Durations) -> SurvivalCurve:
@@ -95,9 +80,8 @@ def kaplan_meier(runs: Durations) -> SurvivalCurve:
     """
     if not len(runs.times):
         raise InputError("runs: none to draw a survival curve from")
-    table = life_table(runs)
-    survival = survival_shares(table.at_risk, table.events)
-    return SurvivalCurve(table.times, table.at_risk[0], table.events[0], survival[0])
+    times, (at_risk,), (events,) = life_table(runs)
+    return SurvivalCurve(times, at_risk, events, survival_shares(at_risk, events))
 
 
 def median_time(curve: SurvivalCurve) -> float | None:
@@ -118,18 +102,22 @@ def survival_band(
     rng: np.random.Generator,
     resamples: int = 2_000,
     level: float = 0.95,
-) -> SurvivalBand:
-    """Percentile interval of the survival curve at each time, whole clusters resampled.
+) -> tuple[Floats, Floats]:
+    """Pointwise percentile bounds of the survival curve, whole clusters resampled.
 
     >>> runs = durations([2, None, 3, 5], [5, 5, 5, 5])
-    >>> survival_band(runs, rng=np.random.default_rng(1)).high.round(2)
+    >>> survival_band(runs, rng=np.random.default_rng(1))[1].round(2)
     array([1.  , 1.  , 0.75])
     """
-    units = resampling_units(runs, clusters)
-    draws = bootstrap_draws(units, _curves, rng=rng, resamples=resamples)
+    draws = bootstrap(
+        resampling_units(runs, clusters),
+        lambda totals: survival_shares(*np.split(totals, 2, axis=1)),
+        rng=rng,
+        resamples=resamples,
+    )
     tail = 50 * (1 - level)
     low, high = np.percentile(draws, [tail, 100 - tail], axis=0)
-    return SurvivalBand(np.unique(runs.times), low, high)
+    return low, high
 
 
 def survival_shares(at_risk: Floats, events: Floats) -> Floats:
@@ -142,58 +130,33 @@ def survival_shares(at_risk: Floats, events: Floats) -> Floats:
     return np.cumprod(1 - hazard, axis=-1, dtype=np.float64)
 
 
-def resampling_units(runs: Durations, clusters: Column | None = None) -> Units:
+def resampling_units(runs: Durations, clusters: Column | None = None) -> Floats:
     """Each cluster's runs at risk, then its events, at each distinct time, ready to be resampled.
 
-    >>> resampling_units(durations([2, None, 3], [3, 3, 3]), ["a", "a", "b"]).totals
+    >>> resampling_units(durations([2, None, 3], [3, 3, 3]), ["a", "a", "b"])
     array([[2., 1., 1., 0.],
            [1., 1., 0., 1.]])
     """
     same_length(runs=runs.times, clusters=clusters)
-    code = np.arange(len(runs.times)) if clusters is None else encode(clusters).codes
-    table = life_table(runs, code)
-    totals = np.hstack([table.at_risk, table.events])
-    return Units(totals, np.zeros(len(totals), np.intp))
+    code = np.arange(len(runs.times)) if clusters is None else encode(clusters)[1]
+    return np.hstack(life_table(runs, code)[1:])
 
 
-def _curves(totals: Floats) -> Floats:
-    return survival_shares(*np.split(totals, 2, axis=1))
-
-
-@dataclass(frozen=True, slots=True)
-class RestrictedMean:
-    """Mean time without the event up to ``tau``, with a t interval over clusters."""
-
-    tau: float
-    value: float | None
-    standard_error: float | None
-    interval: Interval | None
-    clusters: int
-    reasons: Mapping[str, str] = field(default_factory=dict)
-
-
-def restricted_mean(
-    runs: Durations, tau: float, clusters: Column | None = None, level: float = 0.95
-) -> RestrictedMean:
+def restricted_mean(runs: Durations, tau: float, clusters: Column | None = None) -> Estimate:
     """Area under the survival curve up to ``tau`` (Royston, Parmar 2013), by cluster.
 
     The standard error leaves out one cluster at a time; without clusters, one run at a time.
 
-    >>> from chimeralab.stats.survival import durations
     >>> result = restricted_mean(durations([10, None, 30], [40, 40, 40]), tau=40)
     >>> round(result.value, 2), round(result.standard_error, 2)
     (26.67, 8.82)
     """
-    units, area = resampling_units(runs, clusters), _area_under(np.unique(runs.times), tau)
-    if _follow_up_ends_before(runs, tau):
+    last = runs.times.max()
+    if last < tau and not runs.observed[runs.times == last].all():
         late = f"some runs were last seen without the event before turn {tau:g}"
-        undefined = dict.fromkeys(("value", "standard_error", "interval"), late)
-        return RestrictedMean(tau, None, None, None, len(units.totals), undefined)
-    result = jackknife(units, area)
-    interval = result.interval(level) if result.standard_error else None
-    reasons = {} if interval else {"interval": "needs two clusters that differ"}
-    error = result.standard_error
-    return RestrictedMean(tau, result.estimate, error, interval, len(units.totals), reasons)
+        return Estimate(None, None, 0, late)
+    found = jackknife(resampling_units(runs, clusters), _area_under(np.unique(runs.times), tau))
+    return found if found.standard_error else replace(found, reason=NO_SPREAD)
 
 
 def pseudo_values(runs: Durations, tau: float) -> Floats:
@@ -202,20 +165,16 @@ def pseudo_values(runs: Durations, tau: float) -> Floats:
     Where nothing is censored before ``tau`` it is the time itself, cut at ``tau``. With these, a
     contrast of restricted means is a paired contrast like any other.
 
-    >>> from chimeralab.stats.survival import durations
     >>> pseudo_values(durations([10, None, 30], [40, 40, 40]), tau=20)
     array([10., 20., 20.])
     """
     kinds, place = np.unique(
         np.column_stack([runs.times, runs.observed]), axis=0, return_inverse=True
     )
-    one_of_each = life_table(
-        Durations(kinds[:, 0], kinds[:, 1] > 0), np.arange(len(kinds), dtype=np.intp)
-    )
-    totals = np.hstack([one_of_each.at_risk, one_of_each.events])
+    totals = resampling_units(Durations(kinds[:, 0], kinds[:, 1] > 0))
     n = len(runs.times)
     everything = np.bincount(place.ravel(), minlength=len(kinds)) @ totals
-    area = _area_under(one_of_each.times, tau)
+    area = _area_under(np.unique(runs.times), tau)
     with_all, without = area(everything[None, :])[0], area(everything - totals)
     return np.asarray(n * with_all - (n - 1) * without[place.ravel()])
 
@@ -232,11 +191,6 @@ def _area_under(times: Floats, tau: float) -> Statistic:
     return area
 
 
-def _follow_up_ends_before(runs: Durations, tau: float) -> bool:
-    last = runs.times.max()
-    return bool(last < tau and not runs.observed[runs.times == last].all())
-
-
 @dataclass(frozen=True, slots=True)
 class LogRank:
     """Chi-square of the log-rank test; its p treats every run as independent."""
@@ -250,20 +204,19 @@ class LogRank:
 def logrank(runs: Durations, groups: Column) -> LogRank:
     """Compare the survival curves of two or more groups (Mantel 1966, Peto 1972).
 
-    >>> from chimeralab.stats.survival import durations
     >>> runs = durations([2, 3, 5, 9, None, 8], [9, 9, 9, 9, 9, 9])
     >>> result = logrank(runs, ["A", "A", "A", "B", "B", "B"])
     >>> round(result.chi2, 3), result.df, round(result.p, 3)
     (5.052, 1, 0.025)
     """
     same_length(runs=runs.times, groups=groups)
-    code = encode(groups)
-    df = len(code.names) - 1
+    names, code = encode(groups)
+    df = len(names) - 1
     if df < 1 or not runs.observed.any():
         missing = "fewer than two groups" if df < 1 else "no run had the event"
         return LogRank(None, df, None, missing)
-    times, at_risk, events = life_table(runs, code.codes)
-    chi2 = optional(float(_chi_squares(LifeTable(times, at_risk[None], events[None]))[0]))
+    _, at_risk, events = life_table(runs, code)
+    chi2 = optional(float(_chi_squares(at_risk[None], events[None])[0]))
     if chi2 is None:
         return LogRank(None, df, None, "no event came while several groups were at risk")
     return LogRank(chi2, df, float(special.chdtrc(df, chi2)))
@@ -276,46 +229,36 @@ def logrank_permutation(
     *,
     rng: np.random.Generator,
     permutations: int = 2_000,
-) -> PermutationTest | None:
+) -> float | None:
     """P-value of the log-rank statistic when conditions change places within each cluster.
 
     All repeats of a prompt under one condition move together: they share whatever that prompt
     and condition have in common, so moving them one by one would overstate the evidence.
 
-    >>> from chimeralab.stats.survival import durations
     >>> runs = durations([2, 3, 5, 9, None, 8], [9, 9, 9, 9, 9, 9])
     >>> groups, rng = ["A", "A", "A", "B", "B", "B"], np.random.default_rng(1)
-    >>> round(logrank_permutation(runs, groups, [1, 2, 3, 1, 2, 3], rng=rng).p, 1)
+    >>> round(logrank_permutation(runs, groups, [1, 2, 3, 1, 2, 3], rng=rng), 1)
     0.2
     """
     same_length(runs=runs.times, groups=groups, clusters=clusters)
-    observed = logrank(runs, groups)
-    if observed.chi2 is None:
+    observed = logrank(runs, groups).chi2
+    if observed is None:
         return None
+    names, group = encode(groups)
     cells, cell_of_run = np.unique(
-        np.column_stack([encode(clusters).codes, encode(groups).codes]),
-        axis=0,
-        return_inverse=True,
+        np.column_stack([encode(clusters)[1], group]), axis=0, return_inverse=True
     )
-    table = life_table(runs, cell_of_run.ravel().astype(np.intp))
-    draws = [
-        _chi_squares(_regroup(table, labels, observed.df + 1))
-        for labels in np.array_split(
-            permute_within(cells[:, 1], cells[:, 0], permutations, rng), 1 + permutations // 250
-        )
-    ]
-    return permutation_test(observed.chi2, np.concatenate(draws))
+    _, at_risk, events = life_table(runs, cell_of_run.ravel().astype(np.intp))
+    shuffled = permute_within(cells[:, 1], cells[:, 0], permutations, rng)
+    draws = []
+    for labels in np.array_split(shuffled, 1 + permutations // 250):
+        member = (labels[:, None, :] == np.arange(len(names))[:, None]).astype(np.float64)
+        draws.append(_chi_squares(member @ at_risk, member @ events))
+    return permutation_test(observed, np.concatenate(draws))
 
 
-def _regroup(table: LifeTable, labels: Integers, groups: int) -> LifeTable:
-    """Life tables of the groups under each row of cell labels."""
-    member = (labels[:, None, :] == np.arange(groups)[:, None]).astype(np.float64)
-    return LifeTable(table.times, member @ table.at_risk, member @ table.events)
-
-
-def _chi_squares(tables: LifeTable) -> Floats:
+def _chi_squares(at_risk: Floats, events: Floats) -> Floats:
     """Log-rank statistics of many life tables, indexed by table, group and time."""
-    _, at_risk, events = tables
     risk, happened = at_risk.sum(axis=1, keepdims=True), events.sum(axis=1, keepdims=True)
     share = at_risk / risk
     excess = (events - happened * share).sum(axis=2)[:, :-1]

@@ -9,9 +9,8 @@ from chimeralab.runner.interventions import models_of
 from chimeralab.selfplay.outcomes import PAIRS
 from chimeralab.stats.effects import AskedContrast, pairs_of
 from chimeralab.stats.planning import (
+    WITHIN_PROMPTS,
     KappaPower,
-    RatedItems,
-    VarianceComponents,
     detectable_difference,
     gate_power,
 )
@@ -27,12 +26,9 @@ from chimeralab.trial.power import Detectable, detectable
 TOKENS_A_MESSAGE = 8
 # How a difference between two conditions varied between prompts and between repeats in a published
 # study of 720 self-play conversations: the only figures there are until a study has its own.
-PUBLISHED = VarianceComponents(between=0.0505, within=0.0871)
+PUBLISHED = (0.0505, 0.0871)
 # How many of its conversations raters called loops; half of them would be the best case.
 PREVALENCES = (0.5, 0.91)
-# How far what raters make of two conversations on one prompt is assumed to correlate: as the shares
-# of that study did, which is the only figure there is.
-WITHIN_PROMPTS = 0.25
 TOO_OFTEN, TOO_RARELY = 0.1, 0.5
 
 
@@ -111,9 +107,8 @@ def _sharpness(gate: GateTable, conversations: int, prompts: int) -> tuple[Kappa
     items, bound = min(gate.sample or conversations, conversations), gate.rule == "lower_ci"
     others = max(conversations - 1, 1)
     partners = (items - 1) * (conversations / prompts - 1) / others
-    rated = RatedItems(items, partners, WITHIN_PROMPTS)
     return tuple(
-        gate_power(rated, threshold, share, lower_bound=bound)
+        gate_power(items, threshold, share, lower_bound=bound, partners=partners)
         for share in (PREVALENCES if of_kappa else PREVALENCES[:1])
     )
 

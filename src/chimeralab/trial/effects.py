@@ -104,9 +104,7 @@ def _mean(means: Floats, occasions: int, rng: np.random.Generator, resamples: in
     interval = None
     if len(means) > 1 and resamples:
         level, clusters = widened_level(len(means)), np.arange(len(means))
-        interval = mean_bootstrap(
-            means, clusters, rng=rng, resamples=resamples, level=level
-        ).interval
+        interval = mean_bootstrap(means, clusters, rng=rng, resamples=resamples, level=level)
     return Estimated(float(means.mean()), _with_width(interval), occasions)
 
 
@@ -379,8 +377,9 @@ def _effect(
     interval, p, reasons = None, found.p, dict(found.reasons)
     if found.interval is not None and resamples:
         level = widened_level(found.units)
-        drawn = contrast_bootstrap(cells, asked.weights, rng=rng, resamples=resamples, level=level)
-        interval = drawn.interval
+        interval = contrast_bootstrap(
+            cells, asked.weights, rng=rng, resamples=resamples, level=level
+        )
     if p is None and found.estimate != 0 and found.units > 1:
         # A difference that is the same in every scenario leaves nothing to a t test. Were there
         # no effect, all its signs would agree as often as so many coins do.

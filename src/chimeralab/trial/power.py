@@ -8,7 +8,7 @@ import numpy as np
 from chimeralab.core.numbers import number
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Request
-from chimeralab.stats.planning import VarianceComponents, detectable_difference
+from chimeralab.stats.planning import detectable_difference
 from chimeralab.trial.effects import DeclaredEffect, MeasuredSession, sessions_of
 from chimeralab.trial.marking import score
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
@@ -101,7 +101,7 @@ def _smallest(differences: Sequence[float], plan: TrialPlan) -> float | None:
     spread = float(np.var(differences, ddof=1)) if len(differences) > 1 else 0.0
     if spread <= 0 or len(plan.courses) < 2:
         return None
-    return detectable_difference(VarianceComponents(spread, 0.0), len(plan.courses), 1)
+    return detectable_difference((spread, 0.0), len(plan.courses), 1)
 
 
 def _simulated(

@@ -90,8 +90,8 @@ def _agreement(room: RatingRoom) -> dict[str, Any]:
         "name": room.study.plan.study.name,
         "section": reliability_section(audited(room.study)),
         "against": [
-            (each, wilson(each.same, each.items) if each.items else None)
-            for each in against_the_rest(labels)
+            (rater, same, items, wilson(same, items) if items else None)
+            for rater, (same, items) in against_the_rest(labels).items()
         ],
         "disputes": [
             {

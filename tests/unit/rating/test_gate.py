@@ -27,7 +27,7 @@ def test_the_published_gate_is_not_met() -> None:
 
 def test_a_gate_exactly_at_its_threshold_is_met() -> None:
     half = panel_of(3, 1, 1, 3)
-    assert half.pairs[0].panel.kappa == 0.5
+    assert next(iter(half.pairs.values())).kappa == 0.5
     at, above = (
         judge_gate(Gate(threshold=value, rule="point"), half)
         for value in (0.5, np.nextafter(0.5, 1))
@@ -38,7 +38,7 @@ def test_a_gate_exactly_at_its_threshold_is_met() -> None:
 
 def test_lower_bound_of_kappa_is_that_of_the_score_interval() -> None:
     outcome = judge_gate(Gate(rule="lower_ci"), STUDY)
-    assert outcome.compared == STUDY.pairs[0].panel.kappa_ci_score.low
+    assert outcome.compared == next(iter(STUDY.pairs.values())).kappa_ci_score.low
 
 
 def test_perfect_agreement_on_few_items_does_not_pass_by_its_lower_bound() -> None:

@@ -3,9 +3,8 @@
 import pytest
 
 from chimeralab.selfplay.comparisons import outlook, same_cost
-from chimeralab.stats.planning import VarianceComponents
 
-PARTS = VarianceComponents(between=0.0505, within=0.0871)
+PARTS = (0.0505, 0.0871)
 
 
 def test_designs_of_the_same_cost_have_the_same_number_of_runs() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from chimeralab.stats.distributions import beta_below, student_above, student_quantile
+from chimeralab.stats.intervals import beta_below, student_above, student_quantile
 
 degrees = st.floats(0, 5).map(lambda digits: 10**digits)
 shapes = st.floats(-0.3, 3).map(lambda digits: 10**digits)

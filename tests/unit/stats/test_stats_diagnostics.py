@@ -5,8 +5,8 @@ import pytest
 from statsmodels.stats.proportion import proportion_confint
 
 from chimeralab.stats.clusters import share
-from chimeralab.stats.design import SampleDesign
-from chimeralab.stats.diagnostics import diagnose
+from chimeralab.stats.panel import diagnose
+from chimeralab.stats.resample import SampleDesign
 
 VERDICTS = np.repeat([1, 1, 0, 0], [40, 10, 5, 45])
 REFERENCE = np.repeat([1, 0, 1, 0], [40, 10, 5, 45])

@@ -8,11 +8,11 @@ from statsmodels.stats.proportion import proportion_confint
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.intervals import (
+    Estimate,
     mcnemar_exact,
     normal_interval,
     percentile_interval,
     t_interval,
-    t_p_value,
     widened_level,
     wilson,
 )
@@ -40,7 +40,7 @@ def test_mcnemar_without_a_differing_pair_is_undefined():
 def test_t_and_normal_intervals_agree_with_scipy():
     assert t_interval(0.4, 0.1, 35) == pytest.approx(stats.t.interval(0.95, 35, 0.4, 0.1))
     assert normal_interval(0.4, 0.1) == pytest.approx(stats.norm.interval(0.95, 0.4, 0.1))
-    assert t_p_value(-0.3, 0.1, 12) == pytest.approx(2 * stats.t.sf(3, 12))
+    assert Estimate(-0.3, 0.1, 12).p == pytest.approx(2 * stats.t.sf(3, 12))
 
 
 def test_percentile_interval_leaves_equal_tails():
@@ -67,7 +67,7 @@ def test_a_widened_percentile_interval_covers_few_clusters_where_the_plain_one_d
         sample = rng.normal(size=clusters)
         means = sample[rng.integers(clusters, size=(2_000, clusters))].mean(axis=1)
         for name, level in levels.items():
-            low, high = percentile_interval(means, level)
-            covered[name] += low <= 0 <= high
+            interval = percentile_interval(means, level)
+            covered[name] += interval.low <= 0 <= interval.high
     assert covered["plain"] / simulations < 0.90
     assert 0.92 <= covered["widened"] / simulations <= 0.98

@@ -5,8 +5,8 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.agreement import Table2x2, cell_rows
-from chimeralab.stats.design import SampleDesign
 from chimeralab.stats.panel import design_intervals, panel, table_panel
+from chimeralab.stats.resample import SampleDesign
 
 
 def rng():
@@ -147,13 +147,13 @@ def test_design_of_another_length_is_refused():
 def test_to_agree_on_every_item_is_never_worse_evidence_than_on_all_but_one(items, prompts):
     rng, design = np.random.default_rng(1), SampleDesign(clusters=np.arange(items) % prompts)
     same = np.eye(4)[rng.permutation(np.arange(items) % 2 * 3)]
-    perfect = design_intervals(same, design, rng=rng, resamples=1).kappa_score
+    perfect = design_intervals(same, design, rng=rng, resamples=1)["kappa_ci_score"]
     for item in range(0, items, 5):
         nearly = same.copy()
         nearly[item] = np.eye(4)[1]
-        one_less = design_intervals(nearly, design, rng=rng, resamples=1).kappa_score
+        one_less = design_intervals(nearly, design, rng=rng, resamples=1)["kappa_ci_score"]
         assert perfect.low >= one_less.low
-    alone = design_intervals(same, SampleDesign(), rng=rng, resamples=1).kappa_score
+    alone = design_intervals(same, SampleDesign(), rng=rng, resamples=1)["kappa_ci_score"]
     assert perfect.low < alone.low
 
 
@@ -165,4 +165,4 @@ def test_the_order_of_items_does_not_change_an_interval():
         design_intervals(same[of], SampleDesign(clusters=clusters[of]), rng=rng, resamples=1)
         for of in (np.arange(24), order)
     )
-    assert first.kappa_score == pytest.approx(second.kappa_score)
+    assert first["kappa_ci_score"] == pytest.approx(second["kappa_ci_score"])

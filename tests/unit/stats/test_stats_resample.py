@@ -8,14 +8,16 @@ from chimeralab.core.errors import InputError
 from chimeralab.stats import resample
 from chimeralab.stats.arrays import encode, finite, same_length
 from chimeralab.stats.clusters import quotient
-from chimeralab.stats.design import SampleDesign, Units, effective_units, units
+from chimeralab.stats.intervals import percentile_interval
 from chimeralab.stats.resample import (
+    SampleDesign,
     bootstrap,
-    bootstrap_draws,
+    effective_units,
     jackknife,
     permutation_test,
     permute_within,
     sign_flip_test,
+    units,
 )
 
 
@@ -25,48 +27,42 @@ def rows_of(values):
 
 def test_bootstrap_draws_spread_as_theory_says():
     values = np.random.default_rng(1).normal(size=50)
-    draws = bootstrap_draws(
-        units(rows_of(values)), quotient, rng=np.random.default_rng(2), resamples=20_000
-    )
+    draws = bootstrap(rows_of(values), quotient, rng=np.random.default_rng(2), resamples=20_000)
     assert draws.mean() == pytest.approx(values.mean(), abs=0.005)
     assert draws.std() == pytest.approx(values.std() / 50**0.5, rel=0.02)
 
 
 def test_strata_are_resampled_apart_so_their_difference_adds_no_spread():
     values, strata = np.repeat([0.0, 10.0], 20), np.repeat(["low", "high"], 20)
-    result = bootstrap(
-        units(rows_of(values), SampleDesign(strata=strata)), quotient, rng=np.random.default_rng(1)
-    )
-    assert result.interval == (5, 5)
-    assert (
-        jackknife(units(rows_of(values), SampleDesign(strata=strata)), quotient).standard_error == 0
-    )
+    totals, stratum = units(rows_of(values), SampleDesign(strata=strata))
+    draws = bootstrap(totals, quotient, stratum, rng=np.random.default_rng(1))
+    assert percentile_interval(draws) == (5, 5)
+    assert jackknife(totals, quotient, stratum).standard_error == 0
 
 
 def test_clusters_that_reach_over_strata_are_resampled_as_wholes():
     design = SampleDesign(clusters=["a", "a", "b", "b"], strata=[0, 1, 0, 1])
-    assert units(rows_of([1.0, 2.0, 3.0, 4.0]), design).strata.tolist() == [0, 0]
+    assert units(rows_of([1.0, 2.0, 3.0, 4.0]), design)[1].tolist() == [0, 0]
 
 
 def test_portions_do_not_change_what_is_drawn_from(monkeypatch):
-    sample = units(rows_of(np.arange(30.0)))
-    whole = bootstrap(sample, quotient, rng=np.random.default_rng(1)).interval
+    sample = rows_of(np.arange(30.0))
+    whole = percentile_interval(bootstrap(sample, quotient, rng=np.random.default_rng(1)))
     monkeypatch.setattr(resample, "PORTION", 1_000)
-    assert bootstrap(sample, quotient, rng=np.random.default_rng(1)).interval == pytest.approx(
-        whole, abs=0.3
-    )
+    portions = bootstrap(sample, quotient, rng=np.random.default_rng(1))
+    assert percentile_interval(portions) == pytest.approx(whole, abs=0.3)
 
 
 def test_undefined_resamples_are_left_out_and_counted():
-    sample = Units(np.array([[1.0, 1.0], [0.0, 0.0]]), np.zeros(2, np.intp))
-    result = bootstrap(sample, quotient, rng=np.random.default_rng(1), resamples=4_000)
-    assert result.interval == (1, 1)
-    assert result.undefined == pytest.approx(1_000, abs=100)
+    sample = np.array([[1.0, 1.0], [0.0, 0.0]])
+    draws = bootstrap(sample, quotient, rng=np.random.default_rng(1), resamples=4_000)
+    assert percentile_interval(draws) == (1, 1)
+    assert np.isnan(draws).sum() == pytest.approx(1_000, abs=100)
 
 
 def test_jackknife_error_of_a_mean_is_the_textbook_one():
     values = np.random.default_rng(1).normal(size=30)
-    result = jackknife(units(rows_of(values)), quotient)
+    result = jackknife(rows_of(values), quotient)
     assert result.standard_error == pytest.approx(values.std(ddof=1) / 30**0.5)
     assert result.df == 29
 
@@ -77,13 +73,13 @@ def test_stratified_jackknife_error_adds_up_over_strata():
     expected = sum(
         (part.size / 50) ** 2 * part.var(ddof=1) / part.size for part in (values[:20], values[20:])
     )
-    result = jackknife(units(rows_of(values), SampleDesign(strata=strata)), quotient)
+    result = jackknife(rows_of(values), quotient, strata)
     assert result.standard_error == pytest.approx(expected**0.5)
     assert result.df == 48
 
 
 def test_units_of_equal_weight_count_fully():
-    assert effective_units(Units(np.full((7, 1), 3.0), np.zeros(7, np.intp)), 0) == 7
+    assert effective_units(np.full(7, 3.0)) == 7
 
 
 def test_permutation_moves_labels_only_within_their_block():
@@ -102,12 +98,12 @@ def test_every_order_within_a_block_is_equally_likely():
 
 
 def test_sign_flip_p_of_equal_signs_is_the_exact_one():
-    result = sign_flip_test([1.0] * 6, rng=np.random.default_rng(1), permutations=50_000)
-    assert result.p == pytest.approx(2 / 64, abs=0.003)
+    p = sign_flip_test([1.0] * 6, rng=np.random.default_rng(1), permutations=50_000)
+    assert p == pytest.approx(2 / 64, abs=0.003)
 
 
 def test_permutation_p_is_never_zero():
-    assert permutation_test(5.0, np.zeros(99)).p == 0.01
+    assert permutation_test(5.0, np.zeros(99)) == 0.01
 
 
 def test_columns_of_different_length_are_refused():
@@ -132,7 +128,7 @@ def test_missing_labels_of_groups_are_refused():
 
 
 def test_codes_do_not_depend_on_the_order_of_rows():
-    assert encode(["b", "a"]).names == encode(["a", "b", "a"]).names == ("a", "b")
+    assert encode(["b", "a"])[0] == encode(["a", "b", "a"])[0] == ("a", "b")
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -143,8 +139,6 @@ def test_few_sign_flips_are_counted_instead_of_drawn(seed: int) -> None:
     oracle = scipy_stats.permutation_test(
         (changes,), np.mean, permutation_type="samples", n_resamples=np.inf
     )
-    assert found.permutations == 4_096
-    assert found.p == pytest.approx(oracle.pvalue)
-    assert sign_flip_test(changes, rng=rng, permutations=4_095).p == pytest.approx(
-        found.p, abs=0.05
-    )
+    assert found == pytest.approx(oracle.pvalue)
+    assert found * 4_096 == int(found * 4_096)
+    assert sign_flip_test(changes, rng=rng, permutations=4_095) == pytest.approx(found, abs=0.05)

@@ -89,8 +89,8 @@ def test_permutation_p_matches_the_naive_one_when_runs_are_independent():
     runs, group = Durations(runs.times[kept], runs.observed[kept]), group[kept]
     clusters = np.tile(np.arange(size), 2)
     rng = np.random.default_rng(1)
-    test = logrank_permutation(runs, group, clusters, rng=rng, permutations=4_000)
-    assert test.p == pytest.approx(logrank(runs, group).p, abs=0.05)
+    p = logrank_permutation(runs, group, clusters, rng=rng, permutations=4_000)
+    assert p == pytest.approx(logrank(runs, group).p, abs=0.05)
 
 
 def test_permutation_sees_through_copies():
@@ -98,8 +98,8 @@ def test_permutation_sees_through_copies():
     clusters = np.arange(40) // 2
     copied = Durations(np.repeat(runs.times, 5), np.repeat(runs.observed, 5))
     rng = np.random.default_rng(1)
-    once = logrank_permutation(runs, group, clusters, rng=rng).p
-    many = logrank_permutation(copied, np.repeat(group, 5), np.repeat(clusters, 5), rng=rng).p
+    once = logrank_permutation(runs, group, clusters, rng=rng)
+    many = logrank_permutation(copied, np.repeat(group, 5), np.repeat(clusters, 5), rng=rng)
     assert many == pytest.approx(once, abs=0.04)
     assert logrank(copied, np.repeat(group, 5)).p < many
 
@@ -119,20 +119,20 @@ def test_restricted_mean_without_early_censoring_is_a_clustered_mean():
     result = restricted_mean(runs, 40, clusters)
     oracle = cluster_mean(runs.times, clusters)
     assert result.value == pytest.approx(oracle.mean)
-    assert result.interval == pytest.approx(oracle.interval)
+    assert result.interval() == pytest.approx(oracle.interval)
 
 
 def test_restricted_mean_beyond_follow_up_is_undefined_with_a_reason():
     runs = durations([3, None], [10, 10])
     result = restricted_mean(runs, 40)
-    assert (result.value, result.interval) == (None, None)
-    assert "before turn 40" in result.reasons["value"]
+    assert (result.value, result.interval()) == (None, None)
+    assert "before turn 40" in result.reason
 
 
 def test_restricted_mean_of_equal_runs_has_no_interval():
     result = restricted_mean(durations([None] * 4, [9] * 4), 9)
-    assert (result.value, result.interval) == (9, None)
-    assert set(result.reasons) == {"interval"}
+    assert (result.value, result.interval()) == (9, None)
+    assert result.reason == "needs two clusters that differ"
 
 
 def test_pseudo_values_average_to_the_restricted_mean():
@@ -143,10 +143,10 @@ def test_pseudo_values_average_to_the_restricted_mean():
 
 def test_band_surrounds_the_curve():
     runs, _ = censored_runs()
-    band = survival_band(runs, rng=np.random.default_rng(1), resamples=500)
+    low, high = survival_band(runs, rng=np.random.default_rng(1), resamples=500)
     curve = kaplan_meier(runs)
-    assert (band.times == curve.times).all()
-    assert ((band.low <= curve.survival) & (curve.survival <= band.high)).all()
+    assert len(low) == len(high) == len(curve.times)
+    assert ((low <= curve.survival) & (curve.survival <= high)).all()
 
 
 @pytest.mark.parametrize(("event", "last"), [(41, 40), (0, 40), (None, 0)])
@@ -161,7 +161,7 @@ def test_band_is_wider_when_runs_come_in_clusters():
     rng = np.random.default_rng(1)
     alone = survival_band(copied, rng=rng, resamples=500)
     clustered = survival_band(copied, np.repeat(np.arange(60), 4), rng=rng, resamples=500)
-    assert (clustered.high - clustered.low).mean() > 1.7 * (alone.high - alone.low).mean()
+    assert np.diff(clustered, axis=0).mean() > 1.7 * np.diff(alone, axis=0).mean()
 
 
 def test_no_runs_have_no_curve():

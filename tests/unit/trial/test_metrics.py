@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from chimeralab.stats.calibration import calibration_rows
 from chimeralab.stats.clusters import mean_bootstrap
 from chimeralab.stats.intervals import widened_level
 from chimeralab.trial.columns import AnswerRange, AnswerScale, columns_of
@@ -12,6 +11,7 @@ from chimeralab.trial.metrics import COMPANION_MEANINGS, measure
 from chimeralab.trial.metrics.companions import (
     MOST_LEVELS,
     Confidences,
+    calibrations,
     level_counts,
 )
 from chimeralab.trial.trials import Trial
@@ -49,15 +49,16 @@ def test_calibration_of_counts_is_that_of_the_answers() -> None:
     novel = np.zeros(CORRECT.size, bool)
     scenarios = np.repeat(SCENARIO, LENGTH)
     answers = Confidences(CONFIDENCE.ravel(), CORRECT.ravel(), novel, scenarios)
-    rows = calibration_rows(level_counts(answers, SESSIONS // 2).everywhere)
+    everywhere, _ = calibrations(level_counts(answers, SESSIONS // 2))
+    rows = everywhere.numbers(everywhere.totals)
     for cluster in range(SESSIONS // 2):
         chosen = cluster == SCENARIO
         stated, right = CONFIDENCE[chosen].ravel(), CORRECT[chosen].ravel()
-        assert rows.brier[cluster] == pytest.approx(brier_score_loss(right, stated))
-        assert rows.auroc[cluster] == pytest.approx(roc_auc_score(right, stated))
+        assert rows["brier"][cluster] == pytest.approx(brier_score_loss(right, stated))
+        assert rows["auroc"][cluster] == pytest.approx(roc_auc_score(right, stated))
         tenths = np.clip(np.ceil(10 * stated.round(1)), 1, 10)
         gaps = [abs((stated - right)[tenths == bin_].sum()) for bin_ in range(1, 11)]
-        assert rows.ece[cluster] == pytest.approx(sum(gaps) / len(stated))
+        assert rows["ece"][cluster] == pytest.approx(sum(gaps) / len(stated))
 
 
 def test_many_levels_of_confidence_are_counted_to_two_decimals() -> None:
@@ -66,16 +67,17 @@ def test_many_levels_of_confidence_are_counted_to_two_decimals() -> None:
     answers = Confidences(stated, right, np.zeros(5_000, bool), np.zeros(5_000, np.intp))
     counts = level_counts(answers, 1, MOST_LEVELS)
     assert len(counts.levels) == 101
-    rows = calibration_rows(counts.everywhere)
-    assert rows.brier[0] == pytest.approx(brier_score_loss(right, stated), abs=0.002)
-    assert rows.auroc[0] == pytest.approx(roc_auc_score(right, stated), abs=0.002)
+    everywhere, _ = calibrations(counts)
+    rows = everywhere.numbers(everywhere.totals)
+    assert rows["brier"][0] == pytest.approx(brier_score_loss(right, stated), abs=0.002)
+    assert rows["auroc"][0] == pytest.approx(roc_auc_score(right, stated), abs=0.002)
 
 
 def test_interval_of_recall_is_the_cluster_bootstrap_of_session_means() -> None:
     metrics = measure(columns_of(TRIALS), resamples=10_000)
     rng = np.random.default_rng(1)
     level = widened_level(12)
-    oracle = mean_bootstrap(CORRECT.mean(axis=1), SCENARIO, rng=rng, level=level).interval
+    oracle = mean_bootstrap(CORRECT.mean(axis=1), SCENARIO, rng=rng, level=level)
     assert oracle is not None
     assert metrics.clusters == {"sessions": 12, "trials": 12}
     assert metrics.mci.part_intervals["rf"] == pytest.approx(oracle, abs=0.01)

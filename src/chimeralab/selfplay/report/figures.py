@@ -38,7 +38,7 @@ from chimeralab.selfplay.report.material import (
 from chimeralab.stats.clusters import cells_of
 from chimeralab.stats.contrasts import naive_contrast
 from chimeralab.stats.effects import Effect
-from chimeralab.stats.intervals import Interval, t_interval
+from chimeralab.stats.intervals import Interval
 
 # More contrasts than these make a figure that nobody reads; the table has them all.
 MOST_EFFECTS = 15
@@ -150,9 +150,7 @@ def naive_interval(each: Effect, runs: Runs, analysis: Analysis) -> Interval | N
     if values is None or each.estimate is None:
         return None
     found = naive_contrast(cells_of(values, runs.condition, runs.seed), each.weights)
-    if found is None:
-        return None
-    return t_interval(found.estimate, found.standard_error, found.df, analysis.settings.level)
+    return None if found is None else found.interval(analysis.settings.level)
 
 
 def stability_figure(analysis: Analysis) -> Figure | None:

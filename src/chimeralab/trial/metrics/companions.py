@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.stats.arrays import Floats, Integers, ratios
-from chimeralab.stats.calibration import LevelCounts, calibration_rows
+from chimeralab.stats.calibration import calibration_rows
 from chimeralab.trial.columns import TrialColumns
 from chimeralab.trial.metrics.intervals import Estimator
 from chimeralab.trial.metrics.sums import Block, answer_gap, filled
@@ -99,14 +99,6 @@ class ConfidenceCounts(NamedTuple):
     levels: Floats
     table: Floats
 
-    @property
-    def everywhere(self) -> LevelCounts:
-        return LevelCounts(self.levels, *self.table.sum(axis=1).swapaxes(0, 1))
-
-    @property
-    def novel(self) -> LevelCounts:
-        return LevelCounts(self.levels, self.table[:, 1, 0], self.table[:, 1, 1])
-
 
 def confidences(columns: TrialColumns, row: Integers | None = None) -> Confidences:
     """The answers of a table; without rows, all are counted together."""
@@ -152,15 +144,13 @@ def calibrations(counts: ConfidenceCounts) -> tuple[Estimator, Estimator]:
     half = len(counts.levels)
 
     def numbers(totals: Floats) -> dict[str, Floats]:
-        return calibration_rows(
-            LevelCounts(counts.levels, totals[:, :half], totals[:, half:])
-        )._asdict()
+        return calibration_rows(counts.levels, totals[:, :half], totals[:, half:])
 
     def on_novel(totals: Floats) -> dict[str, Floats]:
         found = numbers(totals)
         return {f"{name}_novel": found[name] for name in ("brier", "auroc")}
 
     return (
-        Estimator(np.hstack(counts.everywhere[1:]), numbers),
-        Estimator(np.hstack(counts.novel[1:]), on_novel),
+        Estimator(np.hstack(list(counts.table.sum(axis=1).swapaxes(0, 1))), numbers),
+        Estimator(np.hstack(list(counts.table[:, 1].swapaxes(0, 1))), on_novel),
     )

@@ -6,9 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from chimeralab.stats.arrays import Floats, optional
-from chimeralab.stats.design import Units
 from chimeralab.stats.intervals import Interval, percentile_interval, widened_level
-from chimeralab.stats.resample import bootstrap_draws
+from chimeralab.stats.resample import bootstrap
 
 
 class Estimator(NamedTuple):
@@ -30,15 +29,12 @@ class Estimator(NamedTuple):
         names = tuple(self.numbers(self.totals[:1]))
         if len(self.totals) < 2 or not resamples:
             return dict.fromkeys(names)
-        draws = bootstrap_draws(
-            Units(self.totals, np.zeros(len(self.totals), np.intp)),
+        draws = bootstrap(
+            self.totals,
             lambda totals: np.column_stack(list(self.numbers(totals).values())),
             rng=rng,
             resamples=resamples,
         )
         level = widened_level(len(self.totals))
-        defined = {name: c[~np.isnan(c)] for name, c in zip(names, draws.T, strict=True)}
-        return {
-            name: percentile_interval(column, level) if column.size else None
-            for name, column in defined.items()
-        }
+        columns = zip(names, draws.T, strict=True)
+        return {name: percentile_interval(column, level) for name, column in columns}

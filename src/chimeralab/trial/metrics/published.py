@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chimeralab.stats.arrays import Floats, Integers, ratios
-from chimeralab.stats.design import cluster_totals
+from chimeralab.stats.resample import cluster_totals
 from chimeralab.trial.metrics.intervals import Estimator
 from chimeralab.trial.metrics.sums import Block, absolute_steps, answer_gap, filled
 

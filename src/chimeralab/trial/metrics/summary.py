@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chimeralab.stats.arrays import Integers
-from chimeralab.stats.design import cluster_totals
 from chimeralab.stats.intervals import Interval, mcnemar_exact
+from chimeralab.stats.resample import cluster_totals
 from chimeralab.trial.columns import NO_LABEL, TrialColumns
 from chimeralab.trial.metrics.companions import (
     MOST_LEVELS,
