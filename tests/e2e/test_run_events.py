@@ -8,9 +8,10 @@ from itertools import pairwise
 import pytest
 
 from chimeralab.pipeline import run
-from chimeralab.runner import TrialScored, TurnStored
+from chimeralab.runner import TurnStored
 from chimeralab.study import RunOptions
 from chimeralab.trial.hooks import POINTS, Observed
+from chimeralab.trial.session import TrialScored
 from tests.plans import trial
 
 BEFORE = {"novel_task_flagged", "pair_generated", "bias_injected"}

@@ -12,12 +12,12 @@ import pytest
 
 from chimeralab import weights
 from chimeralab.pipeline import analyse_trial, run
-from chimeralab.runner import TrialScored
 from chimeralab.study import Study, run_study
 from chimeralab.study.folder import new_study, templates
 from chimeralab.study.forecast import forecast
 from chimeralab.study.verify import verify_study
 from chimeralab.trial.hooks import POINTS, Hooks
+from chimeralab.trial.session import TrialScored
 from tests.killed_run import quick_processes, run_and_kill
 from tests.plans import ALL, TRIAL, trial
 from tests.studies import rows

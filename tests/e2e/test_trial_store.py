@@ -14,8 +14,9 @@ from chimeralab import pipeline
 from chimeralab.runner import Brake, MemoryJournal, Room, converse_all
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.database import StoreError
-from chimeralab.study.export import TABLES, TRIAL_TABLES, export_study
+from chimeralab.study.export import TABLES, export_study
 from chimeralab.study.verify import verify_study
+from chimeralab.trial.kind import Trial
 from chimeralab.trial.rows import stored_trials
 from chimeralab.trial.scored import COLUMNS
 from chimeralab.trial.trials import TrialLog
@@ -38,7 +39,7 @@ def test_a_trial_in_parquet_keeps_yes_and_no(done, tmp_path, chimera):
     ran = chimera("export", done.path, "--format", "parquet", "--out", tmp_path / "out")
     assert ran.code == 0
     written = {path.stem for path in (tmp_path / "out").glob("*.parquet")}
-    assert written == TABLES.keys() | TRIAL_TABLES.keys() | {"outcomes"}
+    assert written == TABLES.keys() | Trial().export_tables().keys() | {"outcomes"}
     trials = pq.read_table(tmp_path / "out" / "trials.parquet")
     assert {str(trials.schema.field(name).type) for name in FLAGS} == {"bool"}
     assert [[row[name] for name in FLAGS] for row in trials.to_pylist()] == flags(done)

@@ -14,8 +14,7 @@ from chimeralab.models.seam import Sampling
 from chimeralab.runner import Prompt, Rules, Said, Speaker
 from chimeralab.study.folder import planned_talks
 from chimeralab.study.lock import differences, digest, link, opening
-from chimeralab.study.plan import Condition, Plan, make_plan
-from chimeralab.study.sections import About, RunTable
+from chimeralab.study.plan import About, Condition, Plan, RunTable, make_plan
 
 names = st.text("abcxyz", min_size=1, max_size=4)
 plain = st.recursive(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from chimeralab.core.tables import Columns
 from chimeralab.core.text import markdown
 from chimeralab.study import Study
-from chimeralab.study.export import OUTCOMES, TABLES, TRIAL_OUTCOMES, TRIAL_TABLES
+from chimeralab.study.export import TABLES
 from chimeralab.trial.measures import MEASURES, words_of
 
 CODEBOOK = "codebook.md"
@@ -143,15 +143,14 @@ THERE: Mapping[tuple[str, str], str] = {
 
 def codebook(study: Study) -> str:
     """Every table of this study with its columns; of a trial, its measures too."""
-    tables = dict(TABLES)
-    if study.plan.trial:
-        tables |= TRIAL_TABLES
-    outcomes = TRIAL_OUTCOMES if study.plan.trial else OUTCOMES
+    kind = study.plan.kind
+    tables = TABLES | {name: columns for name, (columns, _) in kind.export_tables().items()}
+    outcomes = kind.outcome_columns()
     parts = ["# Codebook\n", "Blank cells are unknown or do not apply, and never stand for 0.\n"]
     for name, columns in {"outcomes": outcomes, **tables, "prompts": PROMPTS}.items():
         parts.append(f"## tables/{name}.csv\n")
         parts.append("| column | holds | meaning |\n|---|---|---|")
-        parts += [f"| {c} | {kind.__name__} | {meaning(name, c)} |" for c, kind in columns.items()]
+        parts += [f"| {c} | {of.__name__} | {meaning(name, c)} |" for c, of in columns.items()]
         parts.append("")
     if study.plan.trial:
         parts += ["## Measures\n", "| measure | what it is |\n|---|---|", *_measures(study), ""]

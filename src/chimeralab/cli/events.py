@@ -18,10 +18,10 @@ from chimeralab.runner import (
     RunStarted,
     Subscriber,
     TalkEnded,
-    TrialScored,
     TurnStored,
 )
 from chimeralab.trial.hooks import Observed
+from chimeralab.trial.session import TrialScored
 
 STANDARD_OUTPUT = "-"
 NAMES: dict[type, str] = {

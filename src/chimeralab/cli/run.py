@@ -34,7 +34,6 @@ from chimeralab.runner import (
     RunStarted,
     Subscriber,
     TalkEnded,
-    TrialScored,
     TurnStored,
 )
 from chimeralab.study import RunOptions, Study
@@ -42,6 +41,7 @@ from chimeralab.study.subjects import allow_keys
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.metrics import Metrics, MetricWeights, measure
 from chimeralab.trial.scored import trials_of
+from chimeralab.trial.session import TrialScored
 from chimeralab.trial.trials import Trial
 
 SECONDS_BETWEEN_LINES = 30.0

@@ -14,11 +14,10 @@ from chimeralab.runner.journal import (
     RunStarted,
     Subscriber,
     TalkEnded,
-    TrialScored,
     TurnStored,
 )
 from chimeralab.runner.room import Brake, Limits, Price, Room, TurnJudge
-from chimeralab.runner.talk import Prompt, Rules, Said, Speaker, Talk
+from chimeralab.runner.talk import Prompt, Rules, Said, Script, Speaker, Talk
 
 __all__ = [
     "Answer",
@@ -38,11 +37,11 @@ __all__ = [
     "Rules",
     "RunStarted",
     "Said",
+    "Script",
     "Speaker",
     "Subscriber",
     "Talk",
     "TalkEnded",
-    "TrialScored",
     "TurnJudge",
     "TurnStored",
     "converse",

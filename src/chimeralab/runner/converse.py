@@ -3,26 +3,13 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from chimeralab.core.records import Turn, plain_value
 from chimeralab.runner.asking import Ended, Stored, ask_turn
 from chimeralab.runner.interventions import Ask, Trim, due, name_of
-from chimeralab.runner.journal import (
-    Event,
-    Intervened,
-    TalkEnded,
-    TrialScored,
-    TurnStored,
-    events_of,
-)
-from chimeralab.runner.room import Room, nobody
+from chimeralab.runner.journal import Event, Intervened, TalkEnded, TurnStored
+from chimeralab.runner.room import Room
 from chimeralab.runner.talk import Said, Talk
-from chimeralab.trial.hooks import Observation, Observed, at_answer, at_probe, at_question
-from chimeralab.trial.marking import posed_at, pressed_at, score
-from chimeralab.trial.scored import Scored, SessionPlace
-from chimeralab.trial.scoring import Scorer
-from chimeralab.trial.script import Script
 
 # Conversations that start at one moment stay in step: all wait for the last question to be sent,
 # and then for one another's answers. So they start apart, by what a turn takes of a core.
@@ -32,7 +19,8 @@ PACE = 0.005
 async def converse(talk: Talk, room: Room) -> Ended:
     """Run one conversation, from wherever the journal says that it stands."""
     said = list(room.journal.said(talk.id))
-    lookout, examination = Lookout(talk, room), Examination(talk, room)
+    lookout = Lookout(talk, room)
+    examination = talk.script.examine(talk, room) if talk.script else Asking(talk, room)
     await lookout.catch_up(said)
     ended = await examination.look_back(lookout.shape(len(said)), said)
     while ended is None and (ended := _ended(talk, said, lookout, room)) is None:
@@ -128,87 +116,18 @@ class Lookout:
             )
 
 
-class Examination:
-    """Puts one subject through its script: asks in forks, puts stress on record, scores trials.
-
-    Without a script it only asks; the journal knows what is done already.
-    """
+class Asking:
+    """Asks for one turn after another, and nothing between them."""
 
     def __init__(self, talk: Talk, room: Room) -> None:
         self._talk = talk
         self._room = room
-        self._scorer = Scorer()
-        self._watched = room.publish is not nobody
-        # An earlier run may have broken off between an event and its question.
-        earlier = room.journal.events(talk.id) if talk.script else ()
-        self._recorded = {(event.turn, event.kind) for event in earlier}
 
     async def ask(self, ask: Ask, said: Sequence[Said]) -> Stored | Ended:
-        """Ask for the next turn, after what has to be asked in a fork before it."""
-        script = self._talk.script
-        if script is None:
-            return await ask_turn(self._talk, ask, said, self._room)
-        for probe in script.probes_before(ask.turn):
-            ended = await self._probe(probe, ask, said)
-            if ended is not None:
-                return ended
-        ask = replace(ask, probed=self._room.journal.probed(self._talk.id, ask.turn))
-        shown = script.asked(ask.turn, [turn.text for turn in said], ask.probed)
-        for event in events_of(shown.scene):
-            if (event.turn, event.kind) not in self._recorded:
-                self._room.journal.add_event(self._talk.id, event)
-                self._room.publish(Intervened(self._talk.id, event))
-        if self._watched:
-            pressed = pressed_at(script, ask.turn, shown.scene)
-            self._tell(ask.turn, at_question(posed_at(script, ask.turn), pressed))
-        stored = await ask_turn(self._talk, ask, said, self._room)
-        if self._watched and isinstance(stored, Stored):
-            row = self._row(script, ask.turn, [*said, stored.said])
-            self._tell(ask.turn, at_answer(row))
-        return stored
+        return await ask_turn(self._talk, ask, said, self._room)
 
     async def look_back(self, ask: Ask, said: Sequence[Said]) -> Ended | None:
-        """Ask in forks what follows the last answer, and score it; None when all of it is done."""
-        script = self._talk.script
-        if script is None or not said or self._room.journal.is_scored(self._talk.id, len(said)):
-            return None
-        for probe in script.probes_at(ask.turn):
-            ended = await self._probe(probe, ask, said)
-            if ended is not None:
-                return ended
-        await self._score(script, ask.turn, said)
         return None
-
-    async def _probe(self, probe: str, ask: Ask, said: Sequence[Said]) -> Ended | None:
-        probed = self._room.journal.probed(self._talk.id, ask.turn)
-        if probe in probed:
-            return None
-        fork = replace(ask, probe=probe, probed=probed)
-        result = await ask_turn(self._talk, fork, said, self._room)
-        if isinstance(result, Ended):
-            return result
-        script = self._talk.script
-        if self._watched and script and len(said) >= ask.turn and script.probes[probe].observed:
-            row = self._row(script, ask.turn, said)
-            self._tell(ask.turn, at_probe(script.probes[probe], row))
-        return None
-
-    def _row(self, script: Script, turn: int, said: Sequence[Said]) -> Scored:
-        """The row of a turn, as far as it is known."""
-        probed = self._room.journal.probed(self._talk.id, turn)
-        return score(script, turn, [each.text for each in said], probed, self._scorer)
-
-    def _tell(self, turn: int, observed: Iterable[Observation]) -> None:
-        for point, detail in observed:
-            self._room.publish(Observed(point, self._talk.id, turn, detail))
-
-    async def _score(self, script: Script, turn: int, said: Sequence[Said]) -> None:
-        talk, journal = self._talk, self._room.journal
-        row = self._row(script, turn, said)
-        journal.add_trial(talk.id, row)
-        await journal.settled()
-        place = SessionPlace(talk.id, talk.condition, talk.prompt.id, talk.repeat, script.arm.dose)
-        self._room.publish(TrialScored(place, row))
 
 
 def _ended(talk: Talk, said: Sequence[Said], lookout: Lookout, room: Room) -> Ended | None:

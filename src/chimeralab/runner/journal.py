@@ -11,9 +11,6 @@ from typing import Any, NamedTuple, Protocol
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Model, Reply, Request, Try
 from chimeralab.runner.talk import Said, Talk
-from chimeralab.trial.hooks import Observed
-from chimeralab.trial.scene import Scene
-from chimeralab.trial.scored import Scored, SessionPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +20,6 @@ class Event(Record):
     turn: int
     kind: str
     detail: Mapping[str, Any] = field(default_factory=dict)
-
-
-def events_of(scene: Scene) -> list[Event]:
-    """What was done to a scene, one event for each stressor or countermeasure that did something.
-
-    Verification makes them again: whatever is put on record depends on the scene alone.
-    """
-    done: dict[str, list[dict[str, Any]]] = {}
-    for injection in scene.injections:
-        detail = injection.as_dict()
-        done.setdefault(detail.pop("stressor"), []).append(detail)
-    turn = scene.present.turn
-    return [Event(turn, name, {"injections": details}) for name, details in done.items()]
 
 
 class Answer(NamedTuple):
@@ -76,7 +60,7 @@ class Journal(Protocol):
 
     def is_scored(self, talk: str, trial: int) -> bool: ...
 
-    def add_trial(self, talk: str, row: Scored) -> None: ...
+    def add_trial(self, talk: str, row: Any) -> None: ...
 
     def add_event(self, talk: str, event: Event) -> None: ...
 
@@ -90,7 +74,7 @@ class MemoryJournal:
     """A journal that is gone with the process: for simulations, where a disk would be the work."""
 
     def __init__(self) -> None:
-        self.rows: defaultdict[str, list[Scored]] = defaultdict(list)
+        self.rows: defaultdict[str, list[Any]] = defaultdict(list)
         self.outcomes: dict[str, str] = {}
         self._said: defaultdict[str, list[Said]] = defaultdict(list)
         self._events: defaultdict[str, list[Event]] = defaultdict(list)
@@ -135,7 +119,7 @@ class MemoryJournal:
     def is_scored(self, talk: str, trial: int) -> bool:
         return trial <= len(self.rows[talk])
 
-    def add_trial(self, talk: str, row: Scored) -> None:
+    def add_trial(self, talk: str, row: Any) -> None:
         self.rows[talk].append(row)
 
     def add_event(self, talk: str, event: Event) -> None:
@@ -222,12 +206,6 @@ class TalkEnded(NamedTuple):
     reason: str | None
 
 
-class TrialScored(NamedTuple):
-    """A trial is over, its probes are answered, and its row is safe on disk."""
-
-    place: SessionPlace
-    row: Scored
-
-
-News = RunStarted | TurnStored | AttemptFailed | Intervened | TalkEnded | TrialScored | Observed
+# What is told to those who watch a run; a kind of study may have news of its own.
+News = RunStarted | TurnStored | AttemptFailed | Intervened | TalkEnded | Any
 Subscriber = Callable[[News], None]

@@ -6,16 +6,20 @@ all. It reads `record`, `stop`, or `retry 2 then stop`: ask again so often, then
 
 import hashlib
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
-from chimeralab.models.seam import Finish, Sampling
-from chimeralab.runner.interventions import Countermeasure
-from chimeralab.trial.script import Script
+from chimeralab.models.seam import Finish, Heard, Message, Sampling
+from chimeralab.runner.interventions import Ask, Countermeasure
+
+if TYPE_CHECKING:
+    from chimeralab.runner.asking import Ended, Stored
+    from chimeralab.runner.room import Room
 
 SeedVisible = Literal["all", "first"]
 Lapse = Literal["empty", "refusal", "overflow", "failure", "unreadable"]
@@ -100,6 +104,48 @@ class Speaker(Record):
     system: str | None = None
 
 
+class Put(NamedTuple):
+    """A question as it is put: its messages, and its solution where there is one.
+
+    `heard` has every turn so far, for a subject that keeps its own memory; `options` are those that
+    the reply is held to.
+    """
+
+    messages: tuple[Message, ...]
+    key: Mapping[str, Any] | None = None
+    heard: tuple[Heard, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+Probed = Callable[[int], Mapping[str, str]]
+
+
+class Examiner(Protocol):
+    """Asks for the turns of one conversation, and does what its script wants between them."""
+
+    async def ask(self, ask: Ask, said: "Sequence[Said]") -> "Stored | Ended":
+        """Ask for the next turn."""
+
+    async def look_back(self, ask: Ask, said: "Sequence[Said]") -> "Ended | None":
+        """Do what follows the last turn; None when all of it is done."""
+
+
+class Script(Protocol):
+    """What a conversation is put through, where it does not just go on by itself."""
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether a reply that can't be read is asked for once more."""
+
+    def is_readable(self, turn: int, text: str) -> bool: ...
+
+    def put(
+        self, system: tuple[Message, ...], ask: Ask, answers: Sequence[str], probed: Probed
+    ) -> Put: ...
+
+    def examine(self, talk: "Talk", room: "Room") -> Examiner: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Talk(Record):
     """One planned conversation: a condition, a prompt and a repeat.
@@ -115,13 +161,14 @@ class Talk(Record):
     rules: Rules
     seed: int
     countermeasure: Countermeasure | None = None
-    script: Script | None = None
+    # A `Script`; the kind of study that made it knows more of it.
+    script: Any = None
 
     def rule(self, lapse: Lapse) -> Rule:
         """What happens when a reply lapses; a session says itself what it does with one that can't
         be read."""
         if lapse == "unreadable":
-            again = self.script is not None and self.script.answering.unreadable == "ask again"
+            again = self.script is not None and self.script.asks_again
             return Rule(int(again), "record")
         return self.rules.rule(lapse)
 

@@ -1,6 +1,6 @@
 """A study's records in the formats that others read: Parquet, CSV and JSON lines."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -10,30 +10,24 @@ from chimeralab.core.tables import Columns, open_table
 from chimeralab.core.verdict_rows import verdict_rows
 from chimeralab.detection.verdict import from_json
 from chimeralab.readers.plain import dumps
-from chimeralab.selfplay.runs import judged_run
 from chimeralab.study.copying import sealed_items
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
 from chimeralab.study.store import Archive
-from chimeralab.trial.effects import sessions_of
-from chimeralab.trial.own_counts import recalled_plan
-from chimeralab.trial.rows import stored_trials
-from chimeralab.trial.scored import COLUMNS as SCORED
 
 Format = Literal["parquet", "csv", "jsonl"]
 
 LOOPS: Columns = {"steps": int, "looping": bool, "loop_score": float, "loops": str}
-_TALK: Columns = {
+TALK: Columns = {
     "trajectory": str,
     "condition": str,
     "prompt": str,
     "bucket": str,
     "repeat": int,
 }
-TRIAL_COLUMNS: Columns = {name: column.kind for name, column in SCORED.items()}
 TABLES: dict[str, Columns] = {
     "trajectories": {
-        **_TALK,
+        **TALK,
         "position": int,
         "prompt_text": str,
         "outcome": str,
@@ -46,7 +40,7 @@ TABLES: dict[str, Columns] = {
         **LOOPS,
     },
     "turns": {
-        **_TALK,
+        **TALK,
         "turn": int,
         "speaker": str,
         "model": str,
@@ -66,7 +60,7 @@ TABLES: dict[str, Columns] = {
     "attempts": {
         "id": int,
         "run": int,
-        **_TALK,
+        **TALK,
         "turn": int,
         "probe": str,
         "model": str,
@@ -85,7 +79,7 @@ TABLES: dict[str, Columns] = {
         "cost": float,
         "seconds": float,
     },
-    "events": {**_TALK, "turn": int, "kind": str, "detail": str, "at": str},
+    "events": {**TALK, "turn": int, "kind": str, "detail": str, "at": str},
     # The columns that `chimera audit` reads, and what else is known about a label.
     "ratings": {
         "item": str,
@@ -115,38 +109,6 @@ TABLES: dict[str, Columns] = {
         "reason": str,
     },
 }
-TRIAL_TABLES: dict[str, Columns] = {
-    "trials": {**_TALK, **TRIAL_COLUMNS},
-    "probes": {**_TALK, "turn": int, "probe": str, "text": str, "hash": str},
-}
-# One row per judged conversation, which `chimera analyse` reads.
-OUTCOMES: Columns = {
-    "trajectory": str,
-    "condition": str,
-    "seed_id": str,
-    "repeat_index": int,
-    "seed_bucket": str,
-    "total_turns": int,
-    "at_risk_turns": int,
-    "collapsed_turns": int,
-    "collapse_rate": float,
-    "first_collapse_turn": int,
-    "episodes": str,
-    "blank_turns": int,
-    "outcome": str,
-}
-# One row per whole session and measure.
-TRIAL_OUTCOMES: Columns = {
-    "trajectory": str,
-    "condition": str,
-    "prompt": str,
-    "repeat": int,
-    "dose": float,
-    "measure": str,
-    "hits": float,
-    "among": float,
-    "value": float,
-}
 _QUERIES = {
     "trajectories": "SELECT *, id AS trajectory FROM trajectories ORDER BY position",
     "turns": (
@@ -161,14 +123,6 @@ _QUERIES = {
     "events": (
         "SELECT c.condition, c.prompt, c.bucket, c.repeat, e.* FROM events e "
         "JOIN trajectories c ON c.id = e.trajectory ORDER BY e.id"
-    ),
-    "trials": (
-        "SELECT c.condition, c.prompt, c.bucket, c.repeat, t.* FROM trials t "
-        "JOIN trajectories c ON c.id = t.trajectory ORDER BY c.position, t.trial"
-    ),
-    "probes": (
-        "SELECT c.condition, c.prompt, c.bucket, c.repeat, p.* FROM probes p "
-        "JOIN trajectories c ON c.id = p.trajectory ORDER BY c.position, p.turn"
     ),
     "ratings": (
         "SELECT r.trajectory AS item, w.name AS rater, r.label, r.reason, c.condition AS stratum, "
@@ -192,7 +146,7 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
         write_conversations(study, conversations)
         return (conversations, outcomes)
     judged = {row["id"]: _loops(row) for row in stored_detections(study)}
-    tables = TABLES if study.plan.trial is None else TABLES | TRIAL_TABLES
+    tables = (*TABLES, *study.plan.kind.export_tables())
     with study.archive() as archive:
         written = [
             _write_table(archive, study, judged, folder / f"{name}.{kind}") for name in tables
@@ -215,36 +169,11 @@ def write_conversations(study: Study, path: Path) -> None:
 
 def _write_outcomes(study: Study, path: Path) -> Path:
     """What was measured of each conversation: the numbers that the analysis is made from."""
-    of_trial = study.plan.trial is not None
-    rows = _session_outcomes(study) if of_trial else _run_outcomes(study)
-    with open_table(path, TRIAL_OUTCOMES if of_trial else OUTCOMES) as write:
-        for row in rows:
+    of = study.plan.kind
+    with open_table(path, of.outcome_columns()) as write:
+        for row in of.outcomes(study):
             write(row)
     return path
-
-
-def _run_outcomes(study: Study) -> Iterator[Mapping[str, Any]]:
-    for row in stored_detections(study):
-        detection = from_json(row)
-        if run := judged_run(detection):
-            rate = detection.collapse_rate
-            yield {"trajectory": detection.id, **run.as_dict(), "collapse_rate": rate}
-
-
-def _session_outcomes(study: Study) -> Iterator[Mapping[str, Any]]:
-    plan = recalled_plan(study)
-    trials = stored_trials(study, whole=True)
-    for place, _, tallies in sessions_of(trials, plan.weights, plan.own_measures):
-        session = (place.session, place.arm, place.scenario, place.repeat, place.dose)
-        for name, (hits, among) in tallies.items():
-            cells = (
-                *session,
-                str(name),
-                float(hits),
-                float(among),
-                hits / among if among else None,
-            )
-            yield dict(zip(TRIAL_OUTCOMES, cells, strict=True))
 
 
 def _loops(stored: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -256,14 +185,15 @@ def _loops(stored: Mapping[str, Any]) -> Mapping[str, Any]:
 def _write_table(
     archive: Archive, study: Study, judged: Mapping[str, Mapping[str, Any]], path: Path
 ) -> Path:
-    columns = (TABLES | TRIAL_TABLES)[path.stem]
+    own = study.plan.kind.export_tables()
+    columns, query = own.get(path.stem) or (TABLES[path.stem], _QUERIES[path.stem])
     # Who could compare the labels of a gate before it is decided could choose when to decide it.
     sealed = sealed_items(study) if path.stem == "ratings" else ()
     settled = settled_labels(archive) if path.stem == "ratings" else {}
     # SQLite keeps yes and no as 1 and 0.
     flags = [name for name, kind in columns.items() if kind is bool]
     with open_table(path, columns) as write:
-        for row in archive.rows(_QUERIES[path.stem]):
+        for row in archive.rows(query):
             if path.stem == "ratings":
                 if row["item"] in sealed:
                     continue

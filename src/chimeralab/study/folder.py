@@ -16,9 +16,10 @@ from filelock import FileLock, Timeout
 from chimeralab.core.code import Consent, allow_all
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import sweep, write_text
-from chimeralab.core.parts import Beside, choose, read_value
+from chimeralab.core.parts import Beside, choose
 from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
+from chimeralab.study.kind import SetIsGone
 from chimeralab.study.lock import (
     RECORDS,
     Lock,
@@ -30,8 +31,6 @@ from chimeralab.study.lock import (
 )
 from chimeralab.study.plan import Plan, read_plan
 from chimeralab.study.store import Archive
-from chimeralab.trial.course import Course
-from chimeralab.trial.scenarios.public_sets import SetIsGone
 from chimeralab.version import __version__
 
 # Where commands put files of a study.
@@ -97,13 +96,11 @@ class Study:
         return found
 
     def _plan_as_locked(self, gone: SetIsGone) -> Plan:
-        """The plan with every scenario out of its lock, which holds them word by word."""
+        """The plan with what can't be made again out of its lock, which holds it word by word."""
         lock, resolved = self.lock, self.resolved
         if resolved is None:
             raise gone
-        kept = (resolved.get("trial") or {}).get("courses", [])
-        courses: tuple[Course, ...] = read_value(tuple[Course, ...], kept, "plan.lock courses")
-        plan = read_plan(self.plan_path, self._beside(), courses)
+        plan = read_plan(self.plan_path, self._beside(), resolved)
         # Reading asks for no version; `checked_lock` still does before anything is run.
         if lock is not None and not plan.code:
             refuse_changes(replace(lock, resolved={**resolved, "chimeralab": __version__}), plan)
@@ -203,11 +200,9 @@ def planned_talks(plan: Plan) -> list[Talk]:
             seed=plan.run.seed,
             countermeasure=condition.countermeasure.settings if condition.countermeasure else None,
             # The seed of a trial session is the same under every arm.
-            script=plan.trial.script(
-                name, prompt.id, int(_shuffled(plan.run.seed, "script", repeat)[:12], 16)
-            )
-            if plan.trial
-            else None,
+            script=plan.kind.script(
+                plan, name, prompt.id, int(_shuffled(plan.run.seed, "script", repeat)[:12], 16)
+            ),
         )
         for name, condition in plan.conditions.items()
         for prompt in plan.prompts

@@ -2,25 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from chimeralab.core.records import Record
 from chimeralab.rating.plan import GateTable
 from chimeralab.runner.interventions import models_of
-from chimeralab.selfplay.outcomes import PAIRS
-from chimeralab.stats.effects import AskedContrast, pairs_of
 from chimeralab.stats.planning import (
     WITHIN_PROMPTS,
     KappaPower,
     detectable_difference,
     gate_power,
 )
-from chimeralab.study.folder import planned_talks
-from chimeralab.study.plan import Condition, Plan
+from chimeralab.study.plan import Plan
 from chimeralab.study.subjects import FirstAnswer
-from chimeralab.trial.forecast import asked_at_most
-from chimeralab.trial.phantoms import PhantomSubjectSettings
-from chimeralab.trial.plan import tokens_needed
-from chimeralab.trial.power import Detectable, detectable
 
 # Chat templates wrap every message in a few tokens of their own.
 TOKENS_A_MESSAGE = 8
@@ -54,15 +48,14 @@ class Forecast(Record):
     hours: float | None
     advice: tuple[str, ...]
     gate: tuple[KappaPower, ...] = ()
-    detectable: tuple[Detectable, ...] = ()
+    detectable: tuple[Any, ...] = ()
 
 
 def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
     """Count everything at its longest; times need an answer of every model."""
-    counts = _selfplay_counts if plan.trial is None else _trial_counts
     loads = []
     for model, subject in plan.models.items():
-        calls, prompt_tokens, completion_tokens = counts(plan, model)
+        calls, prompt_tokens, completion_tokens = plan.kind.count_requests(plan, model)
         price = subject.price
         cost = price.of(prompt_tokens, completion_tokens) if price else None
         loads.append(Load(model, calls, prompt_tokens, completion_tokens, cost))
@@ -79,18 +72,11 @@ def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
         advice=(
             *_advice(plan, loads),
             *_on_gate(gate, sharpness),
-            *_confounded(plan),
-            *_on_answers(plan),
+            *plan.kind.advise(plan),
         ),
         gate=sharpness,
-        detectable=detectable(plan.trial, _phantoms(plan)) if plan.trial else (),
+        detectable=plan.kind.detectable(plan),
     )
-
-
-def _phantoms(plan: Plan) -> dict[str, PhantomSubjectSettings]:
-    """The subjects whose weaknesses are set."""
-    parts = {name: subject.part.settings for name, subject in plan.models.items()}
-    return {name: p for name, p in parts.items() if isinstance(p, PhantomSubjectSettings)}
 
 
 def _sharpness(gate: GateTable, conversations: int, prompts: int) -> tuple[KappaPower, ...]:
@@ -151,109 +137,7 @@ def _on_gate(gate: GateTable, sharpness: Sequence[KappaPower]) -> Iterator[str]:
         )
 
 
-def _on_answers(plan: Plan) -> Iterator[str]:
-    """Limits under which a subject can't finish naming an option."""
-    if plan.trial is None:
-        return
-    needed = tokens_needed(plan.trial.courses)
-    speakers = {c.speakers[0].model: c.speakers[0] for c in plan.conditions.values()}
-    for name, speaker in speakers.items():
-        if speaker.sampling.max_tokens < needed:
-            yield (
-                f"max_tokens = {speaker.sampling.max_tokens} may cut answers of {name} short; "
-                f"leave it out of [sampling], or allow {needed}"
-            )
-    if not plan.trial.declared:
-        yield (
-            "no [[outcomes.primary]]: what stressors are aimed at is primary, all of it; declare "
-            "what the trial is run for, and `check` says what it can find"
-        )
-    if not plan.trial.answering.constrained:
-        yield "constrained = false in [answers]: replies that name no option will be lost"
-
-
-def _confounded(plan: Plan) -> Iterator[str]:
-    """Comparisons whose two sides differ in more than one thing."""
-    if plan.trial is not None:
-        return
-    outcomes = plan.extras["outcomes"]
-    named = {each.name: AskedContrast(each.by_condition) for each in outcomes.contrasts}
-    every = pairs_of(list(plan.conditions))
-    asked = [each.contrast for each in outcomes.estimands] or [PAIRS]
-    compared = {
-        each.name: each for name in asked for each in (every if name == PAIRS else [named[name]])
-    }
-    by_things: dict[str, list[str]] = {}
-    for name, contrast in compared.items():
-        sides = [
-            [
-                plan.conditions[each]
-                for each, weight in contrast.weights.items()
-                if weight * sign > 0
-            ]
-            for sign in (1, -1)
-        ]
-        first, second = (_things(side) for side in sides)
-        differing = [thing for thing in first if first[thing] != second[thing]]
-        if len(differing) > 1:
-            by_things.setdefault(" and in ".join(differing), []).append(name)
-    for things, names in by_things.items():
-        yield (
-            f"{', '.join(names)}: the sides differ in {things}, so no difference between them can "
-            "be traced to one of these"
-        )
-
-
-def _things(side: Sequence[Condition]) -> dict[str, object]:
-    """What a condition sets, over all conditions of one side."""
-    speakers = [speaker for condition in side for speaker in condition.speakers]
-    return {
-        "models": {speaker.model for speaker in speakers},
-        "instructions": {speaker.system for speaker in speakers},
-        "temperature": {speaker.sampling.temperature for speaker in speakers},
-        "top_p": {speaker.sampling.top_p for speaker in speakers},
-        "length of replies": {speaker.sampling.max_tokens for speaker in speakers},
-        "what is done on collapse": {repr(condition.countermeasure) for condition in side},
-    }
-
-
-def _trial_counts(plan: Plan, model: str) -> tuple[int, int, int]:
-    """Calls, prompt tokens and reply tokens of a subject's sessions, probes included."""
-    own = [talk for talk in planned_talks(plan) if talk.speakers[0].model == model]
-    asked = asked_at_most(talk.script for talk in own if talk.script)
-    longest = max((talk.speakers[0].sampling.max_tokens for talk in own), default=0)
-    system = max((_at_most(talk.speakers[0].system or "") for talk in own), default=0)
-    messages = 2 * asked.answers_shown + 2 * asked.calls
-    prompt = asked.prompt_bytes + longest * asked.answers_shown + TOKENS_A_MESSAGE * messages
-    calls = asked.calls
-    if plan.trial and plan.trial.asks_siblings(model):
-        calls += sum(len(talk.script.course.steps) for talk in own if talk.script)
-    return calls, prompt + system * calls, calls * longest
-
-
-def _selfplay_counts(plan: Plan, model: str) -> tuple[int, int, int]:
-    """The same of a model's turns, each as long as it may be, with all turns before it shown."""
-    calls = prompt_tokens = completion_tokens = 0
-    rules, repeats = plan.conversation, plan.conversation.repeats
-    times = len(plan.prompts) * repeats
-    seeds = sum(_at_most(prompt.text) for prompt in plan.prompts)
-    for condition in plan.conditions.values():
-        earlier = 0
-        for turn in range(1, rules.turns + 1):
-            slot = (turn - 1) % len(condition.speakers)
-            speaker = condition.speakers[slot]
-            longest = speaker.sampling.max_tokens
-            if speaker.model == model:
-                calls += times
-                completion_tokens += times * longest
-                history = earlier + _at_most(speaker.system or "") + TOKENS_A_MESSAGE * (turn + 1)
-                prompt_tokens += times * history
-                prompt_tokens += repeats * seeds if rules.seed_visible == "all" or slot == 0 else 0
-            earlier += longest
-    return calls, prompt_tokens, completion_tokens
-
-
-def _at_most(text: str) -> int:
+def tokens_at_most(text: str) -> int:
     """No tokenizer in use makes more tokens of a text than it has bytes."""
     return len(text.encode())
 
@@ -273,7 +157,7 @@ def _hours(loads: Sequence[Load], answers: Sequence[FirstAnswer], concurrency: i
 
 def _advice(plan: Plan, loads: Sequence[Load]) -> Iterator[str]:
     prompts, repeats = len(plan.prompts), plan.conversation.repeats
-    noun = "prompt" if plan.trial is None else "scenario"
+    noun = plan.kind.units.prompt
     if repeats > 1 and prompts > 1:
         yield (
             f"more {noun}s beat more repeats: at the same cost, {prompts * repeats} {noun}s x 1 "

@@ -3,9 +3,11 @@
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from chimeralab.core.code import CodeFile, Consent
 from chimeralab.core.errors import InputError
@@ -16,9 +18,11 @@ from chimeralab.core.parts import (
     OutsidePart,
     Part,
     Seam,
+    StandIn,
     choose,
     read_part,
     read_record,
+    read_value,
 )
 from chimeralab.core.records import Record
 from chimeralab.core.secrets import redact, secrets
@@ -26,34 +30,61 @@ from chimeralab.detection import detectors
 from chimeralab.detection.detectors import DETECTORS, check_detector
 from chimeralab.models import seam as models
 from chimeralab.models.catalogue import MODELS
-from chimeralab.rating.plan import check_raters
-from chimeralab.runner import Price, Prompt, Rules, Speaker, interventions
-from chimeralab.runner.interventions import COUNTERMEASURES, check_countermeasure, models_of
+from chimeralab.models.seam import Sampling
+from chimeralab.runner import Price, Prompt, Rules, Speaker
 from chimeralab.study.database import StoreError
-from chimeralab.study.sections import (
-    EXTRA_TABLES,
-    About,
-    ConditionTable,
-    Declared,
-    PromptTable,
-    RunTable,
-    SamplingChange,
-    cast,
-    named_tables,
-    read_prompts,
-)
-from chimeralab.trial import plan as trial_plan
-from chimeralab.trial.agents import AGENTS, abilities_of
-from chimeralab.trial.agents import seam as agents
-from chimeralab.trial.course import Course
-from chimeralab.trial.phantoms import SUBJECTS
-from chimeralab.trial.plan import TrialPlan, read_trial
-from chimeralab.trial.scenarios.public_sets import SetIsGone
+from chimeralab.study.kind import Design, Kind, SetIsGone, read_kind
 
-REQUIRED = ("study", "models", "conditions", "prompts")
-TABLES = (*REQUIRED, "sampling", "conversation", "detector", "live", "run")
 # More than this in one prompt or plan is a file picked by mistake.
 LARGEST_PLAN = 10_000_000
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+Count = Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class About(Record):
+    """[study]: what is asked."""
+
+    name: Annotated[str, Field(min_length=1)]
+    question: str = ""
+    kind: str = "selfplay"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingChange(Record):
+    """[sampling], wherever it stands: what is not named stays as it was further out."""
+
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    max_tokens: Count | None = None
+
+    def on(self, base: Sampling) -> Sampling:
+        changes = {key: value for key, value in self.as_dict().items() if value is not None}
+        return replace(base, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared(Record):
+    """The keys of [models.NAME] that every kind of model has.
+
+    A revision is what the plan's author declares; no server lets us check it.
+    """
+
+    revision: str | None = None
+    price: Price | None = None
+    sampling: SamplingChange = field(default_factory=SamplingChange)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTable(Record):
+    """[run]: how the work is done. Each run may set other limits on the command line."""
+
+    seed: int = 0
+    concurrency: Count = 8
+    interleave: bool = True
+    max_cost: Annotated[float, Field(ge=0)] | None = None
+    max_hours: Annotated[float, Field(gt=0)] | None = None
+    retry_wait: Annotated[float, Field(ge=0)] = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +106,7 @@ class Condition(Record):
 
 @dataclass(frozen=True, slots=True)
 class Plan(Record):
-    """A whole study as it was declared; `trial` is what a study of that kind has beside it.
+    """A whole study as it was declared; `own` is what only studies of its kind have.
 
     `detector` judges what was said; `live` acts while it is said, where that is another one.
     `code` has the files of parts that are not ours, by the `use` that names them, and
@@ -91,7 +122,8 @@ class Plan(Record):
     detector: Part
     run: RunTable
     extras: Mapping[str, Any] = field(default_factory=dict)
-    trial: TrialPlan | None = None
+    kind: Kind = field(default_factory=Kind)
+    own: Any = None
     live: Part | None = None
     code: Mapping[str, CodeFile] = field(default_factory=dict)
     outside_parts: tuple[OutsidePart, ...] = ()
@@ -100,7 +132,15 @@ class Plan(Record):
     def as_dict(self) -> dict[str, Any]:
         """The plan as a lock holds it; what it says of outside code stands there by itself."""
         values = Record.as_dict(self)
-        return {k: v for k, v in values.items() if k not in ("code", PARTS, "consent")}
+        own = values.pop("own")
+        for name in ("code", PARTS, "consent", "kind"):
+            del values[name]
+        # Every lock has the key `trial`, as one of the first version had.
+        return {**values, "trial": None, **({self.kind.name: own} if own is not None else {})}
+
+    @property
+    def trial(self) -> Any:
+        return self.own if self.kind.name == "trial" else None
 
     @property
     def acting(self) -> Part:
@@ -114,7 +154,7 @@ class Plan(Record):
         return measures or self.conversation.stop_early
 
 
-def read_plan(path: Path, beside: Beside, locked: tuple[Course, ...] = ()) -> Plan:
+def read_plan(path: Path, beside: Beside, locked: Mapping[str, Any] | None = None) -> Plan:
     """Read a plan file. Whatever is wrong with it is said in one sentence, without any key."""
     try:
         text = read_text(path, "a plan", most_bytes=LARGEST_PLAN)
@@ -128,32 +168,30 @@ def read_plan(path: Path, beside: Beside, locked: tuple[Course, ...] = ()) -> Pl
         raise kind(redact(f"{path.name}: {error}")) from None
 
 
-def make_plan(tables: Mapping[str, Any], beside: Beside, locked: tuple[Course, ...] = ()) -> Plan:
+def make_plan(
+    tables: Mapping[str, Any], beside: Beside, locked: Mapping[str, Any] | None = None
+) -> Plan:
     """Resolve the tables of a plan. Files and code that it names are looked for beside it.
 
-    The scenarios of a trial are taken from `locked` where there are any; what an early version
-    locked keeps the meaning that it had then.
+    `locked` is the resolved plan, for what can't be made again from the files.
     """
-    study = tables.get("study")
-    of_trial = isinstance(study, Mapping) and study.get("kind") == "trial"
-    _check_tables(tables, of_trial)
+    part = read_kind(tables, beside)
+    kind: Kind = part.settings
+    if not isinstance(kind, StandIn):
+        _check_tables(tables, kind)
     _refuse_secrets(tables)
-    extras = {}
-    for name, cls in EXTRA_TABLES.items():
-        # A table that names files or code reads itself, as it is told in which folder they lie.
-        read: Any = getattr(cls, "read", None)
-        # A trial has its own outcomes, and nobody rates it.
-        given, place = {} if of_trial else tables.get(name, {}), f"[{name}]"
-        extras[name] = read(given, place, beside) if read else read_record(cls, given, place)
-    subjects = _subjects(tables, beside)
+    about = read_record(About, tables.get("study"), "[study]")
+    if isinstance(kind, StandIn):
+        design = _design_as_locked(kind, tables, beside)
+    else:
+        design = kind.read(tables, beside, locked)
     plan = Plan(
-        study=read_record(About, study, "[study]"),
-        models=subjects,
-        **(_trial(tables, beside, subjects, locked) if of_trial else _selfplay(tables, beside)),
+        study=replace(about, kind=part.use),
+        **design._asdict(),
+        kind=kind,
         detector=_detector(tables.get("detector", {}), "[detector]", beside),
         live=_detector(tables["live"], "[live]", beside) if "live" in tables else None,
         run=read_record(RunTable, tables.get("run", {}), "[run]"),
-        extras=extras,
         code=dict(beside.code),
         outside_parts=tuple(beside.parts),
         consent=beside.consent,
@@ -172,14 +210,28 @@ def refuse_unpriced(plan: Plan) -> None:
         )
 
 
-def _check_tables(tables: Mapping[str, Any], of_trial: bool) -> None:
-    required = trial_plan.REQUIRED if of_trial else REQUIRED
-    known = trial_plan.TABLES if of_trial else (*TABLES, *EXTRA_TABLES)
+def _check_tables(tables: Mapping[str, Any], kind: Kind) -> None:
     for name in tables:
-        choose(name, known, f"table [{name}]")
-    for name in required:
+        choose(name, (*kind.tables, "kind"), f"table [{name}]")
+    for name in kind.required:
         if name not in tables:
-            raise InputError(f"there is no table [{name}]; a plan needs {', '.join(required)}")
+            raise InputError(f"there is no table [{name}]; a plan needs {', '.join(kind.required)}")
+
+
+def _design_as_locked(kind: Kind, tables: Mapping[str, Any], beside: Beside) -> Design:
+    """What a kind whose code may not run has read before: its lock has every word of it."""
+    kept = beside.locked()
+    conditions: dict[str, Condition] = {}
+    for name, condition in kept["conditions"].items():
+        speakers = read_value(tuple[Speaker, ...], condition["speakers"], f"plan.lock {name}")
+        conditions[name] = Condition(speakers)
+    return Design(
+        models=read_models(tables, beside, MODELS),
+        conditions=conditions,
+        conversation=read_record(Rules, kept["conversation"], "plan.lock [conversation]"),
+        prompts=read_value(tuple[Prompt, ...], kept["prompts"], "plan.lock [prompts]"),
+        extras=kind.read_extras({}, beside),
+    )
 
 
 def _refuse_secrets(tables: Mapping[str, Any]) -> None:
@@ -192,39 +244,24 @@ def _refuse_secrets(tables: Mapping[str, Any]) -> None:
             )
 
 
-def _subjects(tables: Mapping[str, Any], beside: Beside) -> dict[str, Subject]:
-    """[models.NAME], and [agents.NAME] where there are any."""
-    named = named_tables(tables, "agents")
-    found = {
-        name: _subject(name, table, beside)
-        for name, table in named_tables(tables, "models", needed=not named).items()
-    }
-    for name, table in named.items():
-        place = f"[agents.{name}]"
-        if name in found:
-            raise InputError(f"{place} is a model already; give one of them another name")
-        subject = _read_subject(AGENTS, table, place, beside, agents.SEAM)
-        if not any(hasattr(subject.part.settings, each) for each in ("start", "open", "within")):
-            raise InputError(
-                f"use = {subject.part.use!r} in {place} is not an agent; it needs a method "
-                "start(session)"
-            )
-        found[name] = subject
+def read_models(
+    tables: Mapping[str, Any], beside: Beside, known: Mapping[str, type], *, needed: bool = True
+) -> dict[str, Subject]:
+    """[models.NAME]: which part each model is, and what the plan declares of it."""
+    found = {}
+    for name, table in named_tables(tables, "models", needed=needed).items():
+        place = f"[models.{name}]"
+        found[name] = read_subject(known, table, place, beside, models.SEAM)
+        if not callable(getattr(found[name].part.settings, "open", None)):
+            use = found[name].part.use
+            raise InputError(f"use = {use!r} in {place} is not a model; it needs a method open()")
     return found
 
 
-def _subject(name: str, table: Any, beside: Beside) -> Subject:
-    place = f"[models.{name}]"
-    subject = _read_subject(MODELS | SUBJECTS, table, place, beside, models.SEAM)
-    if not callable(getattr(subject.part.settings, "open", None)):
-        use = subject.part.use
-        raise InputError(f"use = {use!r} in {place} is not a model; it needs a method open()")
-    return subject
-
-
-def _read_subject(
+def read_subject(
     known: Mapping[str, type], table: Any, place: str, beside: Beside, seam: Seam
 ) -> Subject:
+    """A table that names a model or an agent, with the keys that all of them have."""
     table = dict(table) if isinstance(table, Mapping) else {}
     common = {key: table.pop(key) for key in ("revision", "price", "sampling") if key in table}
     declared = read_record(Declared, common, place)
@@ -244,86 +281,28 @@ def _detector(table: Any, place: str, beside: Beside) -> Part:
     return part
 
 
-def _trial(
-    tables: Mapping[str, Any],
-    beside: Beside,
-    subjects: Mapping[str, Subject],
-    locked: tuple[Course, ...],
-) -> dict[str, Any]:
-    """Who is tested with what: an arm is a condition, and a scenario a prompt."""
-    able = {
-        name: _abilities(name, subjects[name].part.settings, beside)
-        for name in tables.get("agents", {})
-    }
-    found = read_trial(tables, beside, able, locked)
-    return {
-        "conditions": {name: Condition(speakers) for name, speakers in found.speakers.items()},
-        "conversation": found.rules,
-        "prompts": found.prompts,
-        "trial": found.plan,
-    }
-
-
-def _abilities(name: str, settings: Any, beside: Beside) -> tuple[str, ...]:
-    """What an agent can do. One that was locked is not asked: a finished study needs no code."""
-    for words, file in settings.code(beside.folder).items() if _names_code(settings) else ():
-        beside.take(words, file)
-    known = (beside.locked().get("trial") or {}).get("agents", {})
-    place = f"[agents.{name}]"
-    if name in known:
-        return tuple(known[name])
-    if beside.consent is None and not hasattr(settings, "can"):
+def named_tables(tables: Mapping[str, Any], key: str, *, needed: bool = False) -> Mapping[str, Any]:
+    """The tables [KEY.NAME] of a plan, under names that can stand in a file name."""
+    named = tables.get(key, {})
+    if not isinstance(named, Mapping) or (needed and not named):
         raise InputError(
-            f"{place} is code, which this command does not run, and no lock or run describes it; "
-            "`chimera lock STUDY --allow-code` does"
+            f"[{key}] takes tables [{key}.NAME]" + (", one at least" if needed else "")
         )
-    return abilities_of(settings, beside.folder, place)
+    for name in named:
+        read_value(Name, name, f"[{key}] the name")
+    return named
 
 
-def _names_code(settings: Any) -> bool:
-    """Whether a part of ours runs code that the plan names."""
-    return callable(getattr(settings, "code", None))
-
-
-def _selfplay(tables: Mapping[str, Any], beside: Beside) -> dict[str, Any]:
-    """Who speaks about what in conversations between models."""
-    sampling = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
-    by_model = {
-        name: read_record(SamplingChange, table.get("sampling", {}), f"[models.{name}.sampling]")
-        for name, table in tables["models"].items()
-    }
-    conditions = {}
-    for name, table in named_tables(tables, "conditions", needed=True).items():
-        place = f"[conditions.{name}]"
-        read = read_record(ConditionTable, table, place)
-        speakers = cast(read, sampling, by_model, place)
-        conditions[name] = Condition(speakers, _countermeasure(read, by_model, place, beside))
-    prompts = read_record(PromptTable, tables["prompts"], "[prompts]")
-    return {
-        "conditions": conditions,
-        "conversation": read_record(Rules, tables.get("conversation", {}), "[conversation]"),
-        "prompts": read_prompts(prompts, beside.folder),
-    }
-
-
-def _countermeasure(
-    table: ConditionTable, known: Mapping[str, Any], place: str, beside: Beside
-) -> Part | None:
-    if table.countermeasure is None:
-        return None
-    place = f"{place} countermeasure"
-    part = read_part(COUNTERMEASURES, table.countermeasure, place, beside, interventions.SEAM)
-    check_countermeasure(part.settings, f"use = {part.use!r} in {place}")
-    for model in models_of(part.settings):
-        choose(model, known, f"model {model!r} in {place}")
-    return part
+def innermost(*changes: SamplingChange) -> Sampling:
+    """How replies are drawn once every change is made, the last one winning."""
+    sampling = Sampling()
+    for change in changes:
+        sampling = change.on(sampling)
+    return sampling
 
 
 def _check_together(plan: Plan) -> None:
     """What no table can know of the others."""
-    buckets = {prompt.bucket for prompt in plan.prompts}
-    plan.extras["outcomes"].check(plan.conditions, buckets)
-    check_raters(plan.extras["gate"], plan.extras["raters"], plan.models)
     if plan.run.max_cost is not None:
         refuse_unpriced(plan)
     why_not = plan.acting.settings.needs.why_not_live

@@ -20,7 +20,6 @@ from chimeralab.embedding.minilm import MARGINS
 from chimeralab.study.detecting import detector_key
 from chimeralab.study.folder import Study
 from chimeralab.study.store import Archive
-from chimeralab.trial.own_counts import own_counts, stored_counts
 
 # Vectors of two machines may each be off by a margin.
 TOLERANCE = 2 * max(MARGINS.values())
@@ -164,19 +163,3 @@ def alike(a: Any, b: Any, tolerance: float) -> bool:
     if isinstance(a, float) and isinstance(b, float | int):
         return abs(a - b) <= tolerance
     return type(a) is type(b) and bool(a == b)
-
-
-def recompute_counts(study: Study) -> Recomputed:
-    """Count again what measures and checks of the user's own make of each session of a trial."""
-    known = stored_counts(study) if study.plan.code else {}
-    made = [each for each in own_counts(study) if (each.session, each.key) in known]
-    findings = [
-        Finding(each.session, f"what {each.name} counted in it is not what its trials give")
-        for each in made
-        if not isinstance(each.part, StandIn) and each.value() != known[each.session, each.key]
-    ]
-    by_code = Counter(each.part.code for each in made if isinstance(each.part, StandIn))
-    return Recomputed(
-        tuple(findings),
-        unchecked=tuple(f"not recomputed: {n:,} counts of {code}" for code, n in by_code.items()),
-    )

@@ -34,7 +34,6 @@ from chimeralab.study.lock import LockError, differences, resolve, summary
 from chimeralab.study.plan import Plan, refuse_unpriced
 from chimeralab.study.store import CROWD, Store
 from chimeralab.study.subjects import ask_once, open_models
-from chimeralab.trial.own_counts import count_sessions
 
 # What a stored turn takes on disk: its text at a generous five bytes a token, and its rows.
 BYTES_A_TOKEN = 5
@@ -84,8 +83,7 @@ def run_study(
     run = StudyRun(study, options or RunOptions(), publish)
     with study.occupied(), closing(Store(study.store_path)) as store:
         stopped = run.go_on(store)
-        if study.plan.trial is not None:
-            count_sessions(study)
+        study.plan.kind.finish_run(study)
     with study.archive() as archive:
         arms = flow(archive)
     return RunSummary(run.lock is not None, arms, stopped, time.monotonic() - started)
@@ -133,7 +131,7 @@ class StudyRun:
         self._tell_start(store, len(missing))
         async with open_models(self.plan, self.study.path) as models:
             with ThreadPoolExecutor(1) as judges, stopped_by_signals(brake):
-                await ask_once(models, self.plan.trial.agents if self.plan.trial else ())
+                await ask_once(models, self.plan.kind.agents(self.plan))
                 log = RetryLog(store, missing)
                 for model in models.values():
                     log.listen(model)
@@ -188,8 +186,8 @@ def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
     Watching for its own sake must not make anyone download an encoder, and a detector that compares
     no vectors never needs one.
     """
-    if plan.trial is not None:
-        return None  # a subject that gives the same short answer twice has not collapsed
+    if not plan.kind.watched:
+        return None
     detector: Detector = plan.acting.settings
     needs = detector.needs
     at_hand = not needs.lags or weights.locate("minilm") is not None

@@ -32,7 +32,6 @@ from chimeralab.study.database import (
 )
 from chimeralab.study.lock import branch, link, opening
 from chimeralab.study.tally import shortfall, tally_path, write_tally
-from chimeralab.trial.scored import Scored
 
 Row = dict[str, Any]
 CROWD = 64
@@ -255,7 +254,7 @@ class Store:
         query = "SELECT 1 FROM trials WHERE trajectory = ? AND trial = ?"
         return self._row(query, talk, trial) is not None
 
-    def add_trial(self, talk: str, row: Scored) -> None:
+    def add_trial(self, talk: str, row: Any) -> None:
         cells = {"trajectory": talk, **row.cells()}
         names, places = ", ".join(cells), ", ".join("?" * len(cells))
         with self._commits.step() as db:

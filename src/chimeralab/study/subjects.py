@@ -14,7 +14,6 @@ from chimeralab.core.secrets import redact
 from chimeralab.models.seam import Message, Model, Request, Sampling
 from chimeralab.runner.asking import breakdown
 from chimeralab.study.plan import Plan
-from chimeralab.trial.agents import opened as open_agent
 
 HELLO = Request(
     (Message("user", "Say hello in one short sentence."),),
@@ -46,15 +45,14 @@ async def open_models(plan: Plan, folder: Path) -> AsyncIterator[dict[str, Model
     """The models by their names in the plan; two names for the same settings share one."""
     allow_keys(plan)
     opened: dict[str, Model] = {}
-    agents = plan.trial.agents if plan.trial else {}
+    agents = plan.kind.agents(plan)
     try:
         for name, subject in plan.models.items():
             if repr(subject.part) not in opened:
                 settings: Any = subject.part.settings
                 with saying(_place(name, agents)):
                     if name in agents:
-                        _refuse_unasked(plan, settings)
-                        opened[repr(subject.part)] = open_agent(settings, agents[name], folder)
+                        opened[repr(subject.part)] = plan.kind.open_agent(plan, name, folder)
                         continue
                     # Settings that name files say how they are found from the study's folder.
                     placed = settings.within(folder) if hasattr(settings, "within") else settings
@@ -97,11 +95,6 @@ async def ask_once(
             named, tokens = reply.reported_model, reply.completion_tokens
             answers.append(FirstAnswer(name, named, tokens, seconds, again))
     return tuple(answers)
-
-
-def _refuse_unasked(plan: Plan, settings: Any) -> None:
-    if plan.consent is None and hasattr(settings, "code"):
-        raise InputError("it is code, to be allowed with Study(path, allow_code=True)")
 
 
 def _place(name: str, agents: Collection[str]) -> str:

@@ -5,7 +5,6 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,6 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.core.parts import PARTS
 from chimeralab.core.records import Detection, Record
-from chimeralab.rating.auditing import recompute_gate
 from chimeralab.runner import Prompt, Said, Talk
 from chimeralab.study.chain import Chain
 from chimeralab.study.copying import sealed_items
@@ -29,9 +27,8 @@ from chimeralab.study.lock import (
     opening,
     resolve,
 )
-from chimeralab.study.recompute import Finding, recompute_counts, recompute_verdicts
+from chimeralab.study.recompute import Finding, recompute_verdicts
 from chimeralab.study.store import Archive, Row
-from chimeralab.trial.rows import misscored, outside_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,23 +172,13 @@ def _check_store(
     # A database without its WAL is sound, only smaller, so that no hash tells.
     if missing := archive.shortfall():
         found.findings.append(Finding(place, missing))
-    if study.plan.trial is not None:
-        scripts = [talk.script for talk in study.talks if talk.script]
-        kept = Counter(filter(None, map(outside_code, scripts)))
-        some = "every trial" if not kept else "the trials of the other sessions"
-        found.checked.append(f"{some}, scored again from its answers")
-        found.unchecked += [
-            f"not recomputed: the trials of {counted(n, 'session')} under a part of {code}"
-            for code, n in kept.items()
-        ]
     chain = archive.chain(may_withhold=bool(sealed_items(study)))
     _check_chain(chain, place, lock, found)
     found.deviations += _deviations(archive)
     found.notes += _history(archive)
     for again in (
         recompute_verdicts(study, archive, quick=quick),
-        recompute_gate(study),
-        *([recompute_counts(study)] if study.plan.trial else []),
+        *study.plan.kind.recompute(study, archive),
     ):
         found.findings += again.findings
         found.checked += again.checked
@@ -315,8 +302,6 @@ def _store_findings(archive: Archive, study: Study, lock: Lock | None) -> Iterat
             yield Finding(row["id"], "in the store, but not planned")
     for row in archive.rows(_LONE_ATTEMPTS):
         yield Finding(row["trajectory"], f"turn {row['turn']} {row['problem']}")
-    if study.plan.trial is not None:
-        yield from (Finding(*found) for found in misscored(study, archive))
 
 
 def _talk_findings(row: Row, talk: Talk, turns: list[Row]) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from pydantic import Field
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Beside, Part, choose, read_part, read_record, shown
 from chimeralab.core.records import Record
-from chimeralab.study.sections import named_tables
+from chimeralab.study.plan import named_tables
 from chimeralab.trial.countermeasures import COUNTERMEASURES, SEAM
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import STRESSORS, Amnesia, Conformity, Infallibility, Stressor

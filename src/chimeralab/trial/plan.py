@@ -11,7 +11,8 @@ from chimeralab.core.parts import Beside, Part, StandIn, choose, read_part, read
 from chimeralab.core.records import Record
 from chimeralab.runner import Prompt, Rules, Speaker
 from chimeralab.stats.effects import ArmKey
-from chimeralab.study.sections import SamplingChange, innermost, named_tables
+from chimeralab.study.kind import SetIsGone
+from chimeralab.study.plan import SamplingChange, innermost, named_tables
 from chimeralab.trial import measures
 from chimeralab.trial import probes as probe_seam
 from chimeralab.trial.arms import CONTROL, TrialTable, read_arms, read_stress
@@ -22,7 +23,6 @@ from chimeralab.trial.metrics import MetricWeights
 from chimeralab.trial.probes import PROBES, Probe
 from chimeralab.trial.scenarios import SCENARIOS, Scenario, items
 from chimeralab.trial.scenarios.items import USUAL_NUMBER
-from chimeralab.trial.scenarios.public_sets import SetIsGone
 from chimeralab.trial.scene import USUAL_STRENGTH
 from chimeralab.trial.script import EARLY_ANSWERING, Answering, Arm, Script
 from chimeralab.trial.stressors.sham import SHAM

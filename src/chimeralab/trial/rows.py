@@ -10,7 +10,6 @@ from typing import NamedTuple
 from chimeralab.core.code import CodeFile
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import StandIn
-from chimeralab.runner.journal import events_of
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import branch
 from chimeralab.study.store import Archive, Row, written
@@ -21,6 +20,7 @@ from chimeralab.trial.scene import Injection
 from chimeralab.trial.scored import PlacedTrial, Scored, SessionPlace, trials_of
 from chimeralab.trial.scoring import Scorer
 from chimeralab.trial.script import Script
+from chimeralab.trial.session import events_of
 from chimeralab.trial.trials import Numbered
 
 _PROBED = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
@@ -33,8 +33,8 @@ _ROWS = """
 
 def trial_plan(study: Study) -> TrialPlan:
     """What a trial was to do; refuses a study of another kind."""
-    plan = study.plan.trial
-    if plan is None:
+    plan = study.plan.own
+    if not isinstance(plan, TrialPlan):
         raise InputError(f'{study.path} is not a trial; its plan needs [study] kind = "trial"')
     return plan
 

@@ -5,14 +5,17 @@ session that was broken off goes on exactly as it would have gone.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Heard, Message
+from chimeralab.runner.interventions import Ask
+from chimeralab.runner.room import Room
+from chimeralab.runner.talk import Put, Talk
 from chimeralab.trial.course import Course, Evidence
 from chimeralab.trial.probes import (
     Alone,
@@ -34,7 +37,11 @@ from chimeralab.trial.scene import (
 )
 from chimeralab.trial.stressors import Sham, Stressor
 
+if TYPE_CHECKING:
+    from chimeralab.trial.session import Examination
+
 Probed = Mapping[str, str]
+ProbedAt = Callable[[int], Probed]
 NOTHING_PROBED: Probed = MappingProxyType({})
 
 
@@ -130,6 +137,47 @@ class Script(Record):
     evidence: Evidence = "true"
     # What was said at a turn, and what solves it, never changes: both are worked out once.
     _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def asks_again(self) -> bool:
+        return self.answering.unreadable == "ask again"
+
+    def put(
+        self,
+        system: tuple[Message, ...],
+        ask: Ask,
+        answers: Sequence[str],
+        probed: ProbedAt,
+    ) -> Put:
+        """One question as the subject gets it, with the solution for whoever scores it."""
+        if ask.probe is None:
+            shown = self.asked(ask.turn, answers, ask.probed)
+        else:
+            shown = self.fork(ask.turn, answers, ask.probe, ask.probed)
+        heard = self._all_heard(ask, answers, probed, shown) if self.own_memory else ()
+        if heard and system:
+            first = replace(heard[0], text=f"{system[0].content}\n\n{heard[0].text}")
+            heard = (first, *heard[1:])
+        return Put((*system, *shown.messages), shown.key, heard, shown.options)
+
+    def _all_heard(
+        self, ask: Ask, answers: Sequence[str], probed: ProbedAt, shown: Presented
+    ) -> tuple[Heard, ...]:
+        """Every turn up to this one as it was heard; the last has an answer if there is one."""
+        present = self.hears(shown.scene, answers)
+        past = [self.heard_at(turn, answers, probed(turn)) for turn in range(1, ask.turn)]
+        said = answers[ask.turn - 1] if len(answers) >= ask.turn else None
+        turns = (*past, present)
+        return tuple(
+            replace(each, answer=answer)
+            for each, answer in zip(turns, (*answers[: ask.turn - 1], said), strict=True)
+        )
+
+    def examine(self, talk: Talk, room: Room) -> "Examination":
+        """Whoever puts a subject through it."""
+        from chimeralab.trial.session import Examination  # noqa: PLC0415 - it rests on scripts
+
+        return Examination(talk, self, room)
 
     def asked(
         self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED

@@ -3,10 +3,17 @@
 import pytest
 
 from chimeralab.bundle.codebook import ANYWHERE, INDICES, THERE, meaning
-from chimeralab.study.export import OUTCOMES, TABLES, TRIAL_OUTCOMES, TRIAL_TABLES
+from chimeralab.selfplay.kind import SelfPlay
+from chimeralab.study.export import TABLES
+from chimeralab.trial.kind import Trial
 from chimeralab.trial.measures import METRICS
 
-EVERY = {**TABLES, **TRIAL_TABLES, "outcomes": {**OUTCOMES, **TRIAL_OUTCOMES}}
+KINDS = (SelfPlay(), Trial())
+EVERY = {
+    **TABLES,
+    **{name: columns for name, (columns, _) in Trial().export_tables().items()},
+    "outcomes": {name: each for kind in KINDS for name, each in kind.outcome_columns().items()},
+}
 
 
 @pytest.mark.parametrize("table", EVERY)

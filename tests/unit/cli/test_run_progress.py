@@ -10,9 +10,9 @@ from chimeralab.runner import (
     Intervened,
     RunStarted,
     TalkEnded,
-    TrialScored,
     TurnStored,
 )
+from chimeralab.trial.session import TrialScored
 
 
 def tally(*news):

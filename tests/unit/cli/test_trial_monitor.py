@@ -6,7 +6,6 @@ from rich.console import Console
 
 from chimeralab.cli import run
 from chimeralab.cli.run import RunProgress, TrialMonitor
-from chimeralab.runner import TrialScored
 from chimeralab.testing.sessions import play
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.course import Layout
@@ -16,6 +15,7 @@ from chimeralab.trial.probes import PROBES
 from chimeralab.trial.scenarios import Ledger
 from chimeralab.trial.scored import SessionPlace, trials_of
 from chimeralab.trial.script import Arm, Script
+from chimeralab.trial.session import TrialScored
 from chimeralab.trial.stressors import Conformity
 
 ARMS = {"control": Arm({}), "crowd": Arm({"conformity": Conformity()})}

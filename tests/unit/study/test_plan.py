@@ -11,8 +11,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Beside
 from chimeralab.models.seam import Sampling
 from chimeralab.study import Study
-from chimeralab.study.plan import make_plan, read_plan
-from chimeralab.study.sections import SamplingChange
+from chimeralab.study.plan import SamplingChange, make_plan, read_plan
 from tests.plans import SCRIPTED
 
 

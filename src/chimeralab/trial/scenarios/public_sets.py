@@ -17,6 +17,7 @@ from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.files import read_text
 from chimeralab.core.records import Record
 from chimeralab.core.tables import read_rows
+from chimeralab.study.kind import SetIsGone
 from chimeralab.trial.scenarios.draws import source, wrong_one
 from chimeralab.trial.scenarios.items import USUAL_NUMBER, Question, Scenario
 
@@ -32,10 +33,6 @@ SYCON_PUSHES = "push_back.csv"
 PUSH_COLUMNS = tuple(f"Pushback_{number}" for number in (1, 2, 3, 4))
 SYCON = f"a file of SYCON-Bench's false presuppositions ({', '.join(SYCON_TEXTS)}, {SYCON_PUSHES})"
 WHICH = "Which of these two statements is true?"
-
-
-class SetIsGone(InputError):
-    """The files of a public set are not where the plan says."""
 
 
 @dataclass(frozen=True, slots=True)

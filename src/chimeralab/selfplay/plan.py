@@ -1,59 +1,32 @@
-"""The tables of a plan, each a frozen record with its defaults, and what they resolve to."""
+"""The tables of a self-play plan: conditions with their speakers, prompts, and who judges."""
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text
-from chimeralab.core.parts import choose, read_record, read_value
+from chimeralab.core.parts import Beside, Part, choose, read_part, read_record, read_value
 from chimeralab.core.records import Record
-from chimeralab.models.seam import Sampling
 from chimeralab.rating.plan import GateTable, RatersTable, RubricTable
-from chimeralab.runner import Price, Prompt, Speaker
+from chimeralab.runner import Prompt, Speaker, interventions
+from chimeralab.runner.interventions import COUNTERMEASURES, check_countermeasure, models_of
 from chimeralab.selfplay.outcomes import Outcomes
+from chimeralab.study.plan import Name, SamplingChange, innermost
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-Count = Annotated[int, Field(ge=1)]
-
-
-@dataclass(frozen=True, slots=True)
-class About(Record):
-    """[study]: what is asked."""
-
-    name: Annotated[str, Field(min_length=1)]
-    question: str = ""
-    kind: Literal["selfplay", "trial"] = "selfplay"
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingChange(Record):
-    """[sampling], wherever it stands: what is not named stays as it was further out."""
-
-    temperature: Annotated[float, Field(ge=0)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    max_tokens: Count | None = None
-
-    def on(self, base: Sampling) -> Sampling:
-        changes = {key: value for key, value in self.as_dict().items() if value is not None}
-        return replace(base, **changes)
-
-
-@dataclass(frozen=True, slots=True)
-class Declared(Record):
-    """The keys of [models.NAME] that every kind of model has.
-
-    A revision is what the plan's author declares; no server lets us check it.
-    """
-
-    revision: str | None = None
-    price: Price | None = None
-    sampling: SamplingChange = field(default_factory=SamplingChange)
+# The tables that later steps read. They become part of the lock like all others, and
+# `plan.extras["gate"]` holds them.
+EXTRA_TABLES: dict[str, type] = {
+    "outcomes": Outcomes,
+    "rubric": RubricTable,
+    "raters": RatersTable,
+    "gate": GateTable,
+}
+# A log whose speakers are called so is read as a chat, where only the assistant is judged.
+ROLES = frozenset({"user", "assistant", "system", "tool"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,31 +60,6 @@ class PromptTable(Record):
     items: tuple[dict[str, Any], ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunTable(Record):
-    """[run]: how the work is done. Each run may set other limits on the command line."""
-
-    seed: int = 0
-    concurrency: Count = 8
-    interleave: bool = True
-    max_cost: Annotated[float, Field(ge=0)] | None = None
-    max_hours: Annotated[float, Field(gt=0)] | None = None
-    retry_wait: Annotated[float, Field(ge=0)] = 1.0
-
-
-# Tables that later steps read are named here, each with its record. They become part of the lock
-# like all others, and `plan.extras["gate"]` holds them.
-EXTRA_TABLES: dict[str, type] = {
-    "outcomes": Outcomes,
-    "rubric": RubricTable,
-    "raters": RatersTable,
-    "gate": GateTable,
-}
-
-# A log whose speakers are called so is read as a chat, where only the assistant is judged.
-ROLES = frozenset({"user", "assistant", "system", "tool"})
-
-
 def cast(
     table: ConditionTable,
     sampling: SamplingChange,
@@ -136,26 +84,6 @@ def cast(
         )
         for name, row in zip(names, rows, strict=True)
     )
-
-
-def named_tables(tables: Mapping[str, Any], key: str, *, needed: bool = False) -> Mapping[str, Any]:
-    """The tables [KEY.NAME] of a plan, under names that can stand in a file name."""
-    named = tables.get(key, {})
-    if not isinstance(named, Mapping) or (needed and not named):
-        raise InputError(
-            f"[{key}] takes tables [{key}.NAME]" + (", one at least" if needed else "")
-        )
-    for name in named:
-        read_value(Name, name, f"[{key}] the name")
-    return named
-
-
-def innermost(*changes: SamplingChange) -> Sampling:
-    """How replies are drawn once every change is made, the last one winning."""
-    sampling = Sampling()
-    for change in changes:
-        sampling = change.on(sampling)
-    return sampling
 
 
 def _names(rows: list[SpeakerTable], place: str) -> list[str]:
@@ -210,3 +138,28 @@ def _prompt_lines(path: Path) -> Iterable[tuple[str, Any]]:
             yield place, json.loads(line)
         except json.JSONDecodeError as error:
             raise InputError(f"{place}: not valid JSON ({error.msg})") from error
+
+
+def read_countermeasure(
+    table: ConditionTable, known: Mapping[str, Any], place: str, beside: Beside
+) -> Part | None:
+    """What is done on collapse, if anything; a model that it brings in must be in the plan."""
+    if table.countermeasure is None:
+        return None
+    place = f"{place} countermeasure"
+    part = read_part(COUNTERMEASURES, table.countermeasure, place, beside, interventions.SEAM)
+    check_countermeasure(part.settings, f"use = {part.use!r} in {place}")
+    for model in models_of(part.settings):
+        choose(model, known, f"model {model!r} in {place}")
+    return part
+
+
+def read_extras(tables: Mapping[str, Any], beside: Beside) -> dict[str, Any]:
+    """The tables of later steps, those that are absent with their defaults."""
+    extras = {}
+    for name, cls in EXTRA_TABLES.items():
+        # A table that names files or code reads itself, as it is told in which folder they lie.
+        read: Any = getattr(cls, "read", None)
+        given, place = tables.get(name, {}), f"[{name}]"
+        extras[name] = read(given, place, beside) if read else read_record(cls, given, place)
+    return extras

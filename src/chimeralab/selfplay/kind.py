@@ -1,0 +1,180 @@
+"""Self-play as a kind of study: models talk to each other, and a detector judges what they say."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from chimeralab.core.parts import Beside, read_record
+from chimeralab.core.tables import Columns
+from chimeralab.detection.verdict import from_json
+from chimeralab.models.catalogue import MODELS
+from chimeralab.rating.auditing import recompute_gate
+from chimeralab.rating.plan import check_raters
+from chimeralab.runner import Rules
+from chimeralab.selfplay.outcomes import PAIRS
+from chimeralab.selfplay.plan import (
+    EXTRA_TABLES,
+    ConditionTable,
+    PromptTable,
+    cast,
+    read_countermeasure,
+    read_extras,
+    read_prompts,
+)
+from chimeralab.selfplay.runs import judged_run
+from chimeralab.stats.effects import AskedContrast, pairs_of
+from chimeralab.study.detecting import stored_detections
+from chimeralab.study.folder import Study
+from chimeralab.study.forecast import TOKENS_A_MESSAGE, tokens_at_most
+from chimeralab.study.kind import Design, Kind
+from chimeralab.study.plan import Condition, Plan, SamplingChange, named_tables, read_models
+from chimeralab.study.recompute import Recomputed
+from chimeralab.study.store import Archive
+
+# One row per judged conversation, which `chimera analyse` reads.
+OUTCOME_COLUMNS: Columns = {
+    "trajectory": str,
+    "condition": str,
+    "seed_id": str,
+    "repeat_index": int,
+    "seed_bucket": str,
+    "total_turns": int,
+    "at_risk_turns": int,
+    "collapsed_turns": int,
+    "collapse_rate": float,
+    "first_collapse_turn": int,
+    "episodes": str,
+    "blank_turns": int,
+    "outcome": str,
+}
+
+
+@dataclass(frozen=True)
+class SelfPlay(Kind):
+    """Conversations between models under conditions, about prompts."""
+
+    name: ClassVar[str] = "selfplay"
+    required: ClassVar[tuple[str, ...]] = ("study", "models", "conditions", "prompts")
+    tables: ClassVar[tuple[str, ...]] = (
+        *required,
+        "sampling",
+        "conversation",
+        "detector",
+        "live",
+        "run",
+        *EXTRA_TABLES,
+    )
+
+    def read(
+        self, tables: Mapping[str, Any], beside: Beside, locked: Mapping[str, Any] | None
+    ) -> Design:
+        extras = self.read_extras(tables, beside)
+        models = read_models(tables, beside, MODELS)
+        sampling = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
+        by_model = {
+            name: read_record(SamplingChange, each.get("sampling", {}), f"[models.{name}.sampling]")
+            for name, each in tables["models"].items()
+        }
+        conditions = {}
+        for name, table in named_tables(tables, "conditions", needed=True).items():
+            place = f"[conditions.{name}]"
+            read = read_record(ConditionTable, table, place)
+            speakers = cast(read, sampling, by_model, place)
+            conditions[name] = Condition(
+                speakers, read_countermeasure(read, by_model, place, beside)
+            )
+        prompts = read_prompts(
+            read_record(PromptTable, tables["prompts"], "[prompts]"), beside.folder
+        )
+        rules = read_record(Rules, tables.get("conversation", {}), "[conversation]")
+        extras["outcomes"].check(conditions, {prompt.bucket for prompt in prompts})
+        check_raters(extras["gate"], extras["raters"], models)
+        return Design(models, conditions, rules, prompts, extras)
+
+    def read_extras(self, tables: Mapping[str, Any], beside: Beside) -> dict[str, Any]:
+        return read_extras(tables, beside)
+
+    def count_requests(self, plan: Plan, model: str) -> tuple[int, int, int]:
+        """A model's turns, each as long as it may be, with all turns before it shown."""
+        calls = prompt_tokens = completion_tokens = 0
+        rules, repeats = plan.conversation, plan.conversation.repeats
+        times = len(plan.prompts) * repeats
+        seeds = sum(tokens_at_most(prompt.text) for prompt in plan.prompts)
+        for condition in plan.conditions.values():
+            earlier = 0
+            for turn in range(1, rules.turns + 1):
+                slot = (turn - 1) % len(condition.speakers)
+                speaker = condition.speakers[slot]
+                longest = speaker.sampling.max_tokens
+                if speaker.model == model:
+                    calls += times
+                    completion_tokens += times * longest
+                    history = (
+                        earlier
+                        + tokens_at_most(speaker.system or "")
+                        + TOKENS_A_MESSAGE * (turn + 1)
+                    )
+                    prompt_tokens += times * history
+                    prompt_tokens += (
+                        repeats * seeds if rules.seed_visible == "all" or slot == 0 else 0
+                    )
+                earlier += longest
+        return calls, prompt_tokens, completion_tokens
+
+    def advise(self, plan: Plan) -> Iterator[str]:
+        """Comparisons whose two sides differ in more than one thing."""
+        outcomes = plan.extras["outcomes"]
+        named = {each.name: AskedContrast(each.by_condition) for each in outcomes.contrasts}
+        every = pairs_of(list(plan.conditions))
+        asked = [each.contrast for each in outcomes.estimands] or [PAIRS]
+        compared = {
+            each.name: each
+            for name in asked
+            for each in (every if name == PAIRS else [named[name]])
+        }
+        by_things: dict[str, list[str]] = {}
+        for name, contrast in compared.items():
+            sides = [
+                [
+                    plan.conditions[each]
+                    for each, weight in contrast.weights.items()
+                    if weight * sign > 0
+                ]
+                for sign in (1, -1)
+            ]
+            first, second = (_things(side) for side in sides)
+            differing = [thing for thing in first if first[thing] != second[thing]]
+            if len(differing) > 1:
+                by_things.setdefault(" and in ".join(differing), []).append(name)
+        for things, names in by_things.items():
+            yield (
+                f"{', '.join(names)}: the sides differ in {things}, so no difference between them "
+                "can be traced to one of these"
+            )
+
+    def recompute(self, study: Study, archive: Archive) -> Iterator[Recomputed]:
+        yield recompute_gate(study)
+
+    def outcome_columns(self) -> Columns:
+        return OUTCOME_COLUMNS
+
+    def outcomes(self, study: Study) -> Iterable[Mapping[str, Any]]:
+        """The judged conversations, one row each, as `chimera analyse` reads them."""
+        for row in stored_detections(study):
+            detection = from_json(row)
+            if run := judged_run(detection):
+                rate = detection.collapse_rate
+                yield {"trajectory": detection.id, **run.as_dict(), "collapse_rate": rate}
+
+
+def _things(side: Sequence[Condition]) -> dict[str, object]:
+    """What a condition sets, over all conditions of one side."""
+    speakers = [speaker for condition in side for speaker in condition.speakers]
+    return {
+        "models": {speaker.model for speaker in speakers},
+        "instructions": {speaker.system for speaker in speakers},
+        "temperature": {speaker.sampling.temperature for speaker in speakers},
+        "top_p": {speaker.sampling.top_p for speaker in speakers},
+        "length of replies": {speaker.sampling.max_tokens for speaker in speakers},
+        "what is done on collapse": {repr(condition.countermeasure) for condition in side},
+    }

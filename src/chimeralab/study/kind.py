@@ -1,0 +1,149 @@
+"""A kind of study, such as self-play or a trial: a part that knows what only its studies have."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import Beside, Part, Seam, choose, read_part
+from chimeralab.core.tables import Columns
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chimeralab.models.seam import Model
+    from chimeralab.runner import Prompt, Rules, Script
+    from chimeralab.study.folder import Study
+    from chimeralab.study.plan import Condition, Plan, Subject
+    from chimeralab.study.recompute import Recomputed
+    from chimeralab.study.store import Archive
+
+# Imported when a plan asks for one: a study knows its kind, and nothing here knows which there are.
+KINDS = {"selfplay": "chimeralab.selfplay.kind:SelfPlay", "trial": "chimeralab.trial.kind:Trial"}
+
+
+class SetIsGone(InputError):
+    """What the units of a study were made from can't be read; its lock may still hold them."""
+
+
+class Units(NamedTuple):
+    """What the things of a study are called, in the singular, and the study itself."""
+
+    study: str = "study"
+    talk: str = "conversation"
+    condition: str = "condition"
+    prompt: str = "prompt"
+    turn: str = "turn"
+
+
+class Design(NamedTuple):
+    """What a kind reads from its tables: who speaks under which rules about what.
+
+    `extras` are the tables that later steps read, and `own` is what only this kind has.
+    """
+
+    models: Mapping[str, "Subject"]
+    conditions: Mapping[str, "Condition"]
+    conversation: "Rules"
+    prompts: "tuple[Prompt, ...]"
+    extras: Mapping[str, Any]
+    own: Any = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What makes a study the kind that it is. Only `read` is required; the rest says nothing more.
+
+    A kind of your own usually inherits from `chimeralab.selfplay.kind.SelfPlay`, whose studies are
+    conversations that a detector judges.
+    """
+
+    name: ClassVar[str] = ""
+    units: ClassVar[Units] = Units()
+    required: ClassVar[tuple[str, ...]] = ()
+    tables: ClassVar[tuple[str, ...]] = ()
+    # Whether a guard may watch the conversations while they run.
+    watched: ClassVar[bool] = True
+
+    def read(
+        self, tables: Mapping[str, Any], beside: Beside, locked: Mapping[str, Any] | None
+    ) -> Design:
+        """Read the tables of a plan; from `locked`, the resolved plan, where their files are gone.
+
+        Raises `SetIsGone` when something can't be made again and there is no such plan.
+        """
+        raise NotImplementedError
+
+    def read_extras(self, tables: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
+        """The tables that later steps read, those that are absent with their defaults."""
+        return {}
+
+    def script(self, plan: "Plan", condition: str, prompt: str, seed: int) -> "Script | None":
+        """What a conversation is put through, where it does not just go on by itself."""
+        return None
+
+    def agents(self, plan: "Plan") -> Mapping[str, tuple[str, ...]]:
+        """The models that are agents, with what each can do."""
+        return {}
+
+    def open_agent(self, plan: "Plan", name: str, folder: "Path") -> "Model":
+        """An agent of the plan, made ready."""
+        raise NotImplementedError
+
+    def finish_run(self, study: "Study") -> None:
+        """What is left to do when a run is over."""
+
+    def count_requests(self, plan: "Plan", model: str) -> tuple[int, int, int]:
+        """The most calls, prompt tokens and reply tokens that a model can be asked for."""
+        raise NotImplementedError
+
+    def advise(self, plan: "Plan") -> Iterator[str]:
+        """What `check` advises beyond what it says of every study."""
+        yield from ()
+
+    def detectable(self, plan: "Plan") -> tuple[Any, ...]:
+        """What the declared outcomes can find; each entry is printed as it says itself."""
+        return ()
+
+    def recompute(self, study: "Study", archive: "Archive") -> Iterator["Recomputed"]:
+        """What only this kind derives from its records, computed again and compared."""
+        yield from ()
+
+    def export_tables(self) -> Mapping[str, tuple[Columns, str]]:
+        """The tables that only this kind has, each with its columns and its query."""
+        return {}
+
+    def outcome_columns(self) -> Columns:
+        raise NotImplementedError
+
+    def outcomes(self, study: "Study") -> Iterable[Mapping[str, Any]]:
+        """What was measured of each conversation: the rows that an analysis is made from."""
+        raise NotImplementedError
+
+
+def kind_named(name: str) -> type[Kind]:
+    """A kind of this package; its module is loaded when a plan is of it."""
+    module, _, cls = KINDS[name].partition(":")
+    found: type[Kind] = getattr(import_module(module), cls)
+    return found
+
+
+def read_kind(tables: Mapping[str, Any], beside: Beside) -> Part:
+    """[study] kind = "trial", or a kind of your own: [kind] use = "module:Class"."""
+    about = tables.get("study")
+    given = about.get("kind", "selfplay") if isinstance(about, Mapping) else "selfplay"
+    table = tables.get("kind", {"use": given})
+    if isinstance(table, Mapping) and table.get("use") in KINDS:
+        use = table["use"]
+        return read_part({use: kind_named(use)}, table, "[kind]", beside, _seam())
+    if "kind" not in tables:
+        choose(str(given), KINDS, f"kind = {given!r} in [study]")
+    part = read_part({}, table, "[kind]", beside, _seam())
+    if not isinstance(part.settings, Kind):
+        raise InputError(f"use = {part.use!r} in [kind] is not a kind of study; inherit from Kind")
+    return part
+
+
+def _seam() -> Seam:
+    return Seam("read", {"name": str}, kind_named("selfplay"))

@@ -1,0 +1,231 @@
+"""A trial as a kind of study: a subject is put through scenarios, under stress and without."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import counted
+from chimeralab.core.parts import Beside, StandIn, read_value
+from chimeralab.core.tables import Columns
+from chimeralab.models.catalogue import MODELS
+from chimeralab.models.seam import Model
+from chimeralab.runner import Script
+from chimeralab.selfplay.plan import read_extras
+from chimeralab.study.export import TALK
+from chimeralab.study.folder import Study, planned_talks
+from chimeralab.study.forecast import TOKENS_A_MESSAGE, tokens_at_most
+from chimeralab.study.kind import Design, Kind, Units
+from chimeralab.study.plan import Condition, Plan, Subject, named_tables, read_models, read_subject
+from chimeralab.study.recompute import Finding, Recomputed
+from chimeralab.study.store import Archive
+from chimeralab.trial import plan as trial_plan
+from chimeralab.trial.agents import AGENTS, abilities_of, opened
+from chimeralab.trial.agents import seam as agents
+from chimeralab.trial.course import Course
+from chimeralab.trial.effects import sessions_of
+from chimeralab.trial.forecast import asked_at_most
+from chimeralab.trial.own_counts import count_sessions, own_counts, recalled_plan, stored_counts
+from chimeralab.trial.phantoms import SUBJECTS, PhantomSubjectSettings
+from chimeralab.trial.plan import TrialPlan, read_trial, tokens_needed
+from chimeralab.trial.power import detectable
+from chimeralab.trial.rows import misscored, outside_code, stored_trials
+from chimeralab.trial.scored import COLUMNS
+
+TRIAL_COLUMNS: Columns = {name: column.kind for name, column in COLUMNS.items()}
+# One row per whole session and measure.
+OUTCOME_COLUMNS: Columns = {
+    "trajectory": str,
+    "condition": str,
+    "prompt": str,
+    "repeat": int,
+    "dose": float,
+    "measure": str,
+    "hits": float,
+    "among": float,
+    "value": float,
+}
+
+
+@dataclass(frozen=True)
+class Trial(Kind):
+    """Sessions of subjects: an arm is a condition, a scenario is a prompt."""
+
+    name: ClassVar[str] = "trial"
+    units: ClassVar[Units] = Units("trial", "session", "arm", "scenario", "question")
+    required: ClassVar[tuple[str, ...]] = trial_plan.REQUIRED
+    tables: ClassVar[tuple[str, ...]] = trial_plan.TABLES
+    # A subject that gives the same short answer twice has not collapsed.
+    watched: ClassVar[bool] = False
+
+    def read(
+        self, tables: Mapping[str, Any], beside: Beside, locked: Mapping[str, Any] | None
+    ) -> Design:
+        extras = self.read_extras(tables, beside)
+        agents_named = named_tables(tables, "agents")
+        models = read_models(tables, beside, MODELS | SUBJECTS, needed=not agents_named)
+        models |= _read_agents(agents_named, models, beside)
+        able = {name: _abilities(name, models[name].part.settings, beside) for name in agents_named}
+        kept = ((locked or {}).get("trial") or {}).get("courses", [])
+        courses: tuple[Course, ...] = read_value(tuple[Course, ...], kept, "plan.lock courses")
+        speakers, prompts, rules, own = read_trial(tables, beside, able, courses)
+        conditions = {name: Condition(each) for name, each in speakers.items()}
+        return Design(models, conditions, rules, prompts, extras, own)
+
+    def read_extras(self, tables: Mapping[str, Any], beside: Beside) -> dict[str, Any]:
+        """A trial has its own outcomes, and nobody rates it: all of these are at their defaults."""
+        return read_extras({}, beside)
+
+    def script(self, plan: Plan, condition: str, prompt: str, seed: int) -> Script:
+        own: TrialPlan = plan.own
+        return own.script(condition, prompt, seed)
+
+    def agents(self, plan: Plan) -> Mapping[str, tuple[str, ...]]:
+        own: TrialPlan = plan.own
+        return own.agents
+
+    def open_agent(self, plan: Plan, name: str, folder: Path) -> Model:
+        settings = plan.models[name].part.settings
+        if plan.consent is None and hasattr(settings, "code"):
+            raise InputError("it is code, to be allowed with Study(path, allow_code=True)")
+        return opened(settings, self.agents(plan)[name], folder)
+
+    def finish_run(self, study: Study) -> None:
+        count_sessions(study)
+
+    def count_requests(self, plan: Plan, model: str) -> tuple[int, int, int]:
+        """Calls, prompt tokens and reply tokens of a subject's sessions, probes included."""
+        own = [talk for talk in planned_talks(plan) if talk.speakers[0].model == model]
+        asked = asked_at_most(talk.script for talk in own)
+        longest = max((talk.speakers[0].sampling.max_tokens for talk in own), default=0)
+        system = max((tokens_at_most(talk.speakers[0].system or "") for talk in own), default=0)
+        messages = 2 * asked.answers_shown + 2 * asked.calls
+        prompt = asked.prompt_bytes + longest * asked.answers_shown + TOKENS_A_MESSAGE * messages
+        calls = asked.calls
+        if plan.own.asks_siblings(model):
+            calls += sum(len(talk.script.course.steps) for talk in own)
+        return calls, prompt + system * calls, calls * longest
+
+    def advise(self, plan: Plan) -> Iterator[str]:
+        """Answers that would be cut short or lost, and outcomes that nobody declared."""
+        needed = tokens_needed(plan.own.courses)
+        speakers = {c.speakers[0].model: c.speakers[0] for c in plan.conditions.values()}
+        for name, speaker in speakers.items():
+            if speaker.sampling.max_tokens < needed:
+                yield (
+                    f"max_tokens = {speaker.sampling.max_tokens} may cut answers of {name} short; "
+                    f"leave it out of [sampling], or allow {needed}"
+                )
+        if not plan.own.declared:
+            yield (
+                "no [[outcomes.primary]]: what stressors are aimed at is primary, all of it; "
+                "declare what the trial is run for, and `check` says what it can find"
+            )
+        if not plan.own.answering.constrained:
+            yield "constrained = false in [answers]: replies that name no option will be lost"
+
+    def detectable(self, plan: Plan) -> tuple[Any, ...]:
+        parts = {name: subject.part.settings for name, subject in plan.models.items()}
+        phantoms = {n: p for n, p in parts.items() if isinstance(p, PhantomSubjectSettings)}
+        return detectable(plan.own, phantoms)
+
+    def recompute(self, study: Study, archive: Archive) -> Iterator[Recomputed]:
+        """Every trial scored again from its answers, and what parts of the user's own counted."""
+        scripts = (talk.script for talk in study.talks)
+        kept = Counter(filter(None, map(outside_code, scripts)))
+        some = "every trial" if not kept else "the trials of the other sessions"
+        yield Recomputed(
+            tuple(Finding(*found) for found in misscored(study, archive)),
+            (f"{some}, scored again from its answers",),
+            tuple(
+                f"not recomputed: the trials of {counted(n, 'session')} under a part of {code}"
+                for code, n in kept.items()
+            ),
+        )
+        yield _recompute_counts(study)
+
+    def export_tables(self) -> Mapping[str, tuple[Columns, str]]:
+        return {
+            "trials": (
+                {**TALK, **TRIAL_COLUMNS},
+                "SELECT c.condition, c.prompt, c.bucket, c.repeat, t.* FROM trials t "
+                "JOIN trajectories c ON c.id = t.trajectory ORDER BY c.position, t.trial",
+            ),
+            "probes": (
+                {**TALK, "turn": int, "probe": str, "text": str, "hash": str},
+                "SELECT c.condition, c.prompt, c.bucket, c.repeat, p.* FROM probes p "
+                "JOIN trajectories c ON c.id = p.trajectory ORDER BY c.position, p.turn",
+            ),
+        }
+
+    def outcome_columns(self) -> Columns:
+        return OUTCOME_COLUMNS
+
+    def outcomes(self, study: Study) -> Iterable[Mapping[str, Any]]:
+        plan = recalled_plan(study)
+        trials = stored_trials(study, whole=True)
+        for place, _, tallies in sessions_of(trials, plan.weights, plan.own_measures):
+            session = (place.session, place.arm, place.scenario, place.repeat, place.dose)
+            for name, (hits, among) in tallies.items():
+                cells = (
+                    *session,
+                    str(name),
+                    float(hits),
+                    float(among),
+                    hits / among if among else None,
+                )
+                yield dict(zip(OUTCOME_COLUMNS, cells, strict=True))
+
+
+def _read_agents(
+    named: Mapping[str, Any], known: Mapping[str, Subject], beside: Beside
+) -> dict[str, Subject]:
+    found = {}
+    for name, table in named.items():
+        place = f"[agents.{name}]"
+        if name in known:
+            raise InputError(f"{place} is a model already; give one of them another name")
+        subject = read_subject(AGENTS, table, place, beside, agents.SEAM)
+        if not any(hasattr(subject.part.settings, each) for each in ("start", "open", "within")):
+            raise InputError(
+                f"use = {subject.part.use!r} in {place} is not an agent; it needs a method "
+                "start(session)"
+            )
+        found[name] = subject
+    return found
+
+
+def _abilities(name: str, settings: Any, beside: Beside) -> tuple[str, ...]:
+    """What an agent can do. One that was locked is not asked: a finished study needs no code."""
+    for words, file in (
+        settings.code(beside.folder).items() if callable(getattr(settings, "code", None)) else ()
+    ):
+        beside.take(words, file)
+    known = (beside.locked().get("trial") or {}).get("agents", {})
+    place = f"[agents.{name}]"
+    if name in known:
+        return tuple(known[name])
+    if beside.consent is None and not hasattr(settings, "can"):
+        raise InputError(
+            f"{place} is code, which this command does not run, and no lock or run describes it; "
+            "`chimera lock STUDY --allow-code` does"
+        )
+    return abilities_of(settings, beside.folder, place)
+
+
+def _recompute_counts(study: Study) -> Recomputed:
+    """Count again what measures and checks of the user's own make of each session of a trial."""
+    known = stored_counts(study) if study.plan.code else {}
+    made = [each for each in own_counts(study) if (each.session, each.key) in known]
+    findings = [
+        Finding(each.session, f"what {each.name} counted in it is not what its trials give")
+        for each in made
+        if not isinstance(each.part, StandIn) and each.value() != known[each.session, each.key]
+    ]
+    by_code = Counter(each.part.code for each in made if isinstance(each.part, StandIn))
+    return Recomputed(
+        tuple(findings),
+        unchecked=tuple(f"not recomputed: {n:,} counts of {code}" for code, n in by_code.items()),
+    )
