@@ -8,7 +8,7 @@ from playwright.async_api import Browser
 
 from chimeralab import Trajectory, Turn
 from chimeralab.detection.detectors import LOOPS, Judges
-from chimeralab.report.index import write_index
+from chimeralab.report.conversation import write_index
 from tests.browser.pages import (
     DESKTOP,
     PHONE,

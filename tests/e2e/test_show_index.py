@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chimeralab.report import index as index_module
+from chimeralab.report import conversation as index_module
 
 TOPICS = ["The ferry sails at noon.", "Whales sleep upright.", "Our baker retired.", "Rust is red."]
 LOOP = "Let me try that once more."

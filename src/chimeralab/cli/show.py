@@ -86,8 +86,7 @@ def show(**options: Any) -> None:
     if options["out"]:
         check_page_name(options["out"])
     from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415
-    from chimeralab.report.conversation import draw_conversation  # noqa: PLC0415
-    from chimeralab.report.index import page_name  # noqa: PLC0415
+    from chimeralab.report.conversation import draw_conversation, page_name  # noqa: PLC0415
 
     path = options["out"] or Path(page_name(trajectory.id))
     page = draw_conversation(
@@ -113,19 +112,16 @@ def draw_several(
             f" or give --out the name of a folder, not of a page such as {folder}"
         )
     from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415 - as above
-    from chimeralab.report.index import INDEX, write_index  # noqa: PLC0415
+    from chimeralab.report.conversation import INDEX, write_index  # noqa: PLC0415
 
-    counts = write_index(
+    conversations, looping, collapsed = write_index(
         trajectories,
         folder,
         judges,
         speaker=options["speaker"],
         open_encoder=partial(Encoder, cache_file=options["cache"]),
     )
-    say(
-        f"{counted(counts.conversations, 'conversation')}: {counts.looping:,} in a loop,"
-        f" {counts.collapsed:,} collapsed"
-    )
+    say(f"{counted(conversations, 'conversation')}: {looping:,} in a loop, {collapsed:,} collapsed")
     return folder / INDEX
 
 

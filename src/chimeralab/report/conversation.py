@@ -1,12 +1,21 @@
-"""One conversation as a page: what the detectors found, in words and pictures, and the messages."""
+"""One conversation as a page: what the detectors found, in words and pictures, and the messages.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+Many become a folder of pages: an index with the loops first, and a page for each.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
+from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import replacing_folder
 from chimeralab.core.numbers import counted, cutoff
 from chimeralab.core.records import Detection, Episode, Loop, Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
@@ -29,9 +38,9 @@ from chimeralab.report.charts.timeline import (
     peaks,
     timeline,
 )
-from chimeralab.report.messages import Gap, ShownMessage, Transcript, list_messages
+from chimeralab.report.listing import COLUMNS, ListedConversation, list_conversation
+from chimeralab.report.messages import ShownMessage, Transcript, list_messages, stretches
 from chimeralab.report.page import Facts, HeadFact, render
-from chimeralab.report.side_by_side import SideBySide, stretches
 
 MOST_SPANS_NAMED = 6
 MOST_LOOPS_NAMED = 6
@@ -39,6 +48,14 @@ MOST_NAME = 120
 MOST_FIELDS = 12
 PAIRS_NAMED = 5
 BOTH = Judges()
+INDEX = "index.html"
+# Pictures take half a second each, so of many conversations those in a loop have one.
+MOST_PICTURES = 20
+MOST_PAGES = 2_000
+LONGEST_NAME = 80
+MADE_BY_US = '<meta name="generator" content="Chimera Lab'
+# In the order of the table; what is not named comes last.
+RANKS = ("looping", "collapsed", "noticed")
 
 
 def verdict_in_words(detection: Detection, words: ResultWords) -> str:
@@ -294,7 +311,8 @@ def conversation_page(
     window = detector.thresholds.window if detector and detector.thresholds else None
     used = list(dict.fromkeys(judge for judge in judges if judge))
     marks = {message.position: message.loop for message in said if message.loop}
-    repeated = stretches(trajectory, detection, marks)
+    sure = (n for n, (loops, _) in marks.items() if loops[0].level == "verdict")
+    first_loop = next(sure, None)
     return {
         "detection": detection,
         "window": window,
@@ -304,12 +322,12 @@ def conversation_page(
         "evidence": detection.evidence[:MOST_TOLD],
         "up": None,
         "loops": list(loop_lines(detection, places)),
-        "first_loop": next((places[m.position] for m in said if m.loop and m.loop.sure), None),
-        "repeated": SideBySide(repeated, places) if repeated else None,
+        "first_loop": places[first_loop] if first_loop else None,
+        "repeated": stretches(trajectory, detection, marks),
         "facts": Facts(list(facts(trajectory, detection, used))),
         "trace": [row for row in detection.trace or () if row.turn in shown],
         "transcript": Transcript(messages, window, "log", words, shown, places),
-        "left_out": sum(item.messages for item in messages if isinstance(item, Gap)),
+        "left_out": len(trajectory.turns) - len(said),
         "total": len(trajectory.turns),
     }
 
@@ -343,3 +361,103 @@ def map_caption(detection: Detection, block: int, words: ResultWords) -> str:
             f"The conversation is long: each square is the mean over blocks of {block} turns."
         )
     return " ".join(parts)
+
+
+def write_index(
+    trajectories: Iterable[Trajectory],
+    folder: Path,
+    judges: Judges = BOTH,
+    *,
+    speaker: str | None = None,
+    open_encoder: Callable[[], Encoder] = default_encoder,
+) -> tuple[int, int, int]:
+    """Judge conversations, and write a page for each and an index of them into a folder.
+
+    Gives how many there are, how many loop and how many collapsed.
+
+    The folder takes its place when all is written, and replaces none but one of ours.
+    """
+    refuse_foreign(folder)
+    measurer = measurer_for(judges.collapse, open_encoder, speaker=speaker)
+    coming = iter(trajectories)
+    first = list(islice(coming, MOST_PICTURES + 1))
+    pictures = MOST_PICTURES
+    few = len(first) <= MOST_PICTURES
+    listed: list[ListedConversation] = []
+    looping = collapsed = 0
+    with replacing_folder(folder) as made:
+        names: set[str] = set()
+        for measured in measurer.measure(chain(first, coming)):
+            detection = verdict(
+                measured, judges.collapse, measurer.encoder, loops=judges.loops, trace=True
+            )
+            if len(listed) == MOST_PAGES:
+                raise InputError(
+                    f"there are more than {MOST_PAGES:,} conversations: choose one with --id, or"
+                    " browse them with `chimera view`"
+                )
+            stuck = bool(detection.looping or detection.collapsed)
+            drawn = pictures > 0 and (few or stuck)
+            pictures -= drawn
+            encoder = measurer.encoder if drawn else None
+            name = new_page_name(detection.id, names)
+            page = draw_judged(measured, detection, judges, encoder, up=INDEX)
+            (made / name).write_text(page, encoding="utf-8", errors="replace")
+            listed.append(list_conversation(detection, len(measured.trajectory.turns), name))
+            looping += bool(detection.looping)
+            collapsed += bool(detection.collapse_rate)
+        page = render(
+            "index.html",
+            frame="base.html",
+            headings=[(name, title, None, None) for name, title in COLUMNS.items()],
+            rows=sorted(listed, key=_rank),
+            conversations=len(listed),
+            looping=looping,
+            collapsed=collapsed,
+            pictured=None if few or not measurer.encoder else MOST_PICTURES - pictures,
+        )
+        (made / INDEX).write_text(page, encoding="utf-8", errors="replace")
+    return len(listed), looping, collapsed
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Refuse to replace what is no index of ours, before any work is done."""
+    if not folder.parent.is_dir():
+        raise InputError(f"{folder}: there is no folder {folder.parent}; make it first")
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    index = folder / INDEX
+    ours = index.is_file() and MADE_BY_US in index.read_text("utf-8", errors="replace")[:4_096]
+    if not ours:
+        raise InputError(f"{folder} is there already and is no index of ours; name another --out")
+
+
+def _rank(listed: ListedConversation) -> tuple[int, float]:
+    """Loops first, and of those the longest."""
+    look = RANKS.index(listed.look) if listed.look in RANKS else len(RANKS)
+    return look, -(listed.share or 0.0)
+
+
+def new_page_name(conversation: str, taken: set[str]) -> str:
+    """A file name for a page that is not taken yet; two conversations never share one."""
+    first = page_name(conversation)
+    name, number = first, 1
+    # Some systems take Run-1 and run-1 for the same file.
+    while name.lower() in taken:
+        number += 1
+        name = f"{first.removesuffix('.html')}-{number}.html"
+    taken.add(name.lower())
+    return name
+
+
+def page_name(conversation: str) -> str:
+    """A file name for a page. An id that can't be one as it is gets a mark of its own.
+
+    >>> page_name("run-7"), page_name("models/a b")
+    ('conversation-run-7.html', 'conversation-models-a-b-751ac7.html')
+    """
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", conversation)[:LONGEST_NAME].strip("-.")
+    if safe == conversation:
+        return f"conversation-{safe}.html"
+    mark = hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return f"conversation-{safe}-{mark}.html" if safe else f"conversation-{mark}.html"

@@ -1,6 +1,5 @@
 """Conversations as a table, the same in `chimera show` and in the app: what was found in each."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from chimeralab.core.numbers import percent
@@ -26,18 +25,28 @@ NO_LOOP = {
 BARS = 48
 
 
-class FoundInTalk(NamedTuple):
-    """What was found in a conversation: the kind of loop, the message since when, the share.
+ColumnHeading = tuple[str, str, str | None, str | None]
+"""A column's name and title, and where a server sorts: the address, and how it is sorted."""
 
-    `strip` holds the similarities as letters, and `evidence` says what repeats.
+
+class ListedConversation(NamedTuple):
+    """One conversation as a row: the kind of loop, the message since when, the share of turns.
+
+    `strip` holds the similarities as letters, and `evidence` says what repeats. `key` is what a
+    live page calls the row.
     """
 
+    href: str
+    id: str
+    source: str | None
+    messages: int
     judged: str | None = None
     kind: str | None = None
     since: int | None = None
     share: float | None = None
     strip: str | None = None
     evidence: str | None = None
+    key: int | None = None
 
     @property
     def who(self) -> str:
@@ -62,7 +71,7 @@ class FoundInTalk(NamedTuple):
     def bars(self, *, looping: bool) -> str:
         """The path that draws the bars of the strip in an area of 24 pixels' height.
 
-        >>> FoundInTalk(strip="aZ").bars(looping=True)
+        >>> ListedConversation("", "", None, 2, strip="aZ").bars(looping=True)
         'M5 24V0h4V24z'
         """
         return "".join(
@@ -72,44 +81,24 @@ class FoundInTalk(NamedTuple):
         )
 
 
-class ListedConversation(NamedTuple):
-    """One conversation as a row. `key` is what a live page calls it."""
-
-    href: str
-    id: str
-    source: str | None
-    messages: int
-    found: FoundInTalk
-    key: int | None = None
-
-
-class ColumnHeading(NamedTuple):
-    """A column's name and title, and where a server sorts: the address, and how it is sorted."""
-
-    name: str
-    title: str
-    href: str | None = None
-    sorted: str | None = None
-
-
-class ConversationTable(NamedTuple):
-    """Conversations, a row each."""
-
-    headings: Sequence[ColumnHeading]
-    rows: Sequence[ListedConversation]
-
-
-def found_in(detection: Detection) -> FoundInTalk:
+def list_conversation(
+    detection: Detection, messages: int, href: str, key: int | None = None
+) -> ListedConversation:
     """The surest thing there is to say: a loop, a collapse, perhaps a loop, or nothing."""
     kind, since = _kind(detection)
     stuck = looping_turns(detection) | set(detection.collapsed)
-    return FoundInTalk(
+    return ListedConversation(
+        href,
+        detection.id,
+        detection.source,
+        messages,
         judged=detection.judged,
         kind=kind,
         since=since,
         share=len(stuck) / detection.turns if detection.turns else None,
-        strip=_strip(detection),
+        strip=_strip(detection, stuck),
         evidence=next(findings(detection), None),
+        key=key,
     )
 
 
@@ -124,7 +113,7 @@ def _kind(detection: Detection) -> tuple[str, int | None]:
     return ("none" if detection.looping is not None else "unasked"), None
 
 
-def _strip(detection: Detection) -> str | None:
+def _strip(detection: Detection, stuck: set[int]) -> str | None:
     """The similarities of a conversation in a few letters, a bar each; upper case where it loops.
 
     A bar is the highest similarity of its turns, from `a` (0) to `z` (1); None without vectors.
@@ -132,7 +121,6 @@ def _strip(detection: Detection) -> str | None:
     trace = detection.trace
     if not trace or not trace[0].lags:
         return None
-    stuck = looping_turns(detection) | set(detection.collapsed)
     bars = min(BARS, len(trace))
     letters = []
     for bar in range(bars):

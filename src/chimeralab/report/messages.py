@@ -1,10 +1,17 @@
-"""The messages of a conversation as a page shows them: folded, marked, with their tool calls."""
+"""The messages of a conversation as a page shows them: folded, marked, with their tool calls.
+
+Some of those that repeat stand beside what they repeat, with the words marked that differ.
+"""
 
 import json
+import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from textwrap import indent
 from typing import Any, NamedTuple
+
+from markupsafe import Markup
 
 from chimeralab.core.records import (
     Call,
@@ -17,6 +24,7 @@ from chimeralab.core.records import (
 )
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.roles import RESULTS, side_of
+from chimeralab.core.text import inert
 from chimeralab.detection.calls import has_failed
 from chimeralab.detection.detectors import LOOPS, Loops
 from chimeralab.detection.loops import is_in_stream, recall_echoes
@@ -35,50 +43,29 @@ CALL_FOLD_LINES = 6
 MOST_CALLS = 20
 MOST_CHARACTERS = 20_000
 PAGE_CHARACTERS = 4_000_000
+# Two messages are compared as far as this, which is more than one reads at a glance.
+MOST_WORDS = 250
+MOST_COMPARED = 4_000
+MOST_STRETCHES = 4
+LONGEST_STRETCH = 3
 
 
-class Text(NamedTuple):
-    """A message's words: what is open to see, what is folded away, how much is left out."""
-
-    head: str
-    folded: str
-    left_out: int
-
-
-class Repeat(NamedTuple):
-    """Which earlier turn a turn repeats or nearly repeats."""
-
-    turn: int
-    similarity: float | None
-    run: int
-
-
-class LoopMark(NamedTuple):
-    """That a message lies in a loop: of which kinds, and which earlier messages it repeats.
-
-    One that is not `sure` is a notice, not a verdict.
-    """
-
-    kinds: Sequence[str]
-    sure: bool
-    begins: bool
-    repeats: Sequence[int]
-
-
-class ShownCall(NamedTuple):
-    """A tool that a message called, with what came back; None where the log does not say."""
-
-    name: str
-    arguments: Text | None
-    result: Text | None
-    failed: bool
+Text = tuple[str, str, int]
+"""A message's words: what is open to see, what is folded away, how much is left out."""
+ShownCall = tuple[str, Text | None, Text | None, bool]
+"""A tool that was called, its arguments and result (None: not in the log), whether it failed."""
+LoopMark = tuple[list[Loop], list[int]]
+"""The loops that a message lies in, notices only where there is no verdict; what it repeats."""
+Side = tuple[int, str | None, Markup]
+"""One of two messages beside each other: its position, its speaker and its words."""
 
 
 class ShownMessage(NamedTuple):
     """One message in its place. `turn` is its number if it is judged.
 
-    `answers` are the messages whose calls brought this one; its text stands there. A `result` is
-    what a tool gave back to a call that the page does not show.
+    `repeat` is the earlier turn that it repeats or nearly repeats, with their similarity and how
+    many in a row do. `answers` are the messages whose calls brought this one; its text stands
+    there. A `result` is what a tool gave back to a call that the page does not show.
     """
 
     position: int
@@ -87,7 +74,7 @@ class ShownMessage(NamedTuple):
     model: str | None
     spoken: bool
     collapsed: bool
-    repeat: Repeat | None
+    repeat: tuple[int, float | None, int] | None
     text: Text
     loop: LoopMark | None = None
     calls: Sequence[ShownCall] = ()
@@ -96,24 +83,13 @@ class ShownMessage(NamedTuple):
     answers: Sequence[int] = ()
 
 
-class Gap(NamedTuple):
-    """Messages that the page leaves out, both ends included."""
-
-    first: int
-    last: int
-
-    @property
-    def messages(self) -> int:
-        return self.last - self.first + 1
-
-
 class Transcript(NamedTuple):
-    """Messages next to each other, ready to be shown.
+    """Messages next to each other, ready to be shown; a range stands for those left out.
 
     `links` are turns that the page has, and `places` the anchors of its messages.
     """
 
-    messages: Sequence[ShownMessage | Gap]
+    messages: Sequence[ShownMessage | range]
     window: int | None
     kept_in: str
     words: ResultWords = FACT
@@ -123,8 +99,8 @@ class Transcript(NamedTuple):
 
 def list_messages(
     trajectory: Trajectory, detection: Detection, loops: Loops = LOOPS
-) -> list[ShownMessage | Gap]:
-    """The messages in order, with gaps where a very long conversation is not shown."""
+) -> list[ShownMessage | range]:
+    """The messages in order; of a very long conversation, ranges are left out."""
     shown = positions_shown(len(trajectory.turns), detection)
     calls = sum(min(MOST_CALLS, len(trajectory.turns[n - 1].calls)) for n in shown)
     texts = max(1, len(shown) + 2 * calls)
@@ -134,11 +110,11 @@ def list_messages(
     evidence = {each.turn: each for each in detection.evidence}
     marks = loop_marks(trajectory.turns, detection.loops, loops)
     answers = _answers(trajectory.turns)
-    items: list[ShownMessage | Gap] = []
+    items: list[ShownMessage | range] = []
     before = 0
     for position in (*shown, len(trajectory.turns) + 1):
         if position > before + 1:
-            items.append(Gap(before + 1, position - 1))
+            items.append(range(before + 1, position))
         before = position
         if position > len(trajectory.turns):
             break
@@ -195,14 +171,9 @@ def loop_marks(
                 covering[position].append(loop)
     marks = {}
     for position, each in covering.items():
-        verdicts = [loop for loop in each if loop.level == "verdict"]
-        named = verdicts or each
-        marks[position] = LoopMark(
-            kinds=list(dict.fromkeys(loop.kind for loop in named)),
-            sure=bool(verdicts),
-            begins=any(loop.began == position for loop in named),
-            repeats=sorted({n for loop in named for n in repeats[loop].get(position, ())}),
-        )
+        named = [loop for loop in each if loop.level == "verdict"] or each
+        earlier = {n for loop in named for n in repeats[loop].get(position, ())}
+        marks[position] = named, sorted(earlier)
     return marks
 
 
@@ -247,7 +218,7 @@ def _shown_call(call: Call, most: int) -> ShownCall:
         return None if text is None else fold(text, max(2 * CALL_FOLD_AT, most), of_call=True)
 
     arguments = None if call.arguments is None else arguments_in_lines(call.arguments)
-    return ShownCall(call.name, folded(arguments), folded(call.result), has_failed(call))
+    return call.name, folded(arguments), folded(call.result), has_failed(call)
 
 
 def arguments_in_lines(arguments: Any) -> str:
@@ -286,7 +257,7 @@ def fold(text: str, most: int, *, of_call: bool = False) -> Text:
     """Cut a long text into what is open to see, what is folded, and what is left out.
 
     >>> fold("short", 5_000)
-    Text(head='short', folded='', left_out=0)
+    ('short', '', 0)
     """
     fold_at, fold_lines = (CALL_FOLD_AT, CALL_FOLD_LINES) if of_call else (FOLD_AT, FOLD_LINES)
     end = min(len(text), fold_at)
@@ -300,16 +271,86 @@ def fold(text: str, most: int, *, of_call: bool = False) -> Text:
     # Nobody wants to unfold a last half line.
     if len(text) - end <= fold_at // 4 and text.count("\n", end) <= fold_lines // 4:
         end = len(text)
-    return Text(text[:end], text[end:most], max(0, len(text) - max(most, end)))
+    return text[:end], text[end:most], max(0, len(text) - max(most, end))
 
 
-def _repeat(trace: TurnTrace, evidence: Evidence | None) -> Repeat | None:
+def _repeat(trace: TurnTrace, evidence: Evidence | None) -> tuple[int, float | None, int] | None:
     """The turn that the evidence names; else the closer of the two before, of equals the nearer."""
     if evidence:
-        return Repeat(evidence.repeats, evidence.similarity, trace.run)
-    found = []
-    if trace.period1 and trace.s1 is not None:
-        found.append(Repeat(trace.turn - 1, trace.s1, trace.run))
-    if trace.period2 and trace.s2 is not None:
-        found.append(Repeat(trace.turn - 2, trace.s2, trace.run))
-    return max(found, key=lambda repeat: repeat.similarity or 0.0, default=None)
+        return evidence.repeats, evidence.similarity, trace.run
+    before = ((1, trace.period1, trace.s1), (2, trace.period2, trace.s2))
+    found = [(trace.turn - n, s, trace.run) for n, near, s in before if near and s is not None]
+    return max(found, key=lambda repeat: repeat[1], default=None)
+
+
+def stretches(
+    trajectory: Trajectory, detection: Detection, marks: Mapping[int, LoopMark]
+) -> list[tuple[str, list[tuple[Side, Side]]]]:
+    """The first round of each loop, and the first turn of each collapse, beside what was repeated.
+
+    Each has a title, and pairs of an earlier message and a later one. `marks` say which messages
+    lie in loops, and what each repeats.
+    """
+    found = list[tuple[str, list[tuple[Side, Side]]]]()
+    shown = set[tuple[int, int]]()
+    for title, pairs in (*_loops(detection, marks), *_collapses(detection)):
+        new = [pair for pair in pairs if pair not in shown]
+        shown.update(new)
+        if new and len(found) < MOST_STRETCHES:
+            found.append((title, [side_by_side(trajectory.turns, *pair) for pair in new]))
+    return found
+
+
+def _loops(
+    detection: Detection, marks: Mapping[int, LoopMark]
+) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    for loop in sorted(detection.loops, key=lambda loop: (loop.began, loop.noticed)):
+        if loop.level != "verdict":
+            continue
+        inside = [n for n in sorted(marks) if n >= loop.noticed and (loop.ended or n) >= n]
+        repeating = [(marks[n][1][-1], n) for n in inside if marks[n][1]]
+        pairs = repeating[: min(max(1, loop.period), LONGEST_STRETCH)]
+        yield f"Loop since message {loop.began} ({loop.kind})", pairs
+
+
+def _collapses(detection: Detection) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    evidence = {each.turn: each for each in detection.evidence}
+    for episode in detection.episodes:
+        if first := evidence.get(episode.start):
+            pair = (detection.positions[first.repeats - 1], detection.positions[first.turn - 1])
+            yield f"Turn {first.turn}, which repeats turn {first.repeats}", [pair]
+
+
+def side_by_side(turns: Sequence[Turn], earlier: int, later: int) -> tuple[Side, Side]:
+    """Two messages, with the words marked that only one of them has.
+
+    >>> side_by_side([Turn("Once more."), Turn("Once <again>.")], 1, 2)[1][2]
+    Markup('Once <mark>&lt;again&gt;</mark>.')
+    """
+    both = [_words_of(turns[position - 1]) for position in (earlier, later)]
+    cut = ["…" if len(words) > MOST_WORDS else "" for words in both]
+    before, after = (words[:MOST_WORDS] for words in both)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    parts: tuple[list[Markup], list[Markup]] = ([], [])
+    for what, a, b, c, d in matcher.get_opcodes():
+        mark = Markup("{}") if what == "equal" else Markup("<mark>{}</mark>")
+        for side, words in zip(parts, (before[a:b], after[c:d]), strict=True):
+            if words:
+                side.append(mark.format(inert("".join(words))))
+    who = [turn.speaker or turn.role for turn in (turns[earlier - 1], turns[later - 1])]
+    left, right = (Markup("").join(each) + end for each, end in zip(parts, cut, strict=True))
+    return (earlier, who[0], left), (later, who[1], right)
+
+
+def _words_of(turn: Turn) -> list[str]:
+    """The message word by word, with the tools that it called.
+
+    >>> _words_of(Turn("Once more, please."))
+    ['Once', ' ', 'more', ',', ' ', 'please', '.']
+    """
+    calls = [
+        f"calls {call.name}\n{arguments_in_lines(call.arguments)}\n→ {call.result}"
+        for call in turn.calls
+    ]
+    text = "\n".join([*([turn.text] if turn.text else []), *calls])
+    return re.findall(r"\w+|\s+|[^\w\s]", text[:MOST_COMPARED])

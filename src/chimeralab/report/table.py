@@ -78,13 +78,6 @@ def signed(value: float | None, unit: Unit) -> str:
     )
 
 
-class Cell(NamedTuple):
-    """What stands in a cell, and the mark of the note that explains it."""
-
-    text: str
-    mark: str = ""
-
-
 class Dash(NamedTuple):
     """A number that there is not, and why; `shown` is what there is beside it."""
 
@@ -92,20 +85,17 @@ class Dash(NamedTuple):
     shown: str = NONE
 
 
-class TableNote(NamedTuple):
-    """The reason behind a – in a table."""
-
-    mark: str
-    text: str
-
-
 class Table(NamedTuple):
-    """A table under the name of its file. `words` are the columns that hold no numbers."""
+    """A table under the name of its file. `words` are the columns that hold no numbers.
+
+    A cell is a text and the mark of the note that explains it; a note, the mark and the reason
+    behind a –.
+    """
 
     name: str
     headings: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    notes: Sequence[TableNote]
+    rows: Sequence[Sequence[tuple[str, str]]]
+    notes: Sequence[tuple[str, str]]
     words: frozenset[int]
     raw: Sequence[Mapping[str, Any]]
 
@@ -125,7 +115,7 @@ def table(
 
     >>> found = table("t", ("a", "b"), [["x", Dash("why")], ["y", Dash("why")]], [])
     >>> found.rows[1], found.notes
-    ((Cell(text='y', mark=''), Cell(text='–', mark='a')), [TableNote(mark='a', text='why')])
+    ((('y', ''), ('–', 'a')), [('a', 'why')])
     """
     reasons = dict.fromkeys(c.reason for row in rows for c in row if isinstance(c, Dash))
     # a to z, then aa and so on
@@ -134,10 +124,10 @@ def table(
         for place, reason in enumerate(reasons)
     }
     cells = [
-        tuple(Cell(c.shown, marks[c.reason]) if isinstance(c, Dash) else Cell(c) for c in row)
+        tuple((c.shown, marks[c.reason]) if isinstance(c, Dash) else (c, "") for c in row)
         for row in rows
     ]
-    notes = [TableNote(mark, reason) for reason, mark in marks.items()]
+    notes = [(mark, reason) for reason, mark in marks.items()]
     return Table(name, headings, cells, notes, frozenset(words), raw)
 
 

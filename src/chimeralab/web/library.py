@@ -26,7 +26,7 @@ from chimeralab.core.text import readable
 from chimeralab.detection.detectors import LOCKED, LOOPS
 from chimeralab.detection.measure import measurer_for
 from chimeralab.detection.verdict import as_json, from_json, verdict
-from chimeralab.report.listing import NO_LOOP, FoundInTalk, ListedConversation, found_in
+from chimeralab.report.listing import NO_LOOP, ListedConversation, list_conversation
 from chimeralab.web.live import Feed, Patch, patch
 from chimeralab.web.pages import ENCODING
 
@@ -120,7 +120,7 @@ class Shelf:
             f"SELECT * FROM conversations {where} {_order(query)} LIMIT ? OFFSET ?",  # noqa: S608 - names of our own alone
             (*values, PAGE, (page - 1) * PAGE),
         )
-        return [_listed(*row) for row in rows], total
+        return [ListedConversation._make((f"/logs/{n}", *row, n)) for n, *row in rows], total
 
     def place(self, n: int, query: Query) -> tuple[int | None, int | None, int]:
         """The neighbours of a conversation among those that are wanted, and the page it is on.
@@ -171,23 +171,25 @@ class Shelf:
         db.execute("INSERT INTO contents VALUES (?, ?, NULL)", (n, _packed(trajectory.as_dict())))
         db.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (n, readable(text)))
 
-    def judge(self, n: int, detection: Detection) -> FoundInTalk:
-        """Put a verdict beside a conversation."""
-        found = found_in(detection)
+    def judge(self, n: int, messages: int, detection: Detection) -> ListedConversation:
+        """Put a verdict beside a conversation, and give its row."""
+        row = list_conversation(detection, messages, f"/logs/{n}", key=n)
         self._db.execute(
             "UPDATE conversations SET judged = ?, kind = ?, since = ?, share = ?, strip = ?, "
             "evidence = ? WHERE n = ?",
-            (*found[:-1], found.evidence and readable(found.evidence), n),
+            (
+                row.judged,
+                row.kind,
+                row.since,
+                row.share,
+                row.strip,
+                row.evidence and readable(row.evidence),
+                n,
+            ),
         )
         packed = _packed(as_json(detection))
         self._db.execute("UPDATE contents SET detection = ? WHERE n = ?", (packed, n))
-        return found
-
-
-def _listed(
-    n: int, name: str, source: str | None, messages: int, *found: Any
-) -> ListedConversation:
-    return ListedConversation(f"/logs/{n}", name, source, messages, FoundInTalk(*found), key=n)
+        return row
 
 
 def _where(query: Query) -> tuple[str, list[Any]]:
@@ -341,7 +343,7 @@ class Library:
             fields.setdefault("model", "+".join(models))
         with self.shelf.writing():
             self.shelf.enter(self.read, trajectory, fields)
-            self._judge(self.read, detection)
+            self._judge(self.read, trajectory, detection)
         for name, value in fields.items():
             if len(self.choices[name]) <= MOST_CHOICES:
                 self.choices[name][value] += 1
@@ -363,9 +365,9 @@ class Library:
             with ENCODING:
                 measured = list(measurer.measure([trajectory for _, trajectory, _ in group]))
             with self.shelf.writing():
-                for (n, _, words), each in zip(group, measured, strict=True):
+                for (n, trajectory, words), each in zip(group, measured, strict=True):
                     new = verdict(each, LOCKED, encoder, loops=None, trace=True)
-                    self._judge(n, _with_loops(new, words))
+                    self._judge(n, trajectory, _with_loops(new, words))
                     self.judged += 1
             self._tell()
 
@@ -383,8 +385,8 @@ class Library:
         if group:
             yield group
 
-    def _judge(self, n: int, detection: Detection) -> None:
-        self._news += row_patches(n, self.shelf.judge(n, detection))
+    def _judge(self, n: int, trajectory: Trajectory, detection: Detection) -> None:
+        self._news += row_patches(self.shelf.judge(n, len(trajectory.turns), detection))
 
     def _tell(self, *, at_once: bool = False) -> None:
         now = time.monotonic()
@@ -394,21 +396,21 @@ class Library:
             self.feed.publish([*news, *self.standing()])
 
 
-def row_patches(key: int, found: FoundInTalk) -> Iterator[Patch]:
+def row_patches(row: ListedConversation) -> Iterator[Patch]:
     """What changes in a row of the table once it is judged."""
-    yield patch(f"{key}", look=found.look)
+    yield patch(f"{row.key}", look=row.look)
     cells = {
-        "judged": found.who,
-        "loop": found.loop,
-        "since": "" if found.since is None else found.since,
-        "share": found.share_in_words,
-        "evidence": found.evidence or "",
+        "judged": row.who,
+        "loop": row.loop,
+        "since": "" if row.since is None else row.since,
+        "share": row.share_in_words,
+        "evidence": row.evidence or "",
     }
     for name, text in cells.items():
-        yield patch(f"{key}-{name}", text)
-    if found.strip is not None:
+        yield patch(f"{row.key}-{name}", text)
+    if row.strip is not None:
         for looping, name in ((False, "calm"), (True, "stuck")):
-            yield patch(f"{key}-{name}", path=found.bars(looping=looping))
+            yield patch(f"{row.key}-{name}", path=row.bars(looping=looping))
 
 
 def _with_loops(new: Detection, words: Detection | None) -> Detection:

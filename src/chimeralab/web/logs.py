@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from chimeralab.core.result_words import FACT
 from chimeralab.detection.detectors import LOCKED, LOOPS, Judges
-from chimeralab.report.listing import COLUMNS, NO_LOOP, ColumnHeading, ConversationTable
+from chimeralab.report.listing import COLUMNS, NO_LOOP, ColumnHeading
 from chimeralab.web.library import ORDERS, PAGE, Library, Query, pages_of
 from chimeralab.web.pages import JudgedConversation, draw_picture, page, show_conversation
 
@@ -67,7 +67,7 @@ def headings(params: Mapping[str, str], query: Query) -> Iterator[ColumnHeading]
         down = not query.descending if now else name in LARGEST_FIRST
         href = address(params, sort=name, order="down" if down else "up", page=None)
         state = ("descending" if query.descending else "ascending") if now else None
-        yield ColumnHeading(name, title, href, state)
+        yield name, title, href, state
 
 
 def table(request: Request) -> Response:
@@ -86,10 +86,8 @@ def table(request: Request) -> Response:
         where=params.get("where", ""),
         total=total,
         last=pages,
-        table=ConversationTable(
-            list(headings(params, query)),
-            [row._replace(href=address(params, row.href, page=None)) for row in rows],
-        ),
+        headings=headings(params, query),
+        rows=[row._replace(href=address(params, row.href, page=None)) for row in rows],
         may_grow=library.state == "reading" and (total < PAGE or params.keys() - {"token"}),
         kinds=[(kind, NO_LOOP.get(kind, kind), n) for kind, n in kinds.items()],
         looping=sum(n for kind, n in kinds.items() if kind not in NO_LOOP),

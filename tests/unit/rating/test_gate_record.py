@@ -47,5 +47,5 @@ def test_a_record_names_its_outcome_and_is_never_written_over(
 def test_undefined_agreement_is_a_dash_with_its_reason() -> None:
     figures = audit_json(audit(labels(ann=[1, 1, 1], ben=[1, 1, 1])))
     panel = reliability_table(figures, {})
-    assert [cell.text for cell in panel.rows[0]][:4] == ["all items", "3 of 3", "1.00", "–"]
-    assert "no variance" in panel.notes[0].text
+    assert [text for text, _ in panel.rows[0]][:4] == ["all items", "3 of 3", "1.00", "–"]
+    assert "no variance" in panel.notes[0][1]

@@ -92,7 +92,7 @@ def test_only_messages_of_its_own_stream_lie_in_a_loop() -> None:
 def test_a_notice_is_told_from_a_verdict() -> None:
     notice = Loop("notice", "paraphrase", "all", 1, 3, None, 1, (1,), "x", 0.4)
     marks = loop_marks(said(*NEWS), [notice])
-    assert not any(mark.sure for mark in marks.values())
+    assert all(loop.level == "notice" for loops, _ in marks.values() for loop in loops)
     detection = detect(list(NEWS), detector=None)
     [line] = loop_lines(_with(detection, notice))
     assert "Perhaps loops (a notice, not a verdict):</strong> paraphrase" in line
@@ -114,7 +114,7 @@ def test_marks_are_read_from_the_verdict_and_equal_those_that_are_computed(
     computed = loop_marks(turns, [replace(loop, echoes=None) for loop in loops])
     monkeypatch.delattr("chimeralab.detection.loops.LoopStream")
     assert loop_marks(turns, loops) == computed
-    assert computed[7].repeats == [5, 6]
+    assert computed[7][1] == [5, 6]
 
 
 def _with(detection: Detection, *loops: Loop) -> Detection:
@@ -135,14 +135,15 @@ def test_hostile_calls_stay_text() -> None:
 
 
 def test_long_results_are_folded_and_many_calls_are_counted() -> None:
-    assert fold("x\n" * 50, 20_000, of_call=True).head.count("\n") == 5
+    assert fold("x\n" * 50, 20_000, of_call=True)[0].count("\n") == 5
     many = Turn("", "bot", "assistant", spoken=False, calls=(Call("a", None, "b" * 10_000),) * 500)
     [_, shown] = list_messages(Trajectory("t", (USER, many)), detect(["Go."], detector=None))
     assert isinstance(shown, ShownMessage)
     assert len(shown.calls) == MOST_CALLS
     assert shown.calls_left_out == 500 - MOST_CALLS
-    assert shown.calls[0].result is not None
-    assert len(shown.calls[0].result.head) <= 400
+    _, _, result, _ = shown.calls[0]
+    assert result is not None
+    assert len(result[0]) <= 400
 
 
 def test_a_huge_result_leaves_the_page_small() -> None:

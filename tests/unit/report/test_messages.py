@@ -7,8 +7,6 @@ from chimeralab import LOCKED, Detection, Locked, Trajectory, Turn, detect
 from chimeralab.core.records import Episode
 from chimeralab.report.messages import (
     MOST_MESSAGES,
-    Gap,
-    Repeat,
     ShownMessage,
     fold,
     list_messages,
@@ -32,7 +30,7 @@ def a_detection(turns: int, episodes: tuple[Episode, ...] = ()) -> Detection:
     )  # fmt: skip
 
 
-def said(items: list[ShownMessage | Gap]) -> list[ShownMessage]:
+def said(items: list[ShownMessage | range]) -> list[ShownMessage]:
     return [item for item in items if isinstance(item, ShownMessage)]
 
 
@@ -46,7 +44,7 @@ def test_shown_and_left_out_together_are_the_whole_conversation(
 ) -> None:
     positions: list[int] = []
     for item in list_messages(LONG, a_detection(9_000, episodes)):
-        here = range(item.first, item.last + 1) if isinstance(item, Gap) else [item.position]
+        here = item if isinstance(item, range) else [item.position]
         positions.extend(here)
     assert positions == list(range(1, 9_001))
 
@@ -64,21 +62,21 @@ def test_long_conversation_shows_its_head_its_tail_and_the_first_collapse(
 
 @given(st.text(alphabet="ab \n", max_size=4_000).map(lambda text: text * 8), st.integers(2_400))
 def test_folding_neither_changes_nor_hides_a_character(text: str, most: int) -> None:
-    folded = fold(text, most)
-    assert text.startswith(folded.head + folded.folded)
-    assert len(folded.head) + len(folded.folded) + folded.left_out == len(text)
+    head, folded, left_out = fold(text, most)
+    assert text.startswith(head + folded)
+    assert len(head) + len(folded) + left_out == len(text)
 
 
 def test_text_of_many_short_lines_is_folded() -> None:
-    assert fold("\n" * 1_000, 5_000).folded
+    assert fold("\n" * 1_000, 5_000)[1]
 
 
 def test_text_is_cut_between_words() -> None:
-    assert fold("word " * 1_000, 10_000).head.endswith("word")
+    assert fold("word " * 1_000, 10_000)[0].endswith("word")
 
 
 def test_last_line_is_not_folded_away() -> None:
-    assert fold("x" * 1_400, 5_000).folded == ""
+    assert fold("x" * 1_400, 5_000)[1] == ""
 
 
 def test_repeats_are_those_of_the_evidence() -> None:
@@ -87,7 +85,7 @@ def test_repeats_are_those_of_the_evidence() -> None:
     items = said(list_messages(_trajectory(talk), detection))
     marked = {item.turn: item.repeat for item in items if item.collapsed and item.repeat}
     assert detection.evidence
-    assert {turn: (r.turn, r.similarity) for turn, r in marked.items()} == {
+    assert {turn: repeat[:2] for turn, repeat in marked.items()} == {
         one.turn: (one.repeats, one.similarity) for one in detection.evidence
     }
 
@@ -95,7 +93,7 @@ def test_repeats_are_those_of_the_evidence() -> None:
 def test_first_repeats_are_counted_towards_the_collapse() -> None:
     items = said(list_messages(_trajectory([A] * 5), detect([A] * 5, trace=True)))
     assert [item.repeat for item in items[:4]] == [
-        None, None, Repeat(2, 1.0, 1), Repeat(3, 1.0, 2),
+        None, None, (2, 1.0, 1), (3, 1.0, 2),
     ]  # fmt: skip
     assert [item.collapsed for item in items] == [False] * 4 + [True]
 

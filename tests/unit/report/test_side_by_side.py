@@ -1,11 +1,12 @@
 """What repeats is set beside what it repeats, and only the differences are marked."""
 
+import re
+
 from chimeralab import Call, Trajectory, Turn, detect
-from chimeralab.report.messages import loop_marks
-from chimeralab.report.side_by_side import RepeatedStretch, stretches
+from chimeralab.report.messages import Side, loop_marks, stretches
 
 
-def repeated(*turns: Turn, vectors: bool = False) -> list[RepeatedStretch]:
+def repeated(*turns: Turn, vectors: bool = False) -> list[tuple[str, list[tuple[Side, Side]]]]:
     talk = Trajectory("talk", turns)
     found = detect(talk) if vectors else detect(talk, detector=None)
     return stretches(talk, found, loop_marks(talk.turns, found.loops))
@@ -14,33 +15,34 @@ def repeated(*turns: Turn, vectors: bool = False) -> list[RepeatedStretch]:
 def test_copies_are_said_to_be_the_same() -> None:
     found = repeated(Turn("What now?"), *[Turn("Let me check that once more for you.")] * 7)
     assert found
-    assert all(pairing.is_copy for pairing in found[0].pairings)
-    assert found[0].pairings[0].earlier.position < found[0].pairings[0].later.position
+    _, pairs = found[0]
+    assert all("<mark>" not in words for pair in pairs for _, _, words in pair)
+    assert pairs[0][0][0] < pairs[0][1][0]
 
 
 def test_differences_are_marked_and_nothing_else() -> None:
     words = ("path", "track", "road", "way", "line", "course", "trail")
     said = [Turn(f"I think that you are on the right {word}, so let us go on.") for word in words]
-    first = repeated(Turn("Hello there."), *said)[0].pairings[0]
-    for side in first:
-        different = [part.text for part in side.words if not part.same]
+    _, [first, *_] = repeated(Turn("Hello there."), *said)[0]
+    for position, _, shown in first:
+        different = re.findall("<mark>(.*?)</mark>", shown)
         assert len(different) == 1
         assert different[0] in words
-        assert "".join(part.text for part in side.words) == said[side.position - 2].text
+        assert shown.striptags() == said[position - 2].text
 
 
 def test_tool_calls_are_compared_with_their_results() -> None:
     call = Call("bash", {"command": "make"}, "make: error 2", error=True)
     silent = Turn("", "assistant", "assistant", spoken=False, calls=(call,))
     found = repeated(Turn("Build it.", "user", "user"), *[silent] * 6)
-    words = "".join(part.text for part in found[0].pairings[0].later.words)
+    _, [(_, (_, _, words)), *_] = found[0]
     assert "command: make" in words
     assert "error 2" in words
 
 
 def test_a_collapse_is_shown_once_where_the_loop_shows_it_already() -> None:
     found = repeated(*[Turn("Once more, with feeling, as ever.")] * 8, vectors=True)
-    pairs = [(p.earlier.position, p.later.position) for each in found for p in each.pairings]
+    pairs = [(earlier[0], later[0]) for _, each in found for earlier, later in each]
     assert len(pairs) == len(set(pairs))
 
 
@@ -51,4 +53,4 @@ def test_a_conversation_without_loops_has_nothing_to_set_beside() -> None:
 def test_an_endless_message_is_cut() -> None:
     long = " ".join(f"word{n}" for n in range(5_000))
     found = repeated(*[Turn(long)] * 6)
-    assert all(side.cut for pairing in found[0].pairings for side in pairing)
+    assert all(words.endswith("…") for pair in found[0][1] for _, _, words in pair)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from chimeralab.report.listing import FoundInTalk
+from chimeralab.report.listing import ListedConversation
 from chimeralab.web.app import Site, application
 from chimeralab.web.library import Library, Query, pages_of
 from chimeralab.web.safety import Names, Safety, owner_door
@@ -44,7 +44,7 @@ def test_a_page_at_a_time(library: Library) -> None:
 
 def test_every_order_is_an_order(library: Library) -> None:
     by_share, _ = library.shelf.find(Query(sort="share", descending=True))
-    shares = [row.found.share for row in by_share]
+    shares = [row.share for row in by_share]
     known = [share for share in shares if share is not None]
     assert known == sorted(known, reverse=True)
     ids = [row.id for row in library.shelf.find(Query(sort="conversation"))[0]]
@@ -129,8 +129,8 @@ def test_an_odd_address_is_answered(owner: TestClient, odd: str) -> None:
 
 
 def test_bars_are_drawn_from_letters() -> None:
-    assert FoundInTalk(strip="").bars(looping=True) == ""
-    assert FoundInTalk(strip="zA").bars(looping=False) == "M0 24V0h4V24z"
+    assert ListedConversation("", "", None, 0, strip="").bars(looping=True) == ""
+    assert ListedConversation("", "", None, 2, strip="zA").bars(looping=False) == "M0 24V0h4V24z"
 
 
 def rows(page: str) -> list[str]:

@@ -21,7 +21,7 @@ from chimeralab.report.conversation import (
     verdict_in_words,
 )
 from chimeralab.report.frame import Frame, Report, make_page, software
-from chimeralab.report.messages import Gap, ShownMessage, Transcript, list_messages
+from chimeralab.report.messages import ShownMessage, Transcript, list_messages
 from chimeralab.report.named_numbers import entries_of, named
 from chimeralab.report.page import (
     Article,
@@ -335,7 +335,7 @@ class TranscriptPart(NamedTuple):
     """Messages next to each other that are open to see, or folded away."""
 
     folded: bool
-    messages: Sequence[ShownMessage | Gap]
+    messages: Sequence[ShownMessage | range]
 
     @property
     def first(self) -> int:
@@ -346,7 +346,9 @@ class TranscriptPart(NamedTuple):
         return _position(self.messages[-1])
 
 
-def parts(messages: Sequence[ShownMessage | Gap], detection: Detection) -> Iterator[TranscriptPart]:
+def parts(
+    messages: Sequence[ShownMessage | range], detection: Detection
+) -> Iterator[TranscriptPart]:
     """The transcript in order: what matters open, the rest folded."""
     opened = set(range(1, OPEN_HEAD + 1))
     if detection.first_collapse_turn is not None:
@@ -358,8 +360,8 @@ def parts(messages: Sequence[ShownMessage | Gap], detection: Detection) -> Itera
         yield TranscriptPart(not is_open, list(group))
 
 
-def _position(item: ShownMessage | Gap) -> int:
-    return item.first if isinstance(item, Gap) else item.position
+def _position(item: ShownMessage | range) -> int:
+    return item[0] if isinstance(item, range) else item.position
 
 
 def not_shown(material: Material, conversations: Sequence[Article]) -> Iterator[str]:

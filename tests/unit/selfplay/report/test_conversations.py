@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from chimeralab.core.records import Detection, Episode
 from chimeralab.detection.detectors import LOCKED
-from chimeralab.report.messages import ShownMessage, Text
+from chimeralab.report.messages import ShownMessage
 from chimeralab.selfplay.report.page import choose, parts
 
 
@@ -57,7 +57,7 @@ def test_a_conversation_without_a_verdict_is_not_shown() -> None:
 
 
 def message(position: int) -> ShownMessage:
-    return ShownMessage(position, position, "a", None, True, False, None, Text("x", "", 0))
+    return ShownMessage(position, position, "a", None, True, False, None, ("x", "", 0))
 
 
 @settings(max_examples=50)
