@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from chimeralab.core.extras import EXTRAS
+from chimeralab.core.extras import extras
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -66,7 +66,7 @@ def lab_alone() -> list[str]:
     """What the lab needs and neither the light install nor Inspect brings."""
     pytest.importorskip("inspect_scout", reason="Inspect and Scout are an extra")
     asked = (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["inspect"])
-    return sorted({*EXTRAS["lab"]} - brought_by(*asked))
+    return sorted({*extras()["lab"]} - brought_by(*asked))
 
 
 def run(code: str, hidden: list[str]) -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from chimeralab.core.code import SentKey
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import SentKey
 from chimeralab.models.inspect import InspectSettings
 from chimeralab.study import Study, run_study
 from chimeralab.trial.agents.wire import HttpSettings

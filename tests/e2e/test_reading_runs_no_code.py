@@ -268,7 +268,7 @@ def test_code_that_is_not_there_is_listed_as_unchecked(
     assert any("the code of evil:Echo, which is not here" in each for each in ran.json["unchecked"])
 
 
-def test_a_study_of_a_version_without_descriptions_is_read_from_its_settings(
+def test_a_lock_that_does_not_describe_its_parts_is_refused_in_a_sentence(
     finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
     study = finished("Detector")
@@ -277,10 +277,9 @@ def test_a_study_of_a_version_without_descriptions_is_read_from_its_settings(
     text = json.dumps(lock["resolved"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     lock["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     (study / "plan.lock").write_text(json.dumps(lock), encoding="utf-8")
-    ran = stranger("verify", study, "--json")
-    said = "its version did not record what parts of its own tell of themselves"
-    assert said in ran.json["notes"]
-    assert not any(each["place"] == "plan.toml" for each in ran.json["findings"])
+    ran = stranger("show", study)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "no lock or run describes it" in ran.err
     assert not (study / "ran").exists()
 
 

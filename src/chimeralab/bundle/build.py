@@ -25,8 +25,8 @@ from chimeralab.bundle.readme import README, readme
 from chimeralab.bundle.versions import VERSIONS, versions
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text, replacing_folder, write_text
-from chimeralab.core.secrets import secrets
 from chimeralab.core.tables import open_table
+from chimeralab.core.text import secrets
 from chimeralab.rating.auditing import FOLDER, VALIDITY
 from chimeralab.rating.gate_record import JSON, MARKDOWN
 from chimeralab.report.files import write_report

@@ -11,9 +11,9 @@ import click
 
 from chimeralab import readers
 from chimeralab.cli.terminal import plain, say
-from chimeralab.core.code import CodeFile, Consent, SentKey
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.extras import need
+from chimeralab.core.parts import CodeFile, Consent, SentKey
 from chimeralab.core.records import Trajectory
 from chimeralab.detection.detectors import LOCKED, LOOPS, READINGS, Judges, Locked
 

@@ -1,38 +1,23 @@
-"""What a light install leaves out, and which extra brings it."""
+"""What a light install leaves out, and which extra brings it, as the package's metadata has it."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
 
 from chimeralab.core.errors import InputError
 
-EXTRAS = {
-    "lab": (
-        "altair",
-        "httpx",
-        "jinja2",
-        "markupsafe",
-        "openai",
-        "openvino",
-        "openvino_genai",
-        "scipy",
-        "starlette",
-        "uvicorn",
-        "vl_convert",
-    ),
-    "parquet": ("pyarrow",),
-    "pandas": ("pandas",),
-    "inspect": ("inspect_ai", "inspect_scout"),
+# The modules of distributions that are not called like them.
+MODULES = {
+    "autogen-agentchat": ("autogen_agentchat", "autogen_core"),
+    "google-adk": ("google.adk",),
     "langchain": ("langchain", "langchain_core", "langgraph"),
-    "claude-agent-sdk": ("claude_agent_sdk",),
     "openai-agents": ("agents",),
-    "litellm": ("litellm",),
-    "pydantic-ai": ("pydantic_ai",),
-    "opentelemetry": ("opentelemetry.sdk",),
-    "adk": ("google.adk",),
-    "smolagents": ("smolagents",),
-    "autogen": ("autogen_agentchat", "autogen_core"),
-    "ray": ("ray",),
+    "opentelemetry-sdk": ("opentelemetry.sdk",),
+    "pydantic-ai-slim": ("pydantic_ai",),
+    "vl-convert-python": ("vl_convert",),
 }
 PURPOSES = {
     "lab": "studies, analyses, reports and pages",
@@ -52,6 +37,21 @@ PURPOSES = {
 }
 
 
+@cache
+def extras() -> Mapping[str, tuple[str, ...]]:
+    """The modules that each extra brings; none where the package runs without being installed."""
+    found: dict[str, tuple[str, ...]] = {}
+    try:
+        declared = requires("chimera-lab") or []
+    except PackageNotFoundError:
+        declared = []
+    for line in declared:
+        if asked := re.match(r"([\w.-]+).*; *extra *== *['\"]([\w-]+)", line):
+            name, extra = asked.groups()
+            found[extra] = found.get(extra, ()) + MODULES.get(name, (name.replace("-", "_"),))
+    return found
+
+
 class MissingExtra(InputError, ImportError):
     """Something was asked for that this install leaves out."""
 
@@ -64,7 +64,7 @@ class MissingExtra(InputError, ImportError):
 
 def need(extra: str) -> None:
     """Refuse to begin what would fail later for lack of an extra; nothing is imported."""
-    for module in EXTRAS[extra]:
+    for module in extras().get(extra, ()):
         if find_spec(module) is None:
             raise MissingExtra(extra, module)
 
@@ -78,7 +78,7 @@ def missing_extra(error: ModuleNotFoundError) -> MissingExtra | None:
     missing = f"{error.name}."
     found = (
         MissingExtra(extra, module)
-        for extra, modules in EXTRAS.items()
+        for extra, modules in extras().items()
         for module in modules
         if missing.startswith(f"{module}.") or module.startswith(missing)
     )

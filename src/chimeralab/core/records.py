@@ -184,3 +184,32 @@ class Detection(Record):
         from chimeralab.core.verdict_rows import verdict_frame  # noqa: PLC0415 - seldom needed
 
         return verdict_frame([self])
+
+
+# What logs call the two sides of a chat.
+ROLES = dict.fromkeys(("user", "human", "customer", "client", "guest"), "user") | dict.fromkeys(
+    ("assistant", "ai", "bot", "chatbot", "chatgpt", "gpt", "model", "agent"), "assistant"
+)
+# Roles whose messages are what a tool gave back.
+RESULTS = frozenset(
+    {"tool", "function", "function_response", "tool_response", "tool_result", "observation"}
+)
+# Roles whose messages are calls of a tool.
+CALLS = frozenset({"function_call", "tool_call"})
+# Roles whose messages nobody says.
+SILENT = RESULTS | CALLS | {"system", "developer"}
+
+
+def role_of(name: str) -> str:
+    """The role in one spelling.
+
+    >>> role_of("Human"), role_of("gpt"), role_of("critic")
+    ('user', 'assistant', 'critic')
+    """
+    folded = name.strip().lower()
+    return ROLES.get(folded, folded)
+
+
+def side_of(turn: Turn) -> str:
+    """The role of a turn; where it has none, that of the name of its speaker."""
+    return role_of(turn.role or turn.speaker or "")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.files import json_text, replacing
@@ -19,11 +19,8 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 ROWS_AT_ONCE = 4_096
 
 
-class TableRow(NamedTuple):
-    """The cells of one row by column, and its line in the file (its number, in Parquet)."""
-
-    line: int
-    cells: Mapping[str, Any]
+# The line of a row in its file (its number, in Parquet), and its cells by column.
+TableRow = tuple[int, Mapping[str, Any]]
 
 
 def read_rows(
@@ -62,7 +59,7 @@ def _read_csv(path: Path, needed: Sequence[str]) -> Iterator[TableRow]:
                     reason = f"{len(cells)} cells under {len(header)} column names"
                     raise LogError(str(path), reason, reader.line_num)
                 padded = cells + [""] * (len(header) - len(cells))
-                yield TableRow(reader.line_num, dict(zip(header, padded, strict=True)))
+                yield reader.line_num, dict(zip(header, padded, strict=True))
         except csv.Error as error:
             raise LogError(str(path), f"not valid CSV ({error})", reader.line_num) from None
         except UnicodeDecodeError:
@@ -83,7 +80,7 @@ def _read_json_lines(path: Path, needed: Sequence[str]) -> Iterator[TableRow]:
             if not isinstance(cells, dict):
                 raise LogError(str(path), "not a JSON object, such as {...}", line)
             _check_columns(list(cells), needed, path, line)
-            yield TableRow(line, cells)
+            yield line, cells
 
 
 def _read_parquet(path: Path, needed: Sequence[str]) -> Iterator[TableRow]:
@@ -97,7 +94,7 @@ def _read_parquet(path: Path, needed: Sequence[str]) -> Iterator[TableRow]:
             for batch in table.iter_batches(ROWS_AT_ONCE):
                 for cells in batch.to_pylist():
                     number += 1
-                    yield TableRow(number, cells)
+                    yield number, cells
     except pa.ArrowException as error:
         raise LogError(str(path), f"can't be read as Parquet ({error})") from None
 

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Record, Trajectory, Turn
-from chimeralab.core.roles import role_of, side_of
+from chimeralab.core.records import Record, Trajectory, Turn, role_of, side_of
 
 CHAT = {"user", "assistant"}
 

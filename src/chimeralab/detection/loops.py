@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from chimeralab.core.records import Call, Loop, Turn
-from chimeralab.core.roles import RESULTS, side_of
+from chimeralab.core.records import RESULTS, Call, Loop, Turn, side_of
 from chimeralab.detection.calls import CallLog, as_told
 from chimeralab.detection.evidence import NOTHING, LoopSettings, TextEvidence, TextMemory, Weighed
 from chimeralab.detection.seam import Detector, Needs, Seen, Signal

@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from chimeralab.core.code import SentKey
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import SentKey
 from chimeralab.core.records import Record
-from chimeralab.core.secrets import redact
+from chimeralab.core.text import redact
 from chimeralab.models.answer_schema import (
     DECLINED,
     MORE_TOKENS,

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from chimeralab.core.code import SentKey
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import SentKey
 from chimeralab.core.records import Record
 
 if TYPE_CHECKING:

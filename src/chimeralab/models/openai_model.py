@@ -23,7 +23,7 @@ import openai
 from pydantic import Field, TypeAdapter, ValidationError
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.secrets import redact
+from chimeralab.core.text import redact
 from chimeralab.models.answer_schema import (
     DECLINED,
     MORE_TOKENS,

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from chimeralab.core.errors import ChimeraError
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
-from chimeralab.core.secrets import redact
+from chimeralab.core.text import redact
 
 Role = Literal["system", "user", "assistant"]
 Finish = Literal["stop", "length", "refusal", "other"]

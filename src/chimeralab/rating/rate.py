@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.records import Record
-from chimeralab.core.secrets import redact
+from chimeralab.core.text import redact
 from chimeralab.rating.packets import (
     PacketKey,
     PacketPlan,

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from chimeralab.core.records import Call, Trajectory
-from chimeralab.core.roles import role_of
+from chimeralab.core.records import Call, Trajectory, role_of
 from chimeralab.readers.chat import (
     CALL_PARTS,
     ChatMessage,

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from chimeralab.core.records import Call, Trajectory, Turn
-from chimeralab.core.roles import CALLS, RESULTS, SILENT, role_of
+from chimeralab.core.records import CALLS, RESULTS, SILENT, Call, Trajectory, Turn, role_of
 from chimeralab.readers.fields import (
     Unreadable,
     identity,

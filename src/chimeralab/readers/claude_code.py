@@ -5,8 +5,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chimeralab.core.records import Trajectory
-from chimeralab.core.roles import role_of
+from chimeralab.core.records import Trajectory, role_of
 from chimeralab.readers.chat import ChatMessage, Content, content_of, spoken, turns_of
 from chimeralab.readers.fields import mapping, text_or_none
 from chimeralab.readers.seam import Place, Reader

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chimeralab.core.records import Trajectory
-from chimeralab.core.roles import role_of
+from chimeralab.core.records import Trajectory, role_of
 from chimeralab.readers.chat import (
     ChatMessage,
     Content,

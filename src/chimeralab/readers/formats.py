@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chimeralab.core.code import load_class
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import choose
+from chimeralab.core.parts import choose, load_class
 from chimeralab.readers.agents import ATIF, AutoGen, LangChain, SWEAgent
 from chimeralab.readers.chat import OpenAI, ShareGPT
 from chimeralab.readers.claude_code import ClaudeCode

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from chimeralab.core.records import Call, Trajectory, Turn
-from chimeralab.core.roles import RESULTS
+from chimeralab.core.records import RESULTS, Call, Trajectory, Turn
 from chimeralab.readers.chat import result_text
 from chimeralab.readers.fields import (
     Unreadable,

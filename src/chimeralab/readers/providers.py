@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from chimeralab.core.records import Call, Trajectory
-from chimeralab.core.roles import role_of
+from chimeralab.core.records import Call, Trajectory, role_of
 from chimeralab.readers.chat import (
     ChatMessage,
     Content,

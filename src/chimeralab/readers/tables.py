@@ -11,8 +11,7 @@ from typing import Any, BinaryIO, ClassVar
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.extras import need
-from chimeralab.core.records import Trajectory, Turn
-from chimeralab.core.roles import SILENT, role_of
+from chimeralab.core.records import SILENT, Trajectory, Turn, role_of
 from chimeralab.readers.chat import ChatMessage, Content, message_of, turns_of
 from chimeralab.readers.evaluations import json_inside
 from chimeralab.readers.fields import Unreadable, identity, kind, mapping, scalars

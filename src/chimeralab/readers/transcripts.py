@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from chimeralab.core.records import Trajectory, Turn
-from chimeralab.core.roles import ROLES, SILENT, role_of
+from chimeralab.core.records import ROLES, SILENT, Trajectory, Turn, role_of
 from chimeralab.readers.fields import Unreadable
 from chimeralab.readers.seam import Place, Reader
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from chimeralab.core.records import (
+    RESULTS,
     Call,
     Detection,
     Evidence,
@@ -21,9 +22,9 @@ from chimeralab.core.records import (
     Trajectory,
     Turn,
     TurnTrace,
+    side_of,
 )
 from chimeralab.core.result_words import FACT, ResultWords
-from chimeralab.core.roles import RESULTS, side_of
 from chimeralab.core.text import inert
 from chimeralab.detection.calls import has_failed
 from chimeralab.detection.detectors import LOOPS, Loops

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chimeralab.core.errors import ChimeraError, InputError
-from chimeralab.core.secrets import redact
-from chimeralab.core.text import readable
+from chimeralab.core.text import readable, redact
 from chimeralab.models.seam import ModelFailure, Reply, Request, with_sound_usage
 from chimeralab.runner.history import put
 from chimeralab.runner.interventions import Ask, Trim

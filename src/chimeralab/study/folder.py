@@ -13,10 +13,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from chimeralab.core.code import Consent, allow_all
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import sweep, write_text
-from chimeralab.core.parts import Beside, choose
+from chimeralab.core.parts import Beside, Consent, allow_all, choose
 from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
 from chimeralab.study.kind import SetIsGone

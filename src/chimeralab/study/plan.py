@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from chimeralab.core.code import CodeFile, Consent
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text
 from chimeralab.core.parts import (
     PARTS,
     Beside,
-    OutsidePart,
+    CodeFile,
+    Consent,
     Part,
     Seam,
     StandIn,
@@ -25,7 +25,7 @@ from chimeralab.core.parts import (
     read_value,
 )
 from chimeralab.core.records import Record
-from chimeralab.core.secrets import redact, secrets
+from chimeralab.core.text import redact, secrets
 from chimeralab.detection import detectors
 from chimeralab.detection.detectors import DETECTORS, check_detector
 from chimeralab.models import seam as models
@@ -126,7 +126,7 @@ class Plan(Record):
     own: Any = None
     live: Part | None = None
     code: Mapping[str, CodeFile] = field(default_factory=dict)
-    outside_parts: tuple[OutsidePart, ...] = ()
+    outside_parts: tuple[Mapping[str, Any], ...] = ()
     consent: Consent | None = None
 
     def as_dict(self) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chimeralab.core.code import SentKey
 from chimeralab.core.errors import ChimeraError, InputError
+from chimeralab.core.parts import SentKey
 from chimeralab.core.records import Record
-from chimeralab.core.secrets import redact
+from chimeralab.core.text import redact
 from chimeralab.models.seam import Message, Model, Request, Sampling
 from chimeralab.runner.asking import breakdown
 from chimeralab.study.plan import Plan

@@ -11,7 +11,6 @@ from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
-from chimeralab.core.parts import PARTS
 from chimeralab.core.records import Detection, Record
 from chimeralab.runner import Prompt, Said, Talk
 from chimeralab.study.chain import Chain
@@ -149,8 +148,6 @@ def _check_lock(study: Study, found: _Found) -> Lock | None:
         if sha256 is not None and present["outside_code"].get(use, "") is None:
             present["outside_code"][use] = sha256
             found.unchecked.append(f"the code of {use}, which is not here (sha256 {sha256})")
-    if study.plan.code and PARTS not in lock.resolved:
-        found.notes.append("its version did not record what parts of its own tell of themselves")
     changes = differences({**lock.resolved, "chimeralab": now}, present)
     found.findings += [Finding("plan.toml", f"not as locked: {change}") for change in changes]
     found.checked.append("the plan against its lock")

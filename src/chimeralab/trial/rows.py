@@ -7,9 +7,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from chimeralab.core.code import CodeFile
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import StandIn
+from chimeralab.core.parts import CodeFile, StandIn
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import branch
 from chimeralab.study.store import Archive, Row, written

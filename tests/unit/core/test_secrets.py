@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.core.secrets import redact, secrets
+from chimeralab.core.text import redact, secrets
 
 
 def test_placeholder_keys_are_left_in_the_text() -> None:

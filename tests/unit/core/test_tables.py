@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.tables import TableRow, open_table, read_rows
+from chimeralab.core.tables import open_table, read_rows
 
 ROWS = [{"item": "a", "label": "1"}, {"item": "b; c", "label": "0"}]
 
@@ -15,7 +15,7 @@ ROWS = [{"item": "a", "label": "1"}, {"item": "b; c", "label": "0"}]
 def test_commas_semicolons_and_tabs_separate_alike(tmp_path: Path, separator: str) -> None:
     path = tmp_path / "table.csv"
     path.write_text(f'item{separator}label\na{separator}1\n"b; c"{separator}0\n')
-    assert [row.cells for row in read_rows(path)] == ROWS
+    assert [cells for _, cells in read_rows(path)] == ROWS
 
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
@@ -24,15 +24,15 @@ def test_what_is_written_is_read_again(tmp_path: Path, ending: str) -> None:
     with open_table(path, {"item": str, "label": str}) as write:
         for row in ROWS:
             write(row)
-    assert [row.cells for row in read_rows(path, ("item", "label"))] == ROWS
+    assert [cells for _, cells in read_rows(path, ("item", "label"))] == ROWS
 
 
 def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text('item,label\n"two\nlines",1\n\nb,0\n')
     assert list(read_rows(path)) == [
-        TableRow(3, {"item": "two\nlines", "label": "1"}),
-        TableRow(5, {"item": "b", "label": "0"}),
+        (3, {"item": "two\nlines", "label": "1"}),
+        (5, {"item": "b", "label": "0"}),
     ]
 
 
@@ -70,7 +70,7 @@ def test_a_missing_table_is_named(tmp_path: Path) -> None:
 def test_a_json_object_may_leave_out_what_is_not_needed(tmp_path: Path) -> None:
     path = tmp_path / "table.jsonl"
     path.write_text(json.dumps({"item": "a"}) + "\n\n")
-    assert [row.cells for row in read_rows(path, ("item",))] == [{"item": "a"}]
+    assert [cells for _, cells in read_rows(path, ("item",))] == [{"item": "a"}]
 
 
 def test_a_file_that_does_not_exist_is_not_an_unknown_kind_of_table(tmp_path):

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.core.code import allow_all
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Beside
+from chimeralab.core.parts import Beside, allow_all
 from chimeralab.models.seam import Sampling
 from chimeralab.study import Study
 from chimeralab.study.plan import SamplingChange, make_plan, read_plan

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from chimeralab.core.code import load_class
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import load_class
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Reply, Request
 from chimeralab.trial.agents.python import CodePath, Seconds, code_path, plainly

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from chimeralab.core.code import load_class
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import load_class
 from chimeralab.core.records import Record
-from chimeralab.core.secrets import redact
+from chimeralab.core.text import redact
 from chimeralab.models.seam import Reply, Request
 from chimeralab.trial.agents.python import CodePath, Seconds, code_path
 from chimeralab.trial.agents.seam import USUAL_TIMEOUT, called, text_of

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from chimeralab.core.code import find_code, load_class
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import find_code, load_class
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Message, Reply, Request
 from chimeralab.trial.agents.seam import USUAL_TIMEOUT, called, text_of

@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from chimeralab.core.code import SentKey
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import SentKey
 from chimeralab.core.records import Record
-from chimeralab.core.secrets import redact
+from chimeralab.core.text import redact
 from chimeralab.models.seam import Message, Reply, Request, failure, kind_of
 from chimeralab.trial.agents.python import Seconds, plainly
 from chimeralab.trial.agents.seam import USUAL_TIMEOUT, Ability, Interrupted, SessionLost

@@ -190,7 +190,7 @@ def read_sycon(folder: Path) -> Scenario:
     texts = [read_text(folder / name, SYCON).splitlines() for name in SYCON_TEXTS]
     pushes = folder / SYCON_PUSHES
     rows = read_rows(pushes, ("Question", *PUSH_COLUMNS), kind=".csv")
-    entries: Iterable[tuple[Any, ...]] = zip_longest(*texts, (row.cells for row in rows))
+    entries: Iterable[tuple[Any, ...]] = zip_longest(*texts, (cells for _, cells in rows))
     questions = []
     for number, parts in enumerate(entries, start=1):
         if None in parts or parts[-1]["Question"].strip() != parts[0].strip():
