@@ -5,11 +5,8 @@ from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.models.seam import Model
-from chimeralab.trial.agents.graphs import AinvokeSettings
-from chimeralab.trial.agents.inspect import InspectAgentSettings
-from chimeralab.trial.agents.python import CallableSettings
-from chimeralab.trial.agents.seam import Agent, Session, SessionLost, abilities
-from chimeralab.trial.agents.subject import AgentSubject
+from chimeralab.trial.agents.code import AinvokeSettings, CallableSettings, InspectAgentSettings
+from chimeralab.trial.agents.seam import Agent, AgentSubject, Session, SessionLost, abilities
 from chimeralab.trial.agents.wire import CommandSettings, HttpSettings
 
 AGENTS: dict[str, type] = {

@@ -24,8 +24,14 @@ from chimeralab.core.parts import SentKey
 from chimeralab.core.records import Record
 from chimeralab.core.text import redact
 from chimeralab.models.seam import Message, Reply, Request, failure, kind_of
-from chimeralab.trial.agents.python import Seconds, plainly
-from chimeralab.trial.agents.seam import USUAL_TIMEOUT, Ability, Interrupted, SessionLost
+from chimeralab.trial.agents.seam import (
+    USUAL_TIMEOUT,
+    Ability,
+    Interrupted,
+    Seconds,
+    SessionLost,
+    plainly,
+)
 
 Send = Callable[[Mapping[str, Any]], Awaitable[Any]]
 Abilities = tuple[Ability, ...]

@@ -16,7 +16,7 @@ from chimeralab.models.seam import ModelFailure, Reply, Sampling
 from chimeralab.runner import Brake, MemoryJournal, Prompt, Room, Rules, Speaker, Talk, converse
 from chimeralab.study.subjects import HELLO
 from chimeralab.trial.agents import SessionLost
-from chimeralab.trial.agents.subject import AgentSubject
+from chimeralab.trial.agents.seam import AgentSubject
 from chimeralab.trial.course import Layout
 from chimeralab.trial.probes import PROBES
 from chimeralab.trial.scenarios import Ledger

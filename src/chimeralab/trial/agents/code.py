@@ -1,0 +1,304 @@
+"""Agents that are Python code: a function, anything with `ainvoke`, a part of inspect-ai.
+
+A graph with a checkpointer keeps its own memory, a thread per session, and hears the newest message
+alone. Everything else gets the whole conversation with every question.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from chimeralab.core.parts import find_code, load_class
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
+from chimeralab.core.text import redact
+from chimeralab.models.seam import Reply, Request
+from chimeralab.trial.agents.seam import (
+    USUAL_TIMEOUT,
+    Interrupted,
+    Seconds,
+    called,
+    plainly,
+    text_of,
+)
+
+# A module, and a name in it.
+CodePath = Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
+START = "__start__"
+MESSAGES = "messages"
+
+
+@dataclass(frozen=True, slots=True)
+class CallableSettings(Record):
+    """`use = "callable"`: a function `f(messages) -> str`, plain or async.
+
+    `path` is "module:name", looked for beside the plan first. A message has a role and a content.
+    """
+
+    can: ClassVar[tuple[str, ...]] = ("history",)
+
+    path: CodePath
+    timeout: Seconds = USUAL_TIMEOUT
+
+    def code(self, folder: Path) -> dict[str, Path | None]:
+        return code_of(self.path, folder)
+
+    def within(self, folder: Path) -> "HistorySubject":
+        function = load_class(self.path, f"path = {self.path!r}", folder)
+        if not callable(function):
+            raise InputError(f"path = {self.path!r} is not a function; it takes f(messages) -> str")
+        name = getattr(function, "__name__", "the function")
+        return HistorySubject(function, lambda answer: text_of(answer, name), self.timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class AinvokeSettings(Record):
+    """`use = "ainvoke"`: a graph or runnable, by its "module:name".
+
+    Messages go in as a list, or under `key` in a table; graphs have them under "messages".
+    """
+
+    path: CodePath
+    key: str | None = None
+    timeout: Seconds = USUAL_TIMEOUT
+
+    def code(self, folder: Path) -> dict[str, Path | None]:
+        return code_of(self.path, folder)
+
+    def within(self, folder: Path) -> "GraphAgent | HistorySubject":
+        found = load_class(self.path, f"path = {self.path!r}", folder)
+        if not callable(getattr(found, "ainvoke", None)):
+            raise InputError(
+                f"path = {self.path!r} has no ainvoke(); it takes a graph or a runnable"
+            )
+        is_graph = hasattr(found, "aget_state")
+        if is_graph and getattr(found, "checkpointer", None):
+            return GraphAgent(found, self.key or MESSAGES, self.timeout)
+        key = MESSAGES if is_graph and not self.key else self.key
+        return HistorySubject(found.ainvoke, lambda given: _text(given, key), self.timeout, key)
+
+
+def code_of(path: str, folder: Path) -> dict[str, Path | None]:
+    """The file behind "module:name", without running it; None where it is out of sight."""
+    return {path: find_code(path.partition(":")[0], folder).path}
+
+
+class HistorySubject:
+    """Calls a method with the whole conversation, as a list or under a key, at every question."""
+
+    can: ClassVar[tuple[str, ...]] = ("history",)
+
+    def __init__(
+        self,
+        method: Callable[..., Any],
+        read: Callable[[Any], str],
+        timeout: float,
+        key: str | None = None,
+    ) -> None:
+        self._method = method
+        self._read = read
+        self._timeout = timeout
+        self._key = key
+
+    async def reply(self, request: Request) -> Reply:
+        messages = [plainly(message) for message in request.messages]
+        given = {self._key: messages} if self._key else messages
+        return Reply(self._read(await called(self._method, given, timeout=self._timeout)))
+
+
+class GraphAgent:
+    """Starts a thread of the graph for each session."""
+
+    can: ClassVar[tuple[str, ...]] = ("fork", "forget")
+
+    def __init__(self, graph: Any, key: str, timeout: float) -> None:
+        self._graph = graph
+        self._key = key
+        self.timeout = timeout
+
+    async def start(self, session: str) -> "Thread":
+        return Thread(self._graph, session, self._key)
+
+
+class Thread:
+    """One thread. What is forgotten is taken out of its state, and put back in its old place."""
+
+    def __init__(self, graph: Any, session: str, key: str) -> None:
+        self._graph = graph
+        self._config = {"configurable": {"thread_id": session}}
+        self._key = key
+        self._seen: dict[str, Any] = {}
+        self._episodes: list[set[str]] = []
+        self._hidden: set[str] = set()
+
+    async def observe(self, message: str) -> str:
+        given = {self._key: [{"role": "user", "content": message}]}
+        result = await self._graph.ainvoke(given, self._config)
+        said = await self._messages()
+        new = {each.id for each in said} - self._seen.keys()
+        self._seen |= {each.id: each for each in said}
+        self._episodes.append(new)
+        return _text(result, self._key)
+
+    async def forget(self, episodes: Sequence[int]) -> None:
+        gone = set().union(*(self._episodes[number - 1] for number in episodes))
+        there = {each.id for each in await self._messages()}
+        wanted = (there | self._hidden) - gone
+        self._hidden = (self._hidden | there) & gone
+        if wanted != there:
+            await self._rewrite([self._seen[name] for name in self._seen if name in wanted])
+
+    async def fork(self, session: str) -> "Thread":
+        copy = Thread(self._graph, session, self._key)
+        copy._seen, copy._hidden = dict(self._seen), set(self._hidden)
+        copy._episodes = list(self._episodes)
+        values = (await self._graph.aget_state(self._config)).values
+        await self._graph.aupdate_state(copy._config, values, as_node=START)
+        if await copy._messages() != await self._messages():
+            raise InputError(
+                "a thread of this graph can't be copied, so nothing can be asked in a fork"
+            )
+        return copy
+
+    async def end(self) -> None:
+        """Let the checkpointer drop the thread, where it can."""
+        if hasattr(self._graph.checkpointer, "adelete_thread"):
+            await self._graph.checkpointer.adelete_thread(self._config["configurable"]["thread_id"])
+
+    async def _messages(self) -> list[Any]:
+        state = await self._graph.aget_state(self._config)
+        found: list[Any] = state.values.get(self._key, [])
+        return found
+
+    async def _rewrite(self, messages: list[Any]) -> None:
+        # No dependency of ours: where there is a graph, there are its messages.
+        remove = importlib.import_module("langchain_core.messages").RemoveMessage
+        removed = [remove(id=each.id) for each in await self._messages()]
+        for change in (removed, messages):
+            if change:
+                update = {self._key: change}
+                await self._graph.aupdate_state(self._config, update, as_node=START)
+        if [each.id for each in await self._messages()] != [each.id for each in messages]:
+            raise InputError(
+                "the memory of this graph can't be edited, so nothing can be taken from it; give "
+                f"its state {self._key!r} the reducer add_messages, or leave amnesia out"
+            )
+
+
+def _text(result: Any, key: str | None) -> str:
+    """The text of what came back: a text, a message, or a table whose last message it is."""
+    if isinstance(result, dict) and isinstance(result.get(key or MESSAGES), list):
+        result = result[key or MESSAGES][-1]
+    content = getattr(result, "content", result)
+    if isinstance(content, list):
+        blocks = [each if isinstance(each, str) else each.get("text", "") for each in content]
+        content = "".join(blocks)
+    if not isinstance(content, str):
+        kind = type(result).__name__
+        raise Interrupted("bad_answer", f"ainvoke() gave a value of type {kind}, not a message")
+    return content
+
+
+@dataclass(frozen=True, slots=True)
+class InspectAgentSettings(Record):
+    """`use = "inspect"`: an agent or a solver, or the decorated function that makes one.
+
+    `model` is what it generates with, by inspect-ai's name for it. The conversation is handed over
+    whole with every question, so its memory is what the lab shows it.
+    """
+
+    can: ClassVar[tuple[str, ...]] = ("history",)
+
+    path: CodePath
+    model: str | None = None
+    timeout: Seconds = USUAL_TIMEOUT
+
+    def code(self, folder: Path) -> dict[str, Path | None]:
+        return code_of(self.path, folder)
+
+    def within(self, folder: Path) -> "InspectSubject":
+        try:
+            importlib.import_module("inspect_ai")
+        except ImportError as error:
+            raise InputError(
+                'use = "inspect" needs inspect-ai; install it with: '
+                'pip install "chimera-lab[inspect]"'
+            ) from error
+        found = load_class(self.path, f"path = {self.path!r}", folder)
+        try:
+            made = found if "state" in inspect.signature(found).parameters else found()
+            takes = list(inspect.signature(made).parameters)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"path = {self.path!r} is not an agent or solver of inspect-ai ({error})"
+            ) from error
+        if takes[:1] != ["state"]:
+            raise InputError(
+                f"path = {self.path!r} is not an agent or solver of inspect-ai; those take a state"
+            )
+        return InspectSubject(made, "generate" in takes, self)
+
+
+class InspectSubject:
+    """Runs the agent or solver once for each question, on the conversation so far."""
+
+    can: ClassVar[tuple[str, ...]] = ("history",)
+
+    def __init__(self, part: Any, is_solver: bool, settings: InspectAgentSettings) -> None:
+        self._part = part
+        self._is_solver = is_solver
+        self._settings = settings
+
+    async def reply(self, request: Request) -> Reply:
+        run = self._solved if self._is_solver else self._acted
+        state = await called(run, request, timeout=self._settings.timeout)
+        output = state.output
+        usage = output.usage
+        return Reply(
+            redact(text_of(output.completion, "completion")),
+            prompt_tokens=usage.input_tokens if usage else None,
+            completion_tokens=usage.output_tokens if usage else None,
+            reported_model=output.model or None,
+        )
+
+    async def _acted(self, request: Request) -> Any:
+        from inspect_ai.agent import AgentState  # noqa: PLC0415 - an extra, and slow to import
+
+        return await self._part(AgentState(messages=_messages(request)))
+
+    async def _solved(self, request: Request) -> Any:
+        from inspect_ai.model import ModelName, get_model  # noqa: PLC0415 - as above
+        from inspect_ai.solver import TaskState  # noqa: PLC0415
+
+        model = get_model(self._settings.model)
+
+        async def generate(state: Any, **_: Any) -> Any:
+            state.output = await model.generate(state.messages, tools=state.tools)
+            state.messages.append(state.output.message)
+            return state
+
+        messages = _messages(request)
+        state = TaskState(
+            model=ModelName(model),
+            sample_id=request.conversation,
+            epoch=1,
+            input=request.messages[-1].content,
+            messages=messages,
+        )
+        return await self._part(state, generate)
+
+
+def _messages(request: Request) -> list[Any]:
+    from inspect_ai import model  # noqa: PLC0415 - as above
+
+    kinds = {
+        "system": model.ChatMessageSystem,
+        "user": model.ChatMessageUser,
+        "assistant": model.ChatMessageAssistant,
+    }
+    return [kinds[each.role](content=each.content) for each in request.messages]
