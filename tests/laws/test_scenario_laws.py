@@ -16,10 +16,19 @@ from chimeralab.trial.scenarios import (
     Question,
     Scenario,
 )
-from chimeralab.trial.scenarios.beliefs import posterior
+from chimeralab.trial.scenarios.questions import HINT
 
 seeds = st.integers(0, 10**9)
 quick = settings(max_examples=40)
+
+
+def posterior(odds: float, hint: float = HINT / (100 - HINT)) -> float:
+    """What a careful reader should believe of the truth once evidence of these odds is in.
+
+    >>> round(posterior(9.0), 3)
+    0.88
+    """
+    return odds / (odds + hint)
 
 
 class Reader:

@@ -42,8 +42,7 @@ from chimeralab.trial.measures import (
 from chimeralab.trial.metrics import Metrics, MetricWeights, measure
 from chimeralab.trial.scored import PlacedTrial, Scored, trials_of
 from chimeralab.trial.script import Arm
-from chimeralab.trial.stressors import Arrival
-from chimeralab.trial.stressors.sham import SHAM
+from chimeralab.trial.stressors import SHAM, Arrival
 
 MOST_UNREAD = 0.2
 # Above chance by less than this, a control has nothing to lose, and a signal was not noticed.

@@ -13,9 +13,8 @@ from chimeralab.core.records import Record
 from chimeralab.study.plan import named_tables
 from chimeralab.trial.countermeasures import COUNTERMEASURES, SEAM
 from chimeralab.trial.script import Arm
-from chimeralab.trial.stressors import STRESSORS, Amnesia, Conformity, Infallibility, Stressor
+from chimeralab.trial.stressors import SHAM, STRESSORS, Amnesia, Conformity, Infallibility, Stressor
 from chimeralab.trial.stressors import seam as stressor_seam
-from chimeralab.trial.stressors.sham import SHAM
 
 CONTROL = "control"
 # Cells are stored and locked. So these always have a digit, and any other stressor only where used.

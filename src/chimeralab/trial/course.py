@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from chimeralab.core.records import Record
-from chimeralab.trial.scenarios.draws import pick, shuffled, uniform
-from chimeralab.trial.scenarios.items import Fact, Question, Scenario
+from chimeralab.trial.scenarios.items import Fact, Question, Scenario, pick, shuffled, uniform
 
 OPENING = (
     "You will be told facts and asked questions, one at a time. Answer from what you have been "

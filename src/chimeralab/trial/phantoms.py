@@ -15,7 +15,7 @@ from pydantic import Field
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Message, Reply, Request
 from chimeralab.trial.probes import Alone, Confidence, EarlierFact, Noticed, StatedBelief
-from chimeralab.trial.scenarios.draws import pick, uniform
+from chimeralab.trial.scenarios.items import pick, uniform
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(ge=0)]

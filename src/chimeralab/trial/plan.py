@@ -25,7 +25,7 @@ from chimeralab.trial.scenarios import SCENARIOS, Scenario, items
 from chimeralab.trial.scenarios.items import USUAL_NUMBER
 from chimeralab.trial.scene import USUAL_STRENGTH
 from chimeralab.trial.script import EARLY_ANSWERING, Answering, Arm, Script
-from chimeralab.trial.stressors.sham import SHAM
+from chimeralab.trial.stressors import SHAM
 
 REQUIRED = ("study", "trial", "scenarios")
 TABLES = (

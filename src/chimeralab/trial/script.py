@@ -35,7 +35,7 @@ from chimeralab.trial.scene import (
     messages,
     testimony,
 )
-from chimeralab.trial.stressors import Sham, Stressor
+from chimeralab.trial.stressors import Stressor, apply_sham
 
 if TYPE_CHECKING:
     from chimeralab.trial.session import Examination
@@ -76,7 +76,8 @@ class Arm(Record):
     def acted(self, name: str, scene: Scene, moment: Moment) -> Scene:
         """The scene after one of the stressors, or its sham; on record under its name here."""
         part = self.stressors[name]
-        after, before = (Sham(part) if self.sham else part).apply(scene, moment), scene.injections
+        before = scene.injections
+        after = apply_sham(part, scene, moment) if self.sham else part.apply(scene, moment)
         done = after.injections[len(before) :]
         if not done and after is not scene and after != scene:
             raise InputError(

@@ -20,7 +20,7 @@ from chimeralab.trial.metrics import MetricWeights
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.probes import PROBES
 from chimeralab.trial.scenarios import GENERATORS
-from chimeralab.trial.scenarios.draws import pick
+from chimeralab.trial.scenarios.items import pick
 from chimeralab.trial.scored import PlacedTrial, SessionPlace
 from chimeralab.trial.script import Arm, Script
 from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility

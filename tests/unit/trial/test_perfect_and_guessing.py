@@ -12,15 +12,15 @@ from chimeralab.trial.course import Layout
 from chimeralab.trial.probes import PROBES
 from chimeralab.trial.replies import read_choice
 from chimeralab.trial.scenarios import Beliefs, Consensus, Framing, Ledger, Scenario
-from chimeralab.trial.scenarios.draws import pick
-from chimeralab.trial.scenarios.jsonl import JsonLines
-from chimeralab.trial.scenarios.public_sets import (
+from chimeralab.trial.scenarios.files import (
     BenchForm,
+    JsonLines,
     MtConsistency,
     Sycon,
     read_benchform,
     read_mt_consistency,
 )
+from chimeralab.trial.scenarios.items import pick
 from chimeralab.trial.script import Arm, Script
 
 DATA = Path(__file__).parents[4] / "shared" / "data"

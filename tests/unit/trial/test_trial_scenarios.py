@@ -8,7 +8,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.trial.course import Layout
 from chimeralab.trial.probes import question_text
 from chimeralab.trial.replies import read_choice
-from chimeralab.trial.scenarios.public_sets import MtConsistency, Sycon
+from chimeralab.trial.scenarios.files import MtConsistency, Sycon
 from chimeralab.trial.script import Arm, Script
 from chimeralab.trial.stressors import Infallibility
 

@@ -17,7 +17,7 @@ from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
 from chimeralab.trial.metrics import Metrics
 from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.rows import trial_plan
-from chimeralab.trial.stressors.sham import SHAM
+from chimeralab.trial.stressors import SHAM
 
 
 class TrialMaterial(NamedTuple):

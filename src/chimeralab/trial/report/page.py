@@ -44,7 +44,7 @@ from chimeralab.trial.report.words import (
 from chimeralab.trial.rows import outside_code
 from chimeralab.trial.scene import Injection
 from chimeralab.trial.script import Script
-from chimeralab.trial.stressors.sham import SHAM
+from chimeralab.trial.stressors import SHAM
 
 # A subject that can't be read fails in every arm; a few of them make the point.
 MOST_REASONS = 5

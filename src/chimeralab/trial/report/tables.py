@@ -29,7 +29,7 @@ from chimeralab.trial.report.words import (
     unit_of,
 )
 from chimeralab.trial.script import Arm
-from chimeralab.trial.stressors.sham import SHAM
+from chimeralab.trial.stressors import SHAM
 
 BETTER = {True: "less", False: "more"}
 PASSED = {True: "passed", False: "failed", None: "unknown"}

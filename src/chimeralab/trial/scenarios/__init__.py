@@ -1,12 +1,9 @@
-"""Scenarios whose truth is known, by name: made from a seed, or imported from public sets."""
+"""Scenarios whose truth is known, by name: made from a seed, or read from files."""
 
-from chimeralab.trial.scenarios.beliefs import Beliefs
-from chimeralab.trial.scenarios.consensus import Consensus
-from chimeralab.trial.scenarios.framing import Framing
+from chimeralab.trial.scenarios.files import BenchForm, JsonLines, MtConsistency, Sycon
 from chimeralab.trial.scenarios.items import Clue, Fact, Generator, Question, Scenario
-from chimeralab.trial.scenarios.jsonl import JsonLines
 from chimeralab.trial.scenarios.ledger import Ledger
-from chimeralab.trial.scenarios.public_sets import BenchForm, MtConsistency, Sycon
+from chimeralab.trial.scenarios.questions import Beliefs, Consensus, Framing
 
 GENERATORS = {"ledger": Ledger, "beliefs": Beliefs, "consensus": Consensus, "framing": Framing}
 PUBLIC_SETS = {"benchform": BenchForm, "mt-consistency": MtConsistency, "sycon": Sycon}

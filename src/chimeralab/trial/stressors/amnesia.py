@@ -9,8 +9,7 @@ from pydantic import Field
 from chimeralab.core.records import Record
 from chimeralab.trial.agents.seam import Ability
 from chimeralab.trial.course import Step
-from chimeralab.trial.scenarios.draws import pick, uniform
-from chimeralab.trial.scenarios.items import Fact
+from chimeralab.trial.scenarios.items import Fact, pick, uniform
 from chimeralab.trial.scene import EVIDENCE, Exchange, Injection, Moment, Scene, Utterance
 from chimeralab.trial.stressors.seam import Arrival, Stressor
 

@@ -1,14 +1,18 @@
-"""The seam where stressors are exchanged: a scene in, the scene as the subject will see it out."""
+"""The seam where stressors are exchanged: a scene in, the scene as the subject will see it out.
+
+In a sham arm, where a stressor would step in, the same amount of text says nothing to the point.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import Any, ClassVar, NamedTuple, cast
 
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
 from chimeralab.trial.agents.seam import Ability
 from chimeralab.trial.course import Course, Evidence, Step
-from chimeralab.trial.scene import Moment, Scene
+from chimeralab.trial.scene import Injection, Kind, Moment, Scene, Utterance
 from chimeralab.trial.scored import Scored
 
 
@@ -122,3 +126,78 @@ SEAM = Seam(
     },
     Stressor,
 )  # fmt: skip
+
+
+SHAM = "sham"
+_FILLER = (
+    "The room is quiet and the light stays on.",
+    "A clock on the wall shows the time of day.",
+    "The paper on the table is white and of the usual size.",
+    "Outside, the weather is neither warm nor cold.",
+    "The chairs stand in a row along the wall.",
+    "Somebody walks down the corridor and back.",
+)
+# One of every length from 1 to 20 characters: what is left at the end is never cut.
+_ENDINGS = (
+    ".",
+    "Hm",
+    "Hm.",
+    "Now.",
+    "Well.",
+    "Quiet.",
+    "By now.",
+    "By noon.",
+    "All calm.",
+    "All quiet.",
+    "It is calm.",
+    "It is quiet.",
+    "It is silent.",
+    "It is evening.",
+    "A door is shut.",
+    "The lamp is lit.",
+    "The door is shut.",
+    "The floor is flat.",
+    "The walls are bare.",
+    "The window is clean.",
+)
+_MIN_REST = 10  # so many characters always make whole sentences
+
+
+def apply_sham(of: Stressor, scene: Scene, moment: Moment) -> Scene:
+    """Undo what a stressor did to a scene; something neutral of equal length stands in its place.
+
+    What was taken away stays, and is followed by as much neutral text as would have been missing.
+    A subject with its own memory hears no more under a stressor that takes away, and none here.
+    """
+    for done in of.apply(scene, moment).injections[len(scene.injections) :]:
+        if done.turn != moment.turn and moment.own_memory:
+            continue
+        kind = cast("Kind", done.kind if done.action == "said" else "review")
+        line = Utterance(kind, neutral(len(done.instead or done.text)))
+        past, present = (
+            tuple(each.adding(line) if each.turn == done.turn else each for each in exchanges)
+            for exchanges in (scene.past, (scene.present,))
+        )
+        record = Injection(SHAM, "said", done.turn, line.kind, line.text)
+        scene = replace(
+            scene, past=past, present=present[0], injections=(*scene.injections, record)
+        )
+    return scene
+
+
+def neutral(length: int) -> str:
+    """Neutral text of exactly a length in characters, in whole sentences unless it is very short.
+
+    >>> neutral(40)
+    'The window is clean. The walls are bare.'
+    """
+    said: list[str] = []
+    left, fillers = length, cycle(_FILLER)
+    while left > len(_ENDINGS):
+        sentence = next(fillers)
+        most = left - 1 - _MIN_REST
+        if len(sentence) > most:
+            sentence = _ENDINGS[min(most, len(_ENDINGS)) - 1]
+        said.append(sentence)
+        left -= len(sentence) + 1
+    return " ".join([*said, *_ENDINGS[left - 1 : left]])

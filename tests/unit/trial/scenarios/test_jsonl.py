@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chimeralab.core.errors import InputError
 from chimeralab.trial.scenarios import GENERATORS, JsonLines
-from chimeralab.trial.scenarios.jsonl import read_scenarios
+from chimeralab.trial.scenarios.files import read_scenarios
 
 KITCHEN: dict[str, Any] = {
     "id": "kitchen",

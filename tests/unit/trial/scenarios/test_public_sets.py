@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.trial.scenarios.public_sets import (
+from chimeralab.trial.scenarios.files import (
     read_benchform,
     read_mt_consistency,
     read_sycon,

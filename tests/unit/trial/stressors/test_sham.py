@@ -2,7 +2,7 @@
 
 import re
 
-from chimeralab.trial.stressors.sham import neutral
+from chimeralab.trial.stressors.seam import neutral
 
 SENTENCE = re.compile(r"[A-Z][a-z]*(,? [a-z]+)*\.")
 WORDS = set(re.findall(r"[a-z]+", neutral(2_000).lower()))
