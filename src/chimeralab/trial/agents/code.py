@@ -13,8 +13,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from chimeralab.core.parts import find_code, load_class
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import find_code, load_class
 from chimeralab.core.records import Record
 from chimeralab.core.text import redact
 from chimeralab.models.seam import Reply, Request
