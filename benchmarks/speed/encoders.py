@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import reference, transcripts
 from benchmarks.table import Result, keep
 from chimeralab import weights
-from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.seam import judged_turns
 from chimeralab.embedding.kernel import Kernel, KernelUnusable
 from chimeralab.embedding.minilm import LAYERS, WIDTH, MiniLM
 from chimeralab.embedding.pieces import WordPieces, grouped
@@ -85,7 +85,7 @@ def spent(encode: Encode, texts: Texts) -> Spent:
 
 def distinct_texts() -> list[str]:
     talks = transcripts.selfchats()
-    return list(dict.fromkeys(turn.text for talk in talks for turn in judged(talk).turns))
+    return list(dict.fromkeys(turn.text for talk in talks for turn in judged_turns(talk)))
 
 
 def contenders(folder: Path, texts: Texts) -> tuple[dict[str, Encode], int]:

@@ -10,9 +10,9 @@ import pytest
 from benchmarks import reference
 from benchmarks.transcripts import DATA
 from chimeralab import LOCKED, Trajectory, detect_all, readers
-from chimeralab.detection.detectors import Lags
-from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.locked import Lags
 from chimeralab.detection.measure import lag_similarities
+from chimeralab.detection.seam import judged_turns
 from chimeralab.embedding.encoder import Encoder
 
 # To import it takes seconds, and every process that tests would do so to find this file. What it
@@ -38,7 +38,7 @@ def flips(model: object, talks: Iterable[Trajectory], speaker: str | None) -> li
     return [
         talk.id
         for talk, detection in zip(talks, found, strict=True)
-        if detection.collapsed != by_reference(model, judged(talk, speaker).turns)
+        if detection.collapsed != by_reference(model, judged_turns(talk, speaker))
     ]
 
 

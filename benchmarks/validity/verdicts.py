@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from benchmarks.table import Result, keep
 from benchmarks.transcripts import DATA
 from chimeralab import LOCKED, Trajectory, readers
-from chimeralab.detection.detectors import Lags
-from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.locked import Lags
 from chimeralab.detection.measure import GuardBand, lag_similarities
+from chimeralab.detection.seam import judged_turns
 from chimeralab.embedding.encoder import Encoder
 
 COMMAND = "python -m benchmarks.validity.verdicts"
@@ -53,7 +53,7 @@ def main() -> None:
 def compare(talks: Sequence[Trajectory], encoder: Encoder) -> Compared:
     """Judge every conversation three times: fast and rechecked, fast alone, and exactly."""
     band = GuardBand(encoder, LOCKED.cutoffs)
-    series = [[turn.text for turn in judged(talk).turns] for talk in talks]
+    series = [[turn.text for turn in judged_turns(talk)] for talk in talks]
     distinct = list(dict.fromkeys(text for texts in series for text in texts))
     place = {text: index for index, text in enumerate(distinct)}
     fast_vectors = encoder.encode(distinct).vectors

@@ -8,19 +8,11 @@ from chimeralab.version import __version__
 if TYPE_CHECKING:
     from chimeralab.core.errors import ChimeraError, InputError, LoopDetected
     from chimeralab.core.records import Call, Detection, Loop, Trajectory, Turn
-    from chimeralab.detection.detectors import (
-        LOCKED,
-        LOOPS,
-        Cutoff,
-        Detector,
-        Locked,
-        Loops,
-        Needs,
-        Seen,
-        Signal,
-    )
     from chimeralab.detection.guard import Guard
     from chimeralab.detection.judging import Results, detect, detect_all, detect_file
+    from chimeralab.detection.locked import LOCKED, Locked
+    from chimeralab.detection.loops import LOOPS, Loops
+    from chimeralab.detection.seam import Cutoff, Detector, Needs, Seen, Signal
     from chimeralab.pipeline import run
     from chimeralab.study import Study
 

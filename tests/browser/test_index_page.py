@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Browser
 
 from chimeralab import Trajectory, Turn
-from chimeralab.detection.detectors import LOOPS, Judges
+from chimeralab.detection.loops import LOOPS, Judges
 from chimeralab.report.conversation import write_index
 from tests.browser.pages import (
     DESKTOP,

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimeralab.core.records import Trajectory, Turn
-from chimeralab.detection.detectors import READINGS, Locked
-from chimeralab.detection.judged_turns import JudgedTurns as Judged
+from chimeralab.detection.locked import READINGS, Locked
 from chimeralab.detection.measure import Measured
 from chimeralab.selfplay.analysis import analyse, as_json
 from chimeralab.selfplay.outcomes import Outcomes
@@ -44,8 +43,8 @@ def measured_talks(draw: st.DrawFn) -> Measured:
     blank = np.array(draw(st.lists(st.booleans(), min_size=turns, max_size=turns)), dtype=bool)
     said = tuple(Turn(f"turn {n}") for n in range(turns))
     about = {"condition": "A", "prompt": "p", "repeat": 1}
-    series = Judged(said, tuple(range(1, turns + 1)), "all")
-    return Measured(Trajectory("t", said, about), series, lags, blank, blank, 0)
+    positions = tuple(range(1, turns + 1))
+    return Measured(Trajectory("t", said, about), positions, "all", lags, blank)
 
 
 @given(measured_talks(), st.lists(detectors, min_size=1, max_size=8))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.core.records import Trajectory, Turn
-from chimeralab.detection.detectors import LOCKED
-from chimeralab.detection.measure import GuardBand, Measurer, cosines, lag_similarities
+from chimeralab.detection.locked import LOCKED
+from chimeralab.detection.measure import GuardBand, cosines, lag_similarities, measure
 from chimeralab.detection.sweep import STUDY_GRID, all_cutoffs, grid_of
 from chimeralab.embedding.encoder import Encoded
 
@@ -68,7 +68,7 @@ def test_verdicts_are_the_exact_ones_in_every_cell_of_a_sweep(seed: int) -> None
     grid = grid_of(LOCKED, STUDY_GRID)
     encoder = NoisyEncoder(exact, rng, margin=0.005)
     talk = Trajectory("talk", tuple(Turn(text) for text in exact))
-    [noisy] = Measurer(encoder, all_cutoffs(grid)).measure([talk])  # type: ignore[arg-type]
+    [noisy] = measure([talk], encoder, all_cutoffs(grid))  # type: ignore[arg-type]
     truth = noisy._replace(similarities=lag_similarities(np.array(list(exact.values())), 5))
     for detector in grid:
         found, expected = detector.judge(noisy.seen), detector.judge(truth.seen)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.detection.detectors import LOCKED, READINGS, Lags, Locked
+from chimeralab.detection.locked import LOCKED, READINGS, Lags, Locked
 from chimeralab.detection.measure import lag_similarities
 
 # Thresholds and similarities from one coarse grid, so that equality happens often.

@@ -15,7 +15,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import NONE, between, number, p_value
 from chimeralab.core.result_words import ResultWords
-from chimeralab.detection.detectors import Detector
+from chimeralab.detection.seam import Detector
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.claims import NO_AUDIT, ClaimScope
 from chimeralab.rating.gate_record import scope_of

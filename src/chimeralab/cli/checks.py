@@ -13,8 +13,8 @@ from chimeralab.core.files import replacing
 from chimeralab.core.numbers import counted, percent
 from chimeralab.core.records import Detection, Record
 from chimeralab.core.text import inert
-from chimeralab.detection.detectors import Judges
-from chimeralab.detection.wording import findings
+from chimeralab.detection.loops import Judges
+from chimeralab.detection.verdict import findings
 
 LOOP, COLLAPSE, NOTHING_JUDGED = "loop", "collapse", "nothing-judged"
 NOT_XML = {0xFFFE: "\ufffd", 0xFFFF: "\ufffd"}

@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from chimeralab.cli.checks import COLLAPSE, LOOP, NOTHING_JUDGED, JUnit, asked_checks
 from chimeralab.cli.on_ray import ENGINE_OPTIONS, RAY, detect_on_ray, refuse_ray_options
@@ -17,26 +16,27 @@ from chimeralab.cli.options import (
     LOG_OPTIONS,
     NO_FIELD,
     WHICH_OPTIONS,
-    Logs,
     asked_judges,
     asking,
     group_name,
     is_study,
+    read_logs,
     take_detector,
     with_options,
 )
 from chimeralab.cli.terminal import err, out, say, with_progress
-from chimeralab.cli.verdict_table import Judged, VerdictTable
+from chimeralab.cli.verdict_table import MIN_WIDTH, VerdictTable, nearest_of
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.records import Detection
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.tables import check_table_name, open_table
 from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, TURN_COLUMNS, verdict_rows
-from chimeralab.detection.detectors import Detector, Locked, Loops, in_brief
+from chimeralab.detection.judging import Judge
+from chimeralab.detection.locked import Locked
 from chimeralab.detection.loops import loops_beside
-from chimeralab.detection.measure import Measurer, measurer_for
-from chimeralab.detection.verdict import as_json, from_json, verdicts
+from chimeralab.detection.seam import Detector, in_brief
+from chimeralab.detection.verdict import as_json, from_json
 
 if TYPE_CHECKING:
     from chimeralab.embedding.encoder import Encoder
@@ -98,14 +98,16 @@ def detect(**options: Any) -> None:
     junit = JUnit(options["junit"], checks)
     source = judge_study if is_study(options["paths"]) else judge_logs
     with _written(options["out"], trace=options["trace"]) as write:
-        judging = source(detector, options)
-        table = VerdictTable(options["group_by"], judging.words)
-        for judged in judging.verdicts:
-            table.add(judged)
-            write(judged.detection)
-            junit.add(judged.detection)
+        judged, words, how = source(detector, options)
+        table = VerdictTable(options["group_by"], words)
+        for detection, group, prompt in judged:
+            unasked = detection.trace is not None and not options["trace"]
+            shown = replace(detection, trace=None) if unasked else detection
+            table.add(shown, nearest_of(detection), group, prompt)
+            write(shown)
+            junit.add(shown)
             if options["json"]:
-                click.echo(json_text(as_json(judged.detection)))
+                click.echo(json_text(as_json(shown)))
         if not table.conversations:
             raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
         table.refuse_unknown_field()
@@ -115,11 +117,11 @@ def detect(**options: Any) -> None:
     elif options["group_by"]:
         # Standard output holds the JSON lines alone.
         table.print_summary(err)
-    say(judging.how())
+    say(how())
     complaints = list(checks.complaints(table.all))
     for complaint in complaints:
         say(f"failed: {complaint}")
-    junit.write("\n".join([table.all.sentence(judging.words), *complaints]))
+    junit.write("\n".join([table.all.sentence(words), *complaints]))
     if complaints:
         raise click.exceptions.Exit(1)
 
@@ -142,49 +144,41 @@ def _written(asked: str | None, *, trace: bool) -> Iterator[Callable[[Detection]
         yield write_detection
 
 
-class Judging(NamedTuple):
-    """Verdicts as they come, and a line on how they were reached, to be asked for afterwards.
-
-    Those of a study are told in the words that its gate allows.
-    """
-
-    verdicts: Iterator[Judged]
-    how: Callable[[], str]
-    words: ResultWords = FACT
+# Verdicts with their groups and prompts, the words that they are told in, and a line on how they
+# were reached, to be asked for afterwards.
+Judging = tuple[Iterator[tuple[Detection, str | None, str | None]], ResultWords, Callable[[], str]]
 
 
 def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
     """Read logs and judge every conversation."""
-    logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
-    collapse, loops = asked_judges(detector, options)
 
     def open_encoder() -> "Encoder":
         from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415 - words alone need none
 
         return Encoder(cache_file=options["cache"])
 
-    measurer = measurer_for(collapse, open_encoder, speaker=options["speaker"])
-    field = options["group_by"]
+    judge = Judge(
+        *asked_judges(detector, options),
+        open_encoder,
+        speaker=options["speaker"],
+        # Similarities are drawn in the table where it is wide enough.
+        trace=options["trace"] or (not options["json"] and out.width > MIN_WIDTH),
+    )
 
-    def each() -> Iterator[Judged]:
-        judged = verdicts(
-            measurer.measure(logs.read()),
-            collapse,
-            measurer.encoder,
-            loops=loops,
-            trace=options["trace"],
-        )
-        for detection, measured in with_progress(judged, "conversations"):
-            group = group_name(measured, field) if field else None
-            near = measured.similarities[:, :2]
-            nearest = np.fmax(*near.T).tolist() if near.size else []
-            yield Judged(detection, nearest, group)
+    def each() -> Iterator[tuple[Detection, str | None, str | None]]:
+        field, judged = options["group_by"], judge.judge(read_logs(options))
+        for trajectory, detection in with_progress(judged, "conversations"):
+            group = group_name(trajectory, detection.positions, field) if field else None
+            yield detection, group, None
 
-    return Judging(each(), lambda: _how(measurer, collapse, loops))
+    return each(), FACT, lambda: _how(judge)
 
 
 def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
-    """Judge what a study has not judged yet, and take all of its verdicts."""
+    """Judge what a study has not judged yet, and take all of its verdicts.
+
+    They are told in the words that its gate allows.
+    """
     # Imported here: judging a log, the common case, needs no study and should start at once.
     from chimeralab import pipeline  # noqa: PLC0415
     from chimeralab.rating.auditing import reliability  # noqa: PLC0415
@@ -203,28 +197,24 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
     study = Study(options["paths"][0], asking(options["allow_code"]))
     judged = pipeline.detect(study)
 
-    def verdicts() -> Iterator[Judged]:
+    def verdicts() -> Iterator[tuple[Detection, str | None, str | None]]:
         field = options["group_by"]
-        for row in stored_detections(study):
-            detection = from_json(row)
-            pairs = ((turn.s1, turn.s2) for turn in detection.trace or ())
-            near = [max((s for s in pair if s is not None), default=np.nan) for pair in pairs]
+        for detection in map(from_json, stored_detections(study)):
             group = str(detection.metadata.get(field, NO_FIELD.format(field))) if field else None
-            shown = detection if options["trace"] else replace(detection, trace=None)
-            yield Judged(shown, near, group, str(detection.metadata["prompt"]))
+            yield detection, group, str(detection.metadata["prompt"])
 
     settings: Detector = study.plan.detector.settings
     used = "; ".join(map(in_brief, dict.fromkeys((loops_beside(settings), settings))))
     words = scope_of(reliability(study)).words
-    return Judging(verdicts(), lambda: f"{used}; {judged} newly judged, the rest stored", words)
+    return verdicts(), words, lambda: f"{used}; {judged} newly judged, the rest stored"
 
 
-def _how(measurer: Measurer, detector: Detector | None, loops: Loops | None) -> str:
+def _how(judge: Judge) -> str:
     """How the verdicts were reached, in a line."""
-    parts = [in_brief(loops)] if loops else []
+    detector, encoder, band = judge.detector, judge.encoder, judge.band
+    parts = [in_brief(judge.loops)] if judge.loops else []
     if detector is None:
         return "; ".join([*parts, "no vectors, so no collapse verdict was computed"])
-    encoder, band = measurer.encoder, measurer.band
     parts += [
         in_brief(detector),
         f"vectors in {encoder.precision} ({encoder.served_by})" if encoder else "no vectors",

@@ -9,7 +9,7 @@ from chimeralab.cli.terminal import out, say
 from chimeralab.core.errors import InputError
 from chimeralab.core.extras import need
 from chimeralab.core.numbers import counted
-from chimeralab.detection.detectors import Locked
+from chimeralab.detection.locked import Locked
 
 RAY = "ray"
 ENGINE_OPTIONS: tuple[Decorator, ...] = (

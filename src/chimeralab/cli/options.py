@@ -1,11 +1,11 @@
 """Options that several commands share: which logs to read, how to judge and group them."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,10 +15,8 @@ from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.extras import need
 from chimeralab.core.parts import CodeFile, Consent, SentKey
 from chimeralab.core.records import Trajectory
-from chimeralab.detection.detectors import LOCKED, LOOPS, READINGS, Judges, Locked
-
-if TYPE_CHECKING:  # it brings numpy, and `rate` needs none
-    from chimeralab.detection.measure import Measured
+from chimeralab.detection.locked import LOCKED, READINGS, Locked
+from chimeralab.detection.loops import LOOPS, Judges
 
 MOST_NAMED = 5
 MOST_FIELDS = 12
@@ -29,57 +27,49 @@ VERBOSE = "chimeralab.verbose"
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Logs:
-    """The logs that a command was asked to read."""
+def read_logs(options: Mapping[str, Any]) -> Iterator[Trajectory]:
+    """Every conversation that LOG_OPTIONS ask for. What can't be read is named and counted.
 
-    paths: tuple[str, ...]
-    format: type[readers.Reader] | None
-    skip_bad: bool
-
-    def read(self) -> Iterator[Trajectory]:
-        """Every conversation. What can't be read is named and counted, and the rest goes on.
-
-        Unless it was asked for, skipping makes the command fail once all others were judged.
-        """
-        bad: dict[str, list[LogError]] = {}
-        others: list[str] = []
-        read = unfinished = 0
-        context = click.get_current_context(silent=True)
-        for trajectory in readers.read_all(
-            self.paths,
-            format=self.format,
-            on_bad=lambda error: bad.setdefault(error.source, []).append(error),
-            on_skip=others.append,
-        ):
-            read += 1
-            unfinished += trajectory.metadata.get("unfinished") is True
-            yield trajectory
-        for errors in bad.values():
-            say(f"skipped {errors[0]}")
-            for error in errors[1:MOST_NAMED]:
-                say(f"skipped {error}")
-        count = sum(map(len, bad.values()))
-        if count:
-            entries = f"{count} bad {'entry' if count == 1 else 'entries'} skipped"
-            say(entries)
-            if not read:
-                raise InputError(f"no conversation could be read from {', '.join(self.paths)}")
-            if not self.skip_bad and context is not None:
-                context.call_on_close(lambda: _refuse(f"{entries}; --skip-bad allows that"))
-        if unfinished:
-            say(
-                f"{unfinished} {'conversation was' if unfinished == 1 else 'conversations were'}"
-                " not finished when the log was written"
-            )
-        if others:
-            verbose = context is not None and context.meta.get(VERBOSE)
-            say(
-                f"{len(others)} other {'file' if len(others) == 1 else 'files'} passed over"
-                + (":" if verbose else "; --verbose names them")
-            )
-            for other in others if verbose else ():
-                say(f"  {other}")
+    Unless it was asked for, skipping makes the command fail once all others were judged.
+    """
+    bad: dict[str, list[LogError]] = {}
+    others: list[str] = []
+    read = unfinished = 0
+    context = click.get_current_context(silent=True)
+    for trajectory in readers.read_all(
+        options["paths"],
+        format=options["format"],
+        on_bad=lambda error: bad.setdefault(error.source, []).append(error),
+        on_skip=others.append,
+    ):
+        read += 1
+        unfinished += trajectory.metadata.get("unfinished") is True
+        yield trajectory
+    for errors in bad.values():
+        say(f"skipped {errors[0]}")
+        for error in errors[1:MOST_NAMED]:
+            say(f"skipped {error}")
+    count = sum(map(len, bad.values()))
+    if count:
+        entries = f"{count} bad {'entry' if count == 1 else 'entries'} skipped"
+        say(entries)
+        if not read:
+            raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
+        if not options["skip_bad"] and context is not None:
+            context.call_on_close(lambda: _refuse(f"{entries}; --skip-bad allows that"))
+    if unfinished:
+        say(
+            f"{unfinished} {'conversation was' if unfinished == 1 else 'conversations were'}"
+            " not finished when the log was written"
+        )
+    if others:
+        verbose = context is not None and context.meta.get(VERBOSE)
+        say(
+            f"{len(others)} other {'file' if len(others) == 1 else 'files'} passed over"
+            + (":" if verbose else "; --verbose names them")
+        )
+        for other in others if verbose else ():
+            say(f"  {other}")
 
 
 def _refuse(reason: str) -> None:
@@ -267,9 +257,10 @@ def refuse_unknown_field(field: str, groups: Iterable[str], fields: Iterable[str
         )
 
 
-def group_name(measured: "Measured", field: str) -> str:
-    """The value of a metadata field; models are found at the turns too."""
-    value = measured.trajectory.metadata.get(field)
+def group_name(trajectory: Trajectory, positions: Iterable[int], field: str) -> str:
+    """The value of a metadata field; models are found at the judged turns too."""
+    value = trajectory.metadata.get(field)
     if value is None and field == "model":
-        value = "+".join(sorted({turn.model for turn in measured.series.turns if turn.model}))
+        models = {trajectory.turns[position - 1].model for position in positions}
+        value = "+".join(sorted(filter(None, models)))
     return str(value) if value not in (None, "") else NO_FIELD.format(field)

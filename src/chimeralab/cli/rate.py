@@ -14,9 +14,9 @@ from rich.text import Text
 from chimeralab.cli.options import (
     CODE_OPTION,
     LOG_OPTIONS,
-    Logs,
     asking,
     is_study,
+    read_logs,
     with_options,
 )
 from chimeralab.cli.terminal import err, out, plain, say, whose, with_progress
@@ -24,7 +24,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import percent
 from chimeralab.core.tables import Columns, open_table
-from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.seam import choose_turns
 from chimeralab.rating.ratings import item_of
 from chimeralab.rating.rubric import BUILT_IN, load_rubric
 from chimeralab.rating.rules import NAME as RULES
@@ -124,7 +124,6 @@ def rate(**options: Any) -> None:
     if given and (given, options["rater"]) != ("rater", RULES):
         raise InputError(f"{_flag(given)} is for a study; name the folder of one")
     rubric = load_rubric(options["rubric"] or BUILT_IN)
-    logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("conversation", overflow="fold", max_width=max(20, out.width // 3))
     for heading in ("judged", "label", "step", "reason"):
@@ -132,7 +131,7 @@ def rate(**options: Any) -> None:
     labels: list[int | None] = []
     with ExitStack() as files:
         write = files.enter_context(open_table(options["out"], COLUMNS)) if options["out"] else None
-        for trajectory in with_progress(logs.read(), "conversations"):
+        for trajectory in with_progress(read_logs(options), "conversations"):
             rating = rate_by_rules(item_of(trajectory, options["speaker"]), rubric)
             labels.append(rating.label)
             cells = rating.as_dict()
@@ -143,7 +142,7 @@ def rate(**options: Any) -> None:
                 click.echo(json_text(row))
                 continue
             label = "–" if rating.label is None else str(rating.label)
-            who = whose(judged(trajectory, options["speaker"]).who)
+            who = whose(choose_turns(trajectory, options["speaker"])[1])
             shown = (rating.item, who, label, rating.step or "–", rating.reason)
             style = "bold" if rating.label else ""
             table.add_row(*(Text(plain(cell), style=style) for cell in shown))

@@ -14,9 +14,9 @@ from chimeralab.cli.options import (
     DETECTOR_OPTIONS,
     LOG_OPTIONS,
     WHICH_OPTIONS,
-    Logs,
     asked_judges,
     is_study,
+    read_logs,
     take_detector,
     with_options,
 )
@@ -27,8 +27,8 @@ from chimeralab.core.numbers import counted
 from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
-from chimeralab.detection.detectors import Detector, Judges
-from chimeralab.detection.loops import loops_beside
+from chimeralab.detection.loops import Judges, loops_beside
+from chimeralab.detection.seam import Detector
 
 IDS_NAMED = 5
 # Enough to find a misspelt name; comparing with millions would take minutes.
@@ -61,8 +61,7 @@ def show(**options: Any) -> None:
     if options["out"] and options["wanted"] is not None:
         check_page_name(options["out"])
     if not is_study(options["paths"]):
-        logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
-        trajectories = with_progress(logs.read(), "conversations")
+        trajectories = with_progress(read_logs(options), "conversations")
     elif options["wanted"] is None:
         print_standing(Path(options["paths"][0]))
         return

@@ -11,9 +11,9 @@ from rich.text import Text
 from chimeralab.cli.options import (
     LOG_OPTIONS,
     READING_OPTIONS,
-    Logs,
     group_name,
     is_study,
+    read_logs,
     refuse_unknown_field,
     with_options,
 )
@@ -22,8 +22,8 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import counted
 from chimeralab.core.result_words import MARK
-from chimeralab.detection.detectors import LOCKED, READINGS, Locked
-from chimeralab.detection.measure import Measurer
+from chimeralab.detection.locked import LOCKED, READINGS, Locked
+from chimeralab.detection.measure import measure
 from chimeralab.detection.sweep import STUDY_GRID, Sweep, Sweeper, all_cutoffs, grid_of
 from chimeralab.embedding.encoder import Encoder
 
@@ -75,8 +75,8 @@ def sweep(**options: Any) -> None:
         )
     base = Locked(**{name: options[name] for name in ("window", *READINGS)})
     grid = grid_of(base, {name: options[name] for name in STUDY_GRID})
-    logs = Logs(options["paths"], options["format"], skip_bad=options["skip_bad"])
-    measurer = Measurer(
+    coming = measure(
+        read_logs(options),
         Encoder(cache_file=options["cache"]),
         all_cutoffs(grid),
         speaker=options["speaker"],
@@ -85,10 +85,11 @@ def sweep(**options: Any) -> None:
     sweeper = Sweeper(grid, options["within"])
     judged: Counter[str] = Counter()
     groups, fields = set[str](), set[str]()
-    for measured in with_progress(measurer.measure(logs.read()), "conversations"):
-        group = group_name(measured, options["group_by"] or CONDITION)
+    for measured in with_progress(coming, "conversations"):
+        field = options["group_by"] or CONDITION
+        group = group_name(measured.trajectory, measured.positions, field)
         sweeper.add(measured, group)
-        judged[measured.series.who] += 1
+        judged[measured.judged] += 1
         groups.add(group)
         fields |= measured.trajectory.metadata.keys()
     if options["group_by"]:

@@ -1,10 +1,10 @@
 """The tables of `chimera detect`: a row per conversation, a summary, and a row per group."""
 
 import heapq
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -25,27 +25,10 @@ MOST_ROWS = 40
 MIN_WIDTH = 80
 
 
-class Judged(NamedTuple):
-    """A verdict, and what the table shows beside it.
-
-    ``nearest`` has each turn's similarity to the nearer of the two before it; ``prompt`` is what
-    conversations of a study share that are not independent of each other.
-    """
-
-    detection: Detection
-    nearest: list[float]
-    group: str | None
-    prompt: str | None = None
-
-
-class ConversationRow(NamedTuple):
-    """A line of the table; loops come first, then rates, and of equal ones the earlier."""
-
-    looping: bool
-    rate: float
-    minus_order: int
-    nearest: list[float]
-    detection: Detection
+def nearest_of(detection: Detection) -> list[float]:
+    """Each turn's similarity to the nearer of the two before it, where there is a trace."""
+    pairs = ((turn.s1, turn.s2) for turn in detection.trace or ())
+    return [max((s for s in pair if s is not None), default=math.nan) for pair in pairs]
 
 
 class VerdictTable:
@@ -57,7 +40,8 @@ class VerdictTable:
         self._fields: set[str] = set()
         self._order = count()
         self._clustered = False
-        self._rows: list[ConversationRow] = []
+        # Loops come first, then rates, and of equal ones the earlier: its number, negative.
+        self._rows: list[tuple[bool, float, int, list[float], Detection]] = []
         self._caveat_turns: Counter[str] = Counter()
         self._caveat_talks: Counter[str] = Counter()
         self._groups: defaultdict[str, VerdictCounts] = defaultdict(VerdictCounts)
@@ -66,26 +50,24 @@ class VerdictTable:
     def conversations(self) -> int:
         return self.all.conversations
 
-    def add(self, judged: Judged) -> None:
-        """Take a verdict."""
-        detection = judged.detection
-        self.all.add(detection, judged.prompt)
-        self._clustered = self._clustered or judged.prompt is not None
+    def add(
+        self, detection: Detection, nearest: list[float], group: str | None, prompt: str | None
+    ) -> None:
+        """Take a verdict.
+
+        Conversations of a study that share a `prompt` are not independent of each other.
+        """
+        self.all.add(detection, prompt)
+        self._clustered = self._clustered or prompt is not None
         self._fields |= detection.metadata.keys()
-        if judged.group is not None:
-            self._groups[judged.group].add(detection, judged.prompt)
+        if group is not None:
+            self._groups[group].add(detection, prompt)
         for caveat in detection.warnings:
             self._caveat_turns[caveat.code] += caveat.count
             self._caveat_talks[caveat.code] += 1
-        row = ConversationRow(
-            bool(detection.looping),
-            detection.collapse_rate or 0.0,
-            -next(self._order),
-            judged.nearest,
-            detection,
-        )
+        rank = bool(detection.looping), detection.collapse_rate or 0.0, -next(self._order)
         keep = heapq.heappush if len(self._rows) < MOST_ROWS else heapq.heappushpop
-        keep(self._rows, row)
+        keep(self._rows, (*rank, nearest, detection))
 
     def refuse_unknown_field(self) -> None:
         """Raise when the conversations should be grouped by something that none of them has."""
@@ -108,7 +90,7 @@ class VerdictTable:
             table.add_column("similarity", no_wrap=True)
         if loops:
             table.add_column("loop", no_wrap=True)
-        for _, _, _, nearest, detection in sorted(self._rows, key=lambda row: -row.minus_order):
+        for _, _, _, nearest, detection in sorted(self._rows, key=lambda row: -row[2]):
             cells: list[str | Text] = [
                 Text(plain(detection.id)),
                 *(_collapse_cells(detection) if collapse else ("all", str(detection.steps))),

@@ -1,24 +1,118 @@
 """Judging conversations: both detectors on whatever holds one, on a frame of them, or on a log."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from chimeralab import readers
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import Seam
 from chimeralab.core.records import Detection, Trajectory, Turn
 from chimeralab.core.verdict_rows import verdict_frame
-from chimeralab.detection.detectors import LOCKED, Detector
-from chimeralab.detection.loops import LOOPS, Loops
-from chimeralab.detection.measure import measurer_for
-from chimeralab.detection.verdict import verdicts
+from chimeralab.detection.locked import LOCKED, Locked
+from chimeralab.detection.loops import LOOPS, Loops, find_loops, is_said
+from chimeralab.detection.measure import GuardBand, Vectors, encoded
+from chimeralab.detection.screen import Screen
+from chimeralab.detection.seam import Detector, Needs, Seen
+from chimeralab.detection.verdict import NO_COLLAPSE, judge_collapse
+from chimeralab.detection.words import is_blank
 from chimeralab.readers.held import DataFrame, conversation_in, conversations_in, is_frame
 
 if TYPE_CHECKING:
     from chimeralab.embedding.encoder import Encoder
 
+DETECTORS: dict[str, type[Detector]] = {"locked": Locked, "loops": Loops}
+"""The detectors that a plan names; one of a user's own needs no entry."""
+SEAM = Seam(
+    "start",
+    {
+        "name": str, "rule": str, "standard": str, "remark": str, "changed": dict[str, Any],
+        "needs": Needs, "thresholds": Locked | None,
+    },
+    Detector,
+)  # fmt: skip
+NO_DETECTOR: Mapping[str, Any] = {
+    "name": None,
+    "operating_point": None,
+    "changed": {},
+    "settings": {},
+}
+NO_ENCODER = {"model": None, "sha256": None, "precision": None}
+
 # Messages may also be objects: LangChain's, or those that the SDK of a provider returns.
 Conversation = Trajectory | Sequence[str | Turn | Mapping[str, Any] | Any]
+
+
+class Judge:
+    """Both detectors, ready to judge conversations; where one is None, the other judges alone.
+
+    An encoder is opened only if the collapse detector asks for similarities.
+    """
+
+    def __init__(
+        self,
+        detector: Detector | None = LOCKED,
+        loops: Loops | None = LOOPS,
+        open_encoder: "Callable[[], Encoder] | None" = None,
+        *,
+        speaker: str | None = None,
+        trace: bool = False,
+    ) -> None:
+        self.detector, self.loops = detector, loops
+        self._speaker, self._trace = speaker, trace
+        self.encoder: Encoder | None = None
+        self.band: GuardBand | None = None
+        if detector is not None and detector.needs.lags:
+            from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415 - as above
+
+            self.encoder = (open_encoder or default_encoder)()
+            self.band = GuardBand(self.encoder, detector.needs.cutoffs)
+
+    def judge(self, trajectories: Iterable[Trajectory]) -> Iterator[tuple[Trajectory, Detection]]:
+        """Judge conversations as they come, some thousand messages at a time."""
+        screen = Screen(self.loops) if self.loops else None
+        skip_blank = self.detector is not None and self.detector.needs.skip_blank
+        used: dict[str, Any] = {
+            "detector": self.detector.describe() if self.detector else NO_DETECTOR,
+            "encoder": self.encoder.describe() if self.encoder else NO_ENCODER,
+            "loop_detector": self.loops.describe() if self.loops else None,
+        }
+        groups = encoded(trajectories, self.encoder, speaker=self._speaker, skip_blank=skip_blank)
+        for group in groups:
+            said = ([turn.text for turn in talk.turns if is_said(turn)] for talk, *_ in group)
+            words = screen.hear(said) if screen else iter(())
+            for talk, positions, judged, vectors, cut in group:
+                fields = talk.metadata.items()
+                detection = Detection(
+                    id=talk.id,
+                    source=talk.source,
+                    judged=judged,
+                    turns=len(positions),
+                    positions=positions,
+                    # The fields one can group by. Nested ones stay in the log they came from.
+                    metadata={k: v for k, v in fields if isinstance(v, str | int | float | bool)},
+                    **used,
+                    **self._collapse(talk, positions, vectors, int(cut.sum())),
+                    **(find_loops(talk.turns, words, self.loops) if self.loops else {}),
+                )
+                yield talk, detection
+
+    def _collapse(
+        self, talk: Trajectory, positions: Sequence[int], vectors: Vectors, cut: int
+    ) -> Mapping[str, Any]:
+        """The fields of a verdict that say whether a conversation collapsed."""
+        if self.detector is None:
+            return NO_COLLAPSE
+        turns = [talk.turns[n - 1] for n in positions]
+        lags: list[list[float]] = [[]] * len(turns)
+        if self.band:
+            least = self.detector.needs.lags
+            lags = self.band.similarities(turns, vectors, least).tolist()
+        seen = [
+            Seen(turn, tuple(row), is_blank(turn.text))
+            for turn, row in zip(turns, lags, strict=True)
+        ]
+        return judge_collapse(self.detector, seen, positions, cut, trace=self._trace)
 
 
 class Results(list[Detection]):
@@ -101,16 +195,10 @@ def detect_all(  # noqa: PLR0913
     trace: bool = False,
 ) -> Iterator[Detection]:
     """Judge conversations as they come, in constant memory; each may be what `detect` takes."""
-
-    def open_encoder() -> "Encoder":
-        from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415 - as for a guard
-
-        return encoder or default_encoder()
-
-    measurer = measurer_for(detector, open_encoder, speaker=speaker)
-    measured = measurer.measure(_trajectories(conversations))
-    for judged in verdicts(measured, detector, measurer.encoder, loops=loops, trace=trace):
-        yield judged.detection
+    given = (lambda: encoder) if encoder else None
+    judge = Judge(detector, loops, given, speaker=speaker, trace=trace)
+    for _, detection in judge.judge(_trajectories(conversations)):
+        yield detection
 
 
 def _trajectories(conversations: Any) -> Iterator[Trajectory]:

@@ -8,11 +8,12 @@ accident does not. Courtesy, each speaker by itself and tool calls have sums of 
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chimeralab.core.records import RESULTS, Call, Loop, Turn, side_of
 from chimeralab.detection.calls import CallLog, as_told
 from chimeralab.detection.evidence import NOTHING, LoopSettings, TextEvidence, TextMemory, Weighed
+from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.seam import Detector, Needs, Seen, Signal
 from chimeralab.detection.words import HeardMessage
 
@@ -53,6 +54,13 @@ class Loops(LoopSettings, Detector):
 
 
 LOOPS = Loops()
+
+
+class Judges(NamedTuple):
+    """What judges collapse and what judges loops; None where nobody asks for it."""
+
+    collapse: Detector | None = LOCKED
+    loops: Loops | None = LOOPS
 
 
 def loops_beside(detector: Detector | None) -> Loops:
@@ -342,6 +350,22 @@ class LoopStream:
             )
 
 
+def find_loops(
+    turns: Sequence[Turn], words: Iterator[HeardMessage], settings: Loops
+) -> dict[str, Any]:
+    """The fields of a verdict that say whether a conversation loops; `words` of what is said."""
+    stream, repeats = LoopStream(settings), dict[int, set[int]]()
+    for position, turn in enumerate(turns, start=1):
+        if earlier := stream.take(turn, next(words) if is_said(turn) else None):
+            repeats[position] = earlier
+    return {
+        "steps": stream.steps,
+        "looping": any(loop.level == "verdict" for loop in stream.loops),
+        "loops": with_echoes(stream.loops, turns, repeats),
+        "loop_score": stream.score,
+    }
+
+
 def with_echoes(
     loops: Sequence[Loop], turns: Sequence[Turn], repeats: Mapping[int, Collection[int]]
 ) -> tuple[Loop, ...]:
@@ -365,8 +389,7 @@ def recall_echoes(
     if all(loop.echoes is not None for loop in loops):
         return loops
     stream = LoopStream(settings)
-    words = (HeardMessage(turn.text) if is_said(turn) else None for turn in turns)
-    repeats = {n: stream.take(*each) for n, each in enumerate(zip(turns, words, strict=True), 1)}
+    repeats = {n: stream.update(turn).repeats for n, turn in enumerate(turns, start=1)}
     return with_echoes(loops, turns, repeats)
 
 

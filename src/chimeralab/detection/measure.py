@@ -1,22 +1,22 @@
 """How alike each judged turn is to the turns before it: exact wherever a cutoff is near."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chimeralab.core.records import Trajectory
-from chimeralab.core.text import readable
-from chimeralab.detection.judged_turns import JudgedTurns, judged
-from chimeralab.detection.seam import Cutoff, Detector, Seen
+from chimeralab.core.records import Trajectory, Turn
+from chimeralab.detection.seam import Cutoff, Seen, choose_turns
 from chimeralab.detection.words import is_blank
 
 if TYPE_CHECKING:  # words alone need no encoder, and to import one takes a while
-    from chimeralab.embedding.encoder import Encoded, Encoder
+    from chimeralab.embedding.encoder import Encoder
 
 Floats = NDArray[np.float64]
+Vectors = NDArray[np.float32]
+EncodedTalk = tuple[Trajectory, tuple[int, ...], str, Vectors, NDArray[np.bool_]]
 
 MIN_LAGS = 5
 # A rotation over more speakers than this is measured at the first lags only.
@@ -26,9 +26,11 @@ MAX_LAGS = 32
 # conversation, so that the first verdict is there at once, and each handful is twice the last.
 TURNS_AT_ONCE = 1_024
 ROWS_AT_ONCE = 8_192
+_NO_VECTORS = np.empty((0, 0), dtype=np.float32)
+_NO_MARKS = np.empty(0, dtype=bool)
 
 
-def lag_similarities(vectors: NDArray[np.float32], lags: int) -> Floats:
+def lag_similarities(vectors: Vectors, lags: int) -> Floats:
     """Cosines of every row to the rows 1..lags before it, as (rows, lags); NaN where there is none.
 
     >>> lag_similarities(np.eye(2, dtype=np.float32)[[0, 1, 0]], 2).tolist()
@@ -44,7 +46,7 @@ def lag_similarities(vectors: NDArray[np.float32], lags: int) -> Floats:
     return table
 
 
-def cosines(a: NDArray[np.float32], b: NDArray[np.float32]) -> Floats:
+def cosines(a: Vectors, b: Vectors) -> Floats:
     """Cosine of each row of `a` with the same row of `b`, in float64.
 
     Equal rows give exactly 1: a repeated text must not fall short of it by a rounding error.
@@ -63,6 +65,13 @@ class GuardBand:
         self._cutoffs = cutoffs
         self.recomputed = 0
         self.largest_error = 0.0
+
+    def similarities(self, turns: Sequence[Turn], vectors: Vectors, least: int = 0) -> Floats:
+        """How alike turns are to those before: as many as there are speakers, or `least`."""
+        lags = max(MIN_LAGS, least, min(len({turn.speaker for turn in turns}), MAX_LAGS))
+        table = lag_similarities(vectors, lags)
+        self.sharpen([turn.text for turn in turns], table)
+        return table
 
     def sharpen(self, texts: Sequence[str], table: Floats) -> None:
         """Replace the doubtful similarities of a conversation, in place."""
@@ -85,138 +94,87 @@ class GuardBand:
 
 
 class Measured(NamedTuple):
-    """One conversation with all that a detector needs to judge it.
+    """One conversation with its similarities, for whoever judges it by several detectors.
 
-    `similarities[t - 1, k - 1]` compares judged turn t with the turn k before it; without vectors
-    it has no columns.
+    `similarities[t - 1, k - 1]` compares judged turn t with the turn k before it.
     """
 
     trajectory: Trajectory
-    series: JudgedTurns
+    positions: tuple[int, ...]
+    judged: str
     similarities: Floats
     blank: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    repaired: int
 
     @property
     def seen(self) -> list[Seen]:
         """The judged turns as a detector is shown them."""
-        rows = zip(self.series.turns, self.similarities.tolist(), self.blank.tolist(), strict=True)
+        turns = (self.trajectory.turns[n - 1] for n in self.positions)
+        rows = zip(turns, self.similarities.tolist(), self.blank.tolist(), strict=True)
         return [Seen(turn, tuple(lags), blank) for turn, lags, blank in rows]
 
 
-class Handful(NamedTuple):
-    """Conversations that are embedded together, and the texts of all their judged turns."""
-
-    trajectories: list[Trajectory]
-    series: list[JudgedTurns]
-    texts: list[str]
-
-
-class Measurer:
-    """Measures conversations as they come, a handful at a time; without an encoder, no vectors."""
-
-    def __init__(
-        self,
-        encoder: "Encoder | None",
-        cutoffs: Sequence[Cutoff] = (),
-        *,
-        speaker: str | None = None,
-        skip_blank: bool = False,
-        lags: int = MIN_LAGS,
-    ) -> None:
-        self.encoder = encoder
-        self.band = GuardBand(encoder, cutoffs) if encoder else None
-        self._speaker = speaker
-        self._skip_blank = skip_blank
-        self._lags = max(MIN_LAGS, lags)
-
-    def measure(self, trajectories: Iterable[Trajectory]) -> Iterator[Measured]:
-        # Without vectors nothing is gained by waiting for more.
-        most = TURNS_AT_ONCE if self.encoder else 1
-        groups = handfuls(trajectories, lambda each: len(each.turns), most)
-        for group, encoded in self._encoded(map(self._handful, groups)):
-            end = 0
-            for trajectory, one in zip(group.trajectories, group.series, strict=True):
-                start, end = end, end + len(one.turns)
-                similarities = np.empty((len(one.turns), 0))
-                truncated = np.zeros(len(one.turns), dtype=bool)
-                if encoded:
-                    similarities = self._similarities(one, encoded.vectors[start:end])
-                    truncated = encoded.truncated[start:end]
-                own = group.texts[start:end]
-                blank = np.array([is_blank(text) for text in own], dtype=bool)
-                repaired = sum(readable(text) != text for text in own)
-                yield Measured(trajectory, one, similarities, blank, truncated, repaired)
-
-    def _handful(self, trajectories: list[Trajectory]) -> Handful:
-        series = [self._series(trajectory) for trajectory in trajectories]
-        return Handful(trajectories, series, [turn.text for one in series for turn in one.turns])
-
-    def _encoded(self, groups: Iterable[Handful]) -> Iterator[tuple[Handful, "Encoded | None"]]:
-        """Each handful with its vectors; while one is judged, the next is being encoded."""
-        if not self.encoder:
-            return ((group, None) for group in groups)
-        from chimeralab.embedding.workers import one_ahead  # noqa: PLC0415 - as for the encoder
-
-        # Splitting holds Python's lock. In this thread, which judges, it competes with nobody.
-        encoder = self.encoder
-        split = ((group, encoder.split(group.texts)) for group in groups)
-        encoded = one_ahead(lambda pair: encoder.encode_split(pair[1]), split)
-        return ((group, vectors) for (group, _), vectors in encoded)
-
-    def _series(self, trajectory: Trajectory) -> JudgedTurns:
-        series = judged(trajectory, self._speaker)
-        if not self._skip_blank:
-            return series
-        kept = [index for index, turn in enumerate(series.turns) if not is_blank(turn.text)]
-        return replace(
-            series,
-            turns=tuple(series.turns[index] for index in kept),
-            positions=tuple(series.positions[index] for index in kept),
-        )
-
-    def _similarities(self, series: JudgedTurns, vectors: NDArray[np.float32]) -> Floats:
-        speakers = len({turn.speaker for turn in series.turns})
-        similarities = lag_similarities(vectors, max(self._lags, min(speakers, MAX_LAGS)))
-        if self.band:
-            self.band.sharpen([turn.text for turn in series.turns], similarities)
-        return similarities
-
-
-def measurer_for(
-    detector: Detector | None,
-    open_encoder: "Callable[[], Encoder]",
+def measure(
+    trajectories: Iterable[Trajectory],
+    encoder: "Encoder",
+    cutoffs: Sequence[Cutoff],
     *,
     speaker: str | None = None,
-) -> Measurer:
-    """What measures for one detector; an encoder is opened only if it asks for similarities."""
-    if detector is None:
-        return Measurer(None, speaker=speaker)
-    needs = detector.needs
-    return Measurer(
-        open_encoder() if needs.lags else None,
-        needs.cutoffs,
-        speaker=speaker,
-        skip_blank=needs.skip_blank,
-        lags=needs.lags,
+    skip_blank: bool = False,
+) -> Iterator[Measured]:
+    """Measure conversations as they come, exactly wherever one of the cutoffs is near."""
+    band = GuardBand(encoder, cutoffs)
+    for group in encoded(trajectories, encoder, speaker=speaker, skip_blank=skip_blank):
+        for talk, positions, judged, vectors, _ in group:
+            turns = [talk.turns[n - 1] for n in positions]
+            blank = np.array([is_blank(turn.text) for turn in turns], dtype=bool)
+            yield Measured(talk, positions, judged, band.similarities(turns, vectors), blank)
+
+
+def encoded(
+    trajectories: Iterable[Trajectory],
+    encoder: "Encoder | None",
+    *,
+    speaker: str | None = None,
+    skip_blank: bool = False,
+) -> Iterator[list[EncodedTalk]]:
+    """Conversations a handful at a time; while one is judged, the next is being encoded.
+
+    Each comes with the positions of its judged turns, whose they are, the vectors of these turns,
+    and which of them were cut. Without an encoder there are no vectors.
+    """
+    groups = (
+        [(talk, *choose_turns(talk, speaker, skip_blank=skip_blank)) for talk in group]
+        for group in handfuls(trajectories)
     )
+    if encoder is None:
+        for group in groups:
+            yield [(*each, _NO_VECTORS, _NO_MARKS) for each in group]
+        return
+    from chimeralab.embedding.workers import one_ahead  # noqa: PLC0415 - as for the encoder
+
+    # Splitting holds Python's lock. In this thread, which judges, it competes with nobody.
+    split = (
+        (group, encoder.split([talk.turns[n - 1].text for talk, at, _ in group for n in at]))
+        for group in groups
+    )
+    for (group, _), found in one_ahead(lambda pair: encoder.encode_split(pair[1]), split):
+        ends = accumulate(len(positions) for _, positions, _ in group)
+        own = [slice(end - len(each[1]), end) for each, end in zip(group, ends, strict=True)]
+        yield [
+            (*each, found.vectors[rows], found.truncated[rows])
+            for each, rows in zip(group, own, strict=True)
+        ]
 
 
-Item = TypeVar("Item")
-
-
-def handfuls(
-    items: Iterable[Item], turns_of: Callable[[Item], int], most: int = TURNS_AT_ONCE
-) -> Iterator[list[Item]]:
-    """Items as they come: one, and then each time twice as many turns, up to `most`."""
-    group: list[Item] = []
+def handfuls(trajectories: Iterable[Trajectory]) -> Iterator[list[Trajectory]]:
+    """Conversations as they come: one, and then each time twice as many turns, up to a limit."""
+    group: list[Trajectory] = []
     turns, enough = 0, 1
-    for item in items:
-        group.append(item)
-        turns += turns_of(item)
+    for each in trajectories:
+        group.append(each)
+        turns += len(each.turns)
         if turns >= enough:
             yield group
-            group, turns, enough = [], 0, min(most, max(2 * turns, 2 * enough))
+            group, turns, enough = [], 0, min(TURNS_AT_ONCE, max(2 * turns, 2 * enough))
     if group:
         yield group

@@ -1,16 +1,18 @@
 """The seam for detectors: what one is shown of each turn, what it says of it, what it needs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Record, Turn
+from chimeralab.core.records import Record, Trajectory, Turn, role_of, side_of
+from chimeralab.detection.words import is_blank
 
 if TYPE_CHECKING:
     from chimeralab.detection.locked import Locked
 
 NOTHING = float("nan")
+CHAT = {"user", "assistant"}
 
 
 class Cutoff(NamedTuple):
@@ -38,6 +40,72 @@ class Seen(NamedTuple):
     @property
     def s2(self) -> float:
         return self.lags[1] if len(self.lags) > 1 else NOTHING
+
+
+def choose_turns(
+    trajectory: Trajectory, speaker: str | None = None, *, skip_blank: bool = False
+) -> tuple[tuple[int, ...], str]:
+    """Which turns are judged: their positions from 1, and in words whose they are.
+
+    They are those of `speaker` (a name, a role or "all"); by default the conversation decides: the
+    assistant's in a chat, everybody's in self-play.
+
+    >>> choose_turns(Trajectory("a", (Turn("Hi", "user"), Turn("Hello!", "assistant"))))
+    ((2,), 'assistant turns (chat)')
+    """
+    turns = trajectory.turns
+    whose, is_wanted = _wanted(turns, speaker)
+    if speaker not in (None, "all") and (not speaker or not any(map(is_wanted, turns))):
+        known = dict.fromkeys(t.speaker for t in turns if t.spoken and t.speaker)
+        place = f" ({trajectory.source})" if trajectory.source else ""
+        raise InputError(
+            f"no turn by {speaker!r} in conversation {trajectory.id!r}{place}; "
+            f"its speakers: {', '.join(known) or 'none is named'}; or ask for all"
+        )
+    chosen = (n for n, turn in enumerate(turns, 1) if turn.spoken and is_wanted(turn))
+    if skip_blank:
+        chosen = (n for n in chosen if not is_blank(turns[n - 1].text))
+    return tuple(chosen), whose
+
+
+def judged_turns(trajectory: Trajectory, speaker: str | None = None) -> list[Turn]:
+    """The turns that are judged, in order."""
+    return [trajectory.turns[n - 1] for n in choose_turns(trajectory, speaker)[0]]
+
+
+def _wanted(turns: Sequence[Turn], speaker: str | None) -> tuple[str, Callable[[Turn], bool]]:
+    if speaker == "all":
+        return "all turns (asked for)", _anyone
+    if speaker is not None:
+        return f"turns of {speaker} (asked for)", _is(speaker.casefold(), _speaker, _role)
+    # An agent that only calls tools still makes a chat, or its user would be judged instead.
+    talking = [turn for turn in turns if turn.spoken or side_of(turn) == "assistant"]
+    # The role is the surer sign: in a chat, either side may go by a name of its own.
+    voices = {(turn.role, turn.speaker): turn for turn in talking}.values()
+    for side in (_role, _speaker):
+        if {role_of(side(turn)) for turn in voices} == CHAT:
+            return "assistant turns (chat)", _is("assistant", side)
+    # A question that nobody answered, as in a sample that failed, is not judged instead.
+    if voices and all(_role(turn) == "user" for turn in voices):
+        return "assistant turns (chat)", _is("assistant", _role)
+    return "all turns (self-play)", _anyone
+
+
+def _is(name: str, *sides: Callable[[Turn], str]) -> Callable[[Turn], bool]:
+    """Whether a turn is by someone of a name, or of the role that goes by many names."""
+    return lambda turn: any(name in (side(turn), role_of(side(turn))) for side in sides)
+
+
+def _anyone(turn: Turn) -> bool:
+    return True
+
+
+def _role(turn: Turn) -> str:
+    return (turn.role or "").casefold()
+
+
+def _speaker(turn: Turn) -> str:
+    return (turn.speaker or "").casefold()
 
 
 class Signal(NamedTuple):

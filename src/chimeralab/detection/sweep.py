@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.core.records import Record
-from chimeralab.detection.detectors import Cutoff, Locked
+from chimeralab.detection.locked import Locked
 from chimeralab.detection.measure import Measured
+from chimeralab.detection.seam import Cutoff
 
 Floats = NDArray[np.float64]
 
@@ -117,8 +118,7 @@ class Sweeper:
     def add(self, measured: Measured, group: str) -> None:
         """Take one conversation of a group."""
         detectors = list(self._cells)
-        turns = len(measured.series.turns)
-        if turns < max(detector.turns_needed for detector in detectors):
+        if len(measured.positions) < max(detector.turns_needed for detector in detectors):
             self._short += 1
             return
         seen = measured.seen

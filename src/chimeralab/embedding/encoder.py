@@ -118,6 +118,10 @@ class Encoder:
         """The second half."""
         return self._encode(texts, self._fast, self._fast_memories)
 
+    def describe(self) -> dict[str, str]:
+        """The encoder as a verdict carries it."""
+        return {"model": MODEL, "sha256": model_hash(), "precision": self.precision}
+
     @property
     def forged(self) -> int:
         """How many vectors of the cache file had not been put there by this machine."""

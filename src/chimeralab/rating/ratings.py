@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record, Trajectory
-from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.seam import judged_turns
 from chimeralab.rating.rubric import KindName, Label, Rubric, StepName
 
 RaterKind = Literal["program", "model", "person"]
@@ -155,4 +155,4 @@ async def rate_all(rater: Rater, items: Sequence[Item], at_once: int = 8) -> lis
 
 def item_of(trajectory: Trajectory, speaker: str | None = None) -> Item:
     """The judged turns of a conversation as an item to rate."""
-    return Item(trajectory.id, tuple(turn.text for turn in judged(trajectory, speaker).turns))
+    return Item(trajectory.id, tuple(turn.text for turn in judged_turns(trajectory, speaker)))

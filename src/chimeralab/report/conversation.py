@@ -20,10 +20,10 @@ from chimeralab.core.numbers import counted, cutoff
 from chimeralab.core.records import Detection, Episode, Loop, Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.text import inert
-from chimeralab.detection.detectors import LOOPS, Detector, Judges
-from chimeralab.detection.measure import Measured, measurer_for
-from chimeralab.detection.verdict import looping_turns, verdict
-from chimeralab.detection.wording import MOST_TOLD
+from chimeralab.detection.judging import Judge
+from chimeralab.detection.loops import LOOPS, Judges
+from chimeralab.detection.seam import Detector
+from chimeralab.detection.verdict import MOST_TOLD, looping_turns
 from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.report.charts.canvas import Figure, draw, draw_square
 from chimeralab.report.charts.timeline import (
@@ -266,15 +266,13 @@ def draw_conversation(
     With nothing to judge collapse there are no vectors, no timeline and no heat map. `words` are
     those that the gate of its study allows.
     """
-    detector, loops = judges
-    measurer = measurer_for(detector, open_encoder, speaker=speaker)
-    (measured,) = measurer.measure([trajectory])
-    detection = verdict(measured, detector, measurer.encoder, loops=loops, trace=True)
-    return draw_judged(measured, detection, judges, measurer.encoder, words)
+    judge = Judge(*judges, open_encoder, speaker=speaker, trace=True)
+    [(_, detection)] = judge.judge([trajectory])
+    return draw_judged(trajectory, detection, judges, judge.encoder, words)
 
 
 def draw_judged(  # noqa: PLR0913, PLR0917 - what was judged, how, and where the page stands
-    measured: Measured,
+    trajectory: Trajectory,
     detection: Detection,
     judges: Judges,
     encoder: Encoder | None,
@@ -285,7 +283,7 @@ def draw_judged(  # noqa: PLR0913, PLR0917 - what was judged, how, and where the
 
     `up` is the address of a page that lists it.
     """
-    texts = [turn.text for turn in measured.series.turns]
+    texts = [trajectory.turns[position - 1].text for position in detection.positions]
     pairs = compare(encoder.encode(texts).vectors) if encoder and len(texts) > 1 else None
     figures: dict[str, Any] = dict.fromkeys(("timeline", "heat_map"))
     if encoder:
@@ -295,7 +293,7 @@ def draw_judged(  # noqa: PLR0913, PLR0917 - what was judged, how, and where the
         captions = [map_caption(detection, pairs.block, words)]
         figures["heat_map"] = heat_map_figure(detection, pairs, captions=captions)
     figures["most_alike"] = pairs.most_alike(PAIRS_NAMED) if pairs else ()
-    shown = conversation_page(measured.trajectory, detection, judges, words) | {"up": up}
+    shown = conversation_page(trajectory, detection, judges, words) | {"up": up}
     return render("conversation.html", frame="base.html", **shown, **figures)
 
 
@@ -378,7 +376,7 @@ def write_index(
     The folder takes its place when all is written, and replaces none but one of ours.
     """
     refuse_foreign(folder)
-    measurer = measurer_for(judges.collapse, open_encoder, speaker=speaker)
+    judge = Judge(*judges, open_encoder, speaker=speaker, trace=True)
     coming = iter(trajectories)
     first = list(islice(coming, MOST_PICTURES + 1))
     pictures = MOST_PICTURES
@@ -387,10 +385,7 @@ def write_index(
     looping = collapsed = 0
     with replacing_folder(folder) as made:
         names: set[str] = set()
-        for measured in measurer.measure(chain(first, coming)):
-            detection = verdict(
-                measured, judges.collapse, measurer.encoder, loops=judges.loops, trace=True
-            )
+        for trajectory, detection in judge.judge(chain(first, coming)):
             if len(listed) == MOST_PAGES:
                 raise InputError(
                     f"there are more than {MOST_PAGES:,} conversations: choose one with --id, or"
@@ -399,11 +394,11 @@ def write_index(
             stuck = bool(detection.looping or detection.collapsed)
             drawn = pictures > 0 and (few or stuck)
             pictures -= drawn
-            encoder = measurer.encoder if drawn else None
+            encoder = judge.encoder if drawn else None
             name = new_page_name(detection.id, names)
-            page = draw_judged(measured, detection, judges, encoder, up=INDEX)
+            page = draw_judged(trajectory, detection, judges, encoder, up=INDEX)
             (made / name).write_text(page, encoding="utf-8", errors="replace")
-            listed.append(list_conversation(detection, len(measured.trajectory.turns), name))
+            listed.append(list_conversation(detection, len(trajectory.turns), name))
             looping += bool(detection.looping)
             collapsed += bool(detection.collapse_rate)
         page = render(
@@ -414,7 +409,7 @@ def write_index(
             conversations=len(listed),
             looping=looping,
             collapsed=collapsed,
-            pictured=None if few or not measurer.encoder else MOST_PICTURES - pictures,
+            pictured=None if few or not judge.encoder else MOST_PICTURES - pictures,
         )
         (made / INDEX).write_text(page, encoding="utf-8", errors="replace")
     return len(listed), looping, collapsed

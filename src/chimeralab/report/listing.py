@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 from chimeralab.core.numbers import percent
 from chimeralab.core.records import Detection
-from chimeralab.detection.verdict import looping_turns
-from chimeralab.detection.wording import findings
+from chimeralab.detection.verdict import findings, looping_turns
 
 COLUMNS = {
     "conversation": "conversation",

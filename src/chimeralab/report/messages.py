@@ -27,8 +27,7 @@ from chimeralab.core.records import (
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.text import inert
 from chimeralab.detection.calls import has_failed
-from chimeralab.detection.detectors import LOOPS, Loops
-from chimeralab.detection.loops import is_in_stream, recall_echoes
+from chimeralab.detection.loops import LOOPS, Loops, is_in_stream, recall_echoes
 
 # A conversation with more messages than this is shown in parts.
 MOST_MESSAGES = 2_000

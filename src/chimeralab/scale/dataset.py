@@ -4,7 +4,9 @@ from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.extras import need
-from chimeralab.detection.detectors import LOCKED, LOOPS, Detector, Loops
+from chimeralab.detection.locked import LOCKED
+from chimeralab.detection.loops import LOOPS, Loops
+from chimeralab.detection.seam import Detector
 from chimeralab.readers.formats import Formats
 from chimeralab.readers.tables import guessed
 from chimeralab.scale.cluster import row_pool

@@ -10,9 +10,10 @@ from chimeralab.core.errors import LogError
 from chimeralab.core.records import Trajectory
 from chimeralab.core.tables import Columns, arrow_table
 from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, verdict_rows
-from chimeralab.detection.detectors import LOCKED, LOOPS, Detector, Loops
-from chimeralab.detection.measure import Measurer, measurer_for
-from chimeralab.detection.verdict import verdicts
+from chimeralab.detection.judging import Judge
+from chimeralab.detection.locked import LOCKED
+from chimeralab.detection.loops import LOOPS, Loops
+from chimeralab.detection.seam import Detector
 from chimeralab.readers.formats import Formats
 from chimeralab.readers.json_values import JsonValue
 from chimeralab.readers.reading import OnBad, from_values
@@ -48,16 +49,15 @@ class Worker:
         self._judging = judging
 
     @cached_property
-    def _measurer(self) -> Measurer:
+    def _judge(self) -> Judge:
         from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415 - words alone need none
 
-        return measurer_for(self._judging.detector, Encoder, speaker=self._judging.speaker)
+        judging = self._judging
+        return Judge(judging.detector, judging.loops, Encoder, speaker=judging.speaker)
 
     def rows(self, conversations: Iterable[Trajectory]) -> Iterator[Mapping[str, Any]]:
-        judging, measurer = self._judging, self._measurer
-        measured = measurer.measure(conversations)
-        judged = verdicts(measured, judging.detector, measurer.encoder, loops=judging.loops)
-        return (row for each in judged for row in verdict_rows(each.detection))
+        judged = self._judge.judge(conversations)
+        return (row for _, detection in judged for row in verdict_rows(detection))
 
 
 class UnitWorker:

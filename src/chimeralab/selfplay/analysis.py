@@ -11,7 +11,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import between, number, p_phrase
 from chimeralab.core.records import Record
 from chimeralab.core.result_words import ResultWords
-from chimeralab.detection.detectors import LOCKED
+from chimeralab.detection.locked import LOCKED
 from chimeralab.selfplay.comparisons import (
     Comparisons,
     LogRankTest,

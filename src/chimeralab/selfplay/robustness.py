@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from chimeralab.core.records import Record, Trajectory
-from chimeralab.detection.detectors import Lags, Locked
-from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.locked import Lags, Locked
+from chimeralab.detection.seam import judged_turns
 from chimeralab.embedding.encoder import Encoder
 from chimeralab.selfplay.outcomes import PAIRS, Outcomes
 from chimeralab.selfplay.specifications import (
@@ -57,7 +57,7 @@ class Lexical(Record):
 
 def lexical(trajectory: Trajectory, speaker: str | None = None) -> Lexical:
     """Look at the judged turns of a conversation, the same ones that the detector sees."""
-    texts = [turn.text for turn in judged(trajectory, speaker).turns]
+    texts = [turn.text for turn in judged_turns(trajectory, speaker)]
     turns = [words(text) for text in texts]
     closest = [
         max(shared_grams(now, past) for past in turns[max(0, n - 2) : n])

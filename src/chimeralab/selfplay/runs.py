@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Detection, Episode, Record
 from chimeralab.core.tables import read_rows
-from chimeralab.detection.detectors import LOCKED
+from chimeralab.detection.locked import LOCKED
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.survival import Durations, durations
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record, Trajectory
-from chimeralab.detection.detectors import LOCKED, READINGS, Locked
-from chimeralab.detection.locked import FIRST_FLAGGED_TURN, TOLERANCE
-from chimeralab.detection.measure import Measured, Measurer
+from chimeralab.detection.locked import FIRST_FLAGGED_TURN, LOCKED, READINGS, TOLERANCE, Locked
+from chimeralab.detection.measure import Measured, measure
 from chimeralab.detection.sweep import STUDY_GRID, all_cutoffs, distinct, grid_of
 from chimeralab.embedding.encoder import Encoder
 from chimeralab.selfplay.analysis import select
@@ -185,11 +184,11 @@ def measure_for_all(
 ) -> Iterator[MeasuredTwice]:
     """Similarities exact enough for every detector; most conversations have no turn to skip."""
     cutoffs = all_cutoffs(detectors)
-    whole = Measurer(encoder, cutoffs, speaker=speaker)
-    skipping = Measurer(encoder, cutoffs, speaker=speaker, skip_blank=True)
-    for measured in whole.measure(trajectories):
+    for measured in measure(trajectories, encoder, cutoffs, speaker=speaker):
         if measured.blank.any():
-            yield MeasuredTwice(measured, next(skipping.measure([measured.trajectory])))
+            again = [measured.trajectory]
+            [skipped] = measure(again, encoder, cutoffs, speaker=speaker, skip_blank=True)
+            yield MeasuredTwice(measured, skipped)
         else:
             yield MeasuredTwice(measured, measured)
 

@@ -9,9 +9,8 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Detection
+from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import loops_beside
-from chimeralab.detection.measure import measurer_for
-from chimeralab.detection.verdict import verdict
 from chimeralab.embedding.encoder import Encoder, model_hash, study_encoder
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
@@ -44,12 +43,10 @@ def detect_study(
             f"detector is code of {detector.code}, which this command does not run; "
             f"judge them first with `chimera detect {study.path}`"
         )
-    measurer = measurer_for(detector, lambda: encoder or study_encoder(), speaker="all")
+    open_encoder = (lambda: encoder) if encoder else study_encoder
+    judge = Judge(detector, loops_beside(detector), open_encoder, speaker="all", trace=True)
     with closing(open_to_write(study.store_path)) as db:
-        for measured in measurer.measure(missing):
-            detection = verdict(
-                measured, detector, measurer.encoder, loops=loops_beside(detector), trace=True
-            )
+        for _, detection in judge.judge(missing):
             row = (detection.id, detector_id, json.dumps(detection.as_dict()), now())
             with transaction(db, study.store_path):
                 db.execute("INSERT OR IGNORE INTO detections VALUES (?, ?, ?, ?)", row)

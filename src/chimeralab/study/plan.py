@@ -26,8 +26,9 @@ from chimeralab.core.parts import (
 )
 from chimeralab.core.records import Record
 from chimeralab.core.text import redact, secrets
-from chimeralab.detection import detectors
-from chimeralab.detection.detectors import DETECTORS, check_detector
+from chimeralab.detection import judging
+from chimeralab.detection.judging import DETECTORS
+from chimeralab.detection.seam import check_detector
 from chimeralab.models import seam as models
 from chimeralab.models.catalogue import MODELS
 from chimeralab.models.seam import Sampling
@@ -276,7 +277,7 @@ def _detector(table: Any, place: str, beside: Beside) -> Part:
     is one for that in [live].
     """
     named = {"use": "locked", **table} if isinstance(table, Mapping) else table
-    part = read_part(DETECTORS, named, place, beside, detectors.SEAM)
+    part = read_part(DETECTORS, named, place, beside, judging.SEAM)
     check_detector(part.settings, f"use = {part.use!r} in {place}")
     return part
 

@@ -12,9 +12,8 @@ from chimeralab import weights
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import StandIn, shown
 from chimeralab.core.records import Detection
+from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import loops_beside
-from chimeralab.detection.measure import measurer_for
-from chimeralab.detection.verdict import verdict
 from chimeralab.embedding.encoder import Encoder, study_encoder
 from chimeralab.embedding.minilm import MARGINS
 from chimeralab.study.detecting import detector_key
@@ -92,16 +91,14 @@ def _judge_again(
     study: Study, archive: Archive, stored: Mapping[str, str], encoder: Encoder | None
 ) -> Recomputed:
     detector = study.plan.detector.settings
-    measurer = measurer_for(detector, lambda: encoder or study_encoder(), speaker="all")
+    open_encoder = (lambda: encoder) if encoder else study_encoder
+    judge = Judge(detector, loops_beside(detector), open_encoder, speaker="all", trace=True)
     talks = [talk for talk in archive.trajectories() if talk.id in stored]
     findings, corrected, other_loops = [], {}, Counter[str]()
     for name in stored.keys() - {talk.id for talk in talks}:
         findings.append(Finding(name, "it has a verdict, but no turn"))
-    for measured in measurer.measure(talks):
-        name = measured.trajectory.id
-        again = verdict(
-            measured, detector, measurer.encoder, loops=loops_beside(detector), trace=True
-        )
+    for talk, again in judge.judge(talks):
+        name = talk.id
         try:
             kept = json.loads(stored[name])
             differing = list(_differences(kept, json.loads(json.dumps(again.as_dict()))))
@@ -109,7 +106,7 @@ def _judge_again(
                 other_loops[_loops_by(kept.get("loop_detector"))] += 1
         except (ValueError, AttributeError):
             differing = ["it can't be read"]
-        if measured.trajectory.metadata["outcome"] is None:
+        if talk.metadata["outcome"] is None:
             findings.append(Finding(name, "it has a verdict, but has not ended"))
         if differing:
             corrected[name] = again

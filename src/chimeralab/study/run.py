@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from chimeralab import weights
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
-from chimeralab.detection.detectors import Detector
 from chimeralab.detection.guard import Guard
 from chimeralab.detection.loops import loops_beside
+from chimeralab.detection.seam import Detector
 from chimeralab.embedding.encoder import default_encoder, refuse_changed_weights
 from chimeralab.runner import (
     Brake,

@@ -34,7 +34,7 @@ def assert_no_loop(
     from chimeralab.core.records import Detection  # noqa: PLC0415
     from chimeralab.detection.judging import detect  # noqa: PLC0415
     from chimeralab.detection.loops import LOOPS  # noqa: PLC0415
-    from chimeralab.detection.wording import findings  # noqa: PLC0415
+    from chimeralab.detection.verdict import findings  # noqa: PLC0415
 
     found = detect(messages, speaker=speaker, detector=detector, loops=loops or LOOPS)
     for each in [found] if isinstance(found, Detection) else found:

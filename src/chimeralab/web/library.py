@@ -23,9 +23,10 @@ from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import Call, Detection, Trajectory, Turn
 from chimeralab.core.text import readable
-from chimeralab.detection.detectors import LOCKED, LOOPS
-from chimeralab.detection.measure import measurer_for
-from chimeralab.detection.verdict import as_json, from_json, verdict
+from chimeralab.detection.judging import Judge
+from chimeralab.detection.locked import LOCKED
+from chimeralab.detection.loops import LOOPS
+from chimeralab.detection.verdict import as_json, from_json
 from chimeralab.report.listing import NO_LOOP, ListedConversation, list_conversation
 from chimeralab.web.live import Feed, Patch, patch
 from chimeralab.web.pages import ENCODING
@@ -309,14 +310,13 @@ class Library:
 
     def read_all(self) -> None:
         """Take in every conversation; words alone say at once whether it loops."""
-        words = measurer_for(None, _no_encoder)
+        words = Judge(None, LOOPS)
         for path in self.paths:
             try:
-                for measured in words.measure(self._wanted(path)):
+                for trajectory, detection in words.judge(self._wanted(path)):
                     if self._stopped.is_set():
                         return
-                    detection = verdict(measured, None, None, loops=LOOPS)
-                    self._enter(measured.trajectory, detection)
+                    self._enter(trajectory, detection)
             except InputError as error:
                 # A folder of studies need not hold logs as well.
                 if not any(Path(path).resolve() in folder.parents for folder in self._leave_out):
@@ -351,22 +351,18 @@ class Library:
 
     def _judge_all(self) -> None:
         """Add the verdict on collapse and the similarities, which need vectors."""
-        from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415 - slow to import
-
         try:
-            encoder = default_encoder()
+            judge = Judge(LOCKED, None, trace=True)
         except (ChimeraError, OSError) as error:
             self.note(f"no verdicts on collapse and no similarities: {error}")
             return
-        measurer = measurer_for(LOCKED, lambda: encoder)
         for group in self._handfuls():
             if self._stopped.is_set():
                 return
             with ENCODING:
-                measured = list(measurer.measure([trajectory for _, trajectory, _ in group]))
+                judged = list(judge.judge(trajectory for _, trajectory, _ in group))
             with self.shelf.writing():
-                for (n, trajectory, words), each in zip(group, measured, strict=True):
-                    new = verdict(each, LOCKED, encoder, loops=None, trace=True)
+                for (n, trajectory, words), (_, new) in zip(group, judged, strict=True):
                     self._judge(n, trajectory, _with_loops(new, words))
                     self.judged += 1
             self._tell()
@@ -425,7 +421,3 @@ def _with_loops(new: Detection, words: Detection | None) -> Detection:
         loop_score=words.loop_score,
         loop_detector=words.loop_detector,
     )
-
-
-def _no_encoder() -> Any:
-    raise AssertionError("words need no encoder")

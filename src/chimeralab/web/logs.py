@@ -10,7 +10,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from chimeralab.core.result_words import FACT
-from chimeralab.detection.detectors import LOCKED, LOOPS, Judges
+from chimeralab.detection.locked import LOCKED
+from chimeralab.detection.loops import LOOPS, Judges
 from chimeralab.report.listing import COLUMNS, NO_LOOP, ColumnHeading
 from chimeralab.web.library import ORDERS, PAGE, Library, Query, pages_of
 from chimeralab.web.pages import JudgedConversation, draw_picture, page, show_conversation

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 
 from chimeralab.core.records import Detection, Trajectory
 from chimeralab.core.result_words import ResultWords
-from chimeralab.detection.detectors import Judges
+from chimeralab.detection.loops import Judges
 from chimeralab.rating.packets import TEMPLATES as RATING
 from chimeralab.report.page import TEMPLATES, environment, render
 

@@ -15,11 +15,8 @@ from starlette.routing import Route
 from chimeralab.core.parts import StandIn
 from chimeralab.core.result_words import MARK
 from chimeralab.core.text import inert
-from chimeralab.detection.detectors import Judges
-from chimeralab.detection.loops import loops_beside
-from chimeralab.detection.measure import measurer_for
-from chimeralab.detection.verdict import verdict
-from chimeralab.embedding.encoder import default_encoder
+from chimeralab.detection.judging import Judge
+from chimeralab.detection.loops import Judges, loops_beside
 from chimeralab.rating.auditing import reliability
 from chimeralab.rating.gate_record import scope_of
 from chimeralab.web.live import lines
@@ -183,11 +180,8 @@ def judged_talk(watch: StudyWatch, cell: TalkCell) -> JudgedConversation:
     detection = watch.detection(cell.id)
     if detection is None:
         with ENCODING:
-            measurer = measurer_for(detector, default_encoder, speaker="all")
-            (measured,) = measurer.measure([trajectory])
-            detection = verdict(
-                measured, detector, measurer.encoder, loops=judges.loops, trace=True
-            )
+            judge = Judge(*judges, speaker="all", trace=True)
+            [(_, detection)] = judge.judge([trajectory])
     words = scope_of(reliability(watch.study)).words
     pictures = f"/study/{watch.number}/pictures/{quote(cell.id)}"
     return JudgedConversation(trajectory, detection, judges, words, pictures)

@@ -18,7 +18,7 @@ from chimeralab import (
     Turn,
     detect,
 )
-from chimeralab.detection.detectors import Cutoff
+from chimeralab.detection.seam import Cutoff
 from chimeralab.embedding.encoder import Encoder
 
 TEXTS = ["I will try again.", "I will try it again.", "Open the valve.", "The bell rings.", "..."]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.detection.detectors import LOCKED, Lags, Locked, Seen, Signal
-from chimeralab.detection.locked import Marking
+from chimeralab.detection.locked import LOCKED, Lags, Locked, Marking
 from chimeralab.detection.measure import lag_similarities
+from chimeralab.detection.seam import Seen, Signal
 
 UNRELATED = list(range(40))
 

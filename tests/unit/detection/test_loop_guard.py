@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -168,7 +169,8 @@ def test_the_guard_and_the_whole_log_agree(messages: list[Any]) -> None:
         for message, turn in zip(whole, turns_of(read), strict=True)
     )
     found = detect(Trajectory("talk", turns), detector=None)
-    assert found.loops == tuple(guard._loops.loops)
+    # Live, nothing is kept of the messages that lie in a loop.
+    assert [replace(loop, echoes=None) for loop in found.loops] == guard._loops.loops
 
 
 def test_it_needs_neither_numpy_nor_an_encoder() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from chimeralab import LOCKED, Locked, Trajectory, Turn, detect
-from chimeralab.detection.measure import Measurer
+from chimeralab.detection.measure import measure
 from chimeralab.detection.sweep import STUDY_GRID, Sweeper, all_cutoffs, distinct, grid_of
 from chimeralab.embedding.encoder import default_encoder
 
@@ -26,7 +26,7 @@ TALKS = [
 
 def swept(grid: list[Locked], talks: list[Trajectory]) -> Sweeper:
     sweeper = Sweeper(grid, ["seed"])
-    for measured in Measurer(default_encoder(), all_cutoffs(grid)).measure(talks):
+    for measured in measure(talks, default_encoder(), all_cutoffs(grid)):
         sweeper.add(measured, str(measured.trajectory.metadata["condition"]))
     return sweeper
 

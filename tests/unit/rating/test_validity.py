@@ -5,7 +5,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection
-from chimeralab.detection.detectors import LOCKED
+from chimeralab.detection.locked import LOCKED
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
 from chimeralab.rating.validity import MEANING, Validity, consensus, robustness, validity

@@ -9,7 +9,7 @@ import chimeralab
 from chimeralab import readers
 from chimeralab.core.errors import LogError
 from chimeralab.core.records import Trajectory
-from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.seam import choose_turns, judged_turns
 from chimeralab.readers.formats import Formats
 from tests.unit.readers.logs_of import (
     FORMAT_OF_MADE,
@@ -39,11 +39,11 @@ def read(folder: Path, kind: str, talk: str) -> Trajectory:
 @pytest.mark.parametrize("kind", LOGS)
 def test_the_assistants_turns_are_judged_and_the_tools_kept(tmp_path, kind, talk):
     trajectory = read(tmp_path, kind, talk)
-    told = judged(trajectory)
+    _, whose = choose_turns(trajectory)
     questions = kind not in WITHOUT_QUESTIONS
-    assert told.who == ("assistant turns (chat)" if questions else "all turns (self-play)")
+    assert whose == ("assistant turns (chat)" if questions else "all turns (self-play)")
     said = [step.text for step in TALKS[talk] if step.who == "assistant"]
-    assert [turn.text for turn in told.turns] == said
+    assert [turn.text for turn in judged_turns(trajectory)] == said
     if kind in WITHOUT_CALLS:
         return
     calls = [call for turn in trajectory.turns for call in turn.calls]
@@ -122,7 +122,7 @@ def alone(log: Path, reader: type[readers.Reader]) -> Iterator[Trajectory]:
 
 
 def spoken_in(talks: Iterator[Trajectory]) -> list[list[str]]:
-    return [[turn.text for turn in judged(talk).turns] for talk in talks]
+    return [[turn.text for turn in judged_turns(talk)] for talk in talks]
 
 
 @pytest.mark.parametrize("talk", TALKS)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chimeralab import readers
-from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.seam import choose_turns
 from chimeralab.readers.claude_code import threads
 
 
@@ -42,7 +42,7 @@ def test_a_session_is_one_conversation(talk):
     assert texts(read) == ["user 1", "reply 2", "user 3"]
     assert read.id == "s-1"
     assert read.metadata == {"session": "s-1", "model": "m", "side_chain": False}
-    assert judged(read).positions == (2,)
+    assert choose_turns(read)[0] == (2,)
 
 
 def test_turns_follow_their_parents_not_the_file(talk):

@@ -3,7 +3,7 @@
 import pytest
 
 from chimeralab import readers
-from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.seam import choose_turns, judged_turns
 
 CALL = [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
 
@@ -26,7 +26,7 @@ def test_messages_may_stand_in_many_places(talk, shape):
 
 
 def test_a_chat_is_judged_by_the_assistant(talk):
-    assert judged(talk({"messages": CHAT})).positions == (3,)
+    assert choose_turns(talk({"messages": CHAT}))[0] == (3,)
 
 
 def test_request_and_response_make_one_conversation(talk):
@@ -141,5 +141,5 @@ def test_tau_bench_sessions_are_chats_with_silent_tools(request):
         pytest.skip("the tau-bench data is not beside the project")
     sessions = list(readers.read(log))
     assert len(sessions) == 200
-    assert {judged(session).who for session in sessions} == {"assistant turns (chat)"}
-    assert all(turn.text.strip() for session in sessions for turn in judged(session).turns)
+    assert {choose_turns(session)[1] for session in sessions} == {"assistant turns (chat)"}
+    assert all(turn.text.strip() for session in sessions for turn in judged_turns(session))

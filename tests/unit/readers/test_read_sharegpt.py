@@ -3,7 +3,7 @@
 import pytest
 
 import chimeralab
-from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.seam import choose_turns
 
 TALK = [{"from": "human", "value": "Hi."}, {"from": "gpt", "value": "Hello!"}]
 
@@ -15,7 +15,7 @@ def test_human_and_gpt_are_user_and_assistant(talk, shape):
         ("user", "user", "Hi."),
         ("assistant", "assistant", "Hello!"),
     ]
-    assert judged(read).positions == (2,)
+    assert choose_turns(read)[0] == (2,)
 
 
 @pytest.mark.parametrize("name", ["gpt", "bot", "chatgpt", "assistant", "GPT", "model"])
@@ -33,8 +33,7 @@ def test_an_assistant_that_only_calls_tools_is_judged_and_not_its_user(talk):
     asked = {"from": "human", "value": "How warm is it?"}
     call = {"from": "function_call", "value": '{"name": "warm", "arguments": {"town": "Oslo"}}'}
     read = talk({"conversations": [asked, *[call, {"from": "observation", "value": "12"}] * 5]})
-    told = judged(read)
-    assert (told.who, told.turns) == ("assistant turns (chat)", ())
+    assert choose_turns(read) == ((), "assistant turns (chat)")
     (loop,) = chimeralab.detect(read, detector=None).loops
     assert loop.level == "verdict"
 

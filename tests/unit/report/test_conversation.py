@@ -9,7 +9,7 @@ import pytest
 
 from chimeralab import Locked, Trajectory, Turn
 from chimeralab.core.records import Episode
-from chimeralab.detection.detectors import Judges
+from chimeralab.detection.loops import Judges
 from chimeralab.report.conversation import draw_conversation, spans_in_words
 
 TOPICS = [

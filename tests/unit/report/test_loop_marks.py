@@ -7,7 +7,7 @@ import pytest
 
 from chimeralab import Call, Detection, Trajectory, Turn, detect
 from chimeralab.core.records import Loop
-from chimeralab.detection.detectors import Judges
+from chimeralab.detection.loops import Judges
 from chimeralab.report.conversation import draw_conversation, loop_lines, loop_spans
 from chimeralab.report.messages import MOST_CALLS, ShownMessage, fold, list_messages, loop_marks
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chimeralab import Call, Trajectory, Turn, detect, readers
-from chimeralab.detection.detectors import Judges
+from chimeralab.detection.loops import Judges
 from chimeralab.report.conversation import draw_conversation
 from chimeralab.report.messages import ShownMessage, arguments_in_lines, list_messages
 

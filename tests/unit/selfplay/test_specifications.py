@@ -5,8 +5,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Trajectory, Turn
-from chimeralab.detection.detectors import LOCKED, Locked
-from chimeralab.detection.judged_turns import JudgedTurns as Judged
+from chimeralab.detection.locked import LOCKED, Locked
 from chimeralab.detection.measure import Measured
 from chimeralab.selfplay.outcomes import EXPLORATORY, Estimand, Outcomes, WeightedContrast
 from chimeralab.selfplay.robustness import primary_questions
@@ -30,10 +29,10 @@ def talk(condition: str, prompt: str, loop_from: int, similarity: float = 0.99) 
     lags[loop_from - 1 :] = similarity
     lags[0] = lags[1, 1] = np.nan
     about = {"condition": condition, "prompt": prompt, "repeat": 1}
-    judged = Judged(said, tuple(range(1, TURNS + 1)), "all")
+    positions = tuple(range(1, TURNS + 1))
     nothing = np.zeros(TURNS, dtype=bool)
     trajectory = Trajectory(f"{condition}/{prompt}/1", said, about)
-    measured = Measured(trajectory, judged, lags, nothing, nothing, 0)
+    measured = Measured(trajectory, positions, "all", lags, nothing)
     return MeasuredTwice(measured, measured)
 
 

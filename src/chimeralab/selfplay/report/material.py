@@ -13,9 +13,9 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Trajectory
 from chimeralab.core.result_words import ResultWords
-from chimeralab.detection.detectors import Detector, Locked
-from chimeralab.detection.judged_turns import judged
+from chimeralab.detection.locked import Locked
 from chimeralab.detection.measure import Measured
+from chimeralab.detection.seam import Detector, choose_turns
 from chimeralab.detection.verdict import from_json
 from chimeralab.detection.words import is_blank
 from chimeralab.embedding.encoder import default_encoder
@@ -302,7 +302,6 @@ def stored_series(
             continue
         rows = [[NOTHING if lag is None else lag for lag in turn.lags] for turn in trace]
         none = np.zeros(len(trace), dtype=bool)
-        series = judged(trajectory, "all")
         lags = np.array(rows, dtype=np.float64)
-        stored = Measured(trajectory, series, lags, none, none, 0)
+        stored = Measured(trajectory, *choose_turns(trajectory, "all"), lags, none)
         yield MeasuredTwice(stored, stored)

@@ -6,8 +6,8 @@ from math import isclose
 from chimeralab.analysis import Analysis
 from chimeralab.core.numbers import between, counted, number, p_phrase
 from chimeralab.core.result_words import ResultWords
-from chimeralab.detection.detectors import Detector, in_brief
 from chimeralab.detection.loops import LOOPS, loops_beside
+from chimeralab.detection.seam import Detector, in_brief
 from chimeralab.rating.claims import check_wording, validity_in_words
 from chimeralab.rating.gate_record import Reliability, scope_of
 from chimeralab.report.frame import common_facts, computed_with, locked_in_words, verified_in_words

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimeralab.core.records import Detection, Episode
-from chimeralab.detection.detectors import LOCKED
+from chimeralab.detection.locked import LOCKED
 from chimeralab.report.messages import ShownMessage
 from chimeralab.selfplay.report.page import choose, parts
 

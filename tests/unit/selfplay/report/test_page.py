@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from chimeralab.detection.detectors import LOCKED
+from chimeralab.detection.locked import LOCKED
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.claims import NO_AUDIT
 from chimeralab.report.frame import Report
