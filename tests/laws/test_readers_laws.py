@@ -6,6 +6,7 @@ import json
 import random
 import resource
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,7 @@ def test_any_file_gives_conversations_or_a_log_error(tmp_path: Path, content: by
 def mutated(log: bytes, chance: random.Random) -> bytes:
     """A log with a few values replaced, dropped or moved; at times its bytes are hit as well."""
     try:
-        rows = [item.value for item in values_of(log)]
+        rows = [value for value, _ in values_of(log)]
     except readers.Unreadable:  # no JSON, so its bytes are all there is
         rows = []
     places = list(_places(rows))
@@ -185,6 +186,22 @@ def mutations_are_read_or_refused(folder: Path, each: int) -> None:
 
 def test_mutated_logs_of_every_format_are_read_or_refused(tmp_path: Path):
     mutations_are_read_or_refused(tmp_path, 12)
+
+
+def test_a_reader_recognises_no_object_without_one_of_its_keys():
+    """So that asking only the readers whose keys a value has never changes which of them wins."""
+    chance = random.Random(26)
+    parts: list[dict[str, Any]] = []
+    for kind, log in LOGS.items():
+        whole = gzip.decompress(log.healthy) if kind.endswith(".gz") else log.healthy
+        for content in (whole, *(mutated(whole, chance) for _ in range(4))):
+            with suppress(readers.Unreadable):
+                parts += [each for each, _ in values_of(content) if isinstance(each, dict)]
+    mixed = [chance.choice(parts) | chance.choice(parts) for _ in range(300)]
+    for value in parts + mixed:
+        for reader in readers.READERS.values():
+            if reader.keys and (reader().matches(value) or reader().inner(value)):
+                assert reader.keys & value.keys(), reader.name
 
 
 @pytest.mark.slow

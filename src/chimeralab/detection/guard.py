@@ -14,7 +14,7 @@ from chimeralab.detection.saved import from_plain, to_plain
 from chimeralab.detection.seam import Detector, Seen, Signal
 from chimeralab.detection.words import is_blank
 from chimeralab.readers.chat import ChatMessage, Result, message_of
-from chimeralab.readers.fields import Unreadable
+from chimeralab.readers.seam import Unreadable
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

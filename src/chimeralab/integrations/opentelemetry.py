@@ -53,7 +53,8 @@ class LoopEvents(SpanProcessor):
 def _messages(span: ReadableSpan) -> Iterator[Message]:
     """What the model was shown; its answer is shown to it with the next call."""
     events = [{"name": e.name, "attributes": dict(e.attributes or {})} for e in span.events]
-    for turn, content in span_messages(dict(span.attributes or {}), events).asked:
+    asked, _ = span_messages(dict(span.attributes or {}), events)
+    for turn, content in asked:
         for call, text, failed in content.results:
             yield {"role": "tool", "tool_call_id": call, "content": text} | (
                 {} if failed is None else {"error": failed}

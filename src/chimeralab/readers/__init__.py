@@ -4,12 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chimeralab.readers.fields import Unreadable
-    from chimeralab.readers.find import find_logs
     from chimeralab.readers.formats import READERS, reader_named
-    from chimeralab.readers.reading import read, read_all
-    from chimeralab.readers.seam import Place, Reader
-    from chimeralab.readers.tables import rows_with
+    from chimeralab.readers.layouts import rows_with
+    from chimeralab.readers.reading import find_logs, read, read_all
+    from chimeralab.readers.seam import Place, Reader, Unreadable
 
 __all__ = [
     "READERS",
@@ -27,12 +25,12 @@ _PLACES = {
     "READERS": "formats",
     "Place": "seam",
     "Reader": "seam",
-    "Unreadable": "fields",
-    "find_logs": "find",
+    "Unreadable": "seam",
+    "find_logs": "reading",
     "read": "reading",
     "read_all": "reading",
     "reader_named": "formats",
-    "rows_with": "tables",
+    "rows_with": "layouts",
 }
 
 

@@ -4,12 +4,15 @@ Who speaks, what is text and what nobody says aloud is the same in all logs of m
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from chimeralab.core.records import CALLS, RESULTS, SILENT, Call, Trajectory, Turn, role_of
-from chimeralab.readers.fields import (
+from chimeralab.readers.seam import (
+    Place,
+    Reader,
     Unreadable,
     identity,
     kind,
@@ -19,7 +22,6 @@ from chimeralab.readers.fields import (
     text,
     text_or_none,
 )
-from chimeralab.readers.seam import Place, Reader
 
 CALL_PARTS = {"tool_use", "tool_call", "function_call", "server_tool_use", "mcp_tool_use"}
 RESULT_PARTS = {"tool_result", "function_call_output", "mcp_tool_result", "web_search_tool_result"}
@@ -188,6 +190,7 @@ class OpenAI(Reader):
     """Messages with roles: alone, as a bare list, or as request and response."""
 
     name = "openai"
+    keys = frozenset({"messages", "traj", "request", "response", "body", "choices"})
     recognised = (
         "an object with messages, or with request, response, body or choices; or a list "
         "of messages with a role"
@@ -195,23 +198,22 @@ class OpenAI(Reader):
     turns = "a message with its text parts; its tool calls, with the results that come later"
     left_out = "images, audio, thoughts, other choices than the first"
 
-    KEYS = ("messages", "traj")
-    ENVELOPES = ("request", "response", "body", "choices")
+    LISTS = ("messages", "traj")
 
     def matches(self, value: Any) -> bool:
         if isinstance(value, list):
             first = value[0] if value else None
             return isinstance(first, dict) and "role" in first and "parts" not in first
-        return isinstance(value, dict) and any(key in value for key in self.KEYS + self.ENVELOPES)
+        return isinstance(value, dict) and not self.keys.isdisjoint(value)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = {"messages": value} if isinstance(value, list) else mapping(value, "the line")
         request, response = unwrapped(fields, "request"), unwrapped(fields, "response")
         messages: list[ChatMessage] = []
         cut_off = False
-        key = next((key for key in self.KEYS if key in request), None)
+        key = next((key for key in self.LISTS if key in request), None)
         if key is not None or not response.get("choices"):
-            listed = enumerate(listing(request, key or self.KEYS[0]))
+            listed = enumerate(listing(request, key or self.LISTS[0]))
             messages += [message_of(message, f"{key}[{n}]") for n, message in listed]
         if response.get("choices"):
             choice = mapping(listing(response, "choices")[0], "choices[0]")
@@ -237,22 +239,25 @@ class ShareGPT(Reader):
     """Conversations of `from` and `value`, or of pairs of a question and an answer."""
 
     name = "sharegpt"
+    keys = frozenset({"conversations", "conversation"})
     recognised = "an object with conversations or conversation, or a list of objects with from"
     turns = "an entry with from and value, or each side of a pair of user and assistant"
     left_out = "nested fields beside the entries"
 
-    KEYS = ("conversations", "conversation")
     PAIR_SIDES = ("system", "human", "user", "gpt", "bot", "assistant")
 
     def matches(self, value: Any) -> bool:
         if isinstance(value, list):
             return bool(value) and isinstance(value[0], dict) and "from" in value[0]
-        return isinstance(value, dict) and any(key in value for key in self.KEYS)
+        return isinstance(value, dict) and not self.keys.isdisjoint(value)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        key = self.KEYS[0]
-        fields = {key: value} if isinstance(value, list) else mapping(value, "the line")
-        key = next((key for key in self.KEYS if key in fields), key)
+        fields = {"conversations": value} if isinstance(value, list) else mapping(value, "the line")
+        key = (
+            "conversation"
+            if "conversations" not in fields and "conversation" in fields
+            else "conversations"
+        )
         entries = enumerate(listing(fields, key))
         messages = [
             message for n, entry in entries for message in self._messages(entry, f"{key}[{n}]")
@@ -288,3 +293,51 @@ def _call_in(said: str) -> tuple[str | None, Call]:
     except (ValueError, RecursionError):
         fields = None
     return call_of(fields) if isinstance(fields, dict) else (None, Call("", said))
+
+
+HUMAN = re.compile(r"(?:^|\n\n)(Human|Assistant): ?")
+
+
+class Preferences(Reader):
+    """Pairs of preferences: a prompt, the answer that was chosen and the one that was rejected."""
+
+    name = "preferences"
+    keys = frozenset({"chosen"})
+    recognised = "an object with chosen and rejected"
+    turns = "the messages of the prompt and of each answer; each answer is a conversation"
+    left_out = "scores"
+
+    SIDES = ("chosen", "rejected")
+
+    def matches(self, value: Any) -> bool:
+        return isinstance(value, dict) and all(
+            isinstance(value.get(side), str | list | dict) for side in self.SIDES
+        )
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = mapping(value, "the line")
+        name = identity(fields, "id", "prompt_id") or place.default_id()
+        metadata = scalars(fields, but={"id", "prompt", *self.SIDES})
+        asked = list(_preferred(fields.get("prompt"), "prompt", "user"))
+        for side in self.SIDES:
+            told = list(_preferred(fields.get(side), side, "assistant"))
+            # Many sets repeat the prompt in front of both answers.
+            same = [each.turn for each in told[: len(asked)]] == [each.turn for each in asked]
+            turns = turns_of(told if same else asked + told)
+            yield Trajectory(f"{name}#{side}", turns, metadata | {"side": side}, str(place))
+
+
+def _preferred(value: Any, place: str, role: str) -> Iterator[ChatMessage]:
+    if value is None:
+        return
+    if isinstance(value, list):
+        yield from (message_of(each, f"{place}[{n}]") for n, each in enumerate(value))
+    elif isinstance(value, dict):
+        yield message_of(value, place)
+    elif not isinstance(value, str):
+        raise Unreadable(f"{place} is {kind(value)}, not text or a list")
+    elif len(pieces := HUMAN.split(value)) > 2:
+        sides = zip(pieces[1::2], pieces[2::2], strict=True)
+        yield from (spoken(Content(said.strip()), role_of(side)) for side, said in sides)
+    else:
+        yield spoken(Content(value), role)

@@ -1,27 +1,23 @@
 """The registry of log formats. A format is told by what is in a log, never by the file's ending."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import choose, load_class
-from chimeralab.readers.agents import ATIF, AutoGen, LangChain, SWEAgent
-from chimeralab.readers.chat import OpenAI, ShareGPT
-from chimeralab.readers.claude_code import ClaudeCode
-from chimeralab.readers.evaluations import Preferences, Promptfoo, Tau2
-from chimeralab.readers.fields import Unreadable, kind
-from chimeralab.readers.inspect import Inspect
-from chimeralab.readers.json_values import JsonValue
-from chimeralab.readers.openhands import OpenHands
+from chimeralab.core.records import Trajectory
+from chimeralab.readers.agents import AutoGen, LangChain
+from chimeralab.readers.chat import OpenAI, Preferences, ShareGPT
+from chimeralab.readers.coding_agents import ATIF, OpenHands, SWEAgent
+from chimeralab.readers.evaluations import Inspect, Promptfoo, Tau2
+from chimeralab.readers.layouts import NameAndText, RowPerTurn
 from chimeralab.readers.opentelemetry import OpenTelemetry
 from chimeralab.readers.plain import Plain
-from chimeralab.readers.providers import Gemini, Responses
-from chimeralab.readers.seam import Place, Reader
-from chimeralab.readers.sessions import ChatGPT, Codex, GeminiCLI
-from chimeralab.readers.tables import RowPerTurn
+from chimeralab.readers.providers import ChatGPT, Gemini, Responses
+from chimeralab.readers.seam import Place, Reader, Unreadable, Values, kind
+from chimeralab.readers.sessions import ClaudeCode, Codex, GeminiCLI
 from chimeralab.readers.traces import Langfuse, LangSmith, OpenAITraces
-from chimeralab.readers.transcripts import NameAndText
 
 READERS: dict[str, type[Reader]] = {
     reader.name: reader
@@ -87,30 +83,26 @@ def reader_named(name: str) -> type[Reader]:
     return cls
 
 
-class Piece(NamedTuple):
-    """What should be one conversation, or one line of a session."""
-
-    value: Any
-    place: Place
-
-
 class Formats:
-    """The readers of one log: all that are known, or the one that was asked for."""
+    """The readers of one log: all that are known, or the one that was asked for.
+
+    A reader is made, and asked, only once a value has some of the fields that its format needs.
+    """
 
     def __init__(self, asked: type[Reader] | None = None) -> None:
-        self.asked = asked() if asked else None
-        known = [reader() for reader in READERS.values()]
-        self.readers = [self.asked] if self.asked else known
-        self.names_columns = asked is not None and issubclass(asked, RowPerTurn)
+        self.asked = asked
+        self.named_columns = asked is not None and issubclass(asked, RowPerTurn)
+        self.types = [asked] if asked else list(READERS.values())
         # Lists are taken apart alike whatever format was asked for.
-        self.all = [*known, *([self.asked] if self.asked else [])]
-        self._holders = [each for each in self.all if type(each).inner is not Reader.inner]
+        self._known = list(dict.fromkeys([*READERS.values(), *self.types]))
+        self._holders = [reader for reader in self._known if reader.inner is not Reader.inner]
+        self._made: dict[type[Reader], Reader] = {}
 
     def of(self, value: Any) -> Reader:
         """The reader of a JSON value."""
-        for reader in self.readers:
-            if reader is self.asked or reader.matches(value):
-                return reader
+        reader = self._reader(self.asked) if self.asked else self.recognise(value)
+        if reader is not None:
+            return reader
         shape = f"it is {kind(value)}"
         if isinstance(value, dict):
             page = value.get("data")
@@ -122,24 +114,31 @@ class Formats:
             shape = f"its fields are {keys or 'none'}; expected turns, messages or conversations"
         raise Unreadable(f"{UNKNOWN}: {shape} (`chimera formats` lists them)")
 
+    def recognise(self, value: Any) -> Reader | None:
+        """The first reader whose format a value has, whatever was asked for."""
+        return next(
+            (each for each in self._likely(self._known, value) if each.matches(value)), None
+        )
+
     def of_archives(self) -> Reader:
         """The reader of a zip archive."""
-        for reader in self.readers:
+        for reader in self.types:
             if reader.zipped:
-                return reader
-        raise Unreadable(f"is a zip archive, which the format {self.readers[0].name} is never in")
+                return self._reader(reader)
+        raise Unreadable(f"is a zip archive, which the format {self.types[0].name} is never in")
 
-    def pieces(self, item: JsonValue, place: Place) -> Iterator[Piece]:
-        """A value as it is, or the conversations in it where it holds several."""
-        here, value = place.at(item.line), item.value
-        if isinstance(value, list):
-            inner = [] if self.is_one_talk(value) else value
-        else:
-            inner = next((found for each in self._holders if (found := each.inner(value))), [])
-        if not inner:
-            yield Piece(value, here)
-        for number, part in enumerate(inner, 1):
-            yield Piece(part, here.inside(f"conversation {number}"))
+    def conversations(self, values: Values) -> Iterator[tuple[Any, Place]]:
+        """Each value as it is, or the conversations in it where it holds several."""
+        for value, place in values:
+            if isinstance(value, list):
+                inner = [] if self.is_one_talk(value) else value
+            else:
+                found = (each.inner(value) for each in self._likely(self._holders, value))
+                inner = next(filter(None, found), [])
+            if not inner:
+                yield value, place
+            for number, part in enumerate(inner, 1):
+                yield part, place.inside(f"conversation {number}")
 
     def is_one_talk(self, values: list[Any]) -> bool:
         """Whether a list is the messages of one conversation, and not a list of conversations.
@@ -149,5 +148,24 @@ class Formats:
         >>> Formats().is_one_talk([{"turns": ["Hi"]}])
         False
         """
-        by_the_list = any(reader.matches(values) for reader in self.all)
-        return by_the_list and not any(r.whole and r.matches(values[0]) for r in self.all)
+        if self.recognise(values) is None:
+            return False
+        first = values[0]
+        return not any(r.whole and r.matches(first) for r in self._likely(self._known, first))
+
+    def finish(self, place: Place) -> Iterator[Trajectory]:
+        """The conversations that needed the whole log."""
+        for reader in self.types:
+            if reader in self._made:
+                yield from self._made[reader].finish(place)
+
+    def _likely(self, among: Iterable[type[Reader]], value: Any) -> Iterator[Reader]:
+        """The readers that a look at the fields of a value does not rule out, in their order."""
+        for reader in among:
+            if not (reader.keys and isinstance(value, dict) and reader.keys.isdisjoint(value)):
+                yield self._reader(reader)
+
+    def _reader(self, reader: type[Reader]) -> Reader:
+        if reader not in self._made:
+            self._made[reader] = reader()
+        return self._made[reader]

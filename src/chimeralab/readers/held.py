@@ -15,13 +15,10 @@ from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Call, Trajectory, Turn
 from chimeralab.readers.agents import is_langchain, langchain_message
 from chimeralab.readers.chat import ChatMessage, Content, message_of
-from chimeralab.readers.evaluations import json_inside
-from chimeralab.readers.fields import Unreadable
 from chimeralab.readers.formats import UNKNOWN, Formats
-from chimeralab.readers.json_values import JsonValue
+from chimeralab.readers.layouts import WHOLE, RowPerTurn, cell_value, guessed
 from chimeralab.readers.reading import from_values
-from chimeralab.readers.seam import Place
-from chimeralab.readers.tables import WHOLE, RowPerTurn, guessed
+from chimeralab.readers.seam import Place, Unreadable
 
 TAKEN = (
     "a list of texts, of messages with role and content, of LangChain messages or of Turns,"
@@ -61,7 +58,7 @@ def conversation_in(held: Any, name: str = "conversation") -> Trajectory:
     messages = [_fields(item, n) for n, item in enumerate(items)]
     place = Place("these messages", name, line=1)
     try:
-        found = list(islice(from_values([JsonValue(messages, 1)], Formats(), place, _raise), 2))
+        found = list(islice(from_values([(messages, place)], Formats(), place, _raise), 2))
     except LogError as error:
         item, _, reason = error.reason.rpartition(f": {UNKNOWN}: ")
         if item:  # as a log, it would be a list of conversations
@@ -89,9 +86,10 @@ def conversations_in(frame: DataFrame) -> Iterator[Trajectory]:
     if numbered and len({row[columns["id"]] for row in rows}) == len(rows) > 1 and not whole:
         del columns["id"]  # it names rows, not conversations
     reader = None if whole else type("FrameRows", (RowPerTurn,), {"columns": columns})
-    values = (JsonValue(row, n) for n, row in enumerate(rows, start=1))
+    place = Place("frame", "frame")
+    values = ((row, place.at(n)) for n, row in enumerate(rows, start=1))
     try:
-        for found in from_values(values, Formats(reader), Place("frame", "frame"), _raise):
+        for found in from_values(values, Formats(reader), place, _raise):
             yield replace(found, source=None)
     except LogError as error:
         raise InputError(f"row {error.line} of the DataFrame: {error.reason}") from None
@@ -181,8 +179,7 @@ def _rows(frame: Any) -> Iterator[Sequence[Any]]:
 def _plain(name: str, cell: Any) -> Any:
     """A cell as JSON would have it: lists for arrays, None for what pandas calls missing."""
     if isinstance(cell, str):
-        inner = json_inside(cell) if name.lower() in (*WHOLE, "tool_calls") else None
-        return cell if inner is None else inner
+        return cell_value(name, cell)
     if isinstance(cell, float) and math.isnan(cell):
         return None
     if type(cell).__name__ in ("NAType", "NaTType"):

@@ -5,24 +5,16 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
-from itertools import chain
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, BinaryIO
 
-from chimeralab.readers.fields import Unreadable
 from chimeralab.readers.opening import read_whole
-from chimeralab.readers.seam import Place, Report
+from chimeralab.readers.seam import Place, Report, Unreadable
 
 MAX_LINE = 64 << 20
 MOST_MEMORY = 4 << 30
 BYTES_OF_A_VALUE = 72  # of a short list, object, text or number, with its place in what holds it
-
-
-class JsonValue(NamedTuple):
-    """A JSON value and the line on which it starts, counted from 1."""
-
-    value: Any
-    line: int
 
 
 def _finite(digits: str) -> float | None:
@@ -48,11 +40,11 @@ def value_of(raw: bytes) -> Any:
         raise _explained(error) from None
 
 
-def values_of(raw: bytes) -> Iterator[JsonValue]:
-    """JSON values that follow one another, each over any number of lines.
+def values_of(raw: bytes) -> Iterator[tuple[Any, int]]:
+    """JSON values that follow one another over any number of lines, each with its first line.
 
     >>> list(values_of(b'{"id":\\n 1}\\n[2]'))
-    [JsonValue(value={'id': 1}, line=1), JsonValue(value=[2], line=3)]
+    [({'id': 1}, 1), ([2], 3)]
     """
     _refuse_to_fill_memory(raw)
     try:
@@ -61,7 +53,7 @@ def values_of(raw: bytes) -> Iterator[JsonValue]:
         while (blanks := _BLANKS.match(text, end)) and (start := blanks.end()) < len(text):
             line += text.count("\n", end, start)
             value, after = _DECODER.raw_decode(text, start)
-            yield JsonValue(value, line)
+            yield value, line
             line += text.count("\n", start, after)
             end = after
     except (ValueError, RecursionError) as error:
@@ -93,79 +85,71 @@ def _explained(error: ValueError | RecursionError) -> Unreadable:
             return Unreadable("holds a whole number with too many digits to read")
 
 
-class RawLine(NamedTuple):
-    raw: bytes
-    number: int
-
-
-def items_of(stream: BinaryIO, place: Place, bad: Report) -> Iterator[JsonValue]:
+def items_of(stream: BinaryIO, place: Place, bad: Report) -> Iterator[tuple[Any, Place]]:
     """Every value of a log. JSON Lines stream; a value over several lines is loaded whole."""
     lines = lines_of(stream, place, bad)
-    first, second = next(lines, None), next(lines, None)
-    if first and second and goes_on(first, second):
-        above = first.number - 1
-        blank_lines = b"\n" * (second.number - first.number - 1)
-        try:
-            for item in values_of(first.raw + blank_lines + second.raw + read_whole(stream)):
-                yield JsonValue(item.value, item.line + above)
-        except Unreadable as problem:
-            bad(str(problem), place.at(problem.line + above))
+    start = list(islice(lines, 2))
+    if not goes_on(start):
+        yield from values_on(chain(start, lines), place, bad)
         return
-    yield from values_on(chain(filter(None, [first, second]), lines), place, bad)
-
-
-def goes_on(first: RawLine, second: RawLine) -> bool:
-    """Whether a value goes on from one line to the next: no complete one ends or starts so."""
-    ends_open = first.raw.rstrip().endswith((b"[", b"{", b",", b":"))
-    return ends_open or second.raw.lstrip().startswith((b",", b"]", b"}"))
-
-
-def values_on(lines: Iterable[RawLine], place: Place, bad: Report) -> Iterator[JsonValue]:
-    """The values of lines that hold one each."""
-    for line in lines:
-        try:
-            item = JsonValue(value_of(line.raw), line.number)
-        except Unreadable as problem:
-            bad(str(problem), place.at(line.number))
-        else:
-            yield item
-
-
-def lines_of(stream: BinaryIO, place: Place, bad: Report, number: int = 1) -> Iterator[RawLine]:
-    """The lines that are not blank, counted from `number`."""
-    while raw := _next_line(stream, place.at(number), bad):
-        if len(raw) > MAX_LINE:
-            while raw and not raw.endswith(b"\n"):
-                raw = _next_line(stream, place.at(number), bad)
-            reason = f"the line is longer than {MAX_LINE >> 20} MB; put less on one line"
-            bad(reason, place.at(number))
-        elif not raw.isspace():
-            yield RawLine(raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw, number)
-        else:
-            number += _skip_blank_lines(stream, place.at(number), bad)
-        number += 1
-
-
-def _next_line(stream: BinaryIO, place: Place, bad: Report) -> bytes:
+    (first, number), (second, behind) = start
+    blank_lines = b"\n" * (behind - number - 1)
     try:
-        return stream.readline(MAX_LINE + 1)
+        for value, line in values_of(first + blank_lines + second + read_whole(stream)):
+            yield value, place.at(line + number - 1)
+    except Unreadable as problem:
+        bad(str(problem), place.at(problem.line + number - 1))
+
+
+def goes_on(lines: Sequence[tuple[bytes, int]]) -> bool:
+    """Whether a value goes on from one line to the next: no complete one ends or starts so."""
+    if len(lines) < 2:
+        return False
+    (first, _), (second, _) = lines
+    ends_open = first.rstrip().endswith((b"[", b"{", b",", b":"))
+    return ends_open or second.lstrip().startswith((b",", b"]", b"}"))
+
+
+def values_on(
+    lines: Iterable[tuple[bytes, int]], place: Place, bad: Report
+) -> Iterator[tuple[Any, Place]]:
+    """The values of lines that hold one each."""
+    for raw, number in lines:
+        try:
+            value = value_of(raw)
+        except Unreadable as problem:
+            bad(str(problem), place.at(number))
+        else:
+            yield value, place.at(number)
+
+
+def lines_of(
+    stream: BinaryIO, place: Place, bad: Report, number: int = 1
+) -> Iterator[tuple[bytes, int]]:
+    """The lines that are not blank, counted from `number`."""
+    try:
+        while raw := stream.readline(MAX_LINE + 1):
+            if len(raw) > MAX_LINE:
+                while raw and not raw.endswith(b"\n"):
+                    raw = stream.readline(MAX_LINE + 1)
+                reason = f"the line is longer than {MAX_LINE >> 20} MB; put less on one line"
+                bad(reason, place.at(number))
+            elif not raw.isspace():
+                yield raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw, number
+            else:
+                number += _skip_blank_lines(stream)
+            number += 1
     except (OSError, Unreadable) as problem:
-        bad(str(problem), place)
-        return b""
+        bad(str(problem), place.at(number))
 
 
-def _skip_blank_lines(stream: BinaryIO, place: Place, bad: Report) -> int:
+def _skip_blank_lines(stream: BinaryIO) -> int:
     """Pass over empty lines by the buffer, since there may be millions; says how many."""
     skipped = 0
-    if not isinstance(stream, io.BufferedReader):
-        return skipped
-    try:
-        while ahead := stream.peek():
-            blanks = len(ahead) - len(ahead.lstrip())
-            end = ahead.rfind(b"\n", 0, blanks) + 1
-            skipped += stream.read(end).count(b"\n")
-            if end < len(ahead):
-                break
-    except (OSError, Unreadable) as problem:
-        bad(str(problem), place)
+    while isinstance(stream, io.BufferedReader) and (ahead := stream.peek()):
+        blanks = len(ahead) - len(ahead.lstrip())
+        end = ahead.rfind(b"\n", 0, blanks) + 1
+        skipped += stream.read(end).count(b"\n")
+        if end < len(ahead):
+            break
     return skipped

@@ -1,39 +1,298 @@
-"""How a log is laid out: JSON, one value per line or over several, a table, or a talk as text."""
+"""How a log is laid out: JSON, a table of rows, or a talk written down as text.
 
-from collections.abc import Iterator
+A row that holds a whole conversation, say in a column `messages`, is left to its own reader.
+"""
 
-from chimeralab.readers.fields import Unreadable
-from chimeralab.readers.json_values import JsonValue, items_of
-from chimeralab.readers.opening import Opened, read_whole, with_head
-from chimeralab.readers.seam import Place, Report
-from chimeralab.readers.tables import csv_rows, parquet_rows, separator_of
-from chimeralab.readers.transcripts import LABEL, talk_in
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
+from operator import itemgetter
+from typing import Any, BinaryIO, ClassVar
 
-JSON_STARTS = ("{", "[")
+from chimeralab.core.errors import InputError
+from chimeralab.core.extras import need
+from chimeralab.core.records import ROLES, SILENT, Trajectory, Turn, role_of
+from chimeralab.readers.chat import ChatMessage, Content, message_of, turns_of
+from chimeralab.readers.json_values import MAX_LINE, items_of
+from chimeralab.readers.opening import Opened, read_whole, refuse_bomb
+from chimeralab.readers.seam import (
+    Place,
+    Reader,
+    Report,
+    Unreadable,
+    Values,
+    identity,
+    json_inside,
+    kind,
+    mapping,
+    scalars,
+)
 
 
-def values_in(
-    file: Opened, place: Place, bad: Report, *, named_columns: bool = False
-) -> Iterator[JsonValue]:
+def values_in(file: Opened, place: Place, bad: Report, *, named_columns: bool = False) -> Values:
     """Every value of a log: JSON, the rows of a table, or the one talk of a text."""
     if file.is_parquet:
-        yield from parquet_rows(file.stream, place, bad)
-        return
-    head, stream = with_head(file.stream)
-    lines = head.decode("utf-8-sig", "replace").lstrip().splitlines() or [""]
-    if not lines[0].startswith(JSON_STARTS):
+        return parquet_rows(file.stream, place, bad)
+    lines = file.head.decode("utf-8-sig", "replace").lstrip().splitlines() or [""]
+    if not lines[0].startswith(("{", "[")):
         first = next((line for line in lines if line.strip() and line[0] != "#"), "")
         if LABEL.match(first):
-            raw = read_whole(stream)
-            talk = talk_in(raw.decode("utf-8-sig", "replace"))
-            if talk is not None:
-                yield JsonValue(talk, 1)
-                return
-            raise Unreadable(
-                "looks like a text of 'Name: text' lines, but no two names come back in it"
-            )
+            talk = talk_in(read_whole(file.stream).decode("utf-8-sig", "replace"))
+            if talk is None:
+                raise Unreadable(
+                    "looks like a text of 'Name: text' lines, but no two names come back in it"
+                )
+            return [(talk, place.at(1))]
         separator = separator_of(lines[0])
         if separator is not None:
-            yield from csv_rows(stream, separator, place, bad, sure=named_columns)
-            return
-    yield from items_of(stream, place, bad)
+            return csv_rows(file.stream, separator, place, bad, sure=named_columns)
+    return items_of(file.stream, place, bad)
+
+
+USUAL = {
+    "id": (
+        "conversation_id", "conversation", "conv_id", "conversation_hash", "dialogue_id",
+        "dialog_id", "session_id", "session", "thread_id", "chat_id", "talk_id", "trajectory_id",
+        "episode_id", "id",
+    ),
+    "speaker": ("speaker", "role", "author", "sender", "from", "participant", "agent"),
+    "text": ("text", "content", "message", "utterance", "body", "msg", "value"),
+    "order": ("turn", "turn_id", "turn_index", "turn_number", "index", "position", "step"),
+}  # fmt: skip
+"""What columns are usually called, the surest names first."""
+
+WHOLE = ("messages", "conversation", "conversations", "turns", "chosen", "traj")
+"""Columns that hold a whole conversation in a cell."""
+
+NAMED = "name the columns with --columns id=…,speaker=…,text=…"
+HEADER = re.compile(r"[\w .()/#-]{1,64}")
+ROWS_AT_ONCE = 256
+
+
+class RowPerTurn(Reader):
+    """A row for each turn, grouped by the conversation's id; without one, a file is one talk."""
+
+    name = "rows"
+    recognised = "rows (JSON Lines, CSV, Parquet) with a speaker or role and a text or content"
+    turns = "a row; rows of one conversation_id belong together, in order of turn or of the file"
+    left_out = "columns that change from row to row"
+    whole = False
+
+    columns: ClassVar[Mapping[str, str]] = {}
+    """Which column is which, where the user has said so."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[Mapping[str, Any]]] = {}
+
+    def matches(self, value: Any) -> bool:
+        if not isinstance(value, dict):
+            return False
+        found = self.columns or guessed(value)
+        if self.columns:
+            return found["text"] in value
+        said = value.get(found.get("text", ""))
+        return "speaker" in found and "text" in found and isinstance(said, str | list | None)
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        row = mapping(value, "the row")
+        found = self.columns or guessed(row)
+        for name in self.columns.values():
+            if name not in row:
+                known = ", ".join(map(repr, list(row)[:12]))
+                raise Unreadable(f"there is no column {name!r}; its columns: {known}")
+        if "text" not in found:
+            raise Unreadable(f"no column is known to hold the text; {NAMED}")
+        _row_message(row, found)
+        named = identity(row, found["id"]) if "id" in found else place.stem
+        self._rows.setdefault(named or place.stem, []).append(row)
+        return iter(())
+
+    def finish(self, place: Place) -> Iterator[Trajectory]:
+        for name, rows in self._rows.items():
+            pairs = [(row, self.columns or guessed(row)) for row in rows]
+            about = scalars(rows[0], but=set(pairs[0][1].values()))
+            orders = [_number(row.get(found.get("order", ""))) for row, found in pairs]
+            if None not in orders:
+                ordered = sorted(zip(orders, pairs, strict=True), key=itemgetter(0))
+                pairs = [pair for _, pair in ordered]
+            turns = turns_of(_row_message(row, found) for row, found in pairs)
+            kept = {k: v for k, v in about.items() if all(row.get(k) == v for row in rows)}
+            yield Trajectory(name, turns, kept, str(place))
+
+
+def guessed(row: Mapping[str, Any]) -> dict[str, str]:
+    """Which column of a row is which, by the usual names.
+
+    >>> guessed({"conversation_id": 1, "Role": "user", "text": "Hi"})
+    {'id': 'conversation_id', 'speaker': 'Role', 'text': 'text'}
+    """
+    folded = {str(name).strip().lower(): name for name in row}
+    found = {}
+    for part, names in USUAL.items():
+        name = next((folded[name] for name in names if name in folded), None)
+        if name is not None:
+            found[part] = name
+    return found
+
+
+def _row_message(row: Mapping[str, Any], found: Mapping[str, str]) -> ChatMessage:
+    speaker, said = row.get(found.get("speaker", "")), row.get(found["text"])
+    if found.get("speaker") == "role" and found["text"] == "content":
+        return message_of(row, "the row")
+    if not isinstance(speaker, str | int | None):
+        raise Unreadable(f"{found['speaker']} is {kind(speaker)}, not a name")
+    if not isinstance(said, str | None):
+        raise Unreadable(f"{found['text']} is {kind(said)}, not text")
+    name = None if speaker is None else str(speaker)
+    aloud = role_of(name or "") not in SILENT
+    return ChatMessage(Turn(said or "", name, spoken=aloud), Content(said or ""))
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value) if isinstance(value, str | int | float) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def rows_with(asked: str) -> type[RowPerTurn]:
+    """A reader of rows whose columns the user names: `id=chat,speaker=who,text=said`."""
+    given = [part.partition("=") for part in asked.split(",") if part.strip()]
+    columns = {key.strip(): name.strip() for key, _, name in given}
+    unknown = next((key for key in columns if key not in USUAL), None)
+    if unknown is not None or not all(columns.values()):
+        wrong = repr(unknown) if unknown is not None else "a column without a name"
+        raise InputError(f"--columns: {wrong}; say id=…,speaker=…,text=… (and order=…)")
+    if "text" not in columns:
+        raise InputError("--columns must say which one holds the text: text=…")
+    return type("NamedRows", (RowPerTurn,), {"columns": columns})
+
+
+def separator_of(line: str) -> str | None:
+    """The separator of a table, by its first line; None where that is no row of column names."""
+    separator = max(",;\t", key=line.count)
+    try:
+        cells = next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:
+        return None
+    names = [cell.strip() for cell in cells]
+    is_header = all(map(HEADER.fullmatch, names)) and len(set(names)) == len(names)
+    alone = len(names) == 1 and names[0].lower() not in (*USUAL["text"], *WHOLE)
+    return separator if names and is_header and not alone else None
+
+
+def csv_rows(
+    stream: BinaryIO, separator: str, place: Place, bad: Report, *, sure: bool
+) -> Iterator[tuple[Any, Place]]:
+    """The rows of a CSV table; cells that hold JSON are read as such."""
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
+    raw_lines = iter(lambda: stream.readline(MAX_LINE + 1), b"")
+    text = (line.decode().removeprefix("\ufeff") for line in raw_lines)
+    reader = csv.reader(text, delimiter=separator, strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        known = guessed(dict.fromkeys(header))
+        if not (sure or "text" in known or any(name.lower() in WHOLE for name in header)):
+            columns = ", ".join(map(repr, header[:12]))
+            raise Unreadable(f"looks like a table with the columns {columns}; {NAMED}")
+        for cells in reader:
+            here = place.at(reader.line_num)
+            if len(cells) > len(header):
+                bad(f"{len(cells)} cells under {len(header)} column names", here)
+            elif cells:
+                row = zip_longest(header, cells, fillvalue="")
+                yield {name: cell_value(name, cell) for name, cell in row}, here
+    except UnicodeDecodeError as error:
+        bad(f"looks like a table, but is not UTF-8 text ({error.reason})", place)
+    except csv.Error as error:
+        bad(f"not valid CSV ({error})", place.at(reader.line_num))
+
+
+def cell_value(column: str, cell: str) -> Any:
+    """The text of a cell, or the JSON in it where its column holds messages."""
+    inner = json_inside(cell) if column.lower() in (*WHOLE, "rejected", "tool_calls") else None
+    return cell if inner is None else inner
+
+
+def parquet_rows(
+    stream: BinaryIO, place: Place, bad: Report, groups: Iterable[int] | None = None, first: int = 1
+) -> Iterator[tuple[Any, Place]]:
+    """The rows of a Parquet file, a few at a time: all, or those of some row groups."""
+    need("parquet")
+    import pyarrow as pa  # noqa: PLC0415 - large, and only Parquet needs it
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    size, seen, number = stream.seek(0, io.SEEK_END), 0, first
+    stream.seek(0)
+    try:
+        with pq.ParquetFile(stream) as table:
+            for batch in table.iter_batches(ROWS_AT_ONCE, groups):
+                seen += batch.nbytes
+                refuse_bomb(size, seen)
+                for row in batch.to_pylist():
+                    yield row, place.at(number)
+                    number += 1
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        if isinstance(error, Unreadable):
+            raise
+        reason = str(error).partition("\n")[0]
+        bad(f"can't be read as Parquet ({reason})", place)
+
+
+LABEL = re.compile(
+    r"[ \t]{0,3}(?:[-*>#]{1,6}[ \t]+)?(?:[\[(][^\])\n]{1,40}[\])][ \t]{0,3})?"
+    r"(?:\*\*|__)?([^\W\d_][\w .'-]{0,39})(?:\*\*|__)?:(?:\*\*|__)?(?:[ \t]+|$)"
+)
+# Words before a colon that begin the lines of other files.
+NO_NAMES = {"info", "warning", "error", "debug", "note", "notes", "todo", "http", "https", "warn"}
+
+
+def talk_in(text: str) -> tuple[Turn, ...] | None:
+    """The talk that a text is; None where its lines do not begin with names that come back.
+
+    >>> talk = talk_in("Ann: Hi.\\nBo: Hello!\\nHow are you?\\nAnn: Fine.\\nBo: Good.")
+    >>> talk[1].speaker, talk[1].text
+    ('Bo', 'Hello!\\nHow are you?')
+    """
+    lines = text.splitlines()
+    labels = [LABEL.match(line) for line in lines]
+    counted = Counter(label[1].strip() for label in labels if label)
+    names = {
+        name
+        for name, count in counted.items()
+        if name.lower() not in NO_NAMES and (count > 1 or name.lower() in ROLES)
+    }
+    turns: list[tuple[str, list[str]]] = []
+    for line, label in zip(lines, labels, strict=True):
+        if label and label[1].strip() in names:
+            turns.append((label[1].strip(), [line[label.end() :]]))
+        elif turns:
+            turns[-1][1].append(line)
+        elif line.strip() and not line.startswith("#"):
+            return None  # it begins with something else
+    if len(turns) < 2 or len(names) < 2:
+        return None
+    return tuple(
+        Turn("\n".join(said).strip(), name, spoken=role_of(name) not in SILENT)
+        for name, said in turns
+    )
+
+
+class NameAndText(Reader):
+    """A text of lines that begin with a name and a colon."""
+
+    name = "transcript"
+    recognised = "a text that begins with a name and a colon, with at least two names that return"
+    turns = "a line with a name, and the lines up to the next; a returning name is a speaker"
+    left_out = "headings before the first turn, times in brackets before a name"
+
+    def matches(self, value: Any) -> bool:
+        return isinstance(value, tuple)  # of turns, as `talk_in` gives it: JSON has no tuples
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        if not isinstance(value, tuple):
+            raise Unreadable("is not a text of 'Name: text' lines")
+        yield Trajectory(place.stem, value, {}, str(place))

@@ -15,11 +15,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
 from chimeralab.core.extras import need
-from chimeralab.readers.fields import Unreadable
-from chimeralab.readers.seam import STANDARD_INPUT, place_of
+from chimeralab.readers.seam import STANDARD_INPUT, Unreadable, place_of
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -107,10 +106,10 @@ class Counted:
         return data
 
 
-def _bounded(pieces: Iterator[bytes], packed: Counted) -> Iterator[bytes]:
-    """The pieces, until they are more than what was read for them can honestly hold."""
-    total = 0
-    for piece in pieces:
+def _unpacked(stream: BinaryIO, unpack: Callable[[BinaryIO], Iterator[bytes]]) -> Iterator[bytes]:
+    """What a packed stream holds, until it is more than what was read can honestly hold."""
+    packed, total = Counted(stream), 0
+    for piece in unpack(cast("BinaryIO", packed)):
         total += len(piece)
         refuse_bomb(packed.bytes, total)
         yield piece
@@ -155,6 +154,8 @@ class Opened:
     """An open log: UTF-8 text, or a zip archive or Parquet file that can be searched."""
 
     stream: BinaryIO
+    head: bytes
+    """The first bytes of the stream, which stands at its beginning."""
     is_zip: bool = False
     is_parquet: bool = False
     is_unpacked: bool = False
@@ -168,7 +169,12 @@ def opened(path: str) -> Iterator[Opened]:
             if path == STANDARD_INPUT:
                 file: BinaryIO = sys.stdin.buffer
             elif "://" in path:
-                file = closing.enter_context(_at_address(path))
+                need("parquet")
+                from pyarrow.fs import FileSystem  # noqa: PLC0415 - large, for addresses alone
+
+                files, inside = FileSystem.from_uri(path)
+                found = io.BufferedReader(files.open_input_file(inside), CHUNK)
+                file = closing.enter_context(found)
             else:
                 file = closing.enter_context(Path(path).open("rb"))
             recognised = _recognised(file)
@@ -177,53 +183,36 @@ def opened(path: str) -> Iterator[Opened]:
         yield recognised
 
 
-def _at_address(address: str) -> BinaryIO:
-    """A file of an object store such as s3://, which may be searched."""
-    need("parquet")
-    from pyarrow.fs import FileSystem  # noqa: PLC0415 - large, and only addresses need it
-
-    files, path = FileSystem.from_uri(address)
-    return io.BufferedReader(files.open_input_file(path), CHUNK)
-
-
 def _recognised(file: BinaryIO) -> Opened:
-    head, stream = with_head(file)
-    is_packed = head.startswith(tuple(PACKED))
-    for magic, unpack in PACKED.items():
-        if head.startswith(magic):
-            packed = Counted(stream)
-            unpacked = unpack(cast("BinaryIO", packed))
-            head, stream = with_head(stream_of(_bounded(unpacked, packed)))
-            break
+    head, stream = _with_head(file)
+    unpack = next((PACKED[magic] for magic in PACKED if head.startswith(magic)), None)
+    is_packed = unpack is not None
+    if unpack is not None:
+        head, stream = _with_head(stream_of(_unpacked(stream, unpack)))
     if not head:
         raise Unreadable("is empty")
     if head.startswith((*ZIP, PARQUET)):
         searchable = stream if stream.seekable() else io.BytesIO(read_whole(stream))
         is_parquet = head.startswith(PARQUET)
-        return Opened(searchable, not is_parquet, is_parquet, is_packed)
+        return Opened(searchable, head, not is_parquet, is_parquet, is_packed)
     if head.startswith(UTF16):
-        return Opened(stream_of(from_utf16(stream)), is_unpacked=True)
+        head, stream = _with_head(stream_of(from_utf16(stream)))
+        return Opened(stream, head, is_unpacked=True)
     for magic, advice in NO_LOGS.items():
         if head.startswith(magic):
             raise Unreadable(advice)
     if b"\0" in head:
         raise Unreadable("is not a text log")
-    return Opened(stream, is_unpacked=is_packed)
+    return Opened(stream, head, is_unpacked=is_packed)
 
 
-class Headed(NamedTuple):
+def _with_head(stream: BinaryIO) -> tuple[bytes, BinaryIO]:
     """A look at the first bytes of a stream, and the stream at its beginning."""
-
-    head: bytes
-    stream: BinaryIO
-
-
-def with_head(stream: BinaryIO) -> Headed:
     head = stream.read(HEAD)
     if stream.seekable():
         stream.seek(-len(head), io.SEEK_CUR)
-        return Headed(head, stream)
-    return Headed(head, stream_of(chain([head], _chunks(stream, CHUNK))))
+        return head, stream
+    return head, stream_of(chain([head], _chunks(stream, CHUNK)))
 
 
 def read_whole(stream: BinaryIO) -> bytes:

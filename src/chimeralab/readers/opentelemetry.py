@@ -1,14 +1,12 @@
 """OpenTelemetry spans with the attributes of generative AI, in the conventions of all years."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.chat import ChatMessage, Content, message_of, spoken
-from chimeralab.readers.evaluations import json_inside
-from chimeralab.readers.fields import identity, listing_if_any, mapping
-from chimeralab.readers.model_calls import MOST_LEVELS, Generation, SpanReader, messages_in
-from chimeralab.readers.seam import Place
+from chimeralab.readers.seam import Place, identity, json_inside, listing_if_any, mapping
+from chimeralab.readers.traces import MOST_LEVELS, Generation, SpanReader, messages_in
 
 MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 AROUND_CALLS = ("create_agent", "invoke_agent", "invoke_workflow", "execute_tool")
@@ -19,6 +17,7 @@ class OpenTelemetry(SpanReader):
     """Spans with the attributes of generative AI: OTLP as JSON, or as the SDK prints them."""
 
     name = "opentelemetry"
+    keys = frozenset({"resourceSpans", "resource_spans", "attributes"})
     recognised = "an object with resourceSpans, or spans with a trace id and attributes"
     turns = "a message of the last span of a chain, as each span repeats the history"
     left_out = "spans without messages, reasoning, token counts, timing"
@@ -92,15 +91,10 @@ def _untyped(value: Any) -> Any:
     return inner if str(kind).endswith("Value") else value
 
 
-class SpanMessages(NamedTuple):
-    """What a span says that a model was shown, and what it gave."""
-
-    asked: list[ChatMessage]
-    given: list[ChatMessage]
-
-
-def span_messages(told: Mapping[str, Any], events: list[Any]) -> SpanMessages:
-    """The messages of a span, in the conventions of today or of yesterday."""
+def span_messages(
+    told: Mapping[str, Any], events: list[Any]
+) -> tuple[list[ChatMessage], list[ChatMessage]]:
+    """What a span says that a model was shown, and what it gave, in any year's conventions."""
     named = [each for each in events if isinstance(each, dict)]
     inside = [_attributes(each.get("attributes")) for each in named]
     for attributes in (told, *inside):
@@ -112,7 +106,7 @@ def span_messages(told: Mapping[str, Any], events: list[Any]) -> SpanMessages:
                 each.turn.text for each in messages_in(_as_content(system), "system", "system")
             ]
             first = [spoken(Content("\n".join(texts)), "system")] if texts else []
-            return SpanMessages(
+            return (
                 first + list(messages_in(asked, "user", "gen_ai.input.messages")),
                 list(messages_in(given, "assistant", "gen_ai.output.messages")),
             )
@@ -120,9 +114,9 @@ def span_messages(told: Mapping[str, Any], events: list[Any]) -> SpanMessages:
         ("gen_ai.prompt.", "gen_ai.completion."),
         ("llm.input_messages.", "llm.output_messages."),
     ):
-        flat = [_numbered(told, asked_by, "user"), _numbered(told, given_by, "assistant")]
+        flat = _numbered(told, asked_by, "user"), _numbered(told, given_by, "assistant")
         if any(flat):
-            return SpanMessages(*flat)
+            return flat
     asked, given = [], []
     for event, attributes in zip(named, inside, strict=True):
         kind = str(event.get("name"))
@@ -130,7 +124,7 @@ def span_messages(told: Mapping[str, Any], events: list[Any]) -> SpanMessages:
             given += _event_message(attributes, "assistant")
         elif kind.startswith("gen_ai.") and kind.endswith(".message"):
             asked += _event_message(attributes, kind.split(".")[1])
-    return SpanMessages(asked, given)
+    return asked, given
 
 
 def _as_content(system: Any) -> Any:

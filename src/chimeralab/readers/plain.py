@@ -7,7 +7,9 @@ from typing import Any
 
 from chimeralab.core.records import RESULTS, Call, Trajectory, Turn
 from chimeralab.readers.chat import result_text
-from chimeralab.readers.fields import (
+from chimeralab.readers.seam import (
+    Place,
+    Reader,
     Unreadable,
     everything,
     identity,
@@ -17,7 +19,6 @@ from chimeralab.readers.fields import (
     text,
     text_or_none,
 )
-from chimeralab.readers.seam import Place, Reader
 
 RESERVED = {"id", "turns", "metadata"}
 SEEDS = {"seed", "prompt"}
@@ -28,6 +29,7 @@ class Plain(Reader):
     """An id and turns, each with a speaker and a text."""
 
     name = "plain"
+    keys = frozenset({"turns"})
     recognised = "an object with turns"
     turns = "a text, or an object with a speaker, a text and calls"
     left_out = "nothing"

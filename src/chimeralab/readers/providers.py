@@ -1,4 +1,4 @@
-"""Logs of providers' own interfaces that are no plain messages: OpenAI Responses and Gemini."""
+"""Logs of providers that are no plain messages: OpenAI Responses, Gemini, and ChatGPT's export."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,14 +15,16 @@ from chimeralab.readers.chat import (
     turns_of,
     unwrapped,
 )
-from chimeralab.readers.fields import (
+from chimeralab.readers.seam import (
+    Place,
+    Reader,
     identity,
     listing,
     mapping,
     scalars,
+    text,
     text_or_none,
 )
-from chimeralab.readers.seam import Place, Reader
 
 CALL = "_call"
 OUTPUT = "_call_output"
@@ -36,6 +38,7 @@ class Responses(Reader):
     """Items of OpenAI's Responses: a bare list, or an object with input, output or both."""
 
     name = "responses"
+    keys = frozenset({"input", "output", "request", "response", "body"})
     recognised = "an object whose input or output is a list of items, or such a list"
     turns = "a message item; a call item, with the output item of its call_id"
     left_out = "reasoning, images, lists of tools, answers that previous_response_id names"
@@ -122,6 +125,7 @@ class Gemini(Reader):
     """Contents with parts, as the Gemini interface takes them, and the candidates it gives."""
 
     name = "gemini"
+    keys = frozenset({"contents", "history", "candidates", "request", "response", "body"})
     recognised = "an object with contents, candidates or history of role and parts, or such a list"
     turns = "a content with its text parts; functionCall parts, with their functionResponse"
     left_out = "thoughts, inline data and files, other candidates than the first"
@@ -211,3 +215,77 @@ def _response(fields: Mapping[str, Any]) -> Result:
         only = next((given[key] for key in ("error", "output", "result") if given.get(key)), None)
         given = only if only is not None and len(given) == 1 else given
     return Result(identity(fields, "id"), result_text(given), failed)
+
+
+class ChatGPT(Reader):
+    """The export of ChatGPT: a tree of messages, of which the current branch was the talk."""
+
+    name = "chatgpt"
+    keys = frozenset({"mapping"})
+    recognised = "an object with a mapping of nodes that have a message, a parent and children"
+    turns = "a message on the branch that ends in current_node; code sent to a tool is a call"
+    left_out = "other branches, hidden messages, thoughts, images"
+
+    def matches(self, value: Any) -> bool:
+        nodes = value.get("mapping") if isinstance(value, dict) else None
+        if not isinstance(nodes, dict):
+            return False
+        first = next(iter(nodes.values()), None)
+        return isinstance(first, dict) and ("parent" in first or "children" in first)
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = mapping(value, "the line")
+        branch = _branch(mapping(fields.get("mapping"), "mapping"), fields)
+        messages = [
+            message
+            for key, node in branch
+            for message in _chatgpt_messages(node, f"mapping.{key}.message")
+        ]
+        metadata = scalars(fields, but={"id", "conversation_id"})
+        last = branch[-1][1] if branch else None
+        if isinstance(last, dict) and last.get("status") == "in_progress":
+            metadata["unfinished"] = True
+        models = [message.turn.model for message in messages if message.turn.model]
+        metadata |= {"model": models[-1]} if models else {}
+        name = identity(fields, "conversation_id", "id") or place.default_id()
+        yield Trajectory(name, turns_of(messages), metadata, str(place))
+
+
+def _branch(nodes: Mapping[str, Any], fields: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The nodes from the root to the current one; without one, to the last in the file."""
+    at = text_or_none(fields, "current_node")
+    if at is None:
+        at = next(reversed(list(nodes)), None)
+    path: dict[str, Any] = {}
+    while at is not None and at not in path:
+        node = mapping(nodes.get(at), f"mapping.{at}")
+        path[at] = node.get("message")
+        at = text_or_none(node, "parent", f"mapping.{at}")
+    return list(reversed(path.items()))
+
+
+def _chatgpt_messages(message: Any, place: str) -> Iterator[ChatMessage]:
+    if message is None:
+        return
+    fields = mapping(message, place)
+    about = fields.get("metadata") if isinstance(fields.get("metadata"), dict) else {}
+    assert isinstance(about, dict)
+    content = mapping(fields.get("content") or {}, f"{place}.content")
+    role = text(mapping(fields.get("author"), f"{place}.author"), "role", f"{place}.author")
+    if about.get("is_visually_hidden_from_conversation"):
+        return
+    named = content.get("content_type")
+    if named in ("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"):
+        return
+    parts = content.get("parts")
+    said = [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+    if isinstance(content.get("text"), str):
+        said.append(content["text"])
+    whole = "\n".join(said)
+    recipient = fields.get("recipient")
+    if role == "tool":
+        yield brought(whole)
+    elif isinstance(recipient, str) and recipient not in ("all", ""):
+        yield spoken(Content("", True, ((None, Call(recipient, whole)),)), role)
+    else:
+        yield spoken(Content(whole), role, None, text_or_none(about, "model_slug", place))

@@ -1,22 +1,42 @@
-"""From logs to conversations: each value of a log through the reader of its format."""
+"""From paths to logs, and from logs to conversations, each value through its reader."""
 
+import glob
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from chimeralab.core.errors import LogError
+from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Trajectory
-from chimeralab.readers.fields import Unreadable
-from chimeralab.readers.find import OnSkip, find_logs
-from chimeralab.readers.formats import Formats, reader_named
-from chimeralab.readers.json_values import JsonValue
+from chimeralab.readers.formats import READERS, Formats, reader_named
 from chimeralab.readers.layouts import values_in
 from chimeralab.readers.opening import open_archive, opened
-from chimeralab.readers.seam import Place, Reader, Report, place_of
+from chimeralab.readers.seam import (
+    STANDARD_INPUT,
+    Place,
+    Reader,
+    Report,
+    Unreadable,
+    Values,
+    place_of,
+)
+
+ENDINGS = (
+    ".jsonl", ".ndjson", ".json", ".eval", ".traj", ".csv", ".tsv", ".parquet", ".txt", ".md",
+    ".gz", ".zst",
+)  # fmt: skip
+EVENTS_AGAIN = "event_cache"  # in which OpenHands keeps pages of the same events
+LINES_TO_TRY = 1000
+# Fields that say of broken JSON that it was meant as a log.
+SIGNS = (b'"messages"', b'"role"', b'"turns"', b'"conversations"', b'"parentUuid"', b'"speaker"')
 
 OnBad = Callable[[LogError], None]
 """Takes what can't be read; raises, or lets the reading go on."""
+
+OnSkip = Callable[[str], None]
+"""Takes the path of a file in a folder that turned out to be no log."""
 
 
 def read(
@@ -32,7 +52,7 @@ def read(
     reading goes on behind it.
     """
     reader = reader_named(format) if isinstance(format, str) else format
-    return _conversations(str(path), reader, on_bad)
+    return _conversations(str(path), Formats(reader), on_bad)
 
 
 def read_all(
@@ -45,14 +65,10 @@ def read_all(
     """The conversations of all logs at `paths`: files, folders, patterns or `-`."""
     reader = reader_named(format) if isinstance(format, str) else format
     logs = find_logs(paths, on_skip=on_skip, format=reader)
-    readings = [read(log, format=reader, on_bad=on_bad) for log in logs]
-    return (trajectory for reading in readings for trajectory in reading)
+    return (trajectory for log in logs for trajectory in read(log, format=reader, on_bad=on_bad))
 
 
-def _conversations(
-    path: str, asked: type[Reader] | None, on_bad: OnBad | None
-) -> Iterator[Trajectory]:
-    place, formats = place_of(path), Formats(asked)
+def _conversations(path: str, formats: Formats, on_bad: OnBad | None) -> Iterator[Trajectory]:
     gave_nothing = True
 
     def bad(reason: str, place: Place) -> None:
@@ -62,73 +78,62 @@ def _conversations(
             raise place.error(reason)
         on_bad(place.error(reason))
 
-    try:
-        for trajectory in _from_log(path, formats, bad):
-            gave_nothing = False
-            yield trajectory
-    except Unreadable as problem:
-        bad(str(problem), place)
+    for trajectory in _from_log(path, formats, bad):
+        gave_nothing = False
+        yield trajectory
     if gave_nothing:
-        bad("holds no conversations", place)
+        bad("holds no conversations", place_of(path))
 
 
 def _from_log(path: str, formats: Formats, bad: Report) -> Iterator[Trajectory]:
-    for file in _files_of(path, formats):
+    for name in _files_of(path, formats):
+        place = place_of(name)
         try:
-            yield from _from_file(file, formats, bad)
+            with opened(name) as file:
+                if file.is_zip:
+                    yield from _from_archive(file.stream, formats, place, bad)
+                else:
+                    values = values_in(file, place, bad, named_columns=formats.named_columns)
+                    yield from _from_each(values, formats, bad)
         except Unreadable as problem:
-            bad(str(problem), place_of(file))
+            bad(str(problem), place)
         except MemoryError:
-            bad("takes more memory than there is; write one conversation per line", place_of(file))
-    for reader in formats.readers:
-        yield from reader.finish(place_of(path))
+            bad("takes more memory than there is; write one conversation per line", place)
+    try:
+        yield from formats.finish(place_of(path))
+    except Unreadable as problem:
+        bad(str(problem), place_of(path))
 
 
 def _files_of(path: str, formats: Formats) -> list[str]:
     """A log is one file, or the pieces of one in a folder, in order of their numbers."""
     if Path(path).is_dir():
-        for reader in formats.readers:
-            if reader.pieces:
-                named = (
-                    (reader.pieces.fullmatch(file.name), file) for file in Path(path).iterdir()
-                )
-                found = sorted((int(match[1]), str(file)) for match, file in named if match)
-                if found:
-                    return [file for _, file in found]
+        for pieces in filter(None, (reader.pieces for reader in formats.types)):
+            named = ((pieces.fullmatch(file.name), file) for file in Path(path).iterdir())
+            found = sorted((int(match[1]), str(file)) for match, file in named if match)
+            if found:
+                return [file for _, file in found]
     return [path]
 
 
-def _from_file(path: str, formats: Formats, bad: Report) -> Iterator[Trajectory]:
-    place = place_of(path)
-    with opened(path) as file:
-        if file.is_zip:
-            yield from _from_archive(file.stream, formats, place, bad)
-        else:
-            values = values_in(file, place, bad, named_columns=formats.names_columns)
-            yield from _from_some(values, formats, place, bad)
-
-
 def from_values(
-    values: Iterable[JsonValue], formats: Formats, place: Place, bad: Report
+    values: Values, formats: Formats, place: Place, bad: Report
 ) -> Iterator[Trajectory]:
     """The conversations of JSON values, wherever they are from; `bad` hears of unreadable ones."""
-    yield from _from_some(values, formats, place, bad)
-    for reader in formats.readers:
-        yield from reader.finish(place)
+    yield from _from_each(values, formats, bad)
+    yield from formats.finish(place)
 
 
-def _from_some(
-    values: Iterable[JsonValue], formats: Formats, place: Place, bad: Report
-) -> Iterator[Trajectory]:
-    for piece in (piece for value in values for piece in formats.pieces(value, place)):
+def _from_each(values: Values, formats: Formats, bad: Report) -> Iterator[Trajectory]:
+    for value, place in formats.conversations(values):
         reader = None
         try:
-            reader = formats.of(piece.value)
-            yield from map(_with_turns, reader.read(piece.value, piece.place))
+            reader = formats.of(value)
+            yield from _with_turns(reader.read(value, place))
         except Unreadable as problem:
-            bad(str(problem), replace(piece.place, format=reader.name if reader else None))
+            bad(str(problem), replace(place, format=reader.name if reader else None))
         except RecursionError:
-            bad("is nested too deeply", piece.place)
+            bad("is nested too deeply", place)
 
 
 def _from_archive(
@@ -139,12 +144,132 @@ def _from_archive(
     for name in reader.members(archive):
         member = place.inside(name)
         try:
-            yield from map(_with_turns, reader.read(reader.load(archive, name), member))
+            yield from _with_turns(reader.read(reader.load(archive, name), member))
         except Unreadable as problem:
             bad(str(problem), member)
 
 
-def _with_turns(trajectory: Trajectory) -> Trajectory:
-    if not trajectory.turns:
-        raise Unreadable("has no turns")
-    return trajectory
+def _with_turns(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
+    for trajectory in trajectories:
+        if not trajectory.turns:
+            raise Unreadable("has no turns")
+        yield trajectory
+
+
+def find_logs(
+    paths: Iterable[str | Path],
+    *,
+    on_skip: OnSkip | None = None,
+    format: type[Reader] | None = None,  # noqa: A002 - as `read` calls it
+) -> list[str]:
+    """The logs at `paths`, each once, in their order; what a folder holds is sorted by name.
+
+    A path that is missing and a folder or pattern without a log are errors. Inside a folder,
+    files that hold no conversations are passed over, and `on_skip` is told. With a `format` that
+    is not ours, a log in that format is one, too.
+    """
+    found: dict[str, str] = {}
+    for path in paths:
+        for log in logs_at(str(path), on_skip or _ignore, format):
+            found.setdefault(os.path.realpath(log), log)
+    return list(found.values())
+
+
+def logs_at(path: str, on_skip: OnSkip, asked: type[Reader] | None = None) -> Iterator[str]:
+    """The logs that one path names, as they are found."""
+    if path == STANDARD_INPUT or _is_file(path):
+        yield path
+        return
+    if Path(path).is_dir():
+        logs = _in_folder(path, on_skip, asked)
+        endings = " ".join(ENDINGS)
+        reason = f"this folder holds no logs (files ending in {endings} with conversations)"
+    elif glob.has_magic(path):
+        logs = _by_pattern(path, on_skip, asked)
+        reason = "no log matches this pattern"
+    else:
+        raise InputError(f"{path}: no such file or folder")
+    first = next(logs, None)
+    if first is None:
+        raise InputError(f"{path}: {reason}")
+    yield first
+    yield from logs
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).exists() and not Path(path).is_dir()
+    except OSError:  # it may well be there: opening it will say what is wrong
+        return True
+
+
+def _by_pattern(pattern: str, on_skip: OnSkip, asked: type[Reader] | None) -> Iterator[str]:
+    for path in sorted(glob.iglob(pattern, recursive=True)):  # noqa: PTH207 - may be absolute
+        if _is_file(path):
+            yield path
+        elif "**" not in pattern:  # which already goes down into every folder
+            yield from _in_folder(path, on_skip, asked)
+
+
+def _in_folder(folder: str, on_skip: OnSkip, asked: type[Reader] | None) -> Iterator[str]:
+    """The logs at any depth, by name; hidden files are left out."""
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(n for n in folders if not n.startswith((".", EVENTS_AGAIN)))
+        together = _pieces_of_one(where, files, asked)
+        if together:
+            yield where
+        for name in sorted(set(files) - together):
+            path = str(Path(where) / name)
+            if name[0] == "." or not name.lower().endswith(ENDINGS):
+                continue
+            if _is_log(path, asked):
+                yield path
+            else:
+                on_skip(path)
+
+
+def _pieces_of_one(folder: str, files: list[str], asked: type[Reader] | None) -> set[str]:
+    """The files of a folder that are one log together; none where each is a log of its own."""
+    for reader in (asked,) if asked else READERS.values():
+        found = sorted(filter(reader.pieces.fullmatch, files)) if reader.pieces else []
+        if not found:
+            continue
+        path = str(Path(folder) / found[0])
+        try:
+            with opened(path) as file:
+                values = [] if file.is_zip else values_in(file, place_of(path), _ignore)
+                value, _ = next(iter(values), (None, None))
+                if isinstance(value, dict) and reader().matches(value):
+                    return set(found)
+        except (LogError, Unreadable, OSError, MemoryError):
+            continue
+    return set()
+
+
+def _is_log(path: str, asked: type[Reader] | None) -> bool:
+    formats, damage = Formats(asked), []
+    try:
+        with opened(path) as file:
+            if file.is_zip:
+                formats.of_archives().members(open_archive(file.stream))
+                return True
+            values = values_in(
+                file,
+                place_of(path),
+                lambda reason, _: damage.append(reason),
+                named_columns=formats.named_columns,
+            )
+            for value, _ in formats.conversations(islice(values, LINES_TO_TRY)):
+                reader = formats.recognise(value)
+                if reader and reader.says_something(value):
+                    return True
+            return bool(damage) and any(sign in file.head for sign in SIGNS)
+    except Unreadable:
+        # A damaged Inspect log is still meant as one, and the damage should be heard of.
+        return path.endswith(".eval")
+    except (LogError, OSError, MemoryError):
+        return True
+
+
+def _ignore(*_: object) -> None:
+    pass

@@ -1,7 +1,8 @@
-"""The seam for log formats: what a reader is, and the places in a log that it can name."""
+"""The seam for log formats: what a reader is, the places it names, the fields it looks for."""
 
+import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +14,18 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 EVENTS = "events"  # a folder that is a log, and named after the one around it
+MAX_DEPTH = 64
+
+
+class Unreadable(ValueError):
+    """Something in a log is not what it should be; the message is the reason alone.
+
+    `line` counts from the beginning of whatever was being read.
+    """
+
+    def __init__(self, reason: str, line: int = 1) -> None:
+        super().__init__(reason)
+        self.line = line
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,9 @@ class Place:
         return f"{self.file}{line}{part}"
 
 
+Values = Iterable[tuple[Any, Place]]
+"""JSON values, each with the place where it stands."""
+
 Report = Callable[[str, Place], None]
 """Takes the reason why something can't be read, and its place; raises, or the reading goes on."""
 
@@ -80,6 +96,11 @@ class Reader:
     """
 
     name: ClassVar[str]
+    keys: ClassVar[frozenset[str]] = frozenset()
+    """An object of this format, or one with several conversations of it, has one of these fields.
+
+    A reader that names them is asked about no other object; without any, it is asked about all.
+    """
     recognised: ClassVar[str]
     """How the format is recognised, in a sentence."""
     turns: ClassVar[str] = ""
@@ -120,3 +141,111 @@ class Reader:
     def load(self, archive: "ZipFile", name: str) -> Any:
         """The value of a member, for `read`."""
         raise NotImplementedError
+
+
+def kind(value: Any) -> str:
+    """What a JSON value is, in words.
+
+    >>> kind(3.5), kind([]), kind(None)
+    ('a number', 'a list', 'null')
+    """
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case _:
+            return "an object"
+
+
+def text(holder: Mapping[str, Any], key: str, place: str = "") -> str:
+    value = holder.get(key)
+    if isinstance(value, str):
+        return value
+    raise _misfit(holder, key, place, "text")
+
+
+def text_or_none(holder: Mapping[str, Any], key: str, place: str = "") -> str | None:
+    value = holder.get(key)
+    if value is None or isinstance(value, str):
+        return value
+    raise _misfit(holder, key, place, "text")
+
+
+def listing(holder: Mapping[str, Any], key: str, place: str = "") -> list[Any]:
+    value = holder.get(key)
+    if isinstance(value, list):
+        return value
+    raise _misfit(holder, key, place, "a list")
+
+
+def listing_if_any(holder: Mapping[str, Any], key: str, place: str = "") -> list[Any]:
+    return [] if holder.get(key) is None else listing(holder, key, place)
+
+
+def mapping(value: Any, place: str) -> Mapping[str, Any]:
+    if isinstance(value, dict):
+        return value
+    raise Unreadable(f"{place} is {kind(value)}, not an object")
+
+
+def _misfit(holder: Mapping[str, Any], key: str, place: str, wanted: str) -> Unreadable:
+    name = f"{place}.{key}" if place else key
+    if key not in holder:
+        return Unreadable(f"{name} is missing")
+    return Unreadable(f"{name} is {kind(holder[key])}, not {wanted}")
+
+
+def identity(fields: Mapping[str, Any], *keys: str) -> str | None:
+    """The first id that is given; a number will do."""
+    for key in keys:
+        value = fields.get(key)
+        if isinstance(value, bool | list | dict):
+            raise Unreadable(f"{key} is {kind(value)}, not text")
+        if value is not None and value != "":
+            return str(value)
+    return None
+
+
+def everything(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]:
+    """All other fields; those of a nested `metadata` come up to the same level."""
+    kept = {key: value for key, value in fields.items() if key not in but}
+    if isinstance(kept.get("metadata"), dict):
+        kept |= kept.pop("metadata")
+    for key, value in kept.items():
+        level = [value]
+        for _ in range(MAX_DEPTH):
+            level = [inner for outer in level for inner in _inside(outer)]
+            if not level:
+                break
+        else:
+            raise Unreadable(f"{key} is nested too deeply")
+    return kept
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def scalars(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]:
+    """All other fields that are one value: tool lists and nested payloads stay behind."""
+    kept = everything(fields, but)
+    return {key: value for key, value in kept.items() if not isinstance(value, list | dict)}
+
+
+def json_inside(said: str) -> Any:
+    """The JSON that a text holds; None where it holds none."""
+    if not said.lstrip().startswith(("[", "{")):
+        return None
+    try:
+        return json.loads(said)
+    except (ValueError, RecursionError):
+        return None

@@ -10,13 +10,12 @@ from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
 from chimeralab.core.records import Trajectory
-from chimeralab.readers.fields import Unreadable
 from chimeralab.readers.formats import Formats
 from chimeralab.readers.json_values import MAX_LINE, goes_on, lines_of, values_on
-from chimeralab.readers.opening import CHUNK, opened
+from chimeralab.readers.layouts import parquet_rows
+from chimeralab.readers.opening import CHUNK, opened, stream_of
 from chimeralab.readers.reading import OnBad, from_values
-from chimeralab.readers.seam import Place, Reader, place_of
-from chimeralab.readers.tables import parquet_rows
+from chimeralab.readers.seam import Place, Reader, Unreadable, place_of
 
 
 class Share(NamedTuple):
@@ -60,12 +59,10 @@ def shares_of(path: str, size: int, asked: type[Reader] | None = None) -> list[S
 
 def _stretches(stream: BinaryIO, path: str, size: int, asked: type[Reader] | None) -> list[Share]:
     lines = list(islice(lines_of(stream, place_of(path), _ignore), 2))
-    if not (lines and lines[0].raw.lstrip().startswith(b"{")):
+    if not (lines and lines[0][0].lstrip().startswith(b"{")) or goes_on(lines):
         return []
-    if len(lines) == 2 and goes_on(*lines):
-        return []
-    for value in values_on(lines, place_of(path), _ignore):
-        _Standalone(asked).of(value.value)
+    for value, _ in values_on(lines, place_of(path), _ignore):
+        _Standalone(asked).of(value)
     end = stream.seek(0, io.SEEK_END)
     return [Share(start, min(start + size, end)) for start in range(0, end, size)]
 
@@ -90,11 +87,7 @@ def _row_groups(stream: BinaryIO, size: int, asked: type[Reader] | None) -> list
 def count_lines(path: str, share: Share) -> int:
     """How many lines start in a share of JSON Lines."""
     with opened(path) as file:
-        start, end = _aligned(file.stream, share)
-        stream, count = _stretch(file.stream, start, end), 0
-        while chunk := stream.read(CHUNK):
-            count += chunk.count(b"\n")
-        return count
+        return sum(chunk.count(b"\n") for chunk in _chunks(file.stream, share))
 
 
 def read_share(
@@ -111,7 +104,7 @@ def read_share(
             groups = range(share.start, share.end)
             values = parquet_rows(file.stream, place, bad, groups, share.first)
         else:
-            stream = _stretch(file.stream, *_aligned(file.stream, share))
+            stream = stream_of(_chunks(file.stream, share))
             values = values_on(lines_of(stream, place, bad, share.first), place, bad)
         try:
             yield from from_values(values, _Standalone(asked), place, bad)
@@ -119,9 +112,12 @@ def read_share(
             bad(str(problem), place)
 
 
-def _aligned(stream: BinaryIO, share: Share) -> tuple[int, int]:
-    """Where the first line of the share starts, and where its last line ends."""
-    return _line_start(stream, share.start), _line_start(stream, share.end)
+def _chunks(stream: BinaryIO, share: Share) -> Iterator[bytes]:
+    """The bytes of the lines that start in a share."""
+    start, end = _line_start(stream, share.start), _line_start(stream, share.end)
+    stream.seek(start)
+    while chunk := stream.read(min(CHUNK, end - stream.tell())):
+        yield chunk
 
 
 def _line_start(stream: BinaryIO, position: int) -> int:
@@ -132,28 +128,6 @@ def _line_start(stream: BinaryIO, position: int) -> int:
     while (read := stream.readline(MAX_LINE)) and not read.endswith(b"\n"):
         pass
     return stream.tell()
-
-
-class _Stretch(io.RawIOBase):
-    """Some of a stream as if there were nothing behind it."""
-
-    def __init__(self, stream: BinaryIO, size: int) -> None:
-        self._stream = stream
-        self._left = size
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(min(len(buffer), self._left))
-        buffer[: len(data)] = data
-        self._left -= len(data)
-        return len(data)
-
-
-def _stretch(stream: BinaryIO, start: int, end: int) -> BinaryIO:
-    stream.seek(start)
-    return io.BufferedReader(_Stretch(stream, end - start), CHUNK)
 
 
 def _ignore(*_: object) -> None:

@@ -8,7 +8,7 @@ from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.loops import LOOPS, Loops
 from chimeralab.detection.seam import Detector
 from chimeralab.readers.formats import Formats
-from chimeralab.readers.tables import guessed
+from chimeralab.readers.layouts import guessed
 from chimeralab.scale.cluster import row_pool
 from chimeralab.scale.workers import RowWorker, WorkerSettings
 
@@ -40,7 +40,7 @@ def detect(
     judging = WorkerSettings(detector, loops, speaker)
     shared = {"fn_constructor_args": (judging,), "batch_format": "pyarrow", **row_pool(workers)}
     columns = guessed(first)
-    reader = next((each for each in Formats().readers if each.matches(first)), None)
+    reader = Formats().recognise(first)
     if reader is None or reader.name != "rows":
         return dataset.map_batches(RowWorker, batch_size=ROWS_AT_ONCE, **shared)
     for part, name in {"id": "conversation_id", "order": "turn"}.items():

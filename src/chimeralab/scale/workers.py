@@ -15,7 +15,6 @@ from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.loops import LOOPS, Loops
 from chimeralab.detection.seam import Detector
 from chimeralab.readers.formats import Formats
-from chimeralab.readers.json_values import JsonValue
 from chimeralab.readers.reading import OnBad, from_values
 from chimeralab.readers.seam import Place, Reader
 from chimeralab.readers.shares import NeedsTheWholeLog, read_share
@@ -117,7 +116,7 @@ class RowWorker:
     def __call__(self, batch: Any) -> Any:
         bad: list[dict[str, Any]] = []
         place = Place("dataset", "dataset")
-        values = (JsonValue(row, n) for n, row in enumerate(batch.to_pylist(), 1))
+        values = ((row, place.at(n)) for n, row in enumerate(batch.to_pylist(), 1))
         read = from_values(
             values, Formats(), place, lambda reason, where: bad.append({"error": reason})
         )

@@ -78,7 +78,7 @@ def refuse_nothing(path: Path) -> None:
         raise InputError(f"{path}: no such file or folder")
     if not path.is_dir() or (path / "plan.toml").is_file():
         return
-    from chimeralab.readers.find import LogSearch  # noqa: PLC0415 - a study needs no formats
+    from chimeralab.readers.reading import logs_at  # noqa: PLC0415 - a study needs no formats
 
     end = time.monotonic() + SECONDS_TO_SEARCH
 
@@ -87,7 +87,7 @@ def refuse_nothing(path: Path) -> None:
             raise _TakesTooLong
 
     try:
-        next(iter(LogSearch(passed_over, None).logs_at(str(path))), None)
+        next(logs_at(str(path), passed_over), None)
     except _TakesTooLong:
         return
     except InputError as error:

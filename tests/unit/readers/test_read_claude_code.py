@@ -7,7 +7,7 @@ import pytest
 
 from chimeralab import readers
 from chimeralab.detection.seam import choose_turns
-from chimeralab.readers.claude_code import threads
+from chimeralab.readers.sessions import threads
 
 
 def line(kind: str, uuid: str, parent: str | None, content: Any, **more: Any) -> dict[str, Any]:

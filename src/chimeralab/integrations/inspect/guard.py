@@ -17,7 +17,7 @@ from inspect_ai.util import LimitExceededError
 from chimeralab.core.records import Record
 from chimeralab.detection.guard import PATIENCE_AFTER_NUDGE, Tools
 from chimeralab.integrations.watch import SWITCH, Intervention, Watch
-from chimeralab.readers.inspect import OURS
+from chimeralab.readers.evaluations import OURS
 
 ON = {"1", "on", "yes", "true"}
 SETTINGS = "chimeralab_guard"

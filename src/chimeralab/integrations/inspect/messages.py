@@ -11,8 +11,8 @@ from chimeralab.core.records import Detection, Loop, Trajectory
 from chimeralab.detection.judging import detect
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.seam import Detector
-from chimeralab.readers.fields import Unreadable
-from chimeralab.readers.inspect import inspect_turns
+from chimeralab.readers.evaluations import inspect_turns
+from chimeralab.readers.seam import Unreadable
 
 # What a score or a result says of a detection beside its verdict.
 SHOWN = ("judged", "turns", "collapse_rate", "collapsed", "steps", "loop_score", "loops")

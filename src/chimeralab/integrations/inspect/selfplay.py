@@ -16,7 +16,7 @@ from chimeralab.integrations.inspect.refusing import in_one_sentence
 from chimeralab.integrations.inspect.scorers import collapse_rate, looping
 from chimeralab.integrations.inspect.talking import cast, converse_in_sample, opened_study
 from chimeralab.models.inspect import InspectModel
-from chimeralab.readers.inspect import OURS
+from chimeralab.readers.evaluations import OURS
 
 if TYPE_CHECKING:
     from chimeralab.runner import MemoryJournal, Talk

@@ -1,10 +1,11 @@
-"""Events of OpenHands: those of its application, one of which is often a file, and of its SDK."""
+"""Trajectories of coding agents: SWE-agent, OpenHands, and ATIF of Harbor."""
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
-from chimeralab.core.records import Call, Trajectory
+from chimeralab.core.records import Call, Trajectory, role_of
 from chimeralab.readers.chat import (
     ChatMessage,
     Content,
@@ -12,11 +13,129 @@ from chimeralab.readers.chat import (
     call_of,
     content_of,
     message_of,
+    result_text,
     spoken,
     turns_of,
 )
-from chimeralab.readers.fields import identity, listing, mapping, scalars, text, text_or_none
-from chimeralab.readers.seam import Place, Reader
+from chimeralab.readers.seam import (
+    Place,
+    Reader,
+    identity,
+    listing,
+    listing_if_any,
+    mapping,
+    scalars,
+    text,
+    text_or_none,
+)
+
+
+class SWEAgent(Reader):
+    """Trajectories of SWE-agent: steps of a thought, an action and an observation."""
+
+    name = "swe-agent"
+    keys = frozenset({"trajectory", "attempts"})
+    recognised = "an object with trajectory, and history, info or environment"
+    turns = "the thought of a step; its action is a call, its observation the result"
+    left_out = "demonstrations, the state of the environment, what was sent to the model"
+
+    def matches(self, value: Any) -> bool:
+        if not isinstance(value, dict):
+            return False
+        told = any(key in value for key in ("history", "info", "environment"))
+        return (told and isinstance(value.get("trajectory"), list)) or bool(self.inner(value))
+
+    def inner(self, value: Any) -> list[Any]:
+        """The attempts of an agent that tries again, where none of them was chosen yet."""
+        if not isinstance(value, dict) or "trajectory" in value:
+            return []
+        tried = value.get("attempts")
+        return [each for each in tried if self.matches(each)] if isinstance(tried, list) else []
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = mapping(value, "the line")
+        messages = list(_before_the_steps(fields.get("history")))
+        for n, step in enumerate(listing(fields, "trajectory")):
+            where = f"trajectory[{n}]"
+            given = mapping(step, where)
+            said = text_or_none(given, "thought", where) or ""
+            action = text_or_none(given, "action", where) or ""
+            said = said or ("" if action else text_or_none(given, "response", where) or "")
+            observed = given.get("observation")
+            result = None if observed is None else result_text(observed)
+            name = action.split(maxsplit=1)[0] if action.strip() else ""
+            calls = (Call(name, action, result),) if name else ()
+            turn, content = spoken(Content(said, bool(calls)), "assistant")
+            messages.append(ChatMessage(replace(turn, calls=calls), content))
+        info = fields.get("info")
+        status = identity(info, "exit_status") if isinstance(info, dict) else None
+        metadata = scalars(fields, but={"id"}) | {"exit_status": status}
+        metadata |= {} if status else {"unfinished": True}
+        name = identity(fields, "instance_id") or place.stem
+        yield Trajectory(name, turns_of(messages), metadata, str(place))
+
+
+def _before_the_steps(history: Any) -> Iterator[ChatMessage]:
+    """What the agent was told at first, without the demonstrations."""
+    for n, message in enumerate(history if isinstance(history, list) else ()):
+        fields = mapping(message, f"history[{n}]")
+        if fields.get("is_demo") or fields.get("message_type") == "demonstration":
+            continue
+        if fields.get("role") not in ("system", "user"):
+            return
+        yield message_of(fields, f"history[{n}]")
+
+
+class ATIF(Reader):
+    """Trajectories in the Agent Trajectory Interchange Format, as Harbor writes them."""
+
+    name = "atif"
+    keys = frozenset({"steps"})
+    recognised = "an object with steps, and a schema_version that starts with ATIF or an agent"
+    turns = "the message of a step; its tool_calls, with the results of its observation"
+    left_out = "reasoning, metrics, steps copied from before, trajectories of subagents"
+
+    SIDES: ClassVar = {"agent": "assistant", "user": "user", "system": "system"}
+
+    def matches(self, value: Any) -> bool:
+        if not isinstance(value, dict) or not isinstance(value.get("steps"), list):
+            return False
+        named = str(value.get("schema_version")).upper().startswith("ATIF")
+        return named or (isinstance(value.get("agent"), dict) and "session_id" in value)
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = mapping(value, "the line")
+        messages: list[ChatMessage] = []
+        for n, step in enumerate(listing(fields, "steps")):
+            given = mapping(step, f"steps[{n}]")
+            if not given.get("is_copied_context"):
+                messages += self._messages(given, f"steps[{n}]")
+        agent = fields.get("agent") if isinstance(fields.get("agent"), dict) else {}
+        assert isinstance(agent, dict)
+        metadata = scalars(fields, but={"id"}) | {
+            "agent": identity(agent, "name"),
+            "model": identity(agent, "model_name"),
+        }
+        name = identity(fields, "trajectory_id", "session_id") or place.default_id()
+        yield Trajectory(name, turns_of(messages), metadata, str(place))
+
+    def _messages(self, step: Mapping[str, Any], place: str) -> Iterator[ChatMessage]:
+        source = text(step, "source", place)
+        role = self.SIDES.get(source, role_of(source))
+        said = content_of({"content": step.get("message")}, place).text
+        calls = []
+        for call in listing_if_any(step, "tool_calls", place):
+            fields = mapping(call, f"{place}.tool_calls")
+            name = str(fields.get("function_name") or "")
+            calls.append((identity(fields, "tool_call_id"), Call(name, fields.get("arguments"))))
+        model = text_or_none(step, "model_name", place)
+        yield spoken(Content(said, bool(calls), tuple(calls)), role, None, model)
+        observation = step.get("observation")
+        results = observation.get("results") if isinstance(observation, dict) else None
+        for result in results if isinstance(results, list) else ():
+            fields = mapping(result, f"{place}.observation.results")
+            yield brought(fields.get("content"), identity(fields, "source_call_id"))
+
 
 NOTES = ("change_agent_state", "recall", "null", "think", "condensation", "pause")
 SAYS = ("message", "finish")
@@ -28,6 +147,7 @@ class OpenHands(Reader):
     """Events of OpenHands: actions and observations, or those of its later SDK."""
 
     name = "openhands"
+    keys = frozenset({"history", "source"})
     recognised = "events with source, and action, observation or kind; a file each or together"
     turns = "a message or finish action; any other action is a call, its observation the result"
     left_out = "thoughts of actions that think, recalls, changes of state, condensations"
