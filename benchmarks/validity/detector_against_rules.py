@@ -36,7 +36,7 @@ def _compare(name: str, talks: Sequence[Trajectory], speaker: str | None) -> Non
     found, clear = result.diagnosis.sensitivity, result.diagnosis.specificity
     value = f"sensitivity {found.hits}/{found.n}, specificity {clear.hits}/{clear.n}"
     both = detect_all(talks, speaker=speaker, detector=replace(LOCKED, drift="both"))
-    changed = robustness(verdicts, both, rng=np.random.default_rng(1)).changed
+    _, changed, _ = robustness(verdicts, both, rng=np.random.default_rng(1))
     note = f"kappa {result.diagnosis.agreement.kappa:.2f}; differences: {result.classes}"
     note += f"; drift=both changes {len(changed)}"
     keep(Result(f"detector against rules, {name}", value, "printed as it is", True, COMMAND, note))

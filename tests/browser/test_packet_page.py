@@ -14,8 +14,8 @@ from tests.browser.pages import complaints, fetched, low_contrast, new_page, ove
 pytestmark = pytest.mark.anyio
 RUBRIC = load_rubric()
 ITEMS = [
-    Item(f"run-{n}", ("<img src=x onerror=alert(1)>", attack.text, "</li></ol><script>1</script>"))
-    for n, attack in enumerate(ATTACKS.values())
+    Item(f"run-{n}", ("<img src=x onerror=alert(1)>", text, "</li></ol><script>1</script>"))
+    for n, (text, _) in enumerate(ATTACKS.values())
 ]
 
 

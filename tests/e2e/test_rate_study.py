@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from chimeralab.rating.gate_record import Retest
 from chimeralab.rating.rater_checks import stored_retest
 from chimeralab.rating.raters import planned_rater
 from chimeralab.rating.rubric import BUILT_IN, lock_rubric
@@ -307,6 +306,6 @@ def test_a_rater_is_attacked_from_the_command_line(
     assert len(report["attacks"]) == 8
     assert report["position"]["flip_rate"] == 0
     retest = stored_retest(Study(study), planned_rater(Study(study), "judge"))
-    assert retest == Retest("judge", 8, 8 - report["undisturbed"]["flips"])
+    assert retest == (8, 8 - report["undisturbed"]["flips"])
     both = chimera("rate", study, "--attack", "--sample", "3")
     assert (both.code, "one at a time" in both.err) == (2, True)

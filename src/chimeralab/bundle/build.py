@@ -27,8 +27,8 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text, replacing_folder, write_text
 from chimeralab.core.tables import open_table
 from chimeralab.core.text import secrets
+from chimeralab.rating.audit import JSON, MARKDOWN
 from chimeralab.rating.auditing import FOLDER, VALIDITY
-from chimeralab.rating.gate_record import JSON, MARKDOWN
 from chimeralab.report.files import write_report
 from chimeralab.report.frame import refuse_unrun
 from chimeralab.study import Study

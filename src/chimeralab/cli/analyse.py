@@ -17,8 +17,7 @@ from chimeralab.core.numbers import NONE, between, number, p_value
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.seam import Detector
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.rating.claims import NO_AUDIT, ClaimScope
-from chimeralab.rating.gate_record import scope_of
+from chimeralab.rating.gate import NO_AUDIT, ClaimScope
 from chimeralab.selfplay.analysis import Analysis, analyse, as_json, sentences
 from chimeralab.selfplay.outcomes import Measure, Outcomes, measure_name
 from chimeralab.selfplay.robustness import (
@@ -120,7 +119,7 @@ def _scope(study: "Study | None") -> ClaimScope:
     if study is None:
         return NO_AUDIT
     # Imported here: a table of runs, the common case, has no gate.
-    from chimeralab.rating.auditing import reliability  # noqa: PLC0415
+    from chimeralab.rating.auditing import reliability, scope_of  # noqa: PLC0415
 
     return scope_of(reliability(study))
 

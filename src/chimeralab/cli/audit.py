@@ -12,13 +12,20 @@ from chimeralab.cli.terminal import out, plain, say
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import percent
-from chimeralab.rating.audit import Audit, audit_json, explain, panel_json
+from chimeralab.rating.audit import FIGURES, Audit, audit_json, explain, panel_json, write_record
 from chimeralab.rating.audit import audit as compare
-from chimeralab.rating.claims import claim_scope, gate_headline, validity_in_words
-from chimeralab.rating.gate import NOT_ASKED, Gate, RuleName, StatisticName, ValidityOutcome
-from chimeralab.rating.gate_record import FIGURES, write_record
+from chimeralab.rating.gate import (
+    NOT_ASKED,
+    Gate,
+    RuleName,
+    StatisticName,
+    ValidityOutcome,
+    claim_scope,
+    gate_headline,
+)
 from chimeralab.rating.labels import from_counts, read_labels
 from chimeralab.rating.rubric import BUILT_IN, load_rubric
+from chimeralab.rating.validity import validity_in_words, validity_json
 from chimeralab.stats.agreement import Table2x2
 
 OF_THE_PLAN = ("statistic", "threshold", "rule", "record", "rubric", "table")
@@ -123,14 +130,14 @@ def _audit_study(options: dict[str, Any]) -> None:
     if found.record:
         say(f"{found.sample} is used; the record is in {found.record}")
     if options["as_json"]:
-        validity = [each.as_dict() for each in found.validity]
-        rows = {**audit_json(found.audit), "sample": found.sample, "validity": validity}
+        rows = {**audit_json(found.audit), "sample": found.sample}
+        rows |= {"validity": validity_json(found.validity)}
         rows |= {"outcome": found.outcome, "validated": found.validated.as_dict()}
         click.echo(json_text(rows))
     else:
         _print(found.audit, found.validated)
-        for each in found.validity:
-            out.print(Text(plain(validity_in_words(each))))
+        for rater, against in found.validity.items():
+            out.print(Text(plain(validity_in_words(rater, against))))
         if found.sample:
             out.print(Text(plain(claim_scope(found.audit.gate, found.validated).sentence)))
     if found.sample and not found.audit.gate.passed:

@@ -13,7 +13,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, read_text, write_text
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import Record
-from chimeralab.rating.claims import ClaimScope, forbidden_words
+from chimeralab.rating.gate import ClaimScope, forbidden_words
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}\n]*?)\s*\}\}")
 MACRO = re.compile(r"(?<!\\)\\([a-z]+[A-Z][A-Za-z]*)")
@@ -57,8 +57,7 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
     if there are any. Numbers typed by hand are not checked.
     """
     # Imported here: a study is slow to import, and a wrong option should be reported at once.
-    from chimeralab.rating.auditing import reliability  # noqa: PLC0415
-    from chimeralab.rating.gate_record import scope_of  # noqa: PLC0415
+    from chimeralab.rating.auditing import reliability, scope_of  # noqa: PLC0415
     from chimeralab.report.named_numbers import study_numbers  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
 

@@ -161,8 +161,7 @@ class StoredTalks(NamedTuple):
 
 def stored_talks(path: Path) -> StoredTalks:
     """What there is to show of a study."""
-    from chimeralab.rating.auditing import reliability  # noqa: PLC0415
-    from chimeralab.rating.gate_record import scope_of  # noqa: PLC0415 - as above
+    from chimeralab.rating.auditing import reliability, scope_of  # noqa: PLC0415 - as above
     from chimeralab.study import Study  # noqa: PLC0415
 
     study = Study(path)

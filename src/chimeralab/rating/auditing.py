@@ -4,19 +4,36 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
+from chimeralab.core.numbers import counted, percent
 from chimeralab.core.parts import shown
 from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
-from chimeralab.rating.audit import Audit, Disagreement, audit, audit_json
-from chimeralab.rating.claims import FORBIDDEN, ClaimScope, claim_scope
-from chimeralab.rating.gate import NOT_ASKED, OutcomeName, ValidityOutcome, outcome_name
-from chimeralab.rating.gate_record import JSON, MARKDOWN, Reliability, write_record
+from chimeralab.rating.audit import (
+    JSON,
+    MARKDOWN,
+    Audit,
+    RaterIdentity,
+    audit,
+    audit_json,
+    write_record,
+)
+from chimeralab.rating.gate import (
+    FORBIDDEN,
+    NO_AUDIT,
+    NOT_ASKED,
+    ClaimScope,
+    OutcomeName,
+    ValidityOutcome,
+    claim_scope,
+    outcome_name,
+)
 from chimeralab.rating.labels import LabelTable, from_ratings, write_targets
 from chimeralab.rating.plan import GateTable
 from chimeralab.rating.rater_checks import stored_retest
@@ -38,7 +55,14 @@ from chimeralab.rating.samples import (
     stored_samples,
     use,
 )
-from chimeralab.rating.validity import ValidityAgainst, judge_validity, validity
+from chimeralab.rating.validity import (
+    AgainstRaters,
+    Validity,
+    judge_validity,
+    validity,
+    validity_json,
+)
+from chimeralab.stats.intervals import wilson
 from chimeralab.study.copying import sealed_items
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.export import settled_labels
@@ -58,13 +82,46 @@ class StudyAudit(Record):
 
     audit: Audit
     sample: str | None
-    validity: tuple[ValidityAgainst, ...]
-    record: str | None
+    validity: AgainstRaters
     validated: ValidityOutcome = NOT_ASKED
+    record: str | None = None
 
     @property
     def outcome(self) -> OutcomeName:
         return outcome_name(self.audit.gate, self.validated)
+
+
+class Reliability(NamedTuple):
+    """A decided gate, computed from the stored labels: what may be claimed, and the figures.
+
+    `retests` are the items that a rater was given twice, and how many got the same label again.
+    """
+
+    scope: ClaimScope
+    verdict: str
+    figures: Mapping[str, Any] | None
+    raters: Sequence[RaterIdentity] = ()
+    against: AgainstRaters = MappingProxyType({})
+    retests: Mapping[str, tuple[int, int]] = MappingProxyType({})
+
+    @property
+    def retest_in_words(self) -> str:
+        """How far each rater agrees with itself, also where nobody has asked."""
+        said = []
+        for rater, (items, same) in self.retests.items():
+            low, high = map(percent, wilson(same, items))
+            said.append(
+                f"{rater} gave {same} of {counted(items, 'repeated item')} the same "
+                f"label again ({percent(same / items)}, 95 % interval {low} – {high})"
+            )
+        unasked = [each.name for each in self.raters if each.name not in self.retests]
+        said += [f"not asked of {', '.join(unasked)}"] if unasked else []
+        return f"Retest agreement: {'; '.join(said)}."
+
+
+def scope_of(reliability: Reliability | None) -> ClaimScope:
+    """What may be claimed of a study whose gate was decided so, or not at all."""
+    return NO_AUDIT if reliability is None else reliability.scope
 
 
 def audit_study(study: Study, only: str | None = None) -> StudyAudit:
@@ -80,12 +137,11 @@ def audit_study(study: Study, only: str | None = None) -> StudyAudit:
     sample = None if only is None else sample_named(study, only)
     if sample and sample.draw.kind == "gate":
         raise InputError(f"{only} is a gate's sample: its labels are compared once, without --only")
-    given: Given = {name: stored_ratings(study, name) for name in stored_raters(study)}
-    given = _within(given, sample.sample.ids) if sample else given
+    given = _given(study, stored_raters(study), sample.sample.ids if sample else None)
     given = {name: ratings for name, ratings in given.items() if ratings}
     table = _table(given, known)
     found = audit(table, may_be_silent=True)
-    return StudyAudit(found, None, validate(study, table, given, known), None)
+    return StudyAudit(found, None, _validate(study, table, given, known))
 
 
 def _decide(study: Study, gate: GateTable, known: Mapping[str, Candidate]) -> StudyAudit:
@@ -93,38 +149,44 @@ def _decide(study: Study, gate: GateTable, known: Mapping[str, Candidate]) -> St
     rubric = rubric_of(study)
     if rubric.state != "locked":
         raise InputError(f"the rubric is {rubric.state}; a gate is decided with a locked one")
-    rated: Given = {name: stored_ratings(study, name) for name in gate.raters}
-    sample = _gate_sample(study, gate, known, rated)
-    found = _judged(study, gate, known, sample)
+    sample = _gate_sample(study, gate, known)
+    found, given = _judge(study, gate, sample, known)
     if sample.used is None:
-        labels = _labels(_within(rated, sample.sample.ids))
-        use(study, sample, digest(labels), passed=found.audit.gate.passed)
+        use(study, sample, _labels_hash(given), passed=found.audit.gate.passed)
     folder = study.path / FOLDER
     raters = [planned_rater(study, name).for_record for name in gate.raters]
     _make_room(folder, found.audit)
     write_record(folder, found.audit, rubric, raters, found.validated)
-    against = [each.as_dict() for each in found.validity]
-    write_text(folder / VALIDITY, json_text(against) + "\n")
+    write_text(folder / VALIDITY, json_text(validity_json(found.validity)) + "\n")
     return replace(found, record=str(folder))
 
 
-def _judged(
-    study: Study, gate: GateTable, known: Mapping[str, Candidate], sample: StoredSample
-) -> StudyAudit:
-    """What the stored labels say about the gate and the detector, whatever was written before."""
-    rated: Given = {name: stored_ratings(study, name) for name in gate.raters}
-    given = _within(rated, sample.sample.ids)
-    if sample.used is not None and sample.labels_sha256 != digest(_labels(given)):
-        raise InputError(
-            f"{sample.name} was used on {sample.used[:10]} with other labels; a gate sample is "
-            "used once, and its verdict stands"
-        )
-    _refuse_unrated(study, given, sample.sample.ids)
+def _judge(
+    study: Study,
+    gate: GateTable,
+    sample: StoredSample,
+    known: Mapping[str, Candidate],
+    *,
+    any_labels: bool = False,
+) -> tuple[StudyAudit, Given]:
+    """What the stored labels say about the gate and the detector, whatever was written before.
+
+    They must be all there and, once the gate is decided, those that it was decided with; `verify`
+    judges any labels, to say what is wrong with them.
+    """
+    given = _given(study, gate.raters, sample.sample.ids)
+    if not any_labels:
+        if sample.used is not None and sample.labels_sha256 != _labels_hash(given):
+            raise InputError(
+                f"{sample.name} was used on {sample.used[:10]} with other labels; a gate sample is "
+                "used once, and its verdict stands"
+            )
+        _refuse_unrated(study, given, sample.sample.ids)
     table = _table(given, known, sample)
     found = audit(table, gate.gate(sample.population), may_be_silent=True)
-    against = validate(study, table, given, known)
+    against = _validate(study, table, given, known)
     validated = judge_validity(gate.validity, gate.rule, against)
-    return StudyAudit(found, sample.name, against, None, validated)
+    return StudyAudit(found, sample.name, against, validated), given
 
 
 def reliability(study: Study) -> Reliability | None:
@@ -132,57 +194,43 @@ def reliability(study: Study) -> Reliability | None:
     gate: GateTable = study.plan.extras["gate"]
     if not gate.declared or not study.store_path.is_file():
         return None
-    samples = [each for each in stored_samples(study) if each.draw.kind == "gate" and each.used]
-    if not samples:
+    sample = _decided_sample(study)
+    if sample is None:
         return None
     try:
-        found = _judged(study, gate, candidates(study), samples[-1])
+        found, _ = _judge(study, gate, sample, candidates(study))
         planned = [planned_rater(study, name) for name in gate.raters]
     except InputError as error:
         why = (
             f"The reliability gate can't be computed again from the stored labels: {error}. "
             "Every claim about collapse describes what the detector marked."
         )
-        return Reliability(ClaimScope("descriptive", why, FORBIDDEN), "not reliable", None, {})
-    figures, scope = audit_json(found.audit), claim_scope(found.audit.gate, found.validated)
+        return Reliability(ClaimScope("descriptive", why, FORBIDDEN), "not reliable", None)
     return Reliability(
-        scope=scope,
+        scope=claim_scope(found.audit.gate, found.validated),
         verdict=found.outcome,
-        figures=figures,
-        by_stratum=figures["by_stratum"],
+        figures=audit_json(found.audit),
         raters=[each.for_record for each in planned],
         against=found.validity,
-        retests=[again for each in planned if (again := stored_retest(study, each))],
+        retests={each.name: again for each in planned if (again := stored_retest(study, each))},
     )
 
 
-class Contested(NamedTuple):
-    """The sample of a decided gate: what its raters said, and what they differ on."""
-
-    sample: str
-    rated: Given
-    items: tuple[Disagreement, ...]
-
-
-def contested(study: Study) -> Contested | None:
-    """The disagreements of the last gate that was decided; None before one was."""
+def contested(study: Study) -> tuple[StudyAudit, Given] | None:
+    """The last gate that was decided, and what its raters said; None before one was."""
     gate: GateTable = study.plan.extras["gate"]
-    used = [each for each in stored_samples(study) if each.draw.kind == "gate" and each.used]
-    if not gate.declared or not used:
+    sample = _decided_sample(study)
+    if not gate.declared or sample is None:
         return None
-    found = _judged(study, gate, candidates(study), used[-1])
-    given: Given = {name: stored_ratings(study, name) for name in gate.raters}
-    rated = _within(given, used[-1].sample.ids)
-    return Contested(used[-1].name, rated, found.audit.disagreements)
+    return _judge(study, gate, sample, candidates(study))
 
 
-def _labels(given: Given) -> dict[str, dict[str, Label | None]]:
-    return {name: {i: r.label for i, r in ratings.items()} for name, ratings in given.items()}
+def _decided_sample(study: Study) -> StoredSample | None:
+    used = [each for each in stored_samples(study) if each.draw.kind == "gate" and each.used]
+    return used[-1] if used else None
 
 
-def _gate_sample(
-    study: Study, gate: GateTable, known: Mapping[str, Candidate], rated: Given
-) -> StoredSample:
+def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Candidate]) -> StoredSample:
     """The last sample of the gate; one that takes in everything is drawn when all is rated."""
     samples = stored_samples(study)
     drawn = [sample for sample in samples if sample.draw.kind == "gate"]
@@ -194,15 +242,25 @@ def _gate_sample(
         )
     taken = {item for sample in samples for item in sample.sample.ids}
     items = [item for item in known if item not in taken]
-    _refuse_unrated(study, _within(rated, items), items)
+    _refuse_unrated(study, _given(study, gate.raters, items), items)
     return draw(study, gate_draw(study))
 
 
-def _within(given: Given, items: Sequence[str]) -> dict[str, dict[str, Rating]]:
+def _given(study: Study, raters: Sequence[str], items: Sequence[str] | None) -> Given:
+    """What raters said about some conversations, in their order, or about all."""
+    rated = {name: stored_ratings(study, name) for name in raters}
+    if items is None:
+        return rated
     return {
         name: {item: ratings[item] for item in items if item in ratings}
-        for name, ratings in given.items()
+        for name, ratings in rated.items()
     }
+
+
+def _labels_hash(given: Given) -> str:
+    return digest(
+        {name: {i: r.label for i, r in ratings.items()} for name, ratings in given.items()}
+    )
 
 
 def _refuse_unrated(study: Study, given: Given, items: Sequence[str]) -> None:
@@ -250,76 +308,50 @@ def _make_room(folder: Path, found: Audit) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def validate(
+def _validate(
     study: Study, table: LabelTable, given: Given, known: Mapping[str, Candidate]
-) -> tuple[ValidityAgainst, ...]:
+) -> AgainstRaters:
     """Compare the stored verdicts with each rater's labels on the same conversations."""
     detections = [from_json(row) for row in stored_detections(study)]
     unjudged = set(table.items) - {each.id for each in detections}
     items = {item: found.item for item, found in known.items()}
-    compared = []
+    compared: dict[str, Validity | str] = {}
     for name, ratings in given.items():
-        result, why = None, None
         if unjudged:
-            why = "some conversations have no verdict yet: run `chimera detect`"
+            compared[name] = "some conversations have no verdict yet: run `chimera detect`"
         elif all(rating.label is None for rating in ratings.values()):
-            why = "the rater gave no label"
+            compared[name] = "the rater gave no label"
         elif len(ratings) < len(table.items):
-            why = "the rater has not rated every item"
+            compared[name] = "the rater has not rated every item"
         else:
             rated, rng = [ratings[item] for item in table.items], np.random.default_rng(0)
-            result = validity(detections, rated, items, rng=rng, design=table.design)
-        compared.append(ValidityAgainst(name, result, result.classes if result else {}, why))
-    return tuple(compared)
-
-
-class DecidedGate(NamedTuple):
-    """A gate as the stored labels decide it."""
-
-    labels_sha256: str
-    passed: bool
-    outcome: str
-    figures: Mapping[str, Any]
-
-
-def decide_again(study: Study, sample: StoredSample) -> DecidedGate:
-    """Decide a gate on the labels that are stored now; nothing is written."""
-    gate: GateTable = study.plan.extras["gate"]
-    rated: Given = {name: stored_ratings(study, name) for name in gate.raters}
-    given, known = _within(rated, sample.sample.ids), candidates(study)
-    table = _table(given, known, sample)
-    found = audit(table, gate.gate(sample.population), may_be_silent=True)
-    validated = judge_validity(gate.validity, gate.rule, validate(study, table, given, known))
-    outcome = outcome_name(found.gate, validated)
-    return DecidedGate(
-        digest(_labels(given)), found.gate.passed, outcome, json.loads(json_text(audit_json(found)))
-    )
+            compared[name] = validity(detections, rated, items, rng=rng, design=table.design)
+    return compared
 
 
 def recompute_gate(study: Study) -> Recomputed:
     """Decide the gate again on the stored labels, and compare what its record says."""
     gate: GateTable = study.plan.extras["gate"]
-    path = study.path / FOLDER / JSON
-    used = [each for each in stored_samples(study) if each.draw.kind == "gate" and each.used]
-    if not used:
+    sample = _decided_sample(study)
+    if sample is None:
         return _record_of_nothing(study, gate)
     place = f"{FOLDER}/{JSON}"
     findings = []
-    sample = used[-1]
     try:
-        found = decide_again(study, sample)
+        found, given = _judge(study, gate, sample, candidates(study), any_labels=True)
     except InputError as error:
         return Recomputed((Finding(sample.name, f"its gate can't be decided again: {error}"),))
-    if found.labels_sha256 != sample.labels_sha256:
+    passed, figures = found.audit.gate.passed, json.loads(json_text(audit_json(found.audit)))
+    if _labels_hash(given) != sample.labels_sha256:
         findings.append(
             Finding(sample.name, "its labels are not the ones that the gate was decided with")
         )
-    if found.passed != sample.passed:
-        was, now = ("passed" if each else "failed" for each in (sample.passed, found.passed))
+    if passed != sample.passed:
+        was, now = ("passed" if each else "failed" for each in (sample.passed, passed))
         findings.append(Finding(sample.name, f"it {was}, but its labels give: {now}"))
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        verdict = "passed" if found.passed else "failed"
+        record = json.loads((study.path / place).read_text(encoding="utf-8"))
+        verdict = "passed" if passed else "failed"
         # Early records have no outcome.
         said = (record["verdict"], record.get("outcome", found.outcome))
         if said != (verdict, found.outcome):
@@ -327,12 +359,12 @@ def recompute_gate(study: Study) -> Recomputed:
             findings.append(Finding(place, problem))
         wrong = [
             name
-            for name, value in found.figures.items()
+            for name, value in figures.items()
             if not alike(record["audit"].get(name), value, 1e-9)
         ]
         if wrong:
             name = wrong[0]
-            values = f"{shown(record['audit'].get(name))} → {shown(found.figures[name])}"
+            values = f"{shown(record['audit'].get(name))} → {shown(figures[name])}"
             problem = f"not what the labels give (recorded → recomputed): {name} {values}"
             findings.append(Finding(place, problem))
     except OSError:

@@ -1,10 +1,13 @@
-"""The gate: what was required of raters and detector in advance, and whether they met it."""
+"""The gate: what was required of raters and detector, whether they met it, what may be claimed."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
+from chimeralab.core.result_words import FACT, MARK, ResultWords
 from chimeralab.stats.intervals import Interval
 from chimeralab.stats.raters import RatersPanel
 
@@ -108,41 +111,119 @@ def outcome_name(outcome: GateOutcome, validity: ValidityOutcome) -> OutcomeName
     return "validated" if validity.passed else "reliable, not validated"
 
 
-class GateFigure(NamedTuple):
-    """A statistic as the gate reads it, with the pair of raters it comes from."""
-
-    value: float | None
-    interval: Interval | None
-    why_undefined: str
-    where: str = ""
-
-
 def judge_gate(gate: Gate, panel: RatersPanel, *, declared: bool = True) -> GateOutcome:
     """Compare a panel with a gate. Of more than two raters the weakest pair counts."""
-    measured = _figure(gate.statistic, panel)
-    bound = None if measured.interval is None else measured.interval.low
-    compared = measured.value if gate.rule == "point" else bound
+    value, interval, why_undefined, where = _figure(gate.statistic, panel)
+    bound = None if interval is None else interval.low
+    compared = value if gate.rule == "point" else bound
     if compared is None:
-        reason = f"{gate.statistic} is undefined: {measured.why_undefined}"
-        return GateOutcome(gate, declared, False, measured.value, None, reason)
+        reason = f"{gate.statistic} is undefined: {why_undefined}"
+        return GateOutcome(gate, declared, False, value, None, reason)
     passed = compared >= gate.threshold
     verb = "reaches" if passed else "stays below"
-    reason = f"{compared:.4f}{measured.where} {verb} {gate.threshold:.2f}"
-    return GateOutcome(gate, declared, passed, measured.value, compared, reason)
+    reason = f"{compared:.4f}{where} {verb} {gate.threshold:.2f}"
+    return GateOutcome(gate, declared, passed, value, compared, reason)
 
 
-def _figure(statistic: StatisticName, panel: RatersPanel) -> GateFigure:
-    """The statistic of all raters, or of the pair that agrees least."""
+def _figure(
+    statistic: StatisticName, panel: RatersPanel
+) -> tuple[float | None, Interval | None, str, str]:
+    """The statistic of all raters, or of the pair that agrees least.
+
+    With its interval, why it is undefined if it is, and the pair where there are more than one.
+    """
     if statistic == "alpha":
-        return GateFigure(panel.alpha, panel.alpha_ci, panel.reasons.get("alpha", ""))
+        return panel.alpha, panel.alpha_ci, panel.reasons.get("alpha", ""), ""
     figures = []
     for pair, found in panel.pairs.items():
+        where = f" ({', '.join(pair)})" if len(panel.pairs) > 1 else ""
         agreed = found.pabak_ci and Interval(*((1 + bound) / 2 for bound in found.pabak_ci))
         intervals = {"kappa": found.kappa_ci_score, "pabak": found.pabak_ci, "agreement": agreed}
         why, interval = found.reasons.get(statistic, ""), intervals.get(statistic)
-        figures.append(
-            GateFigure(getattr(found, statistic), interval, why, f" ({', '.join(pair)})")
+        figures.append((getattr(found, statistic), interval, why, where))
+    undefined = next((figure for figure in figures if figure[0] is None), None)
+    return undefined or min(figures, key=lambda figure: figure[0])
+
+
+# What nobody may write of a study whose detector was not compared with raters, or fell short.
+FORBIDDEN = (
+    "validated",
+    "validates",
+    "validation",
+    "confirmed by human raters",
+    "confirmed by raters",
+    "confirmed by people",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimScope(Record):
+    """What a report may claim after the gate, and the words that it must do without."""
+
+    name: Literal["validated", "reliable", "descriptive"]
+    sentence: str
+    forbidden: tuple[str, ...]
+
+    @property
+    def words(self) -> ResultWords:
+        """How results are told: what the detector found is its mark until it is validated."""
+        return FACT if self.name == "validated" else MARK
+
+
+NO_AUDIT = ClaimScope(
+    "descriptive",
+    "No reliability audit has been run. Every claim about collapse describes what the detector "
+    "marked and compares conditions; whether people would call the same turns collapsed has not "
+    "been asked.",
+    FORBIDDEN,
+)
+
+
+def claim_scope(outcome: GateOutcome, validity: ValidityOutcome = NOT_ASKED) -> ClaimScope:
+    """What every later report has to keep to."""
+    name = outcome_name(outcome, validity)
+    if name == "not reliable":
+        return ClaimScope(
+            "descriptive",
+            f"The reliability gate ({outcome.gate}) was not met. Every claim about collapse "
+            "describes what the detector marked and compares conditions; none rests on labels "
+            "that raters agree on.",
+            FORBIDDEN,
         )
-    undefined = [figure for figure in figures if figure.value is None]
-    weakest = undefined[0] if undefined else min(figures, key=lambda figure: figure.value or 0)
-    return weakest if len(figures) > 1 else weakest._replace(where="")
+    met = f"The reliability gate ({outcome.gate}) was met on {outcome.gate.population}"
+    if name == "validated":
+        agreed = f"{met}, and the detector agrees with every rater as declared ({validity})."
+        return ClaimScope("validated", agreed, ())
+    return ClaimScope(
+        "reliable",
+        f"{met}: the labels are reliable. The detector is not validated: {validity.reason}. Every "
+        "claim about collapse describes what the detector marked.",
+        FORBIDDEN,
+    )
+
+
+def gate_headline(outcome: GateOutcome, validity: ValidityOutcome = NOT_ASKED) -> str:
+    """The verdict of a gate in a few words."""
+    if outcome.declared:
+        met = "Gate met" if outcome.passed else "Gate NOT met"
+        return f"{met} ({outcome_name(outcome, validity)})"
+    return f"No gate was named. The customary one would {'' if outcome.passed else 'not '}be met"
+
+
+def forbidden_words(text: str, scope: ClaimScope) -> Iterator[tuple[int, str]]:
+    """Every line where a text claims more than the gate allows, with the words that do."""
+    if not scope.forbidden:
+        return
+    # A line break or a tie of LaTeX may stand where the phrase has a space.
+    phrases = (re.escape(words).replace(r"\ ", r"[\s~]+") for words in scope.forbidden)
+    # Whoever says that something is not validated claims nothing.
+    pattern = rf"(?<!\bnot[\s~])\b(?:{'|'.join(phrases)})\b"
+    for found in re.finditer(pattern, text, re.IGNORECASE):
+        line = text.count("\n", 0, found.start()) + 1
+        yield line, " ".join(found[0].replace("~", " ").split())
+
+
+def check_wording(text: str, scope: ClaimScope) -> None:
+    """Refuse a text that claims more than the gate allows."""
+    for line, words in forbidden_words(text, scope):
+        raise InputError(f"line {line} says '{words}', and the gate does not allow it: reword it")

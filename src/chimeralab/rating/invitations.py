@@ -419,32 +419,31 @@ class RatingRoom:
         found = contested(self.study)
         if found is None:
             raise InputError("there is nothing to settle before the gate is decided")
-        if only not in (None, found.sample):
-            raise InputError(
-                f"what is settled is {found.sample}, the sample of the gate: not {only}"
-            )
-        if not found.items:
-            raise InputError(f"the raters agree on all of {found.sample}: nothing is to be settled")
-        if any(rater in each.labels for each in found.items):
+        sample, differing = found[0].sample, found[0].audit.disagreements
+        if only not in (None, sample):
+            raise InputError(f"what is settled is {sample}, the sample of the gate: not {only}")
+        if not differing:
+            raise InputError(f"the raters agree on all of {sample}: nothing is to be settled")
+        if any(rater in each.labels for each in differing):
             raise InputError(f"{rater} rated this sample; a third person settles it")
-        waiting = self._waiting(rater, "adjudicate", found.sample)
+        waiting = self._waiting(rater, "adjudicate", sample)
         if waiting:
-            return found.sample, self._key(waiting.packet)
-        if self._invitations("WHERE task = 'adjudicate' AND sample = ?", found.sample):
-            raise InputError(f"somebody else settles {found.sample} already")
+            return sample, self._key(waiting.packet)
+        if self._invitations("WHERE task = 'adjudicate' AND sample = ?", sample):
+            raise InputError(f"somebody else settles {sample} already")
         seed, names = _seed(rater), telling_names(self.study)
-        order = np.random.default_rng(seed).permutation(len(found.items))
-        name = "a" + hashlib.sha256(f"{rater} {found.sample}".encode()).hexdigest()[:7]
+        order = np.random.default_rng(seed).permutation(len(differing))
+        name = "a" + hashlib.sha256(f"{rater} {sample}".encode()).hexdigest()[:7]
         entries = []
         for n, place in enumerate(order.tolist(), 1):
-            item = known[found.items[place].item].item
+            item = known[differing[place].item].item
             shown = Item(item.id, masked(item.texts, names))
             sheet = f"{name}-{n:03}"
             entries.append(
                 KeyEntry(sheet, item.id, item.sha256, check_of(sheet, shown), duplicate=False)
             )
         rubric = rubric_of(self.study).sha256
-        return found.sample, PacketKey(name, seed, rubric, "", names, tuple(entries))
+        return sample, PacketKey(name, seed, rubric, "", names, tuple(entries))
 
     def _opinions(self, key: PacketKey) -> dict[str, tuple[Opinion, ...]]:
         """What was said about each conversation, in an order that tells nobody who said it."""

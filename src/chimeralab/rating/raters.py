@@ -19,7 +19,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Part
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Model, Reply, Request
-from chimeralab.rating.gate_record import RaterIdentity
+from chimeralab.rating.audit import RaterIdentity
 from chimeralab.rating.model_rater import LlmRater, RaterSettings, prompt_hash
 from chimeralab.rating.plan import RATERS, RatersTable, refuse_unknown
 from chimeralab.rating.ratings import Attempt, Item, Noted, Rater, RaterFacts, Rating, item_of

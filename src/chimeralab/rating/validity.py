@@ -4,19 +4,23 @@ Three questions that are easily taken for one: do raters agree with each other (
 detector agree with raters (`validity`), does one reading of it agree with another (`robustness`).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import between, counted, percent
 from chimeralab.core.records import Detection, Record
 from chimeralab.rating.gate import NOT_ASKED, RuleName, ValidityBar, ValidityOutcome
 from chimeralab.rating.loops import alternations, share_template
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
 from chimeralab.rating.wording import wording
+from chimeralab.stats.clusters import Proportion
 from chimeralab.stats.intervals import mcnemar_exact
 from chimeralab.stats.panel import Diagnosis, Panel, diagnose, panel
 from chimeralab.stats.resample import SampleDesign
@@ -58,33 +62,12 @@ class Validity(Record):
     @property
     def classes(self) -> dict[str, int]:
         """How often each class of difference occurs, the most frequent first."""
-        counts: dict[str, int] = {}
-        for difference in self.differences:
-            counts[difference.name] = counts.get(difference.name, 0) + 1
+        counts = Counter(difference.name for difference in self.differences)
         return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-@dataclass(frozen=True, slots=True)
-class ValidityAgainst(Record):
-    """How the detector does by the word of one rater; without a result, `reason` says why."""
-
-    rater: str
-    result: Validity | None
-    classes: Mapping[str, int]
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReadingsCompared(Record):
-    """Two readings of the detector on the same conversations.
-
-    `changed` are the conversations with another verdict; the p-value asks whether one reading
-    flags more of them than the other.
-    """
-
-    agreement: Panel
-    changed: tuple[str, ...]
-    p_value: float | None
+# How the detector does by the word of each rater, or why that is unknown.
+AgainstRaters = Mapping[str, Validity | str]
 
 
 def verdict_of(detection: Detection) -> Label | None:
@@ -125,17 +108,17 @@ def validity(
 
 
 def judge_validity(
-    bar: ValidityBar | None, rule: RuleName, against: Iterable[ValidityAgainst]
+    bar: ValidityBar | None, rule: RuleName, against: AgainstRaters
 ) -> ValidityOutcome:
     """Whether the detector reaches what was declared, against every rater of the gate."""
     if bar is None:
         return NOT_ASKED
     short = []
-    for each in against:
-        if each.result is None:
-            short.append(f"against {each.rater} it is unknown ({each.reason})")
+    for rater, compared_with in against.items():
+        if isinstance(compared_with, str):
+            short.append(f"against {rater} it is unknown ({compared_with})")
             continue
-        found = each.result.diagnosis
+        found = compared_with.diagnosis
         figures = {
             "sensitivity": (found.sensitivity.value, found.sensitivity.interval),
             "specificity": (found.specificity.value, found.specificity.interval),
@@ -146,45 +129,67 @@ def judge_validity(
             compared = value if rule == "point" else interval and interval[0]
             bound = "the lower bound of " if rule == "lower_ci" else ""
             if compared is None or value is None:
-                short.append(f"its {name} against {each.rater} is undefined")
+                short.append(f"its {name} against {rater} is undefined")
             elif compared < least:
                 shown = f"{compared:.2f} and stays below {least:.2f}"
-                short.append(f"{bound}its {name} against {each.rater} is {shown}")
+                short.append(f"{bound}its {name} against {rater} is {shown}")
     reason = "; ".join(short) or f"it reaches {bar} against every rater"
     return ValidityOutcome(bar, rule, not short, reason)
 
 
-def consensus(ratings: Iterable[Rating], name: str = "consensus") -> list[Rating]:
-    """One rating per item: the label that all its raters gave, None where they differ."""
-    by_item: dict[str, list[Rating]] = {}
-    for rating in ratings:
-        by_item.setdefault(rating.item, []).append(rating)
-    agreed = []
-    for item, given in by_item.items():
-        first, labels = given[0], {rating.label for rating in given}
-        if len(labels) == 1 and first.label is not None:
-            agreed.append(Rating(item, name, first.label, first.reason, first.turns))
-        else:
-            agreed.append(Rating(item, name, None, "The raters differ, or one gave no label."))
-    return agreed
+def validity_in_words(rater: str, found: Validity | str) -> str:
+    """How the detector does by the word of one rater, with every interval."""
+    start = f"The detector against {rater}"
+    if isinstance(found, str):
+        return f"{start}: unknown ({found})."
+
+    def shown(share: Proportion) -> str:
+        if share.value is None or share.interval is None:
+            return percent(share.value)
+        low, high = map(percent, share.interval)
+        return f"{percent(share.value)} ({low} – {high})"
+
+    diagnosis = found.diagnosis
+    agreed = diagnosis.agreement
+    kappa = "undefined" if agreed.kappa is None else f"{agreed.kappa:.3f}"
+    if agreed.kappa_ci_score is not None:
+        kappa += f" ({between(agreed.kappa_ci_score, 3)})"
+    classes = ", ".join(f"{count} {name}" for name, count in found.classes.items())
+    return (
+        f"{start}, {counted(agreed.n_valid, 'item')}: sensitivity {shown(diagnosis.sensitivity)}, "
+        f"specificity {shown(diagnosis.specificity)}, kappa {kappa}; "
+        f"they differ on {len(found.differences)}{f' ({classes})' if classes else ''}."
+    )
+
+
+def validity_json(against: AgainstRaters) -> list[dict[str, Any]]:
+    """The same for all raters as plain values."""
+    rows = []
+    for rater, found in against.items():
+        row: dict[str, Any] = {"result": None, "classes": {}, "reason": found}
+        if isinstance(found, Validity):
+            row = {"result": found.as_dict(), "classes": found.classes, "reason": None}
+        rows.append({"rater": rater, **row})
+    return rows
 
 
 def robustness(
     first: Iterable[Detection], second: Iterable[Detection], *, rng: np.random.Generator
-) -> ReadingsCompared:
-    """Do two readings give the same verdicts?"""
+) -> tuple[Panel, tuple[str, ...], float | None]:
+    """Do two readings give the same verdicts on the same conversations?
+
+    Their agreement, the conversations with another verdict, and a p-value that asks whether one
+    reading flags more of them than the other.
+    """
     one, other = _by_id(first), _by_id(second)
     _refuse_unknown(one, other, "verdict of the second reading")
     _refuse_unknown(other, one, "verdict of the first reading")
     pairs = {item: (verdict_of(one[item]), verdict_of(other[item])) for item in one}
     columns = ([pair[place] for pair in pairs.values()] for place in (0, 1))
     agreement = panel(*columns, rng=rng)
+    changed = tuple(item for item, pair in pairs.items() if pair[0] != pair[1])
     table = agreement.table
-    return ReadingsCompared(
-        agreement=agreement,
-        changed=tuple(item for item, pair in pairs.items() if pair[0] != pair[1]),
-        p_value=mcnemar_exact(int(table.first_only), int(table.second_only)),
-    )
+    return agreement, changed, mcnemar_exact(int(table.first_only), int(table.second_only))
 
 
 def _by_id(detections: Iterable[Detection]) -> dict[str, Detection]:
@@ -204,22 +209,18 @@ def _refuse_unknown(wanted: Iterable[str], known: Mapping[str, object], what: st
 
 def difference_of(detection: Detection, rating: Rating, item: Item) -> VerdictDifference:
     """Name the class of a difference between a verdict and a label."""
-    if rating.label == 1:
-        name, turns = _missed(detection, rating), rating.turns
-    else:
+    if rating.label != 1:
         name, turns = _flagged(detection, item), detection.collapsed
+    else:
+        turns = rating.turns
+        repeats = [turn for turn in sorted(turns)[1:] if turn >= FIRST_FLAGGED_TURN]
+        # A detector without a window has its own idea of too short, and says nothing about it.
+        window = int(detection.detector["settings"].get("window", 0))
+        name = "short loop" if len(repeats) < window else "reworded loop"
+        if len(turns) < 3 or any(later != turn + 1 for turn, later in pairwise(sorted(turns))):
+            name = "no loop named"
     verdict = 1 if detection.collapsed else 0
     return VerdictDifference(item.id, verdict, rating.label or 0, name, MEANING[name], turns)
-
-
-def _missed(detection: Detection, rating: Rating) -> str:
-    turns = sorted(rating.turns)
-    if len(turns) < 3 or any(later != turn + 1 for turn, later in pairwise(turns)):
-        return "no loop named"
-    repeats = [turn for turn in turns[1:] if turn >= FIRST_FLAGGED_TURN]
-    # A detector without a window has its own idea of too short, and says nothing about it.
-    window = int(detection.detector["settings"].get("window", 0))
-    return "short loop" if len(repeats) < window else "reworded loop"
 
 
 def _flagged(detection: Detection, item: Item) -> str:

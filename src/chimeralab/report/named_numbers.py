@@ -20,8 +20,7 @@ from chimeralab.core.numbers import number, p_value, percent
 from chimeralab.core.records import Detection, Record
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.verdict import from_json
-from chimeralab.rating.auditing import reliability
-from chimeralab.rating.gate_record import Reliability, scope_of
+from chimeralab.rating.auditing import Reliability, reliability, scope_of
 from chimeralab.report.table import UNITS
 from chimeralab.selfplay.outcomes import measure_name
 from chimeralab.stats.clusters import share

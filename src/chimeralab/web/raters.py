@@ -83,7 +83,7 @@ def _agreement(room: RatingRoom) -> dict[str, Any]:
     from chimeralab.selfplay.report.page import reliability_section  # noqa: PLC0415
 
     found = contested(room.study)
-    rated = found.rated if found else {}
+    rated = found[1] if found else {}
     labels = {name: [each.label for each in given.values()] for name, given in rated.items()}
     settled = room.settled()
     return {
@@ -99,7 +99,7 @@ def _agreement(room: RatingRoom) -> dict[str, Any]:
                 "said": [(name, rated[name][each.item]) for name in each.labels],
                 "settled": settled.get(each.item),
             }
-            for each in (found.items if found else ())
+            for each in (found[0].audit.disagreements if found else ())
         ],
         "written": written_turns,
         "percent": percent,

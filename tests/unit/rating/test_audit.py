@@ -7,9 +7,8 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.models.embedded import EmbeddedSettings
 from chimeralab.models.seam import Sampling
-from chimeralab.rating.audit import audit, audit_json, explain
+from chimeralab.rating.audit import audit, audit_json, explain, write_record
 from chimeralab.rating.gate import Gate
-from chimeralab.rating.gate_record import write_record
 from chimeralab.rating.labels import LabelTable, from_counts, from_ratings
 from chimeralab.rating.model_rater import LlmRater, RaterSettings
 from chimeralab.rating.ratings import Item, Rating, rate_all

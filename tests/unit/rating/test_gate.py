@@ -5,8 +5,14 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.result_words import FACT, MARK
-from chimeralab.rating.claims import check_wording, claim_scope
-from chimeralab.rating.gate import Gate, ValidityBar, ValidityOutcome, judge_gate
+from chimeralab.rating.gate import (
+    Gate,
+    ValidityBar,
+    ValidityOutcome,
+    check_wording,
+    claim_scope,
+    judge_gate,
+)
 from chimeralab.rating.labels import from_counts
 from chimeralab.stats.agreement import Table2x2
 from chimeralab.stats.raters import RatersPanel, raters_panel

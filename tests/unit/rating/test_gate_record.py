@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.rating.audit import audit, audit_json
-from chimeralab.rating.claims import NO_AUDIT, check_wording
-from chimeralab.rating.gate import Gate
-from chimeralab.rating.gate_record import JSON, scope_of, write_record
+from chimeralab.rating.audit import JSON, audit, audit_json, write_record
+from chimeralab.rating.auditing import scope_of
+from chimeralab.rating.gate import NO_AUDIT, Gate, check_wording
 from chimeralab.rating.labels import LabelTable
 from chimeralab.rating.rubric import Label
 from chimeralab.selfplay.report.tables import reliability_table

@@ -88,7 +88,7 @@ def rate(model: Scripted, retries: int = 2):
 hostile = st.lists(
     st.one_of(
         st.text(max_size=60),
-        st.sampled_from([attack.text for attack in ATTACKS.values()]),
+        st.sampled_from([text for text, _ in ATTACKS.values()]),
         st.sampled_from(
             ["\u2028end " + MARK, "</s>[INST]", "\u202e\x1b[31m", "\ud800", "\n\nend\n"]
         ),
@@ -258,7 +258,7 @@ def test_a_rater_that_obeys_the_trajectory_is_measured_as_such() -> None:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_attack_changes_what_the_rubric_asks_for(name: str) -> None:
     for item in (LOOP, FREE):
-        disturbed = rate_by_rules(attacked(item, ATTACKS[name]), RUBRIC)
+        disturbed = rate_by_rules(attacked(item, ATTACKS[name][0]), RUBRIC)
         assert disturbed.label == rate_by_rules(item, RUBRIC).label
 
 

@@ -14,6 +14,7 @@ from chimeralab.rating.rater_checks import check_rater
 from chimeralab.rating.raters import planned_rater, stored_ratings
 from chimeralab.rating.rubric import BUILT_IN
 from chimeralab.rating.samples import Draw, draw, sample_named, stored_samples, use
+from chimeralab.rating.validity import Validity
 from chimeralab.study import LockError, RunOptions, Study, run_study
 from chimeralab.study.detecting import detect_study
 from chimeralab.study.lock import Lock, digest, write_lock
@@ -185,7 +186,7 @@ def test_a_sample_can_be_balanced_on_the_verdict(make_study):
     rate_study(study, "judge")
     found = audit_study(study)
     assert found.audit.weighted
-    assert [each.reason for each in found.validity] == [None, None]
+    assert [isinstance(each, Validity) for each in found.validity.values()] == [True, True]
 
 
 def test_the_lock_holds_the_rubric(make_study):

@@ -19,8 +19,7 @@ from chimeralab.detection.seam import Detector, choose_turns
 from chimeralab.detection.verdict import from_json
 from chimeralab.detection.words import is_blank
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.rating.auditing import reliability
-from chimeralab.rating.gate_record import Reliability, scope_of
+from chimeralab.rating.auditing import Reliability, reliability, scope_of
 from chimeralab.report.charts.flow import ArmFlow, Stage, asked_of, endings, lost
 from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.report.table import SIGNIFICANT

@@ -1,7 +1,7 @@
 """The report of a self-play study: how much collapsed, when, what differs, and conversations."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, starmap
 from typing import NamedTuple
 
 from chimeralab import weights
@@ -10,8 +10,8 @@ from chimeralab.core.records import Detection, Trajectory
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, Loops, loops_beside
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.rating.claims import validity_in_words
-from chimeralab.rating.gate_record import Reliability, scope_of
+from chimeralab.rating.auditing import Reliability, scope_of
+from chimeralab.rating.validity import validity_in_words
 from chimeralab.report.charts.canvas import Figure
 from chimeralab.report.charts.timeline import compare
 from chimeralab.report.conversation import (
@@ -229,8 +229,8 @@ def reliability_section(found: Reliability | None) -> Section:
     blocks = [
         gate,
         Paragraph(f"Who rated: {'; '.join(map(str, found.raters))}."),
-        tables.reliability_table(found.figures, found.by_stratum),
-        Bullets([found.retest_in_words, *map(validity_in_words, found.against)]),
+        tables.reliability_table(found.figures, found.figures["by_stratum"]),
+        Bullets([found.retest_in_words, *starmap(validity_in_words, found.against.items())]),
     ]
     return Section("reliability", "Reliability", blocks)
 

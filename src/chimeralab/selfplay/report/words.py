@@ -1,6 +1,7 @@
 """What a self-play study says, in sentences: the glance, the head of the page, and the methods."""
 
 from collections.abc import Iterator, Sequence
+from itertools import starmap
 from math import isclose
 
 from chimeralab.analysis import Analysis
@@ -8,8 +9,9 @@ from chimeralab.core.numbers import between, counted, number, p_phrase
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, loops_beside
 from chimeralab.detection.seam import Detector, in_brief
-from chimeralab.rating.claims import check_wording, validity_in_words
-from chimeralab.rating.gate_record import Reliability, scope_of
+from chimeralab.rating.auditing import Reliability, scope_of
+from chimeralab.rating.gate import check_wording
+from chimeralab.rating.validity import validity_in_words
 from chimeralab.report.frame import common_facts, computed_with, locked_in_words, verified_in_words
 from chimeralab.report.page import HeadFact
 from chimeralab.report.references import Methods, References
@@ -234,7 +236,7 @@ def _audited(found: Reliability, references: References) -> Iterator[str]:
         bounds = between(found.figures["kappa_ci_score"], 2)
         yield f"Kappa was {number(kappa, 2)} (95 % score interval {bounds})."
     yield found.retest_in_words
-    yield from map(validity_in_words, found.against)
+    yield from starmap(validity_in_words, found.against.items())
 
 
 def _design(material: Material, references: References) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from chimeralab.detection.locked import LOCKED
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.rating.claims import NO_AUDIT
+from chimeralab.rating.gate import NO_AUDIT
 from chimeralab.report.frame import Report
 from chimeralab.selfplay.report.figures import naive_interval
 from chimeralab.selfplay.report.material import (

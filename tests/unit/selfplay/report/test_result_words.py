@@ -8,8 +8,8 @@ from rich.console import Console
 
 from chimeralab.cli import analyse as terminal
 from chimeralab.core.result_words import MARK
-from chimeralab.rating.claims import FORBIDDEN, NO_AUDIT, ClaimScope
-from chimeralab.rating.gate_record import Reliability
+from chimeralab.rating.auditing import Reliability
+from chimeralab.rating.gate import FORBIDDEN, NO_AUDIT, ClaimScope
 from chimeralab.report.conversation import draw_conversation
 from chimeralab.report.frame import Report
 from chimeralab.selfplay.report.material import Material
@@ -35,7 +35,7 @@ def told(
     material: Material, report: Report, scope: ClaimScope, patch: pytest.MonkeyPatch
 ) -> dict[str, str]:
     if scope is not NO_AUDIT:
-        gate = Reliability(scope, scope.name, None, {})
+        gate = Reliability(scope, scope.name, None)
         # Two conversations are enough to see how they are told, and quick to draw.
         few = material._replace(reliability=gate, detections=material.detections[:2])
         report = make_report(few)
