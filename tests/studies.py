@@ -17,11 +17,12 @@ import pytest
 from filelock import FileLock
 
 from chimeralab import pipeline
-from chimeralab.rating.raters import RatingStore, candidates, planned_rater
+from chimeralab.rating.raters import candidates, insert_ratings, open_store, planned_rater
 from chimeralab.rating.ratings import Rating
 from chimeralab.rating.samples import Draw, draw
 from chimeralab.report.files import write_report
 from chimeralab.study import RunOptions, Study
+from chimeralab.study.database import transaction
 from chimeralab.trial.rows import stored_trials
 from chimeralab.trial.scored import PlacedTrial
 from tests.plans import Change, Files, changed
@@ -47,12 +48,12 @@ def write_study(folder: Path, files: Files, *changes: Change) -> Study:
 
 def label(study: Study, person: str, choose: Callable[[str], bool]) -> None:
     """Enter the labels of a person, chosen by the names of the conversations."""
-    with RatingStore(study.store_path) as store:
+    with open_store(study) as db, transaction(db, study.store_path):
         rows = [
-            (each.item, Rating(name, person, 1 if choose(name) else 0, REASON, turns=()))
-            for name, each in candidates(study).items()
+            (item, Rating(name, person, 1 if choose(name) else 0, REASON, turns=()))
+            for name, item in candidates(study).items()
         ]
-        store.add(planned_rater(study, person).identity, rows)
+        insert_ratings(db, planned_rater(study, person).identity, rows)
 
 
 def take_step(study: Study, step: str) -> None:

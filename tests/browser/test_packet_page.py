@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from chimeralab.rating.packets import PAGE, PacketKey, PacketPlan, export_packet, import_packet
+from chimeralab.rating.packets import PAGE, PacketKey, export_packet, import_packet
 from chimeralab.rating.rater_checks import ATTACKS
 from chimeralab.rating.ratings import Item
 from chimeralab.rating.rubric import load_rubric
@@ -22,7 +22,7 @@ ITEMS = [
 @pytest.fixture
 def packet(tmp_path: Path) -> tuple[Path, PacketKey]:
     folder = tmp_path / "packet"
-    return folder, export_packet(folder, ITEMS, RUBRIC, PacketPlan(seed=1))
+    return folder, export_packet(folder, ITEMS, RUBRIC, seed=1)
 
 
 @pytest.fixture

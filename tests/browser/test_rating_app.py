@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Locator, Page, Response, expect
 
-from chimeralab.rating.invitations import DraftRating, RatingRoom
+from chimeralab.rating.invitations import RatingRoom
+from chimeralab.rating.packets import DraftRating
 from chimeralab.rating.raters import stored_ratings
 from chimeralab.rating.samples import stored_samples
 from chimeralab.study import Study

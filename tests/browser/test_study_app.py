@@ -8,7 +8,8 @@ from urllib.parse import unquote
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from chimeralab.rating.invitations import DraftRating, RatingRoom
+from chimeralab.rating.invitations import RatingRoom
+from chimeralab.rating.packets import DraftRating
 from chimeralab.report.files import write_report
 from tests.browser.pages import (
     DESKTOP,

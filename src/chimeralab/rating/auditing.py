@@ -38,14 +38,14 @@ from chimeralab.rating.labels import LabelTable, from_ratings, write_targets
 from chimeralab.rating.plan import GateTable
 from chimeralab.rating.rater_checks import stored_retest
 from chimeralab.rating.raters import (
-    Candidate,
     candidates,
+    places_of,
     planned_rater,
     rubric_of,
     stored_raters,
     stored_ratings,
 )
-from chimeralab.rating.ratings import Rating
+from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
 from chimeralab.rating.samples import (
     StoredSample,
@@ -139,12 +139,12 @@ def audit_study(study: Study, only: str | None = None) -> StudyAudit:
         raise InputError(f"{only} is a gate's sample: its labels are compared once, without --only")
     given = _given(study, stored_raters(study), sample.sample.ids if sample else None)
     given = {name: ratings for name, ratings in given.items() if ratings}
-    table = _table(given, known)
+    table = _table(study, given, known)
     found = audit(table, may_be_silent=True)
     return StudyAudit(found, None, _validate(study, table, given, known))
 
 
-def _decide(study: Study, gate: GateTable, known: Mapping[str, Candidate]) -> StudyAudit:
+def _decide(study: Study, gate: GateTable, known: Mapping[str, Item]) -> StudyAudit:
     """The gate of the plan on its sample. The same labels give the same verdict again."""
     rubric = rubric_of(study)
     if rubric.state != "locked":
@@ -165,7 +165,7 @@ def _judge(
     study: Study,
     gate: GateTable,
     sample: StoredSample,
-    known: Mapping[str, Candidate],
+    known: Mapping[str, Item],
     *,
     any_labels: bool = False,
 ) -> tuple[StudyAudit, Given]:
@@ -182,7 +182,7 @@ def _judge(
                 "used once, and its verdict stands"
             )
         _refuse_unrated(study, given, sample.sample.ids)
-    table = _table(given, known, sample)
+    table = _table(study, given, known, sample)
     found = audit(table, gate.gate(sample.population), may_be_silent=True)
     against = _validate(study, table, given, known)
     validated = judge_validity(gate.validity, gate.rule, against)
@@ -230,7 +230,7 @@ def _decided_sample(study: Study) -> StoredSample | None:
     return used[-1] if used else None
 
 
-def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Candidate]) -> StoredSample:
+def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Item]) -> StoredSample:
     """The last sample of the gate; one that takes in everything is drawn when all is rated."""
     samples = stored_samples(study)
     drawn = [sample for sample in samples if sample.draw.kind == "gate"]
@@ -273,7 +273,7 @@ def _refuse_unrated(study: Study, given: Given, items: Sequence[str]) -> None:
 
 
 def _table(
-    given: Given, known: Mapping[str, Candidate], sample: StoredSample | None = None
+    study: Study, given: Given, known: Mapping[str, Item], sample: StoredSample | None = None
 ) -> LabelTable:
     """Strata are conditions; conversations about one prompt belong together."""
     if len(given) < 2:
@@ -283,10 +283,11 @@ def _table(
     weights = None
     if sample is not None and sample.draw.by == "verdict":
         weights = {item.id: item.weight for item in sample.sample.items}
+    conditions, prompts = places_of(study)
     return from_ratings(
         (rating for ratings in given.values() for rating in ratings.values()),
-        strata={name: found.condition for name, found in known.items()},
-        clusters={name: found.prompt for name, found in known.items()},
+        strata={name: conditions[name] for name in known},
+        clusters={name: prompts[name] for name in known},
         weights=weights,
     )
 
@@ -309,12 +310,11 @@ def _make_room(folder: Path, found: Audit) -> None:
 
 
 def _validate(
-    study: Study, table: LabelTable, given: Given, known: Mapping[str, Candidate]
+    study: Study, table: LabelTable, given: Given, known: Mapping[str, Item]
 ) -> AgainstRaters:
     """Compare the stored verdicts with each rater's labels on the same conversations."""
     detections = [from_json(row) for row in stored_detections(study)]
     unjudged = set(table.items) - {each.id for each in detections}
-    items = {item: found.item for item, found in known.items()}
     compared: dict[str, Validity | str] = {}
     for name, ratings in given.items():
         if unjudged:
@@ -325,7 +325,7 @@ def _validate(
             compared[name] = "the rater has not rated every item"
         else:
             rated, rng = [ratings[item] for item in table.items], np.random.default_rng(0)
-            compared[name] = validity(detections, rated, items, rng=rng, design=table.design)
+            compared[name] = validity(detections, rated, known, rng=rng, design=table.design)
     return compared
 
 

@@ -8,10 +8,10 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -30,7 +30,8 @@ from chimeralab.version import __version__
 PAGE, SHEET = "packet.html", "ratings.csv"
 COLUMNS = {"sheet": str, "check": str, "label": str, "turns": str, "reason": str}
 LABELS: dict[str, Label | None] = {"": None, "0": 0, "1": 1}
-FEWEST_DUPLICATES, MOST_DUPLICATES = 0.05, 0.10
+# The share of items that come twice.
+DUPLICATES = 0.08
 MASK = "█████"
 TEMPLATES = Path(__file__).with_name("templates")
 # Frame and style sheet of all pages that we write.
@@ -70,19 +71,6 @@ class PacketKey(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class PacketPlan(Record):
-    """How a packet is made: shuffled by `seed`, so many duplicates, these names blacked out."""
-
-    seed: int
-    duplicates: float = 0.08
-    masked: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not FEWEST_DUPLICATES <= self.duplicates <= MOST_DUPLICATES:
-            raise InputError(f"duplicates {self.duplicates}: give a share from 0.05 to 0.10")
-
-
-@dataclass(frozen=True, slots=True)
 class PacketResult(Record):
     """The ratings of a packet, one per item, and how far the rater agrees with the duplicates.
 
@@ -96,37 +84,33 @@ class PacketResult(Record):
     repeated: Mapping[str, bool | None]
 
 
-class FilledRow(NamedTuple):
-    """One row of a sheet as it came back."""
+@dataclass(frozen=True, slots=True)
+class DraftRating(Record):
+    """What a rater has put down for a sheet: a label, or that they are unsure, turns, a reason.
 
-    line: int
+    One that came back in a file has the line where it stands and the check that it brings.
+    """
+
     sheet: str
-    check: str
-    label: Label | None
-    turns: str
-    reason: str
+    label: str = ""
+    turns: str = ""
+    reason: str = ""
+    check: str = ""
+    line: int = 0
 
 
-class FilledPacket(NamedTuple):
-    """All rows of a packet as it came back, and what it is called where one is wrong."""
+def lay_out(
+    items: Sequence[Item], rubric: Rubric, seed: int, names: Sequence[str]
+) -> tuple[dict[str, Item], PacketKey]:
+    """The sheets of a packet as people see them, in their order, and the key to them.
 
-    source: str
-    rows: Sequence[FilledRow]
-
-
-class LaidOut(NamedTuple):
-    """The sheets of a packet as people see them, in their order, and the key to them."""
-
-    sheets: Mapping[str, Item]
-    key: PacketKey
-
-
-def lay_out(items: Sequence[Item], rubric: Rubric, plan: PacketPlan) -> LaidOut:
-    """Shuffle, repeat some, black out names, and give every sheet a name that tells nothing."""
+    They are shuffled by `seed`, some come twice, `names` are blacked out, and every sheet has a
+    name that tells nothing.
+    """
     if not items:
         raise InputError("there is no item to rate")
-    shown = [Item(item.id, masked(item.texts, plan.masked)) for item in _shuffled(items, plan)]
-    content = json.dumps([plan.seed, [item.texts for item in shown]]).encode("ascii")
+    shown = [Item(item.id, masked(item.texts, names)) for item in _shuffled(items, seed)]
+    content = json.dumps([seed, [item.texts for item in shown]]).encode("ascii")
     name = "p" + hashlib.sha256(content).hexdigest()[:7]
     sheets = {f"{name}-{n:03}": item for n, item in enumerate(shown, 1)}
     whole, seen, entries = {item.id: item.sha256 for item in items}, set(), []
@@ -134,25 +118,28 @@ def lay_out(items: Sequence[Item], rubric: Rubric, plan: PacketPlan) -> LaidOut:
         check = check_of(sheet, item)
         entries.append(KeyEntry(sheet, item.id, whole[item.id], check, item.id in seen))
         seen.add(item.id)
-    return LaidOut(
-        sheets, PacketKey(name, plan.seed, rubric.sha256, "", plan.masked, tuple(entries))
-    )
+    return sheets, PacketKey(name, seed, rubric.sha256, "", tuple(names), tuple(entries))
 
 
 def sheets_of(key: PacketKey, items: Mapping[str, Item]) -> dict[str, Item]:
-    """The sheets again, from the key and the conversations behind them."""
+    """The sheets again, each under its own name, from the conversations behind them."""
     _refuse_changed(key, items)
     return {
-        entry.sheet: Item(entry.item, masked(items[entry.item].texts, key.masked))
+        entry.sheet: Item(entry.sheet, masked(items[entry.item].texts, key.masked))
         for entry in key.entries
     }
 
 
 def export_packet(
-    folder: Path, items: Sequence[Item], rubric: Rubric, plan: PacketPlan
+    folder: Path,
+    items: Sequence[Item],
+    rubric: Rubric,
+    *,
+    seed: int,
+    masked: Sequence[str] = (),
 ) -> PacketKey:
     """Write the page and the sheet to fill into a new folder, and give back the key to keep."""
-    sheets, key = lay_out(items, rubric, plan)
+    sheets, key = lay_out(items, rubric, seed, masked)
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a new folder for the packet")
     page = packet_page(key.packet, sheets, rubric)
@@ -198,14 +185,14 @@ def check_of(sheet: str, item: Item) -> str:
     return digest[:12].translate(str.maketrans("0123456789", "ghijklmnop"))
 
 
-def read_sheet(path: Path) -> list[FilledRow]:
+def read_sheet(path: Path) -> list[DraftRating]:
     """The rows of a filled sheet; refuses wrong labels and missing columns."""
     rows = []
     for line, row in read_rows(path, tuple(COLUMNS), kind=".csv"):
         cells = {name: row[name].strip() for name in COLUMNS}
         if cells["label"] not in LABELS:
             raise LogError(str(path), f"label {cells['label']!r}; a label is 0, 1 or blank", line)
-        rows.append(FilledRow(line, **{**cells, "label": LABELS[cells["label"]]}))
+        rows.append(DraftRating(**cells, line=line))
     return rows
 
 
@@ -216,36 +203,42 @@ def import_packet(
     page = sheet.with_name(PAGE)
     if page.exists() and hashlib.sha256(page.read_bytes()).hexdigest() != key.page_sha256:
         raise InputError(f"{page} was edited after it was made; the labels can't be trusted")
-    return take_in(FilledPacket(str(sheet), read_sheet(sheet)), key, items, rubric, rater)
+    rows = read_sheet(sheet)
+    refuse_other_rubric(key, rubric)
+    result = take_in(str(sheet), rows, key, items, rater)
+    rated = tuple(replace(each, rubric=rubric.version) for each in result.ratings)
+    return replace(result, ratings=rated)
+
+
+def refuse_other_rubric(key: PacketKey, rubric: Rubric) -> None:
+    if rubric.sha256 != key.rubric_sha256:
+        raise InputError(f"packet {key.packet} was made with another rubric; rate by that one")
 
 
 def take_in(
-    filled: FilledPacket,
+    source: str,
+    filled: Sequence[DraftRating],
     key: PacketKey,
     items: Mapping[str, Item],
-    rubric: Rubric,
     rater: str,
 ) -> PacketResult:
-    """The ratings that a filled packet stands for."""
-    source = filled.source
-    if rubric.sha256 != key.rubric_sha256:
-        raise InputError(f"packet {key.packet} was made with another rubric; rate by that one")
-    rows = _by_sheet(filled.rows, key, source)
+    """The ratings that a filled packet stands for; `source` is what it is called in errors."""
+    rows = _by_sheet(filled, key, source)
     _refuse_changed(key, items)
     first = {entry.item: rows[entry.sheet] for entry in key.entries if not entry.duplicate}
     again = {entry.item: rows[entry.sheet] for entry in key.entries if entry.duplicate}
     ratings = []
     for item, row in first.items():
-        unsaid = "No label was given." if row.label is None else "No reason was given."
+        label = LABELS.get(row.label)
+        unsaid = "No label was given." if label is None else "No reason was given."
         turns = read_turns(row.turns, len(items[item].texts))
         if turns is None:
             raise LogError(source, f"turns {row.turns!r}; write them like 4-7", row.line)
-        reason = row.reason or unsaid
-        ratings.append(Rating(item, rater, row.label, reason, turns, rubric=rubric.version))
+        ratings.append(Rating(item, rater, label, row.reason or unsaid, turns))
     blank = sum(rating.label is None for rating in ratings)
     if blank == len(ratings):
         raise InputError(f"{source} holds no label; fill it in and hand it back")
-    pairs = {item: (first[item].label, again[item].label) for item in again}
+    pairs = {item: (LABELS.get(first[item].label), LABELS.get(again[item].label)) for item in again}
     columns = ([pair[n] for pair in pairs.values()] for n in (0, 1))
     retest = panel(*columns, rng=np.random.default_rng(key.seed))
     repeated = {item: None if None in pair else pair[0] == pair[1] for item, pair in pairs.items()}
@@ -262,11 +255,11 @@ def _refuse_changed(key: PacketKey, items: Mapping[str, Item]) -> None:
             raise InputError(f"the text of '{entry.item}' has changed since the packet was made")
 
 
-def _shuffled(items: Sequence[Item], plan: PacketPlan) -> list[Item]:
+def _shuffled(items: Sequence[Item], seed: int) -> list[Item]:
     """All items and some of them twice, the second time in the other half of the packet."""
-    rng = np.random.default_rng(plan.seed)
+    rng = np.random.default_rng(seed)
     order = [items[n] for n in rng.permutation(len(items))]
-    count = max(1, round(plan.duplicates * len(items))) if len(items) > 1 else 0
+    count = max(1, round(DUPLICATES * len(items))) if len(items) > 1 else 0
     again = [order[n] for n in range(count)]
     places = sorted(rng.integers((len(order) + 1) // 2, len(order) + 1, size=count).tolist())
     for place, item in reversed(list(zip(places, again, strict=True))):
@@ -283,10 +276,10 @@ def masked(texts: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(pattern.sub(MASK, text) for text in texts)
 
 
-def _by_sheet(rows: Sequence[FilledRow], key: PacketKey, source: str) -> dict[str, FilledRow]:
+def _by_sheet(rows: Sequence[DraftRating], key: PacketKey, source: str) -> dict[str, DraftRating]:
     """The rows by sheet; each sheet that was handed out must be there once, as it was."""
     known = {entry.sheet: entry for entry in key.entries}
-    found: dict[str, FilledRow] = {}
+    found: dict[str, DraftRating] = {}
     for row in rows:
         entry = known.get(row.sheet)
         if entry is None:
@@ -317,3 +310,18 @@ def read_turns(written: str, last: int) -> tuple[int, ...] | None:
             return None
         turns.extend(range(int(found[1]), int(found[2] or found[1]) + 1))
     return tuple(dict.fromkeys(turns))
+
+
+def written_turns(turns: Iterable[int]) -> str:
+    """Turns as people write them.
+
+    >>> written_turns([4, 5, 6, 9])
+    '4-6, 9'
+    """
+    spans: list[list[int]] = []
+    for turn in sorted(set(turns)):
+        if spans and spans[-1][1] == turn - 1:
+            spans[-1][1] = turn
+        else:
+            spans.append([turn, turn])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

@@ -12,7 +12,6 @@ from chimeralab.core.records import Record
 from chimeralab.core.text import redact
 from chimeralab.rating.packets import (
     PacketKey,
-    PacketPlan,
     PacketResult,
     export_packet,
     import_packet,
@@ -21,11 +20,12 @@ from chimeralab.rating.packets import (
 from chimeralab.rating.plan import HUMAN
 from chimeralab.rating.raters import (
     PlannedRater,
-    RatingStore,
-    brought_up_to_date,
     candidates,
+    insert_ratings,
     now,
+    open_store,
     planned_rater,
+    rated_by,
     rubric_of,
     stored_ratings,
 )
@@ -73,15 +73,13 @@ class KeptRater:
     def __init__(
         self,
         rater: Rater,
-        who: PlannedRater,
-        store: RatingStore,
-        publish: Callable[[Rating], None],
+        name: str,
+        keep: Callable[[Item, Rating], None],
         brake: Brake,
     ) -> None:
         self.rater = rater
-        self.who = who
-        self.store = store
-        self.publish = publish
+        self.name = name
+        self.keep = keep
         self.brake = brake
         self.unanswered = 0
         self.left = 0
@@ -89,19 +87,19 @@ class KeptRater:
     async def rate(self, item: Item) -> Rating:
         if self.brake.reason is not None:
             self.left += 1
-            return Rating(item.id, self.who.name, None, self.brake.reason)
+            return Rating(item.id, self.name, None, self.brake.reason)
         try:
             given = await self.rater.rate(item)
         except ChimeraError:
             raise
         except Exception as error:  # whatever the code of others lets through
             why = redact(f"{type(error).__name__}: {error}")
-            raise InputError(f"{self.who.name} failed on '{item.id}' ({why})") from error
+            raise InputError(f"{self.name} failed on '{item.id}' ({why})") from error
         if not isinstance(given, Rating) or given.label not in (0, 1, None):
             raise InputError(
-                f"{self.who.name} gave no Rating of '{item.id}' with a label of 0, 1 or None"
+                f"{self.name} gave no Rating of '{item.id}' with a label of 0, 1 or None"
             )
-        rating = replace(given, item=item.id, rater=self.who.name)
+        rating = replace(given, item=item.id, rater=self.name)
         tries = rating.attempts
         count_cost(self.brake, rating)
         if tries and all(
@@ -110,8 +108,7 @@ class KeptRater:
         ):
             self.unanswered += 1
         else:
-            self.store.add(self.who.identity, [(item, rating)])
-            self.publish(rating)
+            self.keep(item, rating)
         return rating
 
 
@@ -126,15 +123,20 @@ def rate_study(
     who = planned_rater(study, name)
     if who.opened is None:
         raise InputError(f"{name} is a {who.about.kind}: use --export-packet, then --import-packet")
-    with brought_up_to_date(study):
-        known = {each: found.item for each, found in candidates(study).items()}
-    if not known:
-        raise InputError(f"{study.path} has no finished conversation to rate")
-    wanted = tuple(known) if only is None else sample_named(study, only).sample.ids
-    with RatingStore(study.store_path) as store:
-        done = store.rated(who.identity)
+    with open_store(study) as db:
+        known = candidates(study)
+        if not known:
+            raise InputError(f"{study.path} has no finished conversation to rate")
+        wanted = tuple(known) if only is None else sample_named(study, only).sample.ids
+        done = rated_by(who.identity, db)
         missing = [known[each] for each in wanted if each not in done]
-        kept = asyncio.run(_rate(study, who, missing, store, publish)) if missing else None
+
+        def keep(item: Item, rating: Rating) -> None:
+            with transaction(db, study.store_path):
+                insert_ratings(db, who.identity, [(item, rating)])
+            publish(rating)
+
+        kept = asyncio.run(_rate(study, who, missing, keep)) if missing else None
     stored = stored_ratings(study, name)
     given = [stored[each] for each in wanted if each in stored]
     labels = [rating.label for rating in given]
@@ -174,14 +176,13 @@ async def _rate(
     study: Study,
     who: PlannedRater,
     items: Sequence[Item],
-    store: RatingStore,
-    publish: Callable[[Rating], None],
+    keep: Callable[[Item, Rating], None],
 ) -> KeptRater:
     """Rate the items; the rater knows how many got no answer and how many are left."""
     assert who.opened is not None
     brake = rating_brake(study, who)
     async with who.opened() as rater:
-        kept = KeptRater(rater, who, store, publish, brake)
+        kept = KeptRater(rater, who.name, keep, brake)
         await rate_all(kept, items, study.plan.run.concurrency)
     return kept
 
@@ -199,11 +200,11 @@ def telling_names(study: Study) -> tuple[str, ...]:
 def hand_out(study: Study, folder: Path, only: str | None = None, seed: int = 0) -> PacketKey:
     """Write a blinded packet for people; the key to it stays in the store."""
     study.checked_lock()
-    with brought_up_to_date(study) as db:
-        known = {name: found.item for name, found in candidates(study).items()}
+    with open_store(study) as db:
+        known, names = candidates(study), telling_names(study)
         wanted = sample_named(study, only).sample.ids if only else tuple(known)
-        how = PacketPlan(seed, masked=telling_names(study))
-        key = export_packet(folder, [known[name] for name in wanted], rubric_of(study), how)
+        items = [known[name] for name in wanted]
+        key = export_packet(folder, items, rubric_of(study), seed=seed, masked=names)
         with transaction(db, study.store_path):
             row = (key.packet, json.dumps(key.as_dict()), now())
             db.execute("INSERT OR REPLACE INTO packets VALUES (?, ?, ?)", row)
@@ -220,17 +221,17 @@ def take_back(study: Study, sheet: Path, rater: str) -> PacketResult:
     if not rows:
         raise InputError(f"{sheet} has no row")
     name = rows[0].sheet.rpartition("-")[0]
-    with brought_up_to_date(study), study.archive() as archive:
-        text = archive.value("SELECT packet FROM packets WHERE name = ?", name)
-    if text is None:
-        raise InputError(f"{sheet}: packet '{name}' was not handed out by {study.path}")
-    items = {each: found.item for each, found in candidates(study).items()}
-    key = PacketKey.of(json.loads(text))
-    result = import_packet(sheet, key, items, rubric_of(study), rater)
-    with RatingStore(study.store_path) as store:
-        again = store.rated(who.identity) & {rating.item for rating in result.ratings}
+    with open_store(study) as db:
+        row = db.execute("SELECT packet FROM packets WHERE name = ?", [name]).fetchone()
+        if row is None:
+            raise InputError(f"{sheet}: packet '{name}' was not handed out by {study.path}")
+        items, key = candidates(study), PacketKey.of(json.loads(row[0]))
+        result = import_packet(sheet, key, items, rubric_of(study), rater)
+        again = rated_by(who.identity, db) & {rating.item for rating in result.ratings}
         if again:
             raise InputError(f"{rater} has rated '{min(again)}' before; a label is given once")
         rated = [(items[rating.item], rating) for rating in result.ratings]
-        store.add(who.identity, rated, {f"{RETESTS}{rater} {name}": result.repeated})
+        with transaction(db, study.store_path):
+            notes = {f"{RETESTS}{rater} {name}": result.repeated}
+            insert_ratings(db, who.identity, rated, notes)
     return result

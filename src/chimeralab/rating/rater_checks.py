@@ -17,9 +17,9 @@ from chimeralab.core.records import Record
 from chimeralab.rating.rate import count_cost, rating_brake
 from chimeralab.rating.raters import (
     PlannedRater,
-    brought_up_to_date,
     candidates,
     now,
+    open_store,
     planned_rater,
     rubric_of,
 )
@@ -211,8 +211,8 @@ def check_rater(study: Study, name: str, only: str | None = None, seed: int = 0)
     who = planned_rater(study, name)
     if who.opened is None:
         raise InputError(f"{name} is a {who.about.kind}, who can't be attacked")
-    with brought_up_to_date(study):
-        known = {each: found.item for each, found in candidates(study).items()}
+    with open_store(study):
+        known = candidates(study)
     if not known:
         raise InputError(f"{study.path} has no finished conversation to rate")
     if only is not None:

@@ -10,9 +10,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 from chimeralab import version
 from chimeralab.core.errors import InputError
@@ -25,7 +24,7 @@ from chimeralab.rating.plan import RATERS, RatersTable, refuse_unknown
 from chimeralab.rating.ratings import Attempt, Item, Noted, Rater, RaterFacts, Rating, item_of
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.runner.room import Price
-from chimeralab.study.database import open_to_write, transaction
+from chimeralab.study.database import open_to_write
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest, resolve
 from chimeralab.study.subjects import ask_once, open_models
@@ -74,15 +73,6 @@ class PlannedRater:
         use = None if known.model is None else known.model["use"]
         settings = ", ".join(f"{key} {value}" for key, value in (known.settings or {}).items())
         return RaterIdentity(self.name, use, known.version, settings, self.about.kind)
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate(Record):
-    """A finished conversation that can be rated, with what it belongs to."""
-
-    item: Item
-    condition: str
-    prompt: str
 
 
 def rubric_of(study: Study) -> Rubric:
@@ -159,42 +149,36 @@ class Priced:
         return replace(reply, cost=self.price.of(reply.prompt_tokens, reply.completion_tokens))
 
 
-def candidates(study: Study) -> dict[str, Candidate]:
+def candidates(study: Study) -> dict[str, Item]:
     """Every finished conversation with a turn, in the order of the plan."""
-    found = {}
-    for talk in study.trajectories():
-        if talk.metadata["outcome"] is not None:
-            about = (talk.metadata["condition"], talk.metadata["prompt"])
-            found[talk.id] = Candidate(item_of(talk, "all"), *about)
-    return found
+    return {
+        talk.id: item_of(talk, "all")
+        for talk in study.trajectories()
+        if talk.metadata["outcome"] is not None
+    }
 
 
-class RatingStore:
-    """Writes ratings; several raters may do so at once."""
+def places_of(study: Study) -> tuple[dict[str, str], dict[str, str]]:
+    """The condition and the prompt of each conversation."""
+    with study.archive() as archive:
+        rows = list(archive.rows("SELECT id, condition, prompt FROM trajectories"))
+    conditions = {row["id"]: row["condition"] for row in rows}
+    return conditions, {row["id"]: row["prompt"] for row in rows}
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._db = open_to_write(path)
 
-    def __enter__(self) -> Self:
-        return self
+@contextmanager
+def open_store(study: Study) -> Iterator[sqlite3.Connection]:
+    """The database of a study that was run, with the tables that rating needs."""
+    if not study.store_path.is_file():
+        raise InputError(f"{study.path} has not been run yet; start with `chimera run`")
+    with closing(open_to_write(study.store_path)) as db:
+        yield db
 
-    def __exit__(self, *_: object) -> None:
-        self._db.close()
 
-    def rated(self, identity: Identity) -> set[str]:
-        query = "SELECT trajectory FROM ratings WHERE rater = ?"
-        return {row[0] for row in self._db.execute(query, [identity.key])}
-
-    def add(
-        self,
-        identity: Identity,
-        rated: Iterable[tuple[Item, Rating]],
-        notes: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
-        """Keep ratings and notes on them, all or none. What was said before stays as it was."""
-        with transaction(self._db, self.path) as db:
-            insert_ratings(db, identity, rated, notes)
+def rated_by(identity: Identity, db: sqlite3.Connection) -> set[str]:
+    """The conversations that a rater has rated."""
+    query = "SELECT trajectory FROM ratings WHERE rater = ?"
+    return {row[0] for row in db.execute(query, [identity.key])}
 
 
 def insert_ratings(
@@ -203,7 +187,7 @@ def insert_ratings(
     rated: Iterable[tuple[Item, Rating]],
     notes: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Put down ratings and notes on them, as a part of a transaction."""
+    """Put down ratings and notes on them, in a transaction; what was said before stays."""
     who = (identity.key, identity.name, json.dumps(identity.as_dict(), sort_keys=True))
     rows = []
     for item, rating in rated:
@@ -218,15 +202,6 @@ def insert_ratings(
 
 
 LISTS = ("turns", "kinds", "noted", "attempts")
-
-
-@contextmanager
-def brought_up_to_date(study: Study) -> Iterator[sqlite3.Connection]:
-    """The database of a study that was run, with the tables that rating needs."""
-    if not study.store_path.is_file():
-        raise InputError(f"{study.path} has not been run yet; start with `chimera run`")
-    with closing(open_to_write(study.store_path)) as db:
-        yield db
 
 
 def stored_raters(study: Study) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.plan import GateTable, SampledBy
-from chimeralab.rating.raters import brought_up_to_date, candidates, now
+from chimeralab.rating.raters import candidates, now, open_store, places_of
 from chimeralab.rating.validity import verdict_of
 from chimeralab.study.database import transaction
 from chimeralab.study.detecting import stored_detections
@@ -171,7 +171,7 @@ def gate_draw(study: Study) -> Draw:
 def draw(study: Study, asked: Draw) -> StoredSample:
     """Draw a sample from what no other sample holds. The same question gives the same sample."""
     study.checked_lock()
-    with brought_up_to_date(study):
+    with open_store(study):
         earlier = stored_samples(study)
     same = next((sample for sample in earlier if sample.draw == asked and not sample.used), None)
     if same is not None:
@@ -195,7 +195,7 @@ def draw(study: Study, asked: Draw) -> StoredSample:
     )
     name = f"{asked.kind}-{1 + sum(sample.draw.kind == asked.kind for sample in earlier)}"
     row = (name, asked.kind, json.dumps(drawn.as_dict()), json.dumps(asked.as_dict()), now())
-    with brought_up_to_date(study) as db, transaction(db, study.store_path):
+    with open_store(study) as db, transaction(db, study.store_path):
         db.execute(
             "INSERT INTO samples (name, kind, sample, drawn_by, drawn) VALUES (?, ?, ?, ?, ?)", row
         )
@@ -205,7 +205,7 @@ def draw(study: Study, asked: Draw) -> StoredSample:
 def use(study: Study, sample: StoredSample, labels_sha256: str, *, passed: bool) -> None:
     """Mark a gate's sample as used; the store refuses to do this twice."""
     row = (now(), labels_sha256, passed, sample.name)
-    with brought_up_to_date(study) as db, transaction(db, study.store_path):
+    with open_store(study) as db, transaction(db, study.store_path):
         db.execute("UPDATE samples SET used = ?, labels_sha256 = ?, passed = ? WHERE name = ?", row)
 
 
@@ -242,7 +242,8 @@ def _refuse_gate(study: Study, asked: Draw, earlier: list[StoredSample]) -> None
 def _strata(study: Study, by: SampledBy) -> Mapping[str, str]:
     known = candidates(study)
     if by == "condition":
-        return {name: found.condition for name, found in known.items()}
+        conditions, _ = places_of(study)
+        return {name: conditions[name] for name in known}
     verdicts = {row["id"]: verdict_of(from_json(row)) for row in stored_detections(study)}
     if known.keys() - verdicts.keys():
         raise InputError("some conversations have no verdict yet; run `chimera detect` first")

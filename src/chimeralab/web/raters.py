@@ -13,7 +13,8 @@ from starlette.routing import Route
 from chimeralab.core.numbers import percent
 from chimeralab.rating.auditing import contested, write_validation_set
 from chimeralab.rating.auditing import reliability as audited
-from chimeralab.rating.invitations import RatingRoom, Task, written_turns
+from chimeralab.rating.invitations import RatingRoom, Task
+from chimeralab.rating.packets import written_turns
 from chimeralab.rating.samples import stored_samples
 from chimeralab.stats.intervals import wilson
 from chimeralab.stats.raters import against_the_rest

@@ -20,14 +20,12 @@ from chimeralab.core.errors import ChimeraError
 from chimeralab.rating.invitations import (
     UNSURE,
     Desk,
-    DraftRating,
     Invitation,
     RatingRoom,
-    Sheet,
     training_names,
-    written_turns,
 )
-from chimeralab.rating.packets import read_turns
+from chimeralab.rating.packets import DraftRating, read_turns, written_turns
+from chimeralab.rating.ratings import Item
 from chimeralab.study import Study
 from chimeralab.web.pages import page
 from chimeralab.web.safety import Door, Visitor
@@ -113,7 +111,7 @@ class Seat(NamedTuple):
     trained: dict[str, DraftRating]
 
     @property
-    def sheets(self) -> list[Sheet]:
+    def sheets(self) -> list[Item]:
         return list(self.papers.sheets.values())
 
     @property
@@ -128,7 +126,7 @@ class Seat(NamedTuple):
         names = training_names(self.papers.rubric)
         return next((n for n, name in enumerate(names, 1) if name not in self.trained), None)
 
-    def sheet(self, n: int) -> Sheet:
+    def sheet(self, n: int) -> Item:
         if not 1 <= n <= len(self.sheets):
             raise HTTPException(404, f"there are {len(self.sheets)} sheets")
         return self.sheets[n - 1]
@@ -210,7 +208,7 @@ def sheet(request: Request) -> Response:
     if seat.invitation.handed_in:
         return goto("/rate")
     shown = seat.sheet(n)
-    draft = seat.draft(shown.name)
+    draft = seat.draft(shown.id)
     return page(
         request,
         "rate_sheet.html",
@@ -219,7 +217,7 @@ def sheet(request: Request) -> Response:
         sheet=shown,
         draft=draft,
         cited=set(read_turns(draft.turns, len(shown.texts)) or ()),
-        opinions=[(each, written_turns(each.turns)) for each in shown.opinions],
+        opinions=seat.papers.opinions.get(shown.id, ()),
         before=n - 1 if n > 1 else None,
         after=n + 1 if n < len(seat.sheets) else None,
         rubric=seat.papers.rubric,
@@ -231,7 +229,7 @@ def sheet(request: Request) -> Response:
 def save(request: Request, form: Form) -> Response:
     """Keep what stands in the form. With a label, move on; without, only keep it."""
     seat, n = seat_of(request), request.path_params["n"]
-    name, label = seat.sheet(n).name, first(form, "label")
+    name, label = seat.sheet(n).id, first(form, "label")
     turns = [int(turn) for turn in form.get("turn", ()) if turn.isascii() and turn.isdigit()]
     reason = " ".join(first(form, "reason").split())
     draft = DraftRating(name, label, written_turns(turns), reason)

@@ -8,17 +8,11 @@ from typing import Any
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.rating.invitations import (
-    DraftRating,
-    Invitation,
-    RatingRoom,
-    Sheet,
-    rater_named,
-    training_names,
-    written_turns,
-)
+from chimeralab.rating.invitations import Invitation, RatingRoom, rater_named, training_names
+from chimeralab.rating.packets import DraftRating, written_turns
 from chimeralab.rating.rater_checks import stored_retest
 from chimeralab.rating.raters import planned_rater, stored_ratings
+from chimeralab.rating.ratings import Item
 from chimeralab.rating.samples import stored_samples
 from chimeralab.study import Study
 from chimeralab.study.copying import copy_records
@@ -39,15 +33,15 @@ def invited(room: RatingRoom, name: str, **how: Any) -> Invitation:
     return found
 
 
-def loops(sheet: Sheet) -> str:
+def loops(sheet: Item) -> str:
     return "1" if sheet.texts[-1] == sheet.texts[-2] else "0"
 
 
 def rate_all(
-    room: RatingRoom, who: Invitation, label: Callable[[Sheet], str] = loops, reason: str = "Read."
+    room: RatingRoom, who: Invitation, label: Callable[[Item], str] = loops, reason: str = "Read."
 ) -> None:
     for sheet in room.desk(who).sheets.values():
-        room.save(who, DraftRating(sheet.name, label(sheet), "1-2", reason))
+        room.save(who, DraftRating(sheet.id, label(sheet), "1-2", reason))
 
 
 def test_a_packet_on_the_server_is_shuffled_masked_and_has_duplicates(room):
@@ -95,9 +89,8 @@ def test_drafts_are_no_ratings_until_they_are_handed_in(room):
     ann = invited(room, "ann")
     rate_all(room, ann)
     assert stored_ratings(room.study, "human:ann") == {}
-    assert [(p.labelled, p.sheets, p.unsure) for p in room.progress()] == [(7, 7, 0)]
-    done = room.hand_in(ann)
-    assert (done.stored, done.blank, done.gate) == (6, 0, None)
+    assert [tuple(counts) for _, *counts in room.progress()] == [(7, 7, 0)]
+    assert room.hand_in(ann) == (6, 0, None)
     given = stored_ratings(room.study, "human:ann")
     assert {rating.turns for rating in given.values()} == {(1, 2)}
     again = stored_retest(room.study, planned_rater(room.study, "human:ann"))
@@ -138,8 +131,7 @@ def test_an_unsure_label_counts_as_none_and_an_open_one_is_named(room):
     with pytest.raises(InputError, match="1 have no label yet: 1"):
         room.hand_in(ann)
     room.save(ann, DraftRating(first, "0"))
-    done = room.hand_in(ann)
-    assert (done.stored, done.blank) == (6, 5)
+    assert room.hand_in(ann)[:2] == (6, 5)
 
 
 def test_training_is_kept_and_never_counts(room):
@@ -172,8 +164,8 @@ def test_the_gate_is_decided_once_when_the_last_one_hands_in(room):
     ann, bob = invited(room, "ann"), invited(room, "bob")
     rate_all(room, ann)
     rate_all(room, bob)
-    assert room.hand_in(ann).gate is None
-    assert room.hand_in(bob).gate is not None
+    assert room.hand_in(ann)[2] is None
+    assert room.hand_in(bob)[2] is not None
     [sample] = stored_samples(room.study)
     assert sample.used
     assert (room.study.path / "audit" / "gate-record.json").is_file()
@@ -197,13 +189,13 @@ def test_a_third_person_settles_what_two_differ_on_without_their_names(room):
         room.invite("dee", task="adjudicate")
     desk = room.desk(cid)
     for sheet in desk.sheets.values():
-        assert {(each.label, each.reason) for each in sheet.opinions} == {
-            (1, "Ann is sure."),
-            (0, "Bob sees progress."),
+        assert {(each.label, each.reason) for each in desk.opinions[sheet.id]} == {
+            ("1", "Ann is sure."),
+            ("0", "Bob sees progress."),
         }
-        room.save(cid, DraftRating(sheet.name, "1", "1-4", "All four are the same."))
+        room.save(cid, DraftRating(sheet.id, "1", "1-4", "All four are the same."))
     before = {name: stored_ratings(room.study, name) for name in ("human:ann", "human:bob")}
-    assert room.hand_in(cid).stored == len(desk.sheets)
+    assert room.hand_in(cid)[0] == len(desk.sheets)
     assert {each.label for each in room.settled().values()} == {"1"}
     assert stored_ratings(room.study, "human:ann") == before["human:ann"]
     assert stored_ratings(room.study, "human:bob") == before["human:bob"]

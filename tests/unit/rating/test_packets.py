@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,6 @@ from chimeralab.rating.packets import (
     PAGE,
     SHEET,
     PacketKey,
-    PacketPlan,
     PacketResult,
     export_packet,
     import_packet,
@@ -27,13 +27,13 @@ ITEMS = [
     for n in range(40)
 ]
 BY_ID = {item.id: item for item in ITEMS}
-PLAN = PacketPlan(seed=3, masked=("Qwen", "HOMO_A"))
+PLAN: Any = {"seed": 3, "masked": ("Qwen", "HOMO_A")}
 
 
 @pytest.fixture
 def packet(tmp_path: Path) -> tuple[Path, PacketKey]:
     folder = tmp_path / "packet"
-    return folder, export_packet(folder, ITEMS, RUBRIC, PLAN)
+    return folder, export_packet(folder, ITEMS, RUBRIC, **PLAN)
 
 
 def rows_of(sheet: Path) -> list[dict[str, str]]:
@@ -115,9 +115,9 @@ def test_the_page_holds_the_whole_rubric(packet: tuple[Path, PacketKey]) -> None
 
 
 def test_the_same_seed_makes_the_same_packet(tmp_path: Path) -> None:
-    one, other = (export_packet(tmp_path / name, ITEMS, RUBRIC, PLAN) for name in "ab")
+    one, other = (export_packet(tmp_path / name, ITEMS, RUBRIC, **PLAN) for name in "ab")
     assert one == other
-    assert export_packet(tmp_path / "c", ITEMS, RUBRIC, PacketPlan(seed=4)) != one
+    assert export_packet(tmp_path / "c", ITEMS, RUBRIC, seed=4) != one
 
 
 def test_checks_survive_a_spreadsheet_and_do_not_give_duplicates_away(
@@ -205,24 +205,18 @@ def test_the_key_can_be_kept_and_read_again(packet: tuple[Path, PacketKey]) -> N
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(InputError, match="is not empty"):
-        export_packet(tmp_path, ITEMS, RUBRIC, PLAN)
+        export_packet(tmp_path, ITEMS, RUBRIC, **PLAN)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.04, 0.2])
-def test_duplicates_stay_between_five_and_ten_percent(share: float) -> None:
-    with pytest.raises(InputError, match=r"0\.05 to 0\.10"):
-        PacketPlan(seed=1, duplicates=share)
-
-
 def test_a_packet_of_one_or_of_odd_text_can_be_made(tmp_path: Path) -> None:
-    key = export_packet(tmp_path / "p", [Item("x", ("\ud800 \x00",))], RUBRIC, PLAN)
+    key = export_packet(tmp_path / "p", [Item("x", ("\ud800 \x00",))], RUBRIC, **PLAN)
     assert len(key.entries) == 1
 
 
 def test_what_turns_the_writing_around_is_shown_by_its_name(tmp_path: Path) -> None:
     turning = "\u202e\u202d\u2066\u2067\u2069\u200f\u061c"
-    export_packet(tmp_path / "p", [Item("x", (f"safe{turning}elif", "b", "c"))], RUBRIC, PLAN)
+    export_packet(tmp_path / "p", [Item("x", (f"safe{turning}elif", "b", "c"))], RUBRIC, **PLAN)
     page = (tmp_path / "p" / PAGE).read_text(encoding="utf-8")
     assert not set(turning) & set(page)
     assert "safe[U+202E][U+202D]" in page
