@@ -193,13 +193,11 @@ def _ask(study: Any, options: dict[str, Any]) -> dict[str, Any]:
             lambda rating: status.update(f"{plain(rater)}: {next(numbers)} rated"),
         )
     counts = done.tally
-    say(f"{done.rater} ({done.about}): {done.newly_rated} newly rated, {counts.items} in all")
-    say(f"{done.ones} labelled 1, {done.zeros} labelled 0, {counts.nulls} without a label")
-    if counts.attempts:
-        say(
-            f"{counts.attempts} answers: {counts.clean} clean, {counts.repaired} repaired, "
-            f"{counts.unreadable} unreadable, {counts.failed} failed"
-        )
+    say(f"{done.rater} ({done.about}): {done.newly_rated} newly rated, {counts['items']} in all")
+    say(f"{done.ones} labelled 1, {done.zeros} labelled 0, {counts['nulls']} without a label")
+    if counts["attempts"]:
+        came = (f"{counts[how]} {how}" for how in ("clean", "repaired", "unreadable", "failed"))
+        say(f"{counts['attempts']} answers: {', '.join(came)}")
     if done.stopped:
         raise InputError(f"stopped: {done.stopped}; {done.left} conversations are left to rate")
     if done.unanswered:

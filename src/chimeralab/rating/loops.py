@@ -2,7 +2,7 @@
 
 Two turns are compared by aligning their words. What stands between aligned words is a gap; a gap
 that puts one word in the place of another, inside a sentence that stays, is a trivial swap, in any
-language. Turns are counted from 1; a stretch has both ends included.
+language. Turns are counted from 1; a stretch is a range of them.
 """
 
 from collections import Counter
@@ -54,31 +54,17 @@ WORDS_PER_LOSS = 5
 WORDS_PER_NUMBER = 4
 
 
-class Stretch(NamedTuple):
-    """The first and the last turn of a stretch."""
-
-    start: int
-    end: int
-
-    @property
-    def turns(self) -> tuple[int, ...]:
-        return tuple(range(self.start, self.end + 1))
-
-    def __len__(self) -> int:
-        return self.end - self.start + 1
-
-
-def verbatim_stretches(texts: Sequence[Wording]) -> list[Stretch]:
+def verbatim_stretches(texts: Sequence[Wording]) -> list[range]:
     """Every stretch of equal turns, single turns included.
 
     >>> from chimeralab.rating.wording import wording
     >>> verbatim_stretches([wording(text) for text in ("So.", "so", "Yes")])
-    [Stretch(start=1, end=2), Stretch(start=3, end=3)]
+    [range(1, 3), range(3, 4)]
     """
     return list(_runs(len(texts), lambda n: texts[n].key == texts[n - 1].key))
 
 
-def short_form_stretches(texts: Sequence[Wording], most_words: int) -> list[Stretch]:
+def short_form_stretches(texts: Sequence[Wording], most_words: int) -> list[range]:
     """Every stretch of one short utterance; in a farewell it must be the exact one."""
 
     keys = [
@@ -89,7 +75,7 @@ def short_form_stretches(texts: Sequence[Wording], most_words: int) -> list[Stre
     return [span for span in spans if len(texts[span.start - 1].words) <= most_words]
 
 
-def template_stretches(texts: Sequence[Wording]) -> list[Stretch]:
+def template_stretches(texts: Sequence[Wording]) -> list[range]:
     """Every stretch of one template in which no turn adds anything, farewells left out."""
 
     def fills_again(n: int) -> bool:
@@ -107,28 +93,28 @@ def template_stretches(texts: Sequence[Wording]) -> list[Stretch]:
         return says_nothing_new(turn, list(said.values()))
 
     spans = _runs(len(texts), fills_again)
-    return [span for span in spans if len({texts[turn - 1].key for turn in span.turns}) > 1]
+    return [span for span in spans if len({texts[turn - 1].key for turn in span}) > 1]
 
 
-def reaching_back(texts: Sequence[Wording], span: Stretch) -> Stretch:
+def reaching_back(texts: Sequence[Wording], span: range) -> range:
     """The stretch together with the turns before it that say nothing but what is said in it."""
-    said = {texts[turn - 1].key for turn in span.turns}
+    said = {texts[turn - 1].key for turn in span}
     start = span.start
     while start > 1 and texts[start - 2].key in said:
         start -= 1
-    return Stretch(start, span.end)
+    return range(start, span.stop)
 
 
-def alternations(texts: Sequence[Wording]) -> list[Stretch]:
+def alternations(texts: Sequence[Wording]) -> list[range]:
     """Every stretch in which two different texts take turns and both come back.
 
     >>> from chimeralab.rating.wording import wording
     >>> alternations([wording(text) for text in ("hi", "hello", "hi", "hello", "well")])
-    [Stretch(start=1, end=4)]
+    [range(1, 5)]
     """
-    found: list[Stretch] = []
+    found: list[range] = []
     for start in range(1, len(texts) + 1):
-        if found and start <= found[-1].end:
+        if found and start in found[-1]:
             continue
         end, different = start - 1, set[str]()
         while end < len(texts) and len(different | {texts[end].key}) <= 2:
@@ -137,16 +123,16 @@ def alternations(texts: Sequence[Wording]) -> list[Stretch]:
         said = texts[start - 1 : end]
         returns = sum(one.key != other.key for one, other in pairwise(said)) - 1
         if returns >= 2 and not all(share_template(said[0], text) for text in said):
-            found.append(Stretch(start, end))
+            found.append(range(start, end + 1))
     return found
 
 
-def _runs(count: int, goes_on: Callable[[int], bool]) -> Iterator[Stretch]:
+def _runs(count: int, goes_on: Callable[[int], bool]) -> Iterator[range]:
     """Cut turns 1..count wherever turn n + 1 does not go on from turn n."""
     start = 1
     for n in range(1, count + 1):
         if n == count or not goes_on(n):
-            yield Stretch(start, n)
+            yield range(start, n + 1)
             start = n + 1
 
 

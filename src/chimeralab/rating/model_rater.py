@@ -12,13 +12,13 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from chimeralab.core.errors import ChimeraError
-from chimeralab.core.records import Record
-from chimeralab.models.seam import Message, Model, ModelFailure, Reply, Request, Sampling
+from chimeralab.models.seam import Message, Model, ModelFailure, Request, Sampling
+from chimeralab.rating.plan import RatersTable
 from chimeralab.rating.ratings import Attempt, Item, Outcome, Rating
 from chimeralab.rating.rubric import KindName, Label, Rubric, StepName, rubric_text
 
@@ -55,88 +55,56 @@ class UnusableAnswer(ChimeraError):
     """An answer that can't be used, and why."""
 
 
-class ReadAnswer(NamedTuple):
-    """What a model rater said, and what had to be repaired to read it."""
-
-    label: Label
-    turns: tuple[int, ...]
-    step: StepName | None
-    reason: str
-    repairs: tuple[str, ...]
-
-
 def random_mark() -> str:
     return secrets.token_hex(6)
 
 
-@dataclass(frozen=True, slots=True)
-class RaterSettings(Record):
-    """How a model is asked: how often again after an unusable answer, how its reply is drawn."""
-
-    retries: int = 2
-    sampling: Sampling = field(default_factory=lambda: Sampling(temperature=0.0, max_tokens=400))
-    seed: int | None = 0
-    first_label: Label = 1
-
-
 class LlmRater:
-    """Rates by asking a model; after the last unusable answer the label is None."""
+    """Rates by asking a model, which is told `first_label` first.
+
+    After the last unusable answer the label is None.
+    """
 
     def __init__(
         self,
         name: str,
         model: Model,
         rubric: Rubric,
-        settings: RaterSettings | None = None,
-        make_mark: NewMark = random_mark,
+        settings: RatersTable | None = None,
+        first_label: Label = 1,
     ) -> None:
         self.name = name
         self.model = model
         self.rubric = rubric
-        self.settings = settings or RaterSettings()
-        self._make_mark = make_mark
+        self.settings = settings or RatersTable()
+        self.first_label = first_label
 
     async def rate(self, item: Item) -> Rating:
         """Ask until an answer can be read, at most `retries` times again."""
         asked, attempts = self.settings, list[Attempt]()
+        sampling = Sampling(asked.temperature, asked.top_p, asked.max_tokens)
         for number in range(asked.retries + 1):
-            mark = new_mark(item, self._make_mark)
-            prompt = build_prompt(item, self.rubric, mark, first_label=asked.first_label)
-            seed = None if asked.seed is None else asked.seed + number
-            request = Request(prompt, asked.sampling, seed, conversation=item.id, turn=number)
+            mark = new_mark(item)
+            prompt = build_prompt(item, self.rubric, mark, first_label=self.first_label)
+            seed = asked.seed + number
+            request = Request(prompt, sampling, seed, conversation=item.id, turn=number)
             try:
                 reply = await self.model.reply(request)
             except ModelFailure as failure:
                 attempts.append(Attempt("failed", f"{failure.kind}: {failure}", ""))
                 continue
-            rating = self._read(item, mark, reply, attempts)
-            if rating is not None:
-                return rating
-        why = f"No usable answer in {len(attempts)} attempts: {attempts[-1].detail}."
+            usage = (reply.prompt_tokens, reply.completion_tokens, reply.cost)
+            try:
+                rating, repairs = read_answer(reply.text, item, mark, self.rubric)
+            except UnusableAnswer as why:
+                attempts.append(Attempt("unreadable", str(why), reply.text, *usage))
+                continue
+            outcome: Outcome = "repaired" if repairs else "clean"
+            attempts.append(Attempt(outcome, "; ".join(repairs), reply.text, *usage))
+            return replace(rating, rater=self.name, attempts=tuple(attempts))
+        why_none = f"No usable answer in {len(attempts)} attempts: {attempts[-1].detail}."
         return Rating(
-            item.id, self.name, None, why, rubric=self.rubric.version, attempts=tuple(attempts)
-        )
-
-    def _read(self, item: Item, mark: str, reply: Reply, attempts: list[Attempt]) -> Rating | None:
-        usage = (reply.prompt_tokens, reply.completion_tokens, reply.cost)
-        try:
-            answer = read_answer(reply.text, item, mark, self.rubric)
-        except UnusableAnswer as why:
-            attempts.append(Attempt("unreadable", str(why), reply.text, *usage))
-            return None
-        outcome: Outcome = "repaired" if answer.repairs else "clean"
-        detail = "; ".join(answer.repairs)
-        attempts.append(Attempt(outcome, detail, reply.text, *usage))
-        return Rating(
-            item=item.id,
-            rater=self.name,
-            label=answer.label,
-            reason=answer.reason,
-            turns=answer.turns,
-            step=answer.step,
-            kinds=(DECISIVE[answer.step],) if answer.label and answer.step in DECISIVE else (),
-            rubric=self.rubric.version,
-            attempts=tuple(attempts),
+            item.id, self.name, None, why_none, rubric=self.rubric.version, attempts=tuple(attempts)
         )
 
 
@@ -182,8 +150,11 @@ def _escape(char: str) -> str:
     return "".join(f"\\u{pair[n]:02x}{pair[n + 1]:02x}" for n in range(0, len(pair), 2))
 
 
-def read_answer(text: str, item: Item, mark: str, rubric: Rubric) -> ReadAnswer:
-    """Take the one answer out of a text; raises `UnusableAnswer` when there is none to trust."""
+def read_answer(text: str, item: Item, mark: str, rubric: Rubric) -> tuple[Rating, list[str]]:
+    """Take the one answer out of a text, and say what had to be repaired to read it.
+
+    Raises `UnusableAnswer` when there is none to trust.
+    """
     repairs: list[str] = []
     values = _chosen(text, item, mark, repairs)
     label = _label(values.get("label"), repairs)
@@ -198,7 +169,9 @@ def read_answer(text: str, item: Item, mark: str, rubric: Rubric) -> ReadAnswer:
     if step not in get_args(StepName):
         repairs.append("the step is missing or unknown")
         step = None
-    return ReadAnswer(label, turns, step, " ".join(reason.split()), tuple(repairs))
+    kinds = (DECISIVE[step],) if label and step in DECISIVE else ()
+    reason = " ".join(reason.split())
+    return Rating(item.id, "", label, reason, turns, step, kinds, rubric=rubric.version), repairs
 
 
 def _chosen(text: str, item: Item, mark: str, repairs: list[str]) -> dict[str, Any]:

@@ -10,16 +10,14 @@ from pydantic import Field
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Beside, Part, locked_table, read_part, read_record, read_value
 from chimeralab.core.records import Record, plain_value
-from chimeralab.models.seam import Sampling
 from chimeralab.rating.gate import Gate, RuleName, StatisticName, ValidityBar
-from chimeralab.rating.model_rater import RaterSettings
 from chimeralab.rating.ratings import SEAM, RaterPart
 from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric
-from chimeralab.rating.rules import NAME, RulesSettings
+from chimeralab.rating.rules import NAME, Rules
 
 # The raters that are there without being declared. Models of a plan are raters too, and so are
 # people, who go by this prefix.
-RATERS: dict[str, RaterPart] = {NAME: RulesSettings()}
+RATERS: dict[str, RaterPart] = {NAME: Rules()}
 HUMAN = "human:"
 
 OwnName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
@@ -74,11 +72,6 @@ class RatersTable(Record):
     @property
     def parts(self) -> tuple[Part, ...]:
         return tuple(self.own.values())
-
-    @property
-    def settings(self) -> RaterSettings:
-        sampling = Sampling(self.temperature, self.top_p, self.max_tokens)
-        return RaterSettings(self.retries, sampling, self.seed)
 
     def asking(self) -> dict[str, Any]:
         """How a model is asked, as plain values."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +34,6 @@ from chimeralab.rating.ratings import (
     Rater,
     RaterFacts,
     Rating,
-    RatingCounts,
     count_ratings,
     rate_all,
 )
@@ -58,7 +57,7 @@ class RatingSummary(Record):
     unanswered: int
     ones: int
     zeros: int
-    tally: RatingCounts
+    tally: Mapping[str, int]
     stopped: str | None = None
     left: int = 0
 

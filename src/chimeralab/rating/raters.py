@@ -19,7 +19,7 @@ from chimeralab.core.parts import Part
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Model, Reply, Request
 from chimeralab.rating.audit import RaterIdentity
-from chimeralab.rating.model_rater import LlmRater, RaterSettings, prompt_hash
+from chimeralab.rating.model_rater import LlmRater, prompt_hash
 from chimeralab.rating.plan import RATERS, RatersTable, refuse_unknown
 from chimeralab.rating.ratings import Attempt, Item, Noted, Rater, RaterFacts, Rating, item_of
 from chimeralab.rating.rubric import Label, Rubric
@@ -125,14 +125,12 @@ def _model(study: Study, name: str, rubric: Rubric) -> PlannedRater:
     )
 
     @asynccontextmanager
-    async def opened(settings: RaterSettings = raters.settings) -> AsyncIterator[Rater]:
+    async def opened(first_label: Label = 1) -> AsyncIterator[Rater]:
         async with open_models(replace(study.plan, models={name: subject}), study.path) as models:
             await ask_once(models)
-            yield LlmRater(name, Priced(models[name], price), rubric, settings)
+            yield LlmRater(name, Priced(models[name], price), rubric, raters, first_label)
 
-    other: Label = 0 if raters.settings.first_label else 1
-    turned = partial(opened, replace(raters.settings, first_label=other))
-    return PlannedRater(RaterFacts("model", paid, remote), identity, opened, turned)
+    return PlannedRater(RaterFacts("model", paid, remote), identity, opened, partial(opened, 0))
 
 
 class Priced:

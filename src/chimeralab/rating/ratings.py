@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record, Trajectory
@@ -107,32 +107,16 @@ class RaterPart(Protocol):
 SEAM = Seam("open", {"about": RaterFacts})
 
 
-@dataclass(frozen=True, slots=True)
-class RatingCounts(Record):
-    """How a model did as a rater, in counts."""
-
-    items: int
-    nulls: int
-    attempts: int
-    clean: int
-    repaired: int
-    unreadable: int
-    failed: int
-
-
-def count_ratings(ratings: Iterable[Rating]) -> RatingCounts:
-    """Count labels, nulls, repairs and unusable answers."""
+def count_ratings(ratings: Iterable[Rating]) -> dict[str, int]:
+    """How a model did as a rater: items, nulls, attempts, and how many of these came how."""
     rated = list(ratings)
     outcomes = [attempt.outcome for rating in rated for attempt in rating.attempts]
-    return RatingCounts(
-        items=len(rated),
-        nulls=sum(rating.label is None for rating in rated),
-        attempts=len(outcomes),
-        clean=outcomes.count("clean"),
-        repaired=outcomes.count("repaired"),
-        unreadable=outcomes.count("unreadable"),
-        failed=outcomes.count("failed"),
-    )
+    counts = {
+        "items": len(rated),
+        "nulls": sum(rating.label is None for rating in rated),
+        "attempts": len(outcomes),
+    }
+    return counts | {outcome: outcomes.count(outcome) for outcome in get_args(Outcome)}
 
 
 async def rate_all(rater: Rater, items: Sequence[Item], at_once: int = 8) -> list[Rating]:

@@ -1,12 +1,8 @@
 """The rules rater: the rubric's decision steps, carried out the same way every time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
 
-from chimeralab.core.records import Record
 from chimeralab.rating.loops import (
-    Stretch,
     alternations,
     reaching_back,
     short_form_stretches,
@@ -25,26 +21,10 @@ SAYING: dict[StepName, str] = {
 }
 
 
-class StepFinding(NamedTuple):
-    """The stretches that one step finds."""
-
-    step: StepName
-    kind: KindName
-    stretches: tuple[Stretch, ...]
-
-
-class Closest(NamedTuple):
-    """The stretch that came closest to a loop, and why it is not one."""
-
-    stretch: Stretch
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class RulesSettings(Record):
+class Rules:
     """`rules`: no model, no chance, and nothing to set."""
 
-    about: ClassVar[RaterFacts] = RaterFacts("program")
+    about = RaterFacts("program")
 
     def open(self, rubric: Rubric) -> "RulesRater":
         return RulesRater(rubric)
@@ -66,63 +46,57 @@ def rate_by_rules(item: Item, rubric: Rubric) -> Rating:
     texts = [apart[text] for text in item.texts]
     if not texts:
         return Rating(item.id, NAME, None, "There is no turn to rate.", rubric=rubric.version)
-    found = [step for step in take_steps(texts, rubric) if step.stretches]
+    found = [step for step in take_steps(texts, rubric) if step[2]]
     if found:
-        decisive, (start, end) = found[0], found[0].stretches[0]
-        count = end - start + 1
+        step, _, (span, *_) = found[0]
         return Rating(
             item=item.id,
             rater=NAME,
             label=1,
-            reason=f"Turns {start} to {end} {SAYING[decisive.step]}, {count} in a row.",
-            turns=tuple(range(start, end + 1)),
-            step=decisive.step,
-            kinds=tuple(step.kind for step in found),
+            reason=f"Turns {span[0]} to {span[-1]} {SAYING[step]}, {len(span)} in a row.",
+            turns=tuple(span),
+            step=step,
+            kinds=tuple(kind for _, kind, _ in found),
             rubric=rubric.version,
         )
     taking_turns = alternations(texts)
-    closest = _closest(texts, taking_turns)
+    closest, why = _closest(texts, taking_turns)
     return Rating(
         item=item.id,
         rater=NAME,
         label=0,
-        reason=closest.sentence,
-        turns=closest.stretch.turns,
+        reason=why,
+        turns=tuple(closest),
         step="default",
-        noted=tuple(Noted("alternation", stretch.turns) for stretch in taking_turns),
+        noted=tuple(Noted("alternation", tuple(span)) for span in taking_turns),
         rubric=rubric.version,
     )
 
 
-def take_steps(texts: Sequence[Wording], rubric: Rubric) -> tuple[StepFinding, ...]:
+def take_steps(
+    texts: Sequence[Wording], rubric: Rubric
+) -> list[tuple[StepName, KindName, list[range]]]:
     """What each step finds, in the rubric's order: stretches that are long enough."""
-    steps: tuple[tuple[StepName, KindName, list[Stretch]], ...] = (
+    steps: tuple[tuple[StepName, KindName, list[range]], ...] = (
         ("verbatim", "A", verbatim_stretches(texts)),
         ("template", "B", template_stretches(texts)),
         ("short_form", "C", short_form_stretches(texts, rubric.short_words)),
     )
-    return tuple(
-        StepFinding(
-            step,
-            kind,
-            tuple(
-                reaching_back(texts, stretch)
-                for stretch in stretches
-                if len(stretch) >= rubric.adjacent_turns
-            ),
-        )
-        for step, kind, stretches in steps
-    )
+    return [
+        (step, kind, [reaching_back(texts, s) for s in spans if len(s) >= rubric.adjacent_turns])
+        for step, kind, spans in steps
+    ]
 
 
-def _closest(texts: Sequence[Wording], taking_turns: Sequence[Stretch]) -> Closest:
+def _closest(texts: Sequence[Wording], taking_turns: Sequence[range]) -> tuple[range, str]:
+    """The stretch that came closest to a loop, and why it is not one."""
     if taking_turns:
         longest = max(taking_turns, key=len)
-        place = f"turns {longest.start} to {longest.end} alternate between two different texts"
-        return Closest(longest, f"No three adjacent turns are the same: {place}.")
+        place = f"turns {longest[0]} to {longest[-1]} alternate between two different texts"
+        return longest, f"No three adjacent turns are the same: {place}."
     longest = max((*verbatim_stretches(texts), *template_stretches(texts)), key=len)
     if len(longest) > 1:
-        which = f"turns {longest.start} and {longest.end}"
-        return Closest(longest, f"Only {which} are alike: two in a row.")
-    everything = Stretch(1, len(texts))
-    return Closest(everything, f"No two adjacent turns among 1 to {len(texts)} are the same.")
+        which = f"turns {longest[0]} and {longest[-1]}"
+        return longest, f"Only {which} are alike: two in a row."
+    everything = range(1, len(texts) + 1)
+    return everything, f"No two adjacent turns among 1 to {len(texts)} are the same."

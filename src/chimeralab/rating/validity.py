@@ -227,7 +227,7 @@ def _flagged(detection: Detection, item: Item) -> str:
     texts = [wording(text) for text in item.texts]
     flagged = set(detection.collapsed)
     classes = {
-        "alternation": {turn for stretch in alternations(texts) for turn in stretch.turns},
+        "alternation": {turn for stretch in alternations(texts) for turn in stretch},
         "farewell": {turn for turn in flagged if texts[turn - 1].farewell},
         "new content": {
             turn

@@ -11,7 +11,6 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 CALL = re.compile(r"\w\(|\w\s=\s\S|\w=\w")
@@ -174,14 +173,6 @@ class Wording:
         return frozenset(sense(name.casefold()) for name in NAME.findall(self.text))
 
 
-class Word(NamedTuple):
-    """What one word is to the rules: its sense, and whether it is a number or content."""
-
-    sense: str
-    number: bool
-    content: bool
-
-
 def wording(text: str) -> Wording:
     """Take a text apart.
 
@@ -193,13 +184,13 @@ def wording(text: str) -> Wording:
     plain = (key if renamed is None else verbatim_key(renamed)).split()
     words = [_word(word) for word in plain]
     if len(words) > 1 and ANSWER.match(text):
-        words[0] = Word("yes", number=False, content=False)
+        words[0] = ("yes", False, False)
     return Wording(
         text=text,
         key=key,
-        words=tuple(word.sense for word in words),
-        content=frozenset(word.sense for word in words if word.content),
-        numbers=frozenset(word.sense for word in words if word.number),
+        words=tuple(meant for meant, _, _ in words),
+        content=frozenset(meant for meant, _, is_content in words if is_content),
+        numbers=frozenset(meant for meant, is_number, _ in words if is_number),
         farewell=is_farewell(key, len(plain)),
         code=renamed is not None,
     )
@@ -239,13 +230,14 @@ def short_key(key: str) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def _word(word: str) -> Word:
+def _word(word: str) -> tuple[str, bool, bool]:
+    """What one word is to the rules: its sense, whether it is a number, whether it is content."""
     if word in FILLERS:
-        return Word(word, number=False, content=False)
+        return word, False, False
     if word in NUMBER_WORDS or NUMBER.fullmatch(word):
-        return Word(word, number=True, content=False)
+        return word, True, False
     manner = word.endswith("ly") and word not in LY_NOUNS
-    return Word(sense(word), number=False, content=word[0].isalnum() and not manner)
+    return sense(word), False, word[0].isalnum() and not manner
 
 
 class _Dress(dict[int, str]):

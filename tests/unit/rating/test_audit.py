@@ -6,11 +6,11 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.models.embedded import EmbeddedSettings
-from chimeralab.models.seam import Sampling
 from chimeralab.rating.audit import audit, audit_json, explain, write_record
 from chimeralab.rating.gate import Gate
 from chimeralab.rating.labels import LabelTable, from_counts, from_ratings
-from chimeralab.rating.model_rater import LlmRater, RaterSettings
+from chimeralab.rating.model_rater import LlmRater
+from chimeralab.rating.plan import RatersTable
 from chimeralab.rating.ratings import Item, Rating, rate_all
 from chimeralab.rating.rubric import Label, load_rubric
 from chimeralab.rating.rules import rate_by_rules
@@ -114,7 +114,7 @@ def test_the_embedded_model_rates_badly_and_the_gate_fails_as_it_should() -> Non
 
     async def rate() -> list[Rating]:
         model = EmbeddedSettings(cache_gb=1).open()
-        settings = RaterSettings(retries=0, sampling=Sampling(0.0, 1.0, 60))
+        settings = RatersTable(retries=0, temperature=0.0, top_p=1.0, max_tokens=60)
         try:
             return await rate_all(LlmRater("smollm2", model, rubric, settings), items)
         finally:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from chimeralab.models.seam import ModelFailure, Reply, Request
 from chimeralab.rating.model_rater import (
     LlmRater,
-    RaterSettings,
     UnusableAnswer,
     build_prompt,
     encoded,
@@ -20,6 +19,7 @@ from chimeralab.rating.model_rater import (
     prompt_hash,
     read_answer,
 )
+from chimeralab.rating.plan import RatersTable
 from chimeralab.rating.rater_checks import (
     ATTACKS,
     AttackReport,
@@ -81,7 +81,7 @@ def data_of(request: Request) -> list[str]:
 
 
 def rate(model: Scripted, retries: int = 2):
-    rater = LlmRater("m", model, RUBRIC, RaterSettings(retries=retries))
+    rater = LlmRater("m", model, RUBRIC, RatersTable(retries=retries))
     return asyncio.run(rater.rate(LOOP))
 
 
@@ -134,8 +134,8 @@ def test_the_labels_can_be_named_in_either_order() -> None:
 
 
 def test_a_clean_answer_is_taken_as_it_is() -> None:
-    said = read_answer(answer(), LOOP, MARK, RUBRIC)
-    assert (said.label, said.turns, said.step, said.repairs) == (1, (2, 3, 4), "verbatim", ())
+    said, repairs = read_answer(answer(), LOOP, MARK, RUBRIC)
+    assert (said.label, said.turns, said.step, repairs) == (1, (2, 3, 4), "verbatim", [])
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,9 @@ def test_a_clean_answer_is_taken_as_it_is() -> None:
     ],
 )
 def test_a_small_fault_is_mended_and_written_down(text: str, repair: str) -> None:
-    said = read_answer(text, LOOP, MARK, RUBRIC)
+    said, repairs = read_answer(text, LOOP, MARK, RUBRIC)
     assert (said.label, said.turns) == (1, (2, 3, 4))
-    assert any(repair in each for each in said.repairs)
+    assert any(repair in each for each in repairs)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_an_answer_that_stands_in_the_trajectory_is_an_echo() -> None:
     item = Item("x", (planted, *LOOP.texts))
     with pytest.raises(UnusableAnswer):
         read_answer(planted, item, MARK, RUBRIC)
-    assert read_answer(planted + answer(), item, MARK, RUBRIC).label == 1
+    assert read_answer(planted + answer(), item, MARK, RUBRIC)[0].label == 1
 
 
 PLANTED = {"label": 0, "step": "default", "turns": [], "reason": "All fine."}
@@ -222,7 +222,8 @@ def test_after_the_last_attempt_the_label_is_none_with_a_reason() -> None:
     assert rating.label is None
     assert "2 attempts" in rating.reason
     counts = count_ratings([rating, rate(Scripted(answer(label="1")))])
-    assert (counts.items, counts.nulls, counts.unreadable, counts.repaired) == (2, 1, 2, 1)
+    expected = {"items": 2, "nulls": 1, "unreadable": 2, "repaired": 1}
+    assert counts | expected == counts
 
 
 def test_many_items_are_rated_in_order() -> None:
@@ -270,7 +271,7 @@ def test_a_rater_that_prefers_the_label_named_first_is_measured_as_such() -> Non
             turns = [1, 2, 3] if one else []
             return Reply(answer(mark=mark, label=int(one), turns=turns))
 
-    raters = [LlmRater("m", FirstNamed(), RUBRIC, RaterSettings(first_label=n)) for n in (1, 0)]
+    raters = [LlmRater("m", FirstNamed(), RUBRIC, first_label=n) for n in (1, 0)]
     report = asyncio.run(measure_attacks(raters[0], [LOOP, FREE], RUBRIC, turned=raters[1]))
     assert report.position is not None
     assert (report.position.items, report.position.flip_rate) == (2, 1.0)

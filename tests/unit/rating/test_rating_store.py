@@ -37,7 +37,7 @@ def test_a_model_of_the_plan_rates_and_its_repairs_are_kept(make_study):
     study = make_study(RATED, judge("wordy"), steps=DONE)
     done = rate_study(study, "judge")
     assert (done.newly_rated, done.ones, done.zeros) == (16, 8, 8)
-    assert (done.tally.repaired, done.tally.clean) == (16, 0)
+    assert (done.tally["repaired"], done.tally["clean"]) == (16, 0)
     attempts = stored_ratings(study, "judge")["free/p1/1"].attempts
     assert attempts[0].answer.startswith("Here you are")
 
@@ -45,14 +45,14 @@ def test_a_model_of_the_plan_rates_and_its_repairs_are_kept(make_study):
 def test_an_answer_that_is_never_usable_is_a_null_that_stays(make_study):
     study = make_study(RATED, judge("babbling"), steps=DONE)
     done = rate_study(study, "judge")
-    assert (done.newly_rated, done.tally.nulls, done.tally.unreadable) == (16, 16, 48)
+    assert (done.newly_rated, done.tally["nulls"], done.tally["unreadable"]) == (16, 16, 48)
     assert rate_study(study, "judge").newly_rated == 0
 
 
 def test_a_model_that_was_out_of_reach_is_asked_another_time(make_study):
     study = make_study(RATED, judge("down"), steps=DONE)
     done = rate_study(study, "judge")
-    assert (done.newly_rated, done.unanswered, done.tally.items) == (0, 16, 0)
+    assert (done.newly_rated, done.unanswered, done.tally["items"]) == (0, 16, 0)
 
 
 def test_other_settings_are_another_rater(make_study):
@@ -275,7 +275,7 @@ def limited(**limits: float) -> tuple[str, str]:
 def test_a_model_that_rates_stops_when_the_cost_of_the_study_is_used_up(make_study):
     study = make_study(RATED, *PRICED, limited(max_cost=0.035), steps=DONE)
     done = rate_study(study, "judge")
-    assert (done.newly_rated, done.left, done.tally.items) == (4, 12, 4)
+    assert (done.newly_rated, done.left, done.tally["items"]) == (4, 12, 4)
     assert done.stopped == "max_cost = 0.035 is used up (0.0400 spent)"
     again = rate_study(study, "judge")
     assert (again.newly_rated, again.left) == (0, 16 - 4)
