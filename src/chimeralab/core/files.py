@@ -46,11 +46,12 @@ def sweep(folder: Path) -> None:
     with suppress(OSError):
         for path in folder.glob(".*.part"):
             found = _PART.fullmatch(path.name)
-            if found and not _is_running(int(found[1])):
+            if found and not is_running(int(found[1])):
                 rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def _is_running(process: int) -> bool:
+def is_running(process: int) -> bool:
+    """Whether a process of this machine runs."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):

@@ -32,7 +32,6 @@ from chimeralab.report.charts.timeline import (
     Shades,
     SimilarityLine,
     TurnSpan,
-    blocks,
     compare,
     heat_map,
     peaks,
@@ -332,16 +331,14 @@ def conversation_page(
 
 def lines_caption(detection: Detection, words: ResultWords) -> str:
     """What a reader of the timeline has to know."""
-    block = blocks(len(detection.trace or ()), MOST_POINTS)[:1]
+    block = -(-len(detection.trace or ()) // MOST_POINTS)
     parts = ["A turn on or above a dashed line of its own colour repeats an earlier one."]
     if detection.collapsed:
         parts.append(f"Where turns repeat for long enough, they are {words.collapsed} and shaded.")
     if loop_spans(detection):
         parts.append("The violet bar is under the turns that the loop detector finds in a loop.")
-    if block and block[0].end > 1:
-        parts.append(
-            f"The conversation is long: each point is the highest value of {block[0].end} turns."
-        )
+    if block > 1:
+        parts.append(f"The conversation is long: each point is the highest value of {block} turns.")
     return " ".join(parts)
 
 

@@ -411,13 +411,5 @@ def row_patches(row: ListedConversation) -> Iterator[Patch]:
 
 def _with_loops(new: Detection, words: Detection | None) -> Detection:
     """A verdict on collapse, with what the words have said already."""
-    if words is None:
-        return new
-    return replace(
-        new,
-        steps=words.steps,
-        looping=words.looping,
-        loops=words.loops,
-        loop_score=words.loop_score,
-        loop_detector=words.loop_detector,
-    )
+    names = ("steps", "looping", "loops", "loop_score", "loop_detector")
+    return replace(new, **{name: getattr(words, name) for name in names}) if words else new

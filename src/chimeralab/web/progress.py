@@ -1,7 +1,6 @@
 """How far a study is: each conversation a cell of a grid, the numbers over it, the lines below."""
 
 import json
-import os
 import platform
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -9,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from chimeralab.core.files import is_running
 from chimeralab.core.numbers import between, counted, number
 from chimeralab.core.result_words import MARK
 from chimeralab.core.text import inert
@@ -161,21 +161,11 @@ def run_state(study: Study, cells: Collection[TalkCell]) -> tuple[bool, str]:
         why = archive.value("SELECT reason FROM runs ORDER BY id DESC LIMIT 1")
     if run is None:
         return False, "not begun"
-    if run.ended is None and (run.host != platform.node() or _is_alive(run.pid)):
+    if run.ended is None and (run.host != platform.node() or is_running(run.pid)):
         return True, f"running since {run.started[11:19]} UTC (process {run.pid})"
     if all(cell.outcome is not None for cell in cells):
         return False, "complete"
     return False, inert(f"paused: {why or 'the run was killed'}")
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        pass
-    return True
 
 
 def figures(

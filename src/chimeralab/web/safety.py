@@ -6,7 +6,9 @@ hold a token, takes writes only from its own pages, and tells the browser to run
 scripts that it serves itself.
 """
 
+import contextlib
 import hmac
+import ipaddress
 import re
 import socket
 from collections.abc import Callable, Sequence
@@ -18,7 +20,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from chimeralab.web.serving import is_address, is_loopback
+from chimeralab.web.serving import is_loopback
 
 POLICY = "; ".join(
     (
@@ -85,7 +87,10 @@ class Names:
     def __init__(self, host: str, port: int, *, secure: bool = False) -> None:
         self.port, self.secure = port, secure
         self.is_loopback = is_loopback(host)
-        self.own = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+        names = (
+            ("localhost",) if self.is_loopback else (host, socket.gethostname(), socket.getfqdn())
+        )
+        self.own = {name.lower() for name in names}
 
     def are_ours(self, host: str) -> bool:
         """Whether a Host header names this server.
@@ -102,9 +107,10 @@ class Names:
         name, port = found[1].strip("[]"), int(found[2] or (443 if self.secure else 80))
         if port != self.port:
             return False
-        if self.is_loopback:
-            return is_loopback(name)
-        return name in self.own or is_address(name)
+        with contextlib.suppress(ValueError):
+            address = ipaddress.ip_address(name)
+            return address.is_loopback or not self.is_loopback
+        return name in self.own
 
 
 class Safety:

@@ -41,18 +41,9 @@ def is_loopback(host: str) -> bool:
     >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)
     """
-    if is_address(host):
+    with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host.lower() == "localhost"
-
-
-def is_address(name: str) -> bool:
-    """Whether a host is given in numbers."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def studies_at(path: Path) -> list[Path]:

@@ -36,30 +36,13 @@ if TYPE_CHECKING:
 SECONDS_TO_OPEN = 60
 MOST_LINES = 40
 MOST_TRIALS = 200
-TERMS = {
-    "state": "Run",
-    "turns": "Turns",
-    "marked": f"{MARK.collapsed} or looping".capitalize(),
-    "early": "Ended early",
-    "attempts": "Failed attempts",
-    "speed": "Tokens per second",
-    "cost": "Cost",
-    "left": "Time left",
-}
-METRICS = {"sessions": "sessions", "trials": "trials", "mci": "MCI", "gfq": "GFQ", "dfs": "DFS"}
 # Named here again: drawing a report takes a while to import, and none is drawn here.
 REPORT, REPORT_PAGE = "report", "index.html"
 # The page of a report was made for a browser without a server, so its styles stand inside it. It
 # is served under a policy that lets these through and, like the page itself, no script at all.
-REPORT_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "style-src 'unsafe-inline'",
-        "img-src 'self' data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
+REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
 )
 REPORT_KINDS = {
     ".html": "text/html",
@@ -101,17 +84,16 @@ def overview(request: Request) -> Response:
         "study.html",
         watch=watch,
         plan=plan,
-        words=watch.words,
+        units=plan.kind.units,
         locked=watch.study.lock is not None,
         figures=watch.figures(),
-        terms={**TERMS, "talks": f"{watch.words['talk']}s".capitalize()},
+        marked=f"{MARK.collapsed} or looping".capitalize(),
         grid=watch.grid(),
         done=watch.progress(),
         allow_run=request.app.state.site.allow_run,
         running=watch.child.is_running or watch.run_state()[0],
         open_cells=any(cell.outcome is None for cell in watch.cells.values()),
         metrics=metrics,
-        metric_names=METRICS,
         failures=failures,
         events=happened,
         most=MOST_LINES,
@@ -136,9 +118,9 @@ def talk(request: Request) -> Response:
     watch = study_of(request)
     cell = cell_of(request, watch)
     trail = trail_to(watch.number, watch.name)
-    if cell.outcome is not None and cell.turns and not watch.is_trial:
+    if cell.outcome is not None and cell.turns and watch.is_judged:
         return show_conversation(request, judged_talk(watch, cell), trail)
-    session = session_of(watch, cell) if cell.outcome is not None and watch.is_trial else None
+    session = session_of(watch, cell) if cell.outcome and not watch.is_judged else None
     done = []
     if not session and watch.study.store_path.is_file():
         with watch.study.archive() as archive:

@@ -7,7 +7,7 @@ shows the same. The chain of the store says what was written since the last look
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,21 +53,6 @@ SECONDS_BETWEEN_METRICS = 1.0
 # Of the time that a long study runs, at most one part in so many goes into its numbers.
 SHARE_OF_TIME = 5
 RESAMPLES = 300
-# What a kind of study calls itself, its units, and what was done to them.
-SELFPLAY_WORDS = {
-    "study": "Study",
-    "talk": "conversation",
-    "prompt": "prompt",
-    "condition": "condition",
-    "events": "Interventions",
-}
-TRIAL_WORDS = {
-    "study": "Trial",
-    "talk": "session",
-    "prompt": "scenario",
-    "condition": "arm",
-    "events": "Stressors and countermeasures",
-}
 
 _WRITTEN = "SELECT id, kind, key FROM chain WHERE id > ? ORDER BY id LIMIT 5000"
 _LAST = "SELECT coalesce(max(id), 0) FROM "
@@ -143,14 +128,9 @@ class StudyWatch:
         return self.path.resolve().name
 
     @property
-    def is_trial(self) -> bool:
-        """Whether there are metrics to compute instead of conversations to guard."""
-        return self.study.plan.trial is not None
-
-    @property
-    def words(self) -> Mapping[str, str]:
-        """What this kind of study calls itself and its units."""
-        return TRIAL_WORDS if self.is_trial else SELFPLAY_WORDS
+    def is_judged(self) -> bool:
+        """Whether detectors judge its conversations; a trial measures its sessions instead."""
+        return self.study.plan.kind.watched
 
     def start(self) -> None:
         for thread in self._threads:
@@ -173,7 +153,7 @@ class StudyWatch:
         if self.problem is not None:
             return self.problem
         shown = self.figures()
-        return f"{shown['state']}; {shown['talks']} {self.words['talk']}s"
+        return f"{shown['state']}; {shown['talks']} {self.study.plan.kind.units.talk}s"
 
     def grid(self) -> Grid:
         return arrange(self.cells.values(), self.study.plan)
@@ -216,7 +196,7 @@ class StudyWatch:
         """The numbers over the grid, each under its name."""
         cells = list(self.cells.values())
         found = figures(self.study.plan, cells, self.totals, self.run_state())
-        if self.is_trial:
+        if not self.is_judged:
             del found["marked"]
         return found
 
@@ -361,7 +341,7 @@ class StudyWatch:
 
     def judge(self) -> None:
         """Count all attempts, and show new turns to the guards. Sessions of a trial have none."""
-        if self.is_trial:
+        if not self.is_judged:
             self._count()
             return
         if self._guards is None:
@@ -407,7 +387,7 @@ class StudyWatch:
         self.feed.publish(self.figure_patches())
 
     def _keep_measuring(self) -> None:
-        while self._is_open() and self.is_trial:
+        while self._is_open() and not self.is_judged:
             spent = self._try(self.measure)
             self._stop.wait(max(SECONDS_BETWEEN_METRICS, SHARE_OF_TIME * spent))
 
