@@ -17,7 +17,7 @@ class Rumour(Stressor):
     aims: ClassVar[tuple[str, ...]] = ("toward_signal",)
     words: ClassVar[str] = "passers-by who name a wrong answer"
     checks: ClassVar[tuple[Arrival, ...]] = (
-        Arrival("rumour heard", "a rumour stands", lambda row: row.pressed.bias),
+        Arrival("rumour heard", "a rumour stands", lambda row: row.bias),
     )
 
     times: int = 2

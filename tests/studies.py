@@ -24,7 +24,7 @@ from chimeralab.report.files import write_report
 from chimeralab.study import RunOptions, Study
 from chimeralab.study.database import transaction
 from chimeralab.trial.rows import stored_trials
-from chimeralab.trial.scored import PlacedTrial
+from chimeralab.trial.trials import TrialRow
 from tests.plans import Change, Files, changed
 
 Steps = tuple[str, ...]
@@ -121,7 +121,7 @@ class MakeStudy(Protocol):
     ) -> Study: ...
 
 
-def rows(study: Study) -> list[PlacedTrial]:
+def rows(study: Study) -> list[TrialRow]:
     """What is stored of the trials of a study."""
     return list(stored_trials(study))
 
@@ -129,9 +129,9 @@ def rows(study: Study) -> list[PlacedTrial]:
 def recalled(study: Study, arm: str) -> list[bool]:
     """Whether each earlier fact that was asked for was known, in one arm."""
     return [
-        bool(row.recalled.correct)
-        for place, row in rows(study)
-        if place.arm == arm and row.recalled
+        bool(row.recall_correct)
+        for row in rows(study)
+        if row.arm == arm and row.recall_truth is not None
     ]
 
 

@@ -15,7 +15,7 @@ from chimeralab.stats.arrays import Floats
 from chimeralab.stats.intervals import Interval, t_quantile
 from chimeralab.trial.effects import Estimated
 from chimeralab.trial.measures import Belief, beliefs, is_misled, right_alone
-from chimeralab.trial.scored import PlacedTrial, Scored, SessionPlace
+from chimeralab.trial.trials import TrialRow
 
 STEPS = 60
 Predict = Callable[[float, Floats], Floats]
@@ -27,7 +27,7 @@ class Occasions(NamedTuple):
     observed: Floats
     exposure: Floats
     guess: Floats
-    scenario: Sequence[str]
+    scenario: Sequence[str | None]
 
 
 class Range(NamedTuple):
@@ -37,99 +37,89 @@ class Range(NamedTuple):
     high: float
 
 
-def recall(trials: Iterable[PlacedTrial]) -> Estimated:
+def recall(trials: Iterable[TrialRow]) -> Estimated:
     """Chance of recalling a fact, where nothing is forgotten with time."""
     asked = _recalls(trials)
     return _estimate(asked, lambda r, lag: np.full(len(lag), r), Range(0, 1))
 
 
-def forgetting(trials: Iterable[PlacedTrial]) -> Estimated:
+def forgetting(trials: Iterable[TrialRow]) -> Estimated:
     """Rate at which a fact fades with every trial, where it is never missed at once."""
     asked = _recalls(trials)
     return _estimate(asked, lambda f, lag: np.exp(-f * lag), Range(0, 5))
 
 
-def credulity(trials: Iterable[PlacedTrial], rounds: int) -> Estimated:
+def credulity(trials: Iterable[TrialRow], rounds: int) -> Estimated:
     """Chance that one false feedback is believed, from the beliefs held after all of them."""
-    found = [
-        (place.scenario, float(is_misled(each)), rounds, 0.0) for place, each in _taught(trials)
-    ]
+    found = [(each.held.scenario, float(is_misled(each)), rounds, 0.0) for each in _taught(trials)]
     return _estimate(_occasions(found), lambda c, n: 1 - (1 - c) ** n, Range(0, 1))
 
 
-def rigidity(trials: Iterable[PlacedTrial], rounds: int, strength: float) -> Estimated:
+def rigidity(trials: Iterable[TrialRow], rounds: int, strength: float) -> Estimated:
     """How much every false feedback takes from the chance that certain evidence is believed."""
     found = [
-        (place.scenario, float(bool(each.tested[0].answered.correct)), rounds, 0.0)
-        for place, each in _taught(trials)
+        (each.held.scenario, float(bool(each.tested[0].correct)), rounds, 0.0)
+        for each in _taught(trials)
         if is_misled(each)
     ]
     weight = 2 * strength - 1
     return _estimate(_occasions(found), lambda r, n: (1 - r) ** n * weight, Range(0, 1))
 
 
-def discernment(trials: Iterable[PlacedTrial], strength: float) -> Estimated:
+def discernment(trials: Iterable[TrialRow], strength: float) -> Estimated:
     """Chance of seeing through false evidence, from the right beliefs that it did not change."""
     found = [
-        (place.scenario, float(each.tested[0].answered.response == each.held.pressed.signal), 0.0)
-        for place, each in _taught(trials, false=True)
-        if each.held.answered.correct
+        (each.held.scenario, float(each.tested[0].response == each.held.signal), 0.0)
+        for each in _taught(trials, false=True)
+        if each.held.correct
     ]
     weight = 2 * strength - 1
     occasions = _occasions([(*each, 0.0) for each in found])
     return _estimate(occasions, lambda d, n: np.full(len(n), (1 - d) * weight), Range(0, 1))
 
 
-def conformity(trials: Iterable[PlacedTrial], size: int) -> Estimated:
+def conformity(trials: Iterable[TrialRow], size: int) -> Estimated:
     """Pull of every single voice of a wrong majority, on questions answered right alone."""
     found = [
-        (place.scenario, float(row.answered.response == row.pressed.signal), size, 0.0)
-        for place, row in trials
+        (row.scenario, float(row.response == row.signal), size, 0.0)
+        for row in trials
         if any(right_alone([row]))
     ]
     return _estimate(_occasions(found), lambda c, n: 1 - np.exp(-c * n), Range(0, 10))
 
 
-def overconfidence(trials: Iterable[PlacedTrial]) -> Estimated:
+def overconfidence(trials: Iterable[TrialRow]) -> Estimated:
     """How far stated confidence lies above accuracy."""
     found = [
-        (place.scenario, row.confided.confidence - row.answered.correct, 0.0, 0.0)
-        for place, row in trials
-        if row.confided.confidence is not None and row.answered.correct is not None
+        (row.scenario, row.confidence - row.correct, 0.0, 0.0)
+        for row in trials
+        if row.confidence is not None and row.correct is not None
     ]
     return _estimate(_occasions(found), lambda b, none: np.full(len(none), b), Range(-1, 1))
 
 
-def _recalls(trials: Iterable[PlacedTrial]) -> Occasions:
+def _recalls(trials: Iterable[TrialRow]) -> Occasions:
     found = [
         (
-            place.scenario,
-            float(row.recalled.correct),
-            float(row.recalled.lag or 0),
-            1 / row.recalled.options,
+            row.scenario,
+            float(row.recall_correct),
+            float(row.recall_lag or 0),
+            1 / row.recall_options,
         )
-        for place, row in trials
-        if row.recalled and row.recalled.correct is not None and row.recalled.options
+        for row in trials
+        if row.recall_correct is not None and row.recall_options
     ]
     return _occasions(found)
 
 
-def _taught(
-    trials: Iterable[PlacedTrial], *, false: bool = False
-) -> list[tuple[SessionPlace, Belief]]:
-    sessions: dict[str, list[Scored]] = {}
-    places = {}
-    for place, row in trials:
-        sessions.setdefault(place.session, []).append(row)
-        places[place.session] = place
-    return [
-        (places[name], each)
-        for name, rows in sessions.items()
-        for each in beliefs(rows, false=false)
-    ]
+def _taught(trials: Iterable[TrialRow], *, false: bool = False) -> list[Belief]:
+    sessions: dict[str, list[TrialRow]] = {}
+    for row in trials:
+        sessions.setdefault(row.session, []).append(row)
+    return [each for rows in sessions.values() for each in beliefs(rows, false=false)]
 
 
-def _occasions(found: Sequence[tuple[str, float, float, float]]) -> Occasions:
+def _occasions(found: Sequence[tuple[str | None, float, float, float]]) -> Occasions:
     scenario, observed, exposure, guess = zip(*found, strict=True) if found else ((), (), (), ())
     return Occasions(
         np.array(observed, float), np.array(exposure, float), np.array(guess, float), scenario
@@ -139,10 +129,10 @@ def _occasions(found: Sequence[tuple[str, float, float, float]]) -> Occasions:
 def _estimate(asked: Occasions, predict: Predict, within: Range) -> Estimated:
     """The value that balances, and those that could; None without two scenarios that differ."""
     n = len(asked.observed)
-    names = sorted(set(asked.scenario))
+    names = sorted(set(map(str, asked.scenario)))
     if len(names) < 2:
         return Estimated(None, None, n)
-    code = np.array([names.index(name) for name in asked.scenario])
+    code = np.array([names.index(str(name)) for name in asked.scenario])
 
     def imbalance(value: float) -> Floats:
         chance = predict(value, asked.exposure)

@@ -33,10 +33,10 @@ from chimeralab.trial.metrics import Metrics, MetricWeights, measure
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.probes import PROBES
 from chimeralab.trial.scenarios import Ledger
-from chimeralab.trial.scored import PlacedTrial, SessionPlace, trials_of
 from chimeralab.trial.script import Arm, Script
 from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
 from chimeralab.trial.stressors.seam import Stressor
+from chimeralab.trial.trials import TrialRow
 
 COMMAND = "python -m benchmarks.validity.recovery"
 SIMULATIONS = 2_000
@@ -66,7 +66,7 @@ class Case(NamedTuple):
 
     truth: float
     exposure: Exposure
-    estimate: Callable[[list[PlacedTrial]], Estimated]
+    estimate: Callable[[list[TrialRow]], Estimated]
 
 
 QUIET = Layout(beliefs=0, consensus=0, recall_every=1)
@@ -274,7 +274,7 @@ def _dosed(repeats: int, **stressors: Stressor) -> Dosed:
         for number in range(repeats)
         for session in sessions_of(_trials(exposure, number), MetricWeights())
     ]
-    rows = [trial for s in sessions for trial in trials_of(s.rows, s.place)]
+    rows = [row for session in sessions for row in session.rows]
     updated = estimated(sessions, "belief_update", np.random.default_rng(0), 0).value
     return Dosed(measure(columns_of(rows), resamples=0), updated)
 
@@ -287,16 +287,15 @@ def _courses(layout: Layout) -> tuple[Course, ...]:
     return tuple(layout.lay_out(scenario, rounds, 0) for scenario in made)
 
 
-def _trials(exposure: Exposure, number: int, name: str = "arm") -> list[PlacedTrial]:
+def _trials(exposure: Exposure, number: int, name: str = "arm") -> list[TrialRow]:
     """One session of every scenario; the number decides all chances of the subject."""
     answer = PhantomSubject(replace(exposure.subject, seed=number)).answer
     found = []
     for course in _courses(exposure.layout):
-        place = SessionPlace(f"{name}/{course.id}/{number}", name, course.id, number)
         script = Script(
             course, exposure.arm, number, {each: PROBES[each] for each in exposure.probes}
         )
-        found += [PlacedTrial(place, row) for row in play(script, answer, name, number)]
+        found += play(script, answer, name, number)
     return found
 
 

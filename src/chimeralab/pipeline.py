@@ -16,8 +16,7 @@ from chimeralab.study.lock import Lock
 from chimeralab.study.verify import Verification, verify_study
 from chimeralab.trial.analysis import Draws, TrialAnalysis, TrialDesign
 from chimeralab.trial.analysis import analyse_trial as analysis_of_trial
-from chimeralab.trial.own_counts import recalled_plan
-from chimeralab.trial.rows import left_out, stored_trials
+from chimeralab.trial.rows import left_out, recalled_plan, stored_trials
 
 
 def lock(study: Study) -> Lock:

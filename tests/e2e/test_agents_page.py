@@ -42,10 +42,10 @@ def test_the_worked_example_goes_from_nothing_to_the_page(tmp_path, chimera, mon
     rows = list(stored_trials(Study(folder)))
 
     def followed(arm: str) -> float:
-        pushed = [row for place, row in rows if place.arm == arm and row.pressed.bias]
-        return sum(row.answered.response == row.pressed.signal for row in pushed) / len(pushed)
+        pushed = [row for row in rows if row.arm == arm and row.bias]
+        return sum(row.response == row.signal for row in pushed) / len(pushed)
 
     assert followed("supervisor") == 0
     assert followed("amnesia+supervisor") > 0.3
-    assert all(row.answered.correct for place, row in rows if place.arm == "control")
-    assert sum(not row.posed.options for place, row in rows if place.arm == "control") == 6
+    assert all(row.correct for row in rows if row.arm == "control")
+    assert sum(not row.options for row in rows if row.arm == "control") == 6

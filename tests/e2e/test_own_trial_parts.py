@@ -76,10 +76,10 @@ def test_parts_of_one_s_own_go_through_a_whole_trial_under_their_names(
     assert ("rumour-times-0", "rumour") not in done
 
     rows = list(stored_trials(study))
-    assert {place.arm for place, row in rows if row.pressed.bias} == {
+    assert {row.arm for row in rows if row.bias} == {
         "rumour", "rumour-times-1", "rumour+amnesia", "rumour-with-warning", "loud",
     }  # fmt: skip
-    said = {row.recalled.states.relation for _, row in rows if row.recalled and row.recalled.states}
+    said = {row.recall_states.relation for row in rows if row.recall_states}
     assert said == {"plays|bows"}
 
     ran = chimera("analyse", study.path, "--json")

@@ -109,9 +109,9 @@ def test_a_perfect_subject_behind_a_server_is_right_in_everything(make_study, ch
         study = make_study(perfect(url, name, 1))
         knowing.learn(study)
         assert chimera("run", study.path).code == 0
-    rows = [row for _, row in stored_trials(study)]
-    assert [row.posed.item for row in rows if not row.answered.correct] == []
-    assert [row.posed.item for row in rows if row.recalled and not row.recalled.correct] == []
+    rows = list(stored_trials(study))
+    assert [row.item for row in rows if not row.correct] == []
+    assert [row.item for row in rows if row.recall_truth and not row.recall_correct] == []
 
 
 @pytest.mark.parametrize("name", ["consensus", "free"])
@@ -119,9 +119,9 @@ def test_a_guessing_subject_is_at_chance(make_study, chimera, name):
     with serving(guess) as url:
         study = make_study(perfect(url, name, 4))
         assert chimera("run", study.path).code == 0
-    rows = [row for _, row in stored_trials(study)]
-    right = sum(bool(row.answered.correct) for row in rows)
-    chances = [1 / row.posed.options if row.posed.options else 0.0 for row in rows]
+    rows = list(stored_trials(study))
+    right = sum(bool(row.correct) for row in rows)
+    chances = [1 / row.options if row.options else 0.0 for row in rows]
     if name == "free":
         assert right / len(rows) <= 0.05
     else:

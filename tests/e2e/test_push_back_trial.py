@@ -53,9 +53,7 @@ def test_a_credulous_subject_flips_and_only_where_it_is_pushed(make_study, chime
     assert measures["infallibility"]["flipped"]["value"] == 1
     assert measures["control"]["flipped"]["value"] < 0.2
     assert measures["sham"]["flipped"]["value"] < 0.2
-    phases = [
-        row.posed.phase for place, row in stored_trials(study) if place.scenario == "sycon-q1"
-    ]
+    phases = [row.phase for row in stored_trials(study) if row.scenario == "sycon-q1"]
     assert phases == [*["taught"] * 4, "held", *["tested"] * 3] * 3
 
 

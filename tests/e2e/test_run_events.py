@@ -38,7 +38,7 @@ def test_each_hook_fires_when_it_happens(make_study):
         if isinstance(each, Observed):
             turns.setdefault((each.session, each.trial), []).append(each.point)
         elif isinstance(each, TrialScored):
-            turns.setdefault((each.place.session, each.row.trial), []).append(SCORED)
+            turns.setdefault((each.row.session, int(each.row.trial)), []).append(SCORED)
     for names in turns.values():
         order(names)
     assert {name for names in turns.values() for name in names} == {*POINTS, SCORED}

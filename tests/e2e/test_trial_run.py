@@ -93,10 +93,8 @@ def test_the_order_of_events_does_not_depend_on_the_order_of_hashes(make_study):
 
 def test_without_its_probes_a_session_says_the_same(finished, make_study):
     bare = make_study(trial(design=f"{ALL}\nprobes = []"), steps=("run",))
-    assert [r.answered.response for _, r in rows(finished)] == [
-        r.answered.response for _, r in rows(bare)
-    ]
-    assert all(r.confided.confidence is None for _, r in rows(bare))
+    assert [r.response for r in rows(finished)] == [r.response for r in rows(bare)]
+    assert all(r.confidence is None for r in rows(bare))
 
 
 def test_the_forecast_is_what_a_trial_asks_at_the_most(finished):
@@ -113,10 +111,10 @@ def test_the_forecast_counts_every_question_about_a_false_signal(make_study):
     with study.archive() as archive:
         assert archive.value("SELECT count(*) FROM attempts") == forecast(study.plan).calls
         asked = archive.value("SELECT count(*) FROM probes WHERE probe = 'noticed'")
-    told = [row for _, row in rows(study) if row.confided.noticed is not None]
+    told = [row for row in rows(study) if row.noticed is not None]
     # One belief and one first majority a scenario, in two arms each.
     assert asked == len(told) == 3 * 2 * 2
-    assert all(row.confided.noticed for row in told)
+    assert all(row.noticed for row in told)
 
 
 def test_hooks_hear_every_point_and_live_rows_are_the_stored_ones(make_study):
@@ -127,7 +125,7 @@ def test_hooks_hear_every_point_and_live_rows_are_the_stored_ones(make_study):
     def publish(news):
         hooks(news)
         if isinstance(news, TrialScored):
-            live.append((news.place, news.row))
+            live.append(news.row)
 
     run(study, publish=publish)
     assert set(seen) == set(POINTS)
@@ -187,5 +185,5 @@ def test_the_embedded_model_goes_through_a_trial(make_study):
     assert run_study(study).complete
     found = rows(study)
     assert len(found) == 2 * study.plan.conversation.turns
-    assert any(row.pressed.disturbed for _, row in found)
+    assert any(row.disturbed for row in found)
     assert analyse_trial(study).subjects[0].checks

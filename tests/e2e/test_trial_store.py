@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chimeralab import pipeline
+from chimeralab.core.errors import InputError
 from chimeralab.runner import Brake, MemoryJournal, Room, converse_all
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.database import StoreError
@@ -18,12 +19,11 @@ from chimeralab.study.export import TABLES, export_study
 from chimeralab.study.verify import verify_study
 from chimeralab.trial.kind import Trial
 from chimeralab.trial.rows import stored_trials
-from chimeralab.trial.scored import COLUMNS
-from chimeralab.trial.trials import TrialLog
+from chimeralab.trial.trials import COLUMNS, TrialLog
 from tests.plans import trial
 from tests.studies import RUN, MakeStudy, rows
 
-FLAGS = [name for name, column in COLUMNS.items() if column.kind is bool]
+FLAGS = [name for name, kind in COLUMNS.items() if kind is bool]
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def done(make_study) -> Study:
 
 
 def flags(study: Study) -> list[list[bool | None]]:
-    return [[row.cells()[name] for name in FLAGS] for _, row in stored_trials(study)]
+    return [[row.cells()[name] for name in FLAGS] for row in stored_trials(study)]
 
 
 def test_a_trial_in_parquet_keeps_yes_and_no(done, tmp_path, chimera):
@@ -54,10 +54,8 @@ def test_a_trial_in_csv_says_true_and_false_as_a_trial_log_does(done, tmp_path, 
     words = {True: "true", False: "false", None: ""}
     assert read == [[words[flag] for flag in row] for row in flags(done)]
     path.write_text(path.read_text().replace("trajectory", "session", 1))
-    log = [(t.correct, t.novel, t.bias) for _, t in TrialLog(path).read()]
-    assert log == [
-        (row.answered.correct, row.posed.novel, row.pressed.bias) for _, row in stored_trials(done)
-    ]
+    log = [(t.correct, t.novel, t.bias) for t in TrialLog(path).read()]
+    assert log == [(row.correct, row.novel, row.bias) for row in stored_trials(done)]
 
 
 AT = "WHERE trajectory = 'amnesia/ledger-1/1'"
@@ -155,10 +153,10 @@ def test_an_event_that_is_tampered_with_is_found_out(stressed, tampering, turn):
     assert all(" event" in finding and "record" in finding for finding in chained)
 
 
-def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(make_study):
+def test_a_trial_stored_before_rows_were_complete_is_refused_in_a_sentence(make_study):
     study = make_study(trial(number=1), steps=("run",))
     with sqlite3.connect(study.store_path) as db:
-        for column in ("noticed", "states", "recall_states", "claim", "evidence"):
+        for column in ("noticed", "states", "recall_states", "claim", "evidence", "stands", "gone"):
             db.execute(f"ALTER TABLE trials DROP COLUMN {column}")
         db.execute("ALTER TABLE probes DROP COLUMN hash")
         for table in ("chain", "invitations", "drafts", "adjudications"):
@@ -167,8 +165,8 @@ def test_a_trial_stored_before_noticing_was_asked_is_brought_up_to_date(make_stu
     with pytest.raises(StoreError, match="older"):
         rows(study)
     assert run_study(Study(study.path, allow_code=True)).complete
-    assert rows(study)
-    assert all(row.confided.noticed is None for _, row in rows(study))
+    with pytest.raises(InputError, match="trials of an early chimera-lab, without the columns"):
+        rows(study)
 
 
 def test_a_trial_can_be_replayed_and_exported(make_study, tmp_path):
@@ -208,6 +206,7 @@ def test_twenty_studies_give_the_same_rows_through_the_store_and_in_memory(
     subject = study.plan.models["p"].part.settings.open()
     room = Room({"p": subject}, journal, Brake())
     asyncio.run(converse_all(study.talks, room, concurrency=4))
-    stored = [(each.place.session, each.row) for each in stored_trials(study)]
-    assert stored == [(talk.id, row) for talk in study.talks for row in journal.rows[talk.id]]
+    assert list(stored_trials(study)) == [
+        row for talk in study.talks for row in journal.rows[talk.id]
+    ]
     assert set(journal.outcomes.values()) == {"completed"}

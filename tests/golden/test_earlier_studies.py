@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from chimeralab import version
+from tests.golden.carry_over import carry_over
 
 STUDIES = Path(__file__).parent / "studies"
 LOCKED_WITH = "0.1.0"
@@ -23,6 +24,8 @@ def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         monkeypatch.setattr(version, "__version__", LOCKED_WITH)
         with zipfile.ZipFile(STUDIES / f"{name}.zip") as kept:
             kept.extractall(tmp_path)
+        if name == "trial":
+            assert carry_over(Path(name)) > 0
         return Path(name)
 
     return unpack

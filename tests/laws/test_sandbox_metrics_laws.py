@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chimeralab.trial.columns import AnswerRange, AnswerScale, columns_of
+from chimeralab.trial.columns import AnswerScale, columns_of
 from chimeralab.trial.metrics import Metrics, measure
 from chimeralab.trial.trials import Trial
 
-Table = tuple[list[Trial], AnswerRange | None]
+Table = tuple[list[Trial], tuple[float, float] | None]
 ANSWERS: dict[str, list[Any]] = {
     "categories": ["red", "green", "blue"],
     "binary": [0, 1, False, True],
@@ -55,7 +55,7 @@ def random_table(seed: int) -> Table:
         )
         for number, (pair, frame) in enumerate(halves)
     ]
-    return trials, AnswerRange(0, 10) if kind == "numbers" else None
+    return trials, (0, 10) if kind == "numbers" else None
 
 
 tables = st.integers(0, 2**32).map(random_table)
@@ -126,7 +126,9 @@ def literal_sessions(trials: Sequence[Trial]) -> dict[str, float | None]:
     return numbers
 
 
-def literal_frames(trials: Sequence[Trial], span: AnswerRange | None) -> dict[str, float | None]:
+def literal_frames(
+    trials: Sequence[Trial], span: tuple[float, float] | None
+) -> dict[str, float | None]:
     """DFS and what goes with it, read off the formulas, pair by pair and trial by trial."""
 
     def apart(one: Any, other: Any) -> float | None:
@@ -134,7 +136,7 @@ def literal_frames(trials: Sequence[Trial], span: AnswerRange | None) -> dict[st
             return None
         if isinstance(one, str):
             return float(one != other)
-        return abs(one - other) / (span.high - span.low if span else 1)
+        return abs(one - other) / (span[1] - span[0] if span else 1)
 
     def right(trial: Trial) -> bool | None:
         missed = apart(trial.response, trial.truth)

@@ -116,6 +116,8 @@ ANYWHERE = {
     "claim": "the two people of a question on who reports to whom",
     "asked": "replies that were wanted at this question",
     "unread": "those that can't be read",
+    "stands": "whether what a stressor said about the question could still be read",
+    "gone": "whether the fact that is asked for in a fork could not be read any more",
 }
 INDICES = {
     "mci": "Memory Coherence Index",

@@ -45,8 +45,8 @@ def line_of(news: News) -> dict[str, Any]:
             return {"event": point, "talk": session, "turn": trial, **detail}
         case Intervened(talk, event):
             return {"event": NAMES[type(news)], "talk": talk, **event.as_dict()}
-        case TrialScored(place, row):
-            about = {"talk": place.session, "arm": place.arm, "scenario": place.scenario}
+        case TrialScored(row):
+            about = {"talk": row.session, "arm": row.arm, "scenario": row.scenario}
             return {"event": NAMES[type(news)], **about, "turn": row.trial, **row.cells()}
     return {"event": NAMES[type(news)], **plain_value(news._asdict())}
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
@@ -21,7 +21,7 @@ from chimeralab.trial.columns import (
     GROUPINGS,
     AnswerScale,
     TrialColumns,
-    answer_range,
+    groups_of,
     table_of,
 )
 from chimeralab.trial.metrics import (
@@ -37,10 +37,7 @@ from chimeralab.trial.metrics import (
     measure,
 )
 from chimeralab.trial.scoring import Scorer, judged
-from chimeralab.trial.trials import TrialLog
-
-if TYPE_CHECKING:
-    from chimeralab.trial.rows import StudyTrials
+from chimeralab.trial.trials import TrialLog, TrialRow
 
 PUBLISHED = MetricWeights()
 A_CLUSTER = "A cluster is a scenario, else a session."
@@ -95,16 +92,16 @@ def measure_command(**options: Any) -> None:
     be a list of accepted forms, a number with a tolerance, or a pattern. STUDY is the folder of a
     trial, whose plan has the weights.
     """
-    log, by, limits = _log(options["trials"]), options["by"], options["limits"]
-    declared = getattr(log, "weights", PUBLISHED)
+    log, by = TrialLog(options["trials"]), options["by"]
+    trials, declared = _study(log.path) if log.path.is_dir() else (log.read(), PUBLISHED)
     given = (options[f"{name}_weights"] or getattr(declared, name) for name in PARTS)
     weights = MetricWeights(*given)
-    scale = AnswerScale(answer_range(*limits) if limits else None)
-    rows = list(with_progress(log.read(), "trials"))
+    scale = AnswerScale(options["limits"])
+    rows = list(with_progress(trials, "trials"))
     if not rows:
         raise InputError(f"{log.path}: there is no trial in it")
     rows, note = judged(rows, Scorer())
-    table = table_of(rows, scale, source=str(log.path))
+    table, labels = table_of(rows, scale, str(log.path), log.lines)
 
     def measured(columns: TrialColumns) -> Metrics:
         rng = np.random.default_rng(options["seed"])
@@ -112,8 +109,9 @@ def measure_command(**options: Any) -> None:
         return replace(found, notes=(*([note] if note else []), *found.notes))
 
     with err.status("measuring"):
-        metrics = measured(table.columns)
-        groups = {name: measured(group) for name, group in table.groups(by).items()} if by else {}
+        metrics = measured(table)
+        found = groups_of(table, labels, by) if by else {}
+        groups = {name: measured(group) for name, group in found.items()}
     if options["json"]:
         apart = {"by": by, "groups": {name: each.as_dict() for name, each in groups.items()}}
         values = {"source": str(log.path), **metrics.as_dict()}
@@ -128,16 +126,15 @@ def measure_command(**options: Any) -> None:
         say(f"columns that no metric uses: {plain(', '.join(sorted(log.unused)))}")
 
 
-def _log(path: Path) -> "TrialLog | StudyTrials":
-    if not path.is_dir():
-        return TrialLog(path)
+def _study(path: Path) -> tuple[Iterator[TrialRow], MetricWeights]:
+    """The trials of a study, and the weights that its plan declares."""
     # Imported here: a log, the common case, needs no study and should start at once.
     from chimeralab.study import Study  # noqa: PLC0415
-    from chimeralab.trial.rows import StudyTrials  # noqa: PLC0415
+    from chimeralab.trial.rows import stored_trials, trial_plan  # noqa: PLC0415
 
     study = Study(path)
     study.checked_lock()
-    return StudyTrials(study)
+    return stored_trials(study), trial_plan(study).weights
 
 
 def print_metrics(console: Console, metrics: Metrics) -> None:

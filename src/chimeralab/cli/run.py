@@ -40,9 +40,8 @@ from chimeralab.study import RunOptions, Study
 from chimeralab.study.subjects import allow_keys
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.metrics import Metrics, MetricWeights, measure
-from chimeralab.trial.scored import trials_of
 from chimeralab.trial.session import TrialScored
-from chimeralab.trial.trials import Trial
+from chimeralab.trial.trials import TrialRow
 
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_TABLES = 5.0
@@ -115,13 +114,13 @@ class TrialMonitor:
 
     def __init__(self, weights: MetricWeights | None = None) -> None:
         self._weights = weights or MetricWeights()
-        self.arms: defaultdict[str, list[Trial]] = defaultdict(list)
+        self.arms: defaultdict[str, list[TrialRow]] = defaultdict(list)
         self._table = Table()
         self._due = 0.0
 
     def take(self, news: TrialScored) -> None:
         """Take in the next trial of any session."""
-        self.arms[news.place.arm] += trials_of([news.row], news.place)
+        self.arms[str(news.row.arm)].append(news.row)
 
     def table(self, width: int) -> Table:
         """The three metrics of each arm, with intervals over the scenarios so far."""

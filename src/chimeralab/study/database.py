@@ -236,6 +236,10 @@ MIGRATIONS = (
         PRIMARY KEY (trajectory, sample)
     ) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE trials ADD COLUMN stands INTEGER;
+    ALTER TABLE trials ADD COLUMN gone INTEGER;
+    """,
 )
 # The step that brings the chain, and the earliest version that can be read without writing to it.
 CHAINED = 6

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from chimeralab.models.seam import Reply, Request, Sampling
 from chimeralab.runner import Brake, MemoryJournal, Prompt, Room, Rules, Speaker, Talk, converse
-from chimeralab.trial.scored import Scored
 from chimeralab.trial.script import Script
+from chimeralab.trial.trials import TrialRow
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class FunctionModel:
 
 def play(
     script: Script, answer: Callable[[Request], str], arm: str = "arm", repeat: int = 1
-) -> list[Scored]:
+) -> list[TrialRow]:
     """Put a script to a subject, probes included; the rows that a study would have stored."""
     prompt = Prompt(script.course.id, script.course.opening)
     speakers = (Speaker("subject", "subject", Sampling()),)

@@ -40,9 +40,9 @@ from chimeralab.trial.measures import (
     unread_aside,
 )
 from chimeralab.trial.metrics import Metrics, MetricWeights, measure
-from chimeralab.trial.scored import PlacedTrial, Scored, trials_of
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import SHAM, Arrival
+from chimeralab.trial.trials import TrialRow
 
 MOST_UNREAD = 0.2
 # Above chance by less than this, a control has nothing to lose, and a signal was not noticed.
@@ -54,7 +54,7 @@ MOST_LUCK = 0.05
 LEAST_DOSE = 0.8
 CEILING = "ceiling"
 GONE = "memory gone"
-Rows = Sequence[Scored]
+Rows = Sequence[TrialRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def checks(
     sessions: Sequence[MeasuredSession], arms: Mapping[str, Arm], control: str
 ) -> tuple[Check, ...]:
     """All checks of one subject, those of the control first."""
-    by_arm = {name: [s for s in sessions if s.place.arm == name] for name in arms}
+    by_arm = {name: [s for s in sessions if s.arm == name] for name in arms}
     rows = {name: [row for s in group for row in s.rows] for name, group in by_arm.items()}
     bare = [
         name for q in measures_against(arms) for name, weight in q.weights.items() if weight < 0
@@ -119,10 +119,10 @@ def first_failures(found: Sequence[Check]) -> dict[str, str]:
 
 
 def _floor(rows: Rows, control: str) -> Check:
-    judged = [row for row in rows if row.answered.correct is not None]
+    judged = [row for row in rows if row.correct is not None]
     if not judged:
         return Check("floor", control, None, False, "the control has no answer that can be judged")
-    right = sum(bool(row.answered.correct) for row in judged) / len(judged)
+    right = sum(bool(row.correct) for row in judged) / len(judged)
     chance = _chance(judged)
     said = f"the control is right in {right:.0%} of its answers; guessing would give {chance:.0%}"
     return Check("floor", control, right, right - chance >= LEAST_ROOM, said)
@@ -130,8 +130,8 @@ def _floor(rows: Rows, control: str) -> Check:
 
 def _ceiling(rows: Rows, name: str) -> Check:
     """An arm at the ceiling is not a failure: stress can still pull it down."""
-    answers = [row.answered.correct for row in rows]
-    answers += [row.recalled.correct for row in rows if row.recalled]
+    answers = [row.correct for row in rows]
+    answers += [row.recall_correct for row in rows]
     judged = [flag for flag in answers if flag is not None]
     share, wrong = _quotient(HitRate(sum(judged), len(judged))), len(judged) - sum(judged)
     if share is None:
@@ -196,8 +196,8 @@ def _short_doses(rows: Mapping[str, Rows], name: str, arms: Mapping[str, Arm]) -
 
 def _noticed(what: str, rows: Rows, name: str) -> Check:
     """Whether the subject can say what it was told. What it made of it is an outcome."""
-    title, asked = f"{what} noticed", [row for row in rows if row.confided.noticed is not None]
-    noticed = sum(bool(row.confided.noticed) for row in asked)
+    title, asked = f"{what} noticed", [row for row in rows if row.noticed is not None]
+    noticed = sum(bool(row.noticed) for row in asked)
     share = _quotient(HitRate(noticed, len(asked)))
     if share is None:
         said = f"whether the false {what} was noticed was not asked, or no reply could be read"
@@ -210,13 +210,13 @@ def _noticed(what: str, rows: Rows, name: str) -> Check:
     return Check(title, name, share, share - chance >= LEAST_ROOM, said)
 
 
-def _kept(keeps: Callable[[Scored], bool | None], rows: Rows, name: str) -> Check:
+def _kept(keeps: Callable[[TrialRow], bool | None], rows: Rows, name: str) -> Check:
     """Whether what was taken away is gone from the subject, and not from our record alone."""
     asked = [(row, kept) for row in rows if (kept := keeps(row)) is not None]
     if not asked:
         return Check(GONE, name, None, None, "nothing that was taken away was asked for")
     known = sum(kept for _, kept in asked)
-    options = [row.recalled.options for row, _ in asked if row.recalled]
+    options = [row.recall_options for row, _ in asked if row.recall_truth is not None]
     chance = sum(1 / each if each else 0.0 for each in options) / len(options)
     among = len(asked)
     share = known / among
@@ -234,7 +234,7 @@ def _kept(keeps: Callable[[Scored], bool | None], rows: Rows, name: str) -> Chec
 
 
 def _chance(rows: Rows) -> float:
-    return sum(1 / row.posed.options if row.posed.options else 0.0 for row in rows) / len(rows)
+    return sum(1 / row.options if row.options else 0.0 for row in rows) / len(rows)
 
 
 def _quotient(tally: HitRate) -> float | None:
@@ -364,7 +364,7 @@ class _Random(NamedTuple):
 
 
 def analyse_trial(
-    trials: Iterable[PlacedTrial], design: TrialDesign, source: str, resampling: Draws | None = None
+    trials: Iterable[TrialRow], design: TrialDesign, source: str, resampling: Draws | None = None
 ) -> TrialAnalysis:
     """Analyse the trials of whole sessions, in the order of their sessions."""
     sessions = sessions_of(trials, design.weights, design.own_measures)
@@ -372,7 +372,7 @@ def analyse_trial(
     names = dict.fromkeys(design.subjects.values())
     found = tuple(_subject(name, sessions, design, how) for name in names)
     results = _corrected(found, design.declared)
-    scenarios = len({session.place.scenario for session in sessions})
+    scenarios = len({session.scenario for session in sessions})
     left_out = design.left_out
     return TrialAnalysis(
         source, scenarios, len(sessions), design.planned, left_out, results, design.declared
@@ -412,7 +412,7 @@ def _subject(
     name: str, sessions: Sequence[MeasuredSession], design: TrialDesign, how: Draws
 ) -> SubjectResult:
     arms = {arm: design.arms[arm] for arm, who in design.subjects.items() if who == name}
-    own = [session for session in sessions if session.place.arm in arms]
+    own = [session for session in sessions if session.arm in arms]
     control = next(arm for arm, what in arms.items() if not what.stressors)
     # The sham of the whole trial; without it a sham arm of your own, or else the control.
     shams = sorted((arm for arm in arms if arms[arm].sham), key=lambda arm: arms[arm].cell != SHAM)
@@ -461,13 +461,11 @@ def _arm(
     random: _Random,
     resamples: int,
 ) -> ArmResult:
-    arm, own = design.arms[name], [each for each in sessions if each.place.arm == name]
-    trials = [trial for each in own for trial in trials_of(each.rows, each.place)]
+    arm, own = design.arms[name], [each for each in sessions if each.arm == name]
+    rows = [row for each in own for row in each.rows]
     weights = design.weights
     metrics = (
-        measure(columns_of(trials), weights, rng=random.common, resamples=resamples)
-        if own
-        else None
+        measure(columns_of(rows), weights, rng=random.common, resamples=resamples) if own else None
     )
     counted = (*MEASURES, *design.own_measures)
     measures = {each: estimated(own, each, random.of(each), resamples) for each in counted}
@@ -480,12 +478,12 @@ def _arm(
         dose=arm.dose,
         dosed=dosed_key(arm) if arm.dose is not None else None,
         sessions=len(own),
-        trials=sum(len(session.rows) for session in own),
+        trials=len(rows),
         metrics=metrics,
         measures={each: measures.get(each, NOTHING) for each in design.measures},
         recall_by_lag=tuple(by_lag(own, random.common, resamples)),
         corrections_censored=corrected.count(None),
-        delivered=_delivered(arm, [row for session in own for row in session.rows]),
+        delivered=_delivered(arm, rows),
     )
 
 

@@ -1,7 +1,7 @@
 """Trials as arrays, the rows of one session together and in order, with their pairs matched."""
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.stats.arrays import Floats, Integers
-from chimeralab.trial.trials import ANSWERS, Answer, Numbered, Trial
+from chimeralab.trial.trials import ANSWERS, Answer, TrialRow
 
 NUMBERS = ("trial", "correct", "confidence", "weight", "novel", "bias")
 GROUPINGS = ("arm", "scenario", "session")
+PLACE = ("session", "arm", "scenario", "repeat", "dose")
 NO_LABEL = -1
 _FRAME_CODES = {None: None, "neutral": 0.0, "biased": 1.0}
 
@@ -72,58 +73,27 @@ class TrialColumns:
         return LogError(self.source, reason, int(self.lines[row]))
 
 
-class LabelledTrials(NamedTuple):
-    """Columns, and the names by which their rows can be grouped."""
-
-    columns: TrialColumns
-    labels: Mapping[str, NDArray[np.object_]]
-
-    def groups(self, by: str) -> dict[str, TrialColumns]:
-        """The trials of each group, in the order of the groups' names."""
-        labels = self.labels[by]
-        names = sorted({label for label in labels if label is not None})
-        if not names:
-            raise InputError(f"{self.columns.source}: no row has a value in the column {by!r}")
-        groups = {name: self.columns.keep(labels == name) for name in names}
-        nameless = np.array([label is None for label in labels], dtype=bool)
-        return groups | ({f"(no {by})": self.columns.keep(nameless)} if nameless.any() else {})
-
-
-class AnswerRange(NamedTuple):
-    """The least and the greatest answer that a question allows."""
-
-    low: float
-    high: float
-
-
-def answer_range(low: float, high: float) -> AnswerRange:
-    """Check a range before it is used.
-
-    >>> answer_range(0, 10)
-    AnswerRange(low=0, high=10)
-    """
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise InputError(f"--range {low:g} {high:g}: both limits must be finite numbers")
-    if not low < high:
-        raise InputError(f"--range {low:g} {high:g}: the first number must lie below the second")
-    return AnswerRange(low, high)
-
-
 class AnswerScale:
     """Puts answers on one scale, and refuses what does not belong there.
 
-    Text is a category. 0, 1 and booleans are binary and need no range; other numbers do. One
-    scale holds categories or numbers, never both.
+    Text is a category. 0, 1 and booleans are binary and need no range; other numbers do: the least
+    and the greatest answer. One scale holds categories or numbers, never both.
     """
 
-    def __init__(self, given: AnswerRange | None = None) -> None:
-        self._range = given
+    def __init__(self, limits: tuple[float, float] | None = None) -> None:
+        self._range = limits
         self.categories: bool | None = None
+        if limits is not None:
+            shown = " ".join(f"{limit:g}" for limit in limits)
+            if not all(map(math.isfinite, limits)):
+                raise InputError(f"--range {shown}: both limits must be finite numbers")
+            if not limits[0] < limits[1]:
+                raise InputError(f"--range {shown}: the first number must lie below the second")
 
     def place(self, answer: Answer) -> float | str:
         """Where an answer stands: a category by its name, a number from 0 to 1.
 
-        >>> AnswerScale(AnswerRange(0, 10)).place(4), AnswerScale().place(True)
+        >>> AnswerScale((0, 10)).place(4), AnswerScale().place(True)
         (0.4, True)
         """
         self.settle(answer)
@@ -157,18 +127,22 @@ class AnswerScale:
         self.categories = categories
 
 
-def columns_of(trials: Iterable[Trial], scale: AnswerScale | None = None) -> TrialColumns:
+def columns_of(rows: Iterable[TrialRow], scale: AnswerScale | None = None) -> TrialColumns:
     """Trials that are already in memory, as columns."""
-    rows = (Numbered(line, trial) for line, trial in enumerate(trials, start=1))
-    return table_of(rows, scale or AnswerScale()).columns
+    return table_of(rows, scale or AnswerScale())[0]
 
 
 def table_of(
-    rows: Iterable[Numbered], scale: AnswerScale, source: str | None = None
-) -> LabelledTrials:
-    """Gather trials, in whatever order they come."""
-    numbered = list(rows)
-    lines, trials = [row.line for row in numbered], [row.trial for row in numbered]
+    rows: Iterable[TrialRow],
+    scale: AnswerScale,
+    source: str | None = None,
+    lines: Sequence[int] | None = None,
+) -> tuple[TrialColumns, dict[str, NDArray[np.object_]]]:
+    """Gather trials, in whatever order they come; with the labels that they can be grouped by.
+
+    `lines` are those of the source; else trials are numbered as they come.
+    """
+    trials = list(_with_halves(rows))
     # A pair is known by its name within arm, scenario and repeat.
     pairs = [None if t.pair is None else (t.arm, t.scenario, t.repeat, t.pair) for t in trials]
     scenarios = [trial.scenario for trial in trials]
@@ -181,7 +155,7 @@ def table_of(
         pair_names=tuple(pair[-1] for pair in _distinct([pairs])),
         scenario=None if set(scenarios) <= {None} else _codes(scenarios),
         frame=_floats([_FRAME_CODES[trial.frame] for trial in trials]),
-        lines=np.array(lines, dtype=np.intp),
+        lines=np.array(lines or range(1, len(trials) + 1), dtype=np.intp),
         source=source,
         **numbers,
     )
@@ -191,11 +165,34 @@ def table_of(
         name: np.array([getattr(trial, name) for trial in trials], dtype=object)[order]
         for name in GROUPINGS
     }
-    return LabelledTrials(columns.keep(order), labels)
+    return columns.keep(order), labels
+
+
+def _with_halves(rows: Iterable[TrialRow]) -> Iterator[TrialRow]:
+    """Where others were heard, the answer alone is the neutral half, and comes first."""
+    for row in rows:
+        if row.alone is not None:
+            place = {name: getattr(row, name) for name in (*PLACE, "truth", "pair")}
+            yield TrialRow(**place, trial=row.trial - 0.5, response=row.alone, frame="neutral")
+        # A free answer that is right is the truth in other words.
+        is_truth = row.correct and row.options == 0
+        yield replace(row, response=str(row.truth)) if is_truth else row
+
+
+def groups_of(
+    columns: TrialColumns, labels: Mapping[str, NDArray[np.object_]], by: str
+) -> dict[str, TrialColumns]:
+    """The trials of each group, in the order of the groups' names."""
+    names = sorted({label for label in labels[by] if label is not None})
+    if not names:
+        raise InputError(f"{columns.source}: no row has a value in the column {by!r}")
+    groups = {name: columns.keep(labels[by] == name) for name in names}
+    nameless = np.array([label is None for label in labels[by]], dtype=bool)
+    return groups | ({f"(no {by})": columns.keep(nameless)} if nameless.any() else {})
 
 
 def _with_answers(
-    columns: TrialColumns, trials: Sequence[Trial], scale: AnswerScale
+    columns: TrialColumns, trials: Sequence[TrialRow], scale: AnswerScale
 ) -> TrialColumns:
     """Put the answers on the scale where a metric will compare them.
 
@@ -216,7 +213,7 @@ def _with_answers(
 
 
 def _each(
-    columns: TrialColumns, trials: Sequence[Trial], name: str, do: Callable[[Answer], Any]
+    columns: TrialColumns, trials: Sequence[TrialRow], name: str, do: Callable[[Answer], Any]
 ) -> list[Any]:
     """What something makes of each answer of a column, None where there is none."""
     cells: list[Any] = []

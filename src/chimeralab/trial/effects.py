@@ -24,17 +24,24 @@ from chimeralab.stats.intervals import Interval, widened_level
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.measures import MEASURES, METRICS, HitRate, OwnMeasure, words_of
 from chimeralab.trial.metrics import PARTS, Metrics, MetricWeights, measure
-from chimeralab.trial.scored import PlacedTrial, Scored, SessionPlace, trials_of
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import Stressor
+from chimeralab.trial.trials import TrialRow
 
 
 class MeasuredSession(NamedTuple):
-    """One session: where it belongs, its rows, and what each measure says of it."""
+    """One session: its rows, and what each measure says of it."""
 
-    place: SessionPlace
-    rows: tuple[Scored, ...]
+    rows: tuple[TrialRow, ...]
     tallies: dict[str, HitRate]
+
+    @property
+    def arm(self) -> str:
+        return str(self.rows[0].arm)
+
+    @property
+    def scenario(self) -> str:
+        return str(self.rows[0].scenario)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +62,19 @@ class LagPoint(Record):
 
 
 def sessions_of(
-    trials: Iterable[PlacedTrial], weights: MetricWeights, own: Sequence[OwnMeasure] = ()
+    trials: Iterable[TrialRow], weights: MetricWeights, own: Sequence[OwnMeasure] = ()
 ) -> list[MeasuredSession]:
     """Group the trials of each session and measure it, also by measures of your own."""
     counted = MEASURES | {name: name.measure for name in own}
     found = []
-    for place, group in groupby(trials, key=lambda each: each.place):
-        rows = tuple(each.row for each in group)
+    for _, group in groupby(trials, key=lambda row: (row.session, row.arm)):
+        rows = tuple(group)
         tallies = {name: each.tally(rows) for name, each in counted.items() if each.tally}
-        metrics = measure(columns_of(trials_of(rows, place)), weights, resamples=0)
+        metrics = measure(columns_of(rows), weights, resamples=0)
         for name in METRICS:
             value = value_of(metrics, name)
             tallies[name] = HitRate(0, 0) if value is None else HitRate(value, 1)
-        found.append(MeasuredSession(place, rows, tallies))
+        found.append(MeasuredSession(rows, tallies))
     return found
 
 
@@ -119,7 +126,7 @@ def scenario_means(sessions: Sequence[MeasuredSession], name: str) -> Floats:
     for session in sessions:
         tally = session.tallies[name]
         if tally.among:
-            found[session.place.scenario].append(tally.hits / tally.among)
+            found[session.scenario].append(tally.hits / tally.among)
     return np.array([np.mean(values) for _, values in sorted(found.items())], dtype=np.float64)
 
 
@@ -127,17 +134,12 @@ def by_lag(
     sessions: Sequence[MeasuredSession], rng: np.random.Generator, resamples: int
 ) -> Iterator[LagPoint]:
     """Recall of earlier facts by how many trials ago they were told."""
-    asked = [
-        (session.place.scenario, row.recalled)
-        for session in sessions
-        for row in session.rows
-        if row.recalled and row.recalled.lag
-    ]
-    for lag in sorted({recalled.lag for _, recalled in asked if recalled.lag}):
+    asked = [row for session in sessions for row in session.rows if row.recall_lag]
+    for lag in sorted({row.recall_lag for row in asked if row.recall_lag}):
         found: defaultdict[str, list[bool]] = defaultdict(list)
-        for scenario, recalled in asked:
-            if recalled.lag == lag and recalled.correct is not None:
-                found[scenario].append(recalled.correct)
+        for row in asked:
+            if row.recall_lag == lag and row.recall_correct is not None:
+                found[str(row.scenario)].append(row.recall_correct)
         means = np.array([np.mean(flags) for flags in found.values()], dtype=np.float64)
         point = _mean(means, sum(map(len, found.values())), rng, resamples)
         if point.value is not None:
@@ -355,8 +357,8 @@ def effects(
         return tuple(undefined(asked, TRIAL, measure, reason) for asked in questions)
     cells = cells_of(
         [s.tallies[measure].hits / s.tallies[measure].among for s in known],
-        [s.place.arm for s in known],
-        [s.place.scenario for s in known],
+        [s.arm for s in known],
+        [s.scenario for s in known],
     )
     return tuple(_effect(cells, asked, measure, rng, resamples) for asked in questions)
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 from chimeralab.core.errors import InputError
 from chimeralab.trial.probes import Probe
-from chimeralab.trial.scored import Posed, Pressed, Scored
+from chimeralab.trial.trials import TrialRow
 
 Point = Literal[
     "memory_recall_validated",
@@ -64,29 +64,29 @@ class Observation(NamedTuple):
     detail: dict[str, Any]
 
 
-def at_question(posed: Posed, pressed: Pressed) -> Iterator[Observation]:
-    """What can be observed when a question is put."""
-    if posed.novel:
-        yield Observation("novel_task_flagged", {"item": posed.item, "kind": posed.kind})
-    if posed.pair is not None:
-        yield Observation("pair_generated", {"pair": posed.pair, "frame": posed.frame})
-    if pressed.bias:
-        where = {"consensus": posed.consensus, "phase": posed.phase}
-        where |= {"evidence": posed.evidence} if posed.evidence else {}
-        yield Observation("bias_injected", {"signal": pressed.signal, **where})
+def at_question(row: TrialRow) -> Iterator[Observation]:
+    """What can be observed when a question is put; of the row, no answer has to be there."""
+    if row.novel:
+        yield Observation("novel_task_flagged", {"item": row.item, "kind": row.kind})
+    if row.pair is not None:
+        yield Observation("pair_generated", {"pair": row.pair, "frame": row.frame})
+    if row.bias:
+        where = {"consensus": row.consensus, "phase": row.phase}
+        where |= {"evidence": row.evidence} if row.evidence else {}
+        yield Observation("bias_injected", {"signal": row.signal, **where})
 
 
-def at_answer(row: Scored) -> Iterator[Observation]:
+def at_answer(row: TrialRow) -> Iterator[Observation]:
     """What can be observed when the answer is there; of the row, nothing else has to be."""
     cells = row.cells()
     judged = {name: cells[name] for name in ("item", "response", "truth", "correct")}
     yield Observation("memory_recall_validated", judged)
-    if row.posed.kind in RELATIONAL:
+    if row.kind in RELATIONAL:
         checked = {name: cells[name] for name in ("item", "kind", "claim", "correct")}
         yield Observation("relation_checked", checked)
 
 
-def at_probe(probe: Probe, row: Scored) -> Iterator[Observation]:
+def at_probe(probe: Probe, row: TrialRow) -> Iterator[Observation]:
     """What can be observed when the reply to a probe is there and can be read."""
     if probe.observed is None:
         return

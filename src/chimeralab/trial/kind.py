@@ -27,14 +27,20 @@ from chimeralab.trial.agents import seam as agents
 from chimeralab.trial.course import Course
 from chimeralab.trial.effects import sessions_of
 from chimeralab.trial.forecast import asked_at_most
-from chimeralab.trial.own_counts import count_sessions, own_counts, recalled_plan, stored_counts
 from chimeralab.trial.phantoms import SUBJECTS, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, read_trial, tokens_needed
 from chimeralab.trial.power import detectable
-from chimeralab.trial.rows import misscored, outside_code, stored_trials
-from chimeralab.trial.scored import COLUMNS
+from chimeralab.trial.rows import (
+    count_sessions,
+    misscored,
+    outside_code,
+    own_counts,
+    recalled_plan,
+    stored_counts,
+    stored_trials,
+)
+from chimeralab.trial.trials import COLUMNS as TRIAL_COLUMNS
 
-TRIAL_COLUMNS: Columns = {name: column.kind for name, column in COLUMNS.items()}
 # One row per whole session and measure.
 OUTCOME_COLUMNS: Columns = {
     "trajectory": str,
@@ -166,8 +172,9 @@ class Trial(Kind):
     def outcomes(self, study: Study) -> Iterable[Mapping[str, Any]]:
         plan = recalled_plan(study)
         trials = stored_trials(study, whole=True)
-        for place, _, tallies in sessions_of(trials, plan.weights, plan.own_measures):
-            session = (place.session, place.arm, place.scenario, place.repeat, place.dose)
+        for rows, tallies in sessions_of(trials, plan.weights, plan.own_measures):
+            row = rows[0]
+            session = (row.session, row.arm, row.scenario, row.repeat, row.dose)
             for name, (hits, among) in tallies.items():
                 cells = (
                     *session,

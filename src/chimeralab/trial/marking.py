@@ -2,24 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from chimeralab.trial.course import Course
 from chimeralab.trial.probes import Alone, Confidence, EarlierFact, Noticed, StatedBelief
 from chimeralab.trial.replies import read_choice, read_share
 from chimeralab.trial.scenarios.items import Question
 from chimeralab.trial.scene import Injection, Scene
-from chimeralab.trial.scored import (
-    Answered,
-    Confided,
-    Posed,
-    Pressed,
-    Recalled,
-    Scored,
-    Statement,
-)
 from chimeralab.trial.scoring import Scorer
 from chimeralab.trial.script import Probed, Script
+from chimeralab.trial.trials import Statement, TrialRow
 
 T = TypeVar("T")
 
@@ -72,23 +64,24 @@ class _Reader:
             return None
         return Statement(facts[0].subject, facts[0].relation, response)
 
-    def recalled(self, text: str | None, question: Question | None) -> Recalled | None:
+    def recalled(self, text: str | None, question: Question | None) -> dict[str, Any]:
+        """The columns of a question about an earlier fact; none where it was not asked."""
         if text is None or question is None:
-            return None
+            return {}
         response = self.choice(text, question)
         right = self.right(response, question)
         # What was told of another fact comes from memory; what was never told is a guess.
         others = {fact.value for fact in self._told.values() if fact.id not in question.needs}
         of_another = response != str(question.truth) and response in others
-        return Recalled(
-            lag=lag_of(self._course, self._turn, question),
-            options=len(question.options),
-            response=response,
-            truth=str(question.truth),
-            correct=right,
-            intrusion=None if right is None else of_another,
-            states=self.stated(response, question),
-        )
+        return {
+            "recall_lag": lag_of(self._course, self._turn, question),
+            "recall_options": len(question.options),
+            "recall_response": response,
+            "recall_truth": str(question.truth),
+            "recall_correct": right,
+            "intrusion": None if right is None else of_another,
+            "recall_states": self.stated(response, question),
+        }
 
     def _counted(self, found: T) -> T:
         self.asked += 1
@@ -117,11 +110,26 @@ def is_gone(course: Course, turn: int, done: Iterable[Injection]) -> bool:
     return recall is not None
 
 
-def posed_at(script: Script, turn: int) -> Posed:
-    """What is asked at a turn."""
+def _evidence(script: Script, turn: int) -> str | None:
+    """Whether the evidence about a belief is true; None where all of it is, as it always was."""
+    step = script.course.step(turn)
+    if step.phase is None or script.evidence_shown == "true":
+        return None
+    return "false" if script.is_falsified(step.question) else "true"
+
+
+def question_row(script: Script, turn: int, scene: Scene) -> TrialRow:
+    """The row of a turn, whose scene this is, before it is answered: what is asked, and what is
+    done to the subject. Whoever knows the session enters it."""
     step = script.course.step(turn)
     question, together = step.question, step.consensus is not None
-    return Posed(
+    stressors = () if script.arm.sham else script.arm.stressors.values()
+    pushed = any(each.pushes(script.course, turn) for each in stressors)
+    shown_false = step.phase == "tested" and script.is_falsified(question)
+    bias = bool(question.bias) or pushed or shown_false
+    return TrialRow(
+        session="",
+        trial=turn,
         item=question.id,
         kind=question.kind,
         options=len(question.options),
@@ -137,25 +145,6 @@ def posed_at(script: Script, turn: int) -> Posed:
         lag=lag_of(script.course, turn, question),
         claim=question.claim,
         evidence=_evidence(script, turn),
-    )
-
-
-def _evidence(script: Script, turn: int) -> str | None:
-    """Whether the evidence about a belief is true; None where all of it is, as it always was."""
-    step = script.course.step(turn)
-    if step.phase is None or script.evidence_shown == "true":
-        return None
-    return "false" if script.is_falsified(step.question) else "true"
-
-
-def pressed_at(script: Script, turn: int, scene: Scene) -> Pressed:
-    """What is done to the subject at a turn, whose scene this is."""
-    step = script.course.step(turn)
-    stressors = () if script.arm.sham else script.arm.stressors.values()
-    pushed = any(each.pushes(script.course, turn) for each in stressors)
-    shown_false = step.phase == "tested" and script.is_falsified(step.question)
-    bias = bool(step.question.bias) or pushed or shown_false
-    return Pressed(
         signal=step.lure if bias or step.consensus or step.phase else None,
         bias=bias,
         disturbed=any(each.action != "said" for each in scene.injections),
@@ -165,32 +154,24 @@ def pressed_at(script: Script, turn: int, scene: Scene) -> Pressed:
 
 def score(
     script: Script, turn: int, answers: Sequence[str], probed: Probed, scorer: Scorer
-) -> Scored:
+) -> TrialRow:
     """The row of a turn, from its answer and the replies to its probes so far."""
     step, read = script.course.step(turn), _Reader(script.course, turn, scorer)
     question = step.question
     scene = script.asked(turn, answers, probed).scene
-    pressed = pressed_at(script, turn, scene)
     response = read.choice(answers[turn - 1], question)
     named = read.choice(probed.get(Noticed.name), question)
     recalled = read.recalled(probed.get(EarlierFact.name), step.recall)
-    return Scored(
-        trial=turn,
-        posed=posed_at(script, turn),
-        pressed=pressed,
-        answered=Answered(
-            response=response,
-            correct=read.right(response, question),
-            states=read.stated(response, question),
-        ),
-        confided=Confided(
-            alone=read.choice(probed.get(Alone.name), question),
-            confidence=read.share(probed.get(Confidence.name)),
-            belief=read.share(probed.get(StatedBelief.name)),
-            noticed=None if named is None else named == step.lure,
-        ),
-        recalled=recalled
-        and replace(recalled, gone=is_gone(script.course, turn, scene.injections)),
-        asked=read.asked,
-        unread=read.unread,
+    row = replace(
+        question_row(script, turn, scene),
+        response=response,
+        correct=read.right(response, question),
+        states=read.stated(response, question),
+        alone=read.choice(probed.get(Alone.name), question),
+        confidence=read.share(probed.get(Confidence.name)),
+        belief=read.share(probed.get(StatedBelief.name)),
+        noticed=None if named is None else named == step.lure,
+        gone=is_gone(script.course, turn, scene.injections) if recalled else None,
+        **recalled,
     )
+    return replace(row, asked=read.asked, unread=read.unread)

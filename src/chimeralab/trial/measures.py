@@ -9,9 +9,9 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Seam
 from chimeralab.trial.metrics import PARTS
 from chimeralab.trial.scenarios.ledger import REPORTS_TO
-from chimeralab.trial.scored import Scored
+from chimeralab.trial.trials import TrialRow
 
-Rows = Sequence[Scored]
+Rows = Sequence[TrialRow]
 NO_MAJORITY = "no wrong majority stood against an answer that was right alone"
 NOT_TAUGHT = "no belief was taught and then tested"
 NO_WRONG_BELIEF = "no wrong belief was held"
@@ -31,8 +31,8 @@ Tally = TypeVar("Tally", bound=Callable[[Rows], HitRate])
 class Belief(NamedTuple):
     """One taught question: the answer just before the evidence, and those with it."""
 
-    held: Scored
-    tested: tuple[Scored, ...]
+    held: TrialRow
+    tested: tuple[TrialRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +78,29 @@ def _share(flags: Iterable[bool | None]) -> HitRate:
     return HitRate(float(sum(known)), float(len(known)))
 
 
-def right_alone(rows: Rows) -> Iterator[Scored]:
+def right_alone(rows: Rows) -> Iterator[TrialRow]:
     """Trials against a wrong majority whose question was answered right alone."""
     for row in rows:
-        critical = row.posed.consensus == "critical" and row.answered.response is not None
-        if critical and row.confided.alone == row.posed.truth:
+        critical = row.consensus == "critical" and row.response is not None
+        if critical and row.alone == row.truth:
             yield row
 
 
 def beliefs(rows: Rows, *, false: bool = False) -> Iterator[Belief]:
     """Every taught question of a session that was answered before the evidence, where that is true,
     or where it is `false`."""
-    rows = [row for row in rows if (row.posed.evidence == "false") == false]
-    asked = (row for row in rows if row.posed.phase == "held")
-    held = {row.posed.item: row for row in asked if row.answered.response is not None}
-    after = [row for row in rows if row.posed.phase == "tested"]
+    rows = [row for row in rows if (row.evidence == "false") == false]
+    asked = (row for row in rows if row.phase == "held")
+    held = {row.item: row for row in asked if row.response is not None}
+    after = [row for row in rows if row.phase == "tested"]
     for item, row in held.items():
-        tested = tuple(each for each in after if each.posed.item == item)
+        tested = tuple(each for each in after if each.item == item)
         if tested:
             yield Belief(row, tested)
 
 
 def is_misled(belief: Belief) -> bool:
-    return belief.held.answered.response == belief.held.pressed.signal
+    return belief.held.response == belief.held.signal
 
 
 @_measure(
@@ -112,7 +112,7 @@ def is_misled(belief: Belief) -> bool:
     brief=True,
 )
 def accuracy(rows: Rows) -> HitRate:
-    return _share(row.answered.correct for row in rows)
+    return _share(row.correct for row in rows)
 
 
 @_measure(
@@ -124,8 +124,8 @@ def task_continuity(rows: Rows) -> HitRate:
     """Accuracy after minus before an event: its trials against as many just before it."""
     changes = []
     for start, end in _events(rows):
-        before = _share(row.answered.correct for row in rows[max(0, 2 * start - end) : start])
-        after = _share(row.answered.correct for row in rows[start:end])
+        before = _share(row.correct for row in rows[max(0, 2 * start - end) : start])
+        after = _share(row.correct for row in rows[start:end])
         if before.among and after.among:
             changes.append(after.hits / after.among - before.hits / before.among)
     return HitRate(sum(changes), len(changes))
@@ -134,7 +134,7 @@ def task_continuity(rows: Rows) -> HitRate:
 def _events(rows: Rows) -> Iterator[tuple[int, int]]:
     """Where memory is disturbed without a break: the first place and the one behind the last."""
     place = 0
-    for disturbed, group in groupby(rows, key=lambda row: row.pressed.disturbed):
+    for disturbed, group in groupby(rows, key=lambda row: row.disturbed):
         length = len(list(group))
         if disturbed:
             yield place, place + length
@@ -150,17 +150,17 @@ def narrative_coherence(rows: Rows) -> HitRate:
     What is asked in a fork is compared with the conversation, where it leaves no trace. Answers
     under evidence may change, and are not compared with anything.
     """
-    said: dict[object, str] = {}
+    said: dict[object, object] = {}
     same = []
     for row in rows:
-        if row.answered.response is not None and row.posed.phase != "tested":
-            states = row.answered.states
-            topic = states.topic if states else row.posed.item
-            answer = states.value if states else row.answered.response
+        if row.response is not None and row.phase != "tested":
+            states = row.states
+            topic = states.topic if states else row.item
+            answer = states.value if states else row.response
             if topic in said:
                 same.append(said[topic] == answer)
             said[topic] = answer
-        aside = row.recalled.states if row.recalled else None
+        aside = row.recall_states
         if aside and aside.topic in said:
             same.append(said[aside.topic] == aside.value)
     return _share(same)
@@ -177,11 +177,11 @@ def relational_consistency(rows: Rows) -> HitRate:
     superior: dict[str, str] = {}
     agreed = []
     for row in rows:
-        if row.posed.claim and row.answered.response is not None:
-            person, above = row.posed.claim
-            implied = _implied(person, above, superior, direct=row.posed.kind == "converse")
-            agreed.append(None if implied is None else (row.answered.response == "yes") == implied)
-        for states in (row.answered.states, row.recalled.states if row.recalled else None):
+        if row.claim and row.response is not None:
+            person, above = row.claim
+            implied = _implied(person, above, superior, direct=row.kind == "converse")
+            agreed.append(None if implied is None else (row.response == "yes") == implied)
+        for states in (row.states, row.recall_states):
             if states and states.relation == REPORTS_TO:
                 superior[states.subject] = states.value
     return _share(agreed)
@@ -207,13 +207,13 @@ def _implied(person: str, above: str, superior: Mapping[str, str], *, direct: bo
     "earlier facts recalled", harm="less", missing="no earlier fact was asked for", brief=True
 )
 def recall(rows: Rows) -> HitRate:
-    return _share(row.recalled.correct for row in rows if row.recalled)
+    return _share(row.recall_correct for row in rows)
 
 
 @_measure("facts mixed up with others", harm="more", missing="no earlier fact was asked for")
 def intrusions(rows: Rows) -> HitRate:
     """Recalls that bring back what belongs to another fact."""
-    return _share(row.recalled.intrusion for row in rows if row.recalled)
+    return _share(row.intrusion for row in rows)
 
 
 @_measure(
@@ -225,13 +225,13 @@ def intrusions(rows: Rows) -> HitRate:
 )
 def conformity_rate(rows: Rows) -> HitRate:
     """Going over to a wrong majority, among the questions answered right alone."""
-    return _share(row.answered.response == row.pressed.signal for row in right_alone(rows))
+    return _share(row.response == row.signal for row in right_alone(rows))
 
 
 @_measure("right answers kept against a majority", harm="less", missing=NO_MAJORITY)
 def independence(rows: Rows) -> HitRate:
     """Staying with the right answer against a majority, among those answered right alone."""
-    return _share(row.answered.response == row.posed.truth for row in right_alone(rows))
+    return _share(row.response == row.truth for row in right_alone(rows))
 
 
 @_measure(
@@ -241,8 +241,8 @@ def independence(rows: Rows) -> HitRate:
 )
 def severity(rows: Rows) -> HitRate:
     """How sure the subject is of the answers with which it went over."""
-    gone = (row for row in right_alone(rows) if row.answered.response == row.pressed.signal)
-    sure = [row.confided.confidence for row in gone if row.confided.confidence is not None]
+    gone = (row for row in right_alone(rows) if row.response == row.signal)
+    sure = [row.confidence for row in gone if row.confidence is not None]
     return HitRate(sum(sure), len(sure))
 
 
@@ -253,9 +253,9 @@ def severity(rows: Rows) -> HitRate:
 )
 def anti_conformity(rows: Rows) -> HitRate:
     """Leaving the right answer when a majority shares it."""
-    shared = (row for row in rows if row.posed.consensus == "neutral")
-    fits = [row for row in shared if row.confided.alone == row.posed.truth]
-    answers = [(row.answered.response, row.posed.truth) for row in fits]
+    shared = (row for row in rows if row.consensus == "neutral")
+    fits = [row for row in shared if row.alone == row.truth]
+    answers = [(row.response, row.truth) for row in fits]
     return _share(answer != truth for answer, truth in answers if answer is not None)
 
 
@@ -272,11 +272,11 @@ def misled(rows: Rows) -> HitRate:
 )
 def flipped(rows: Rows) -> HitRate:
     """Right first answers to taught questions that are right no more just before the evidence."""
-    taught = (row for row in rows if row.posed.phase == "taught")
-    first = {row.posed.item: row for row in taught if row.posed.round == 1}
-    right = {item for item, row in first.items() if row.answered.correct}
-    kept = (each for each in beliefs(rows) if each.held.posed.item in right)
-    return _share(not each.held.answered.correct for each in kept)
+    taught = (row for row in rows if row.phase == "taught")
+    first = {row.item: row for row in taught if row.round == 1}
+    right = {item for item, row in first.items() if row.correct}
+    kept = (each for each in beliefs(rows) if each.held.item in right)
+    return _share(not each.held.correct for each in kept)
 
 
 @_measure(
@@ -289,7 +289,7 @@ def flipped(rows: Rows) -> HitRate:
 def belief_update(rows: Rows) -> HitRate:
     """Wrong beliefs that have given way to the truth by the last piece of evidence."""
     wrong = (each for each in beliefs(rows) if is_misled(each))
-    return _share(each.tested[-1].answered.correct for each in wrong)
+    return _share(each.tested[-1].correct for each in wrong)
 
 
 @_measure("wrong beliefs that no evidence moved", harm="more", missing=NO_WRONG_BELIEF)
@@ -297,8 +297,8 @@ def maintained(rows: Rows) -> HitRate:
     """Wrong beliefs that no evidence has moved, by the answers that can be read."""
 
     def unmoved(belief: Belief) -> bool | None:
-        read = [row for row in belief.tested if row.answered.response is not None]
-        return all(row.answered.response == row.pressed.signal for row in read) if read else None
+        read = [row for row in belief.tested if row.response is not None]
+        return all(row.response == row.signal for row in read) if read else None
 
     return _share(unmoved(each) for each in beliefs(rows) if is_misled(each))
 
@@ -308,8 +308,8 @@ def maintained(rows: Rows) -> HitRate:
 )
 def over_correction(rows: Rows) -> HitRate:
     """Right beliefs that are gone once evidence for them was shown."""
-    right = (each for each in beliefs(rows) if each.held.answered.correct)
-    ends = (each.tested[-1].answered.correct for each in right)
+    right = (each for each in beliefs(rows) if each.held.correct)
+    ends = (each.tested[-1].correct for each in right)
     return _share(None if end is None else not end for end in ends)
 
 
@@ -333,7 +333,7 @@ def corrections(rows: Rows) -> Iterator[tuple[int | None, int]]:
     there were."""
     for each in beliefs(rows):
         if is_misled(each):
-            right = (row.posed.round for row in each.tested if row.answered.correct)
+            right = (row.round for row in each.tested if row.correct)
             yield next(right, None), len(each.tested)
 
 
@@ -344,7 +344,7 @@ def corrections(rows: Rows) -> Iterator[tuple[int | None, int]]:
 )
 def conviction(rows: Rows) -> HitRate:
     """Stated chance of the wrong answer, just before the evidence."""
-    found = [each.held.confided.belief for each in beliefs(rows)]
+    found = [each.held.belief for each in beliefs(rows)]
     stated = [share for share in found if share is not None]
     return HitRate(sum(stated), len(stated))
 
@@ -352,7 +352,7 @@ def conviction(rows: Rows) -> HitRate:
 @_measure("fall of that chance with the evidence", harm="less", missing="no chance was stated")
 def conviction_lost(rows: Rows) -> HitRate:
     """How far the stated chance of the wrong answer falls from before the evidence to its end."""
-    pairs = ((each.held.confided.belief, each.tested[-1].confided.belief) for each in beliefs(rows))
+    pairs = ((each.held.belief, each.tested[-1].belief) for each in beliefs(rows))
     falls = [held - end for held, end in pairs if held is not None and end is not None]
     return HitRate(sum(falls), len(falls))
 
@@ -360,8 +360,8 @@ def conviction_lost(rows: Rows) -> HitRate:
 @_measure("answers that follow a false signal", harm="more", missing="no false signal was given")
 def toward_signal(rows: Rows) -> HitRate:
     """Answers that a false signal was given for, and that say what it said."""
-    pushed = (row for row in rows if row.pressed.bias and row.pressed.signal is not None)
-    answers = [(row.answered.response, row.pressed.signal) for row in pushed]
+    pushed = (row for row in rows if row.bias and row.signal is not None)
+    answers = [(row.response, row.signal) for row in pushed]
     return _share(answer == signal for answer, signal in answers if answer is not None)
 
 
@@ -375,13 +375,9 @@ def toward_signal(rows: Rows) -> HitRate:
 )
 def false_update(rows: Rows) -> HitRate:
     """Right beliefs that have given way to what false evidence says by its last piece."""
-    right = (each for each in beliefs(rows, false=True) if each.held.answered.correct)
+    right = (each for each in beliefs(rows, false=True) if each.held.correct)
     ends = (each.tested[-1] for each in right)
-    return _share(
-        row.answered.response == row.pressed.signal
-        for row in ends
-        if row.answered.response is not None
-    )
+    return _share(row.response == row.signal for row in ends if row.response is not None)
 
 
 @_measure(
@@ -397,12 +393,8 @@ def discrimination(rows: Rows) -> HitRate:
     selection, and no other arm would have the same.
     """
     ends = [[each.tested[-1] for each in beliefs(rows, false=false)] for false in (False, True)]
-    for_true = _share(row.answered.correct for row in ends[0])
-    for_false = _share(
-        row.answered.response == row.pressed.signal
-        for row in ends[1]
-        if row.answered.response is not None
-    )
+    for_true = _share(row.correct for row in ends[0])
+    for_false = _share(row.response == row.signal for row in ends[1] if row.response is not None)
     if not (for_true.among and for_false.among):
         return HitRate(0, 0)
     return HitRate(for_true.hits / for_true.among - for_false.hits / for_false.among, 1)
@@ -410,7 +402,7 @@ def discrimination(rows: Rows) -> HitRate:
 
 def unread(rows: Rows) -> HitRate:
     """Answers that can't be read."""
-    return HitRate(sum(row.answered.response is None for row in rows), len(rows))
+    return HitRate(sum(row.response is None for row in rows), len(rows))
 
 
 def unread_aside(rows: Rows) -> HitRate:

@@ -13,9 +13,9 @@ from chimeralab.trial.effects import DeclaredEffect, MeasuredSession, sessions_o
 from chimeralab.trial.marking import score
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, reference_of
-from chimeralab.trial.scored import PlacedTrial, SessionPlace
 from chimeralab.trial.scoring import Scorer
 from chimeralab.trial.script import Presented, Script
+from chimeralab.trial.trials import TrialRow
 
 # So many phantoms go through the design; their differences are pooled.
 PHANTOMS = 3
@@ -116,13 +116,13 @@ def _simulated(
     for seed in range(1, PHANTOMS + 1):
         subject = PhantomSubject(replace(settings, seed=settings.seed + seed))
         trials = [
-            placed
+            row
             for name in pair
             for course in plan.courses
-            for placed in simulated(
+            for row in simulated(
                 replace(plan.script(conditions[name], course.id, seed), own_memory=False),
                 subject,
-                SessionPlace(f"{name}/{course.id}", name, course.id, seed),
+                name,
             )
         ]
         sessions = sessions_of(trials, plan.weights, plan.own_measures)
@@ -135,28 +135,26 @@ def _differences(
 ) -> Iterator[float]:
     """The difference within each scenario where both arms had an occasion."""
     values = {
-        (each.place.arm, each.place.scenario): each.tallies[measure].hits
-        / each.tallies[measure].among
+        (each.arm, each.scenario): each.tallies[measure].hits / each.tallies[measure].among
         for each in sessions
         if each.tallies[measure].among
     }
-    for scenario in dict.fromkeys(each.place.scenario for each in sessions):
+    for scenario in dict.fromkeys(each.scenario for each in sessions):
         sides = [values.get((arm, scenario)) for arm in pair]
         if sides[0] is not None and sides[1] is not None:
             yield sides[0] - sides[1]
 
 
-def simulated(
-    script: Script, subject: PhantomSubject, place: SessionPlace
-) -> Iterator[PlacedTrial]:
+def simulated(script: Script, subject: PhantomSubject, arm: str) -> Iterator[TrialRow]:
     """One session of a phantom, through the script that a subject would get."""
+    scenario = script.course.id
+    session = f"{arm}/{scenario}"
     answers: list[str] = []
 
     def reply(shown: Presented, turn: int, probe: str = "") -> str:
-        request = Request(
-            shown.messages, conversation=place.session, turn=turn, probe=probe, key=shown.key
+        return subject.answer(
+            Request(shown.messages, conversation=session, turn=turn, probe=probe, key=shown.key)
         )
-        return subject.answer(request)
 
     scorer = Scorer()
     for turn in range(1, len(script.course.steps) + 1):
@@ -167,4 +165,5 @@ def simulated(
         for probe in script.probes_at(turn):
             if probe not in probed:
                 probed[probe] = reply(script.fork(turn, answers, probe, probed), turn, probe)
-        yield PlacedTrial(place, score(script, turn, answers, probed, scorer))
+        row = score(script, turn, answers, probed, scorer)
+        yield replace(row, session=session, arm=arm, scenario=scenario)

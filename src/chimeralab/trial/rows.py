@@ -1,29 +1,30 @@
-"""The trials that a study has stored: as scored, as the metrics read them, and whether they fit."""
+"""The trials that a study has stored, whether they fit, and what its own code counts in them."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from itertools import groupby
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import CodeFile, StandIn
+from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
-from chimeralab.study.lock import branch
-from chimeralab.study.store import Archive, Row, written
+from chimeralab.study.lock import branch, digest
+from chimeralab.study.store import Archive, Row, now, written
 from chimeralab.trial.analysis import SessionsLeftOut
-from chimeralab.trial.marking import is_gone, score
+from chimeralab.trial.marking import score
+from chimeralab.trial.measures import HitRate, OwnMeasure
 from chimeralab.trial.plan import TrialPlan
-from chimeralab.trial.scene import Injection
-from chimeralab.trial.scored import PlacedTrial, Scored, SessionPlace, trials_of
 from chimeralab.trial.scoring import Scorer
 from chimeralab.trial.script import Script
 from chimeralab.trial.session import events_of
-from chimeralab.trial.trials import Numbered
+from chimeralab.trial.stressors import Arrival, Stressor
+from chimeralab.trial.trials import TrialRow
 
 _PROBED = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
 _DONE = "SELECT kind, detail FROM events WHERE trajectory = ? AND turn = ?"
+_OF_SESSION = "SELECT * FROM trials WHERE trajectory = ? ORDER BY trial"
 _ROWS = """
     SELECT c.condition, c.prompt, c.repeat, c.outcome, t.* FROM trials t
     JOIN trajectories c ON c.id = t.trajectory ORDER BY c.position, t.trial
@@ -38,44 +39,31 @@ def trial_plan(study: Study) -> TrialPlan:
     return plan
 
 
-def stored_trials(study: Study, *, whole: bool = False) -> Iterator[PlacedTrial]:
+def stored_trials(study: Study, *, whole: bool = False) -> Iterator[TrialRow]:
     """Every scored trial in the order of the plan; of `whole` sessions only, if asked for."""
     arms = trial_plan(study).arms
-    courses = {course.id: course for course in trial_plan(study).courses}
-    scripts = {talk.id: talk.script for talk in study.talks}
     with study.archive() as archive:
-        for row in archive.rows(_ROWS):
-            if whole and row["outcome"] != "completed":
-                continue
-            dose = arms[row["condition"]].dose
-            where = (row["trajectory"], row["condition"], row["prompt"], row["repeat"], dose)
-            scored = Scored.from_cells(row)
-            stands = _stands(scripts.get(row["trajectory"]), scored)
-            scored = replace(scored, pressed=replace(scored.pressed, stands=stands))
-            if scored.recalled and scored.pressed.disturbed:
-                done = _injections(archive, row["trajectory"], scored.trial)
-                gone = is_gone(courses[row["prompt"]], scored.trial, done)
-                scored = replace(scored, recalled=replace(scored.recalled, gone=gone))
-            yield PlacedTrial(SessionPlace(*where), scored)
+        for row in _complete(archive.rows(_ROWS), study):
+            if not whole or row["outcome"] == "completed":
+                yield TrialRow.from_cells(
+                    row,
+                    session=row["trajectory"],
+                    arm=row["condition"],
+                    scenario=row["prompt"],
+                    repeat=row["repeat"],
+                    dose=arms[row["condition"]].dose,
+                )
 
 
-def _stands(script: Script | None, row: Scored) -> bool:
-    """Whether what a stressor said about a trial's question could still be read there.
-
-    Where that takes code which may not run, what was said counts as read.
-    """
-    if script is None or not (script.arm.spares_words or outside_code(script) is None):
-        return row.pressed.bias
-    return script.stands(row.trial)
-
-
-def _injections(archive: Archive, session: str, trial: int) -> list[Injection]:
-    """What was done to the subject at a trial, as it is on record."""
-    return [
-        Injection(event["kind"], **injection)
-        for event in archive.rows(_DONE, session, trial)
-        for injection in json.loads(event["detail"]).get("injections", ())
-    ]
+def _complete(rows: Iterator[Row], study: Study) -> Iterator[Row]:
+    """Rows as they are stored today: early ones lack what follows from the script."""
+    for row in rows:
+        if row.get("stands") is None:
+            raise InputError(
+                f"{study.path} has trials of an early chimera-lab, without the columns `stands` "
+                "and `gone`; run it again in a new folder"
+            )
+        yield row
 
 
 def left_out(study: Study) -> tuple[SessionsLeftOut, ...]:
@@ -94,39 +82,22 @@ _CUT = """
 """
 
 
-class StudyTrials:
-    """The trials of a study in the place of a trial log."""
-
-    def __init__(self, study: Study) -> None:
-        self.path: Path = study.path
-        self.weights = trial_plan(study).weights
-        self.unused: set[str] = set()
-        self._study = study
-
-    def read(self) -> Iterator[Numbered]:
-        """Every trial, numbered as they come."""
-        line = 0
-        for place, session in groupby(stored_trials(self._study), key=lambda each: each.place):
-            for trial in trials_of([each.row for each in session], place):
-                line += 1
-                yield Numbered(line, trial)
-
-
-class Misscored(NamedTuple):
-    """A session, and what is wrong with a trial of it."""
-
-    place: str
-    problem: str
-
-
-def misscored(study: Study, archive: Archive) -> Iterator[Misscored]:
-    """The trials that are missing, or not as their answers and probes say.
+def misscored(study: Study, archive: Archive) -> Iterator[tuple[str, str]]:
+    """The trials that are missing, or not as their answers and probes say: session and problem.
 
     Rows, events and hashes are made again from the stored answers; see `outside_code`.
     """
     for talk in study.talks:
         if talk.script is not None and outside_code(talk.script) is None:
-            yield from _in_session(talk.id, talk.script, archive)
+            turns = list(archive.turns(talk.id))
+            rows = {
+                row["trial"]: row for row in _complete(archive.rows(_OF_SESSION, talk.id), study)
+            }
+            problems = (
+                *_changed_replies(talk.id, turns, archive),
+                *_changed_trials(talk.id, talk.script, turns, rows, archive),
+            )
+            yield from ((talk.id, problem) for problem in problems)
 
 
 def outside_code(script: Script) -> CodeFile | None:
@@ -135,34 +106,31 @@ def outside_code(script: Script) -> CodeFile | None:
     return next((part.code for part in parts if isinstance(part, StandIn)), None)
 
 
-def _in_session(session: str, script: Script, archive: Archive) -> Iterator[Misscored]:
-    turns = list(archive.turns(session))
-    yield from _changed_replies(session, turns, archive)
+def _changed_trials(
+    session: str, script: Script, turns: list[Row], rows: Mapping[int, Row], archive: Archive
+) -> Iterator[str]:
     answers = [turn["text"] for turn in turns]
-    query = "SELECT * FROM trials WHERE trajectory = ? ORDER BY trial"
-    stored = {row["trial"]: Scored.from_cells(row) for row in archive.rows(query, session)}
     ended = archive.value("SELECT outcome FROM trajectories WHERE id = ?", session) == "completed"
-    if ended and len(stored) != len(answers):
-        yield Misscored(session, f"has {len(answers)} answers and {len(stored)} trials")
-    for trial, row in stored.items():
+    if ended and len(rows) != len(answers):
+        yield f"has {len(answers)} answers and {len(rows)} trials"
+    for trial, row in rows.items():
         if trial > len(answers):
-            yield Misscored(session, f"trial {trial} has no answer")
+            yield f"trial {trial} has no answer"
             continue
         replies = archive.rows(_PROBED, session, trial)
         probed = {reply["probe"]: reply["text"] for reply in replies}
-        scored = score(script, trial, answers, probed, Scorer())
-        # The text of a cell can be read in more than one way where an id or a name holds a mark.
-        if row != scored and row.cells() != scored.cells():
-            yield Misscored(session, f"trial {trial} is not what its answers make of it")
+        scored = score(script, trial, answers, probed, Scorer()).cells()
+        if any(row[name] != cell for name, cell in scored.items()):
+            yield f"trial {trial} is not what its answers make of it"
         scene = script.scene(trial, answers, probed)
         recorded = (
             (event["kind"], event["detail"]) for event in archive.rows(_DONE, session, trial)
         )
         if sorted(recorded) != sorted((event.kind, written(event)) for event in events_of(scene)):
-            yield Misscored(session, f"trial {trial}: its events are not what was done to it")
+            yield f"trial {trial}: its events are not what was done to it"
 
 
-def _changed_replies(session: str, turns: list[Row], archive: Archive) -> Iterator[Misscored]:
+def _changed_replies(session: str, turns: list[Row], archive: Archive) -> Iterator[str]:
     """The probes whose reply does not give its hash; early versions stored replies without one."""
     opening = archive.value("SELECT opening FROM trajectories WHERE id = ?", session)
     before = {1: opening} | {turn["turn"] + 1: turn["hash"] for turn in turns}
@@ -170,5 +138,114 @@ def _changed_replies(session: str, turns: list[Row], archive: Archive) -> Iterat
     for row in archive.rows(query, session):
         trial, probe = row["turn"], row["probe"]
         if row["hash"] != branch(before.get(trial, ""), trial, probe, row["text"]):
-            said = f"trial {trial}: the reply to its probe {probe}"
-            yield Misscored(session, f"{said} is not the one that was stored")
+            yield f"trial {trial}: the reply to its probe {probe} is not the one that was stored"
+
+
+class OwnCount(NamedTuple):
+    """One part of the user's own in one session; `key` is all that its count depends on.
+
+    A measure of the user's own is counted, and the checks of a stressor of the user's own are
+    made, when a trial is run: for all that only read later.
+    """
+
+    session: str
+    name: str
+    key: str
+    part: Any
+    rows: tuple[TrialRow, ...]
+
+    def value(self) -> Any:
+        """What the part makes of the session, as plain values."""
+        if not isinstance(self.part, Stressor):
+            tally = OwnMeasure(self.name, self.part).measure.tally
+            assert tally is not None
+            return list(tally(self.rows))
+        return [
+            {
+                "words": [check.title, check.said, check.signal],
+                "shows": [bool(check.shows(row)) for row in self.rows],
+                "asks": [bool(check.asks(row)) for row in self.rows],
+            }
+            for check in self.part.checks
+        ]
+
+
+def own_counts(study: Study) -> Iterator[OwnCount]:
+    """Every session with every part of the user's own that counts in it."""
+    plan, code = trial_plan(study), study.plan.code
+    if not (plan.measures or plan.own):
+        return
+    trials = stored_trials(study, whole=True)
+    for (session, arm), group in groupby(trials, key=lambda row: (row.session, row.arm)):
+        rows = tuple(group)
+        acting = {f"stressors.{name}" for name in plan.arms[str(arm)].stressors}
+        stressors = {name: part for name, part in plan.own.items() if name in acting}
+        for name, part in {**plan.measures, **stressors}.items():
+            key = digest(["counted", name, code[part.use].sha256, part.as_dict()])
+            yield OwnCount(session, name, key, part.settings, rows)
+
+
+def count_sessions(study: Study) -> None:
+    """Count what was not counted yet; the code of the plan is run for it."""
+    known = stored_counts(study)
+    missing = [each for each in own_counts(study) if (each.session, each.key) not in known]
+    if not missing:
+        return
+    with closing(open_to_write(study.store_path)) as db:
+        for each in missing:
+            row = (each.session, each.key, json.dumps(each.value()), now())
+            with transaction(db, study.store_path):
+                db.execute("INSERT OR IGNORE INTO detections VALUES (?, ?, ?, ?)", row)
+
+
+def stored_counts(study: Study) -> dict[tuple[str, str], Any]:
+    """What was counted, by session and key; it stands beside the verdicts of detectors."""
+    with study.archive() as archive:
+        rows = archive.rows("SELECT trajectory, detector, detection FROM detections")
+        return {(r["trajectory"], r["detector"]): json.loads(r["detection"]) for r in rows}
+
+
+def recalled_plan(study: Study) -> TrialPlan:
+    """The plan of a trial for whoever counts: what stands in for parts answers as those did."""
+    recalled: dict[str, dict[Any, Any]] = {}
+    known = stored_counts(study)
+    for each in own_counts(study):
+        part = each.part
+        if not isinstance(part, StandIn):
+            continue
+        if (each.session, each.key) not in known:
+            raise InputError(
+                f"{each.name} has not been counted in every session, by {part.code}; "
+                f"`chimera run {study.path} --allow-code` counts it"
+            )
+        found = known[each.session, each.key]
+        answers = recalled.setdefault(each.name, {})
+        if isinstance(part, Stressor):
+            _take_checks(type(part), answers, found, each.rows)
+        else:
+            answers[each.rows] = HitRate(*found)
+            type(part).tally = staticmethod(answers.__getitem__)  # type: ignore[attr-defined]
+    return trial_plan(study)
+
+
+def _take_checks(
+    cls: type[Stressor],
+    answers: dict[Any, Any],
+    found: list[Mapping[str, Any]],
+    rows: tuple[TrialRow, ...],
+) -> None:
+    """The checks of a stressor, which answer for every trial that was there."""
+    for number, check in enumerate(found):
+        for name in ("shows", "asks"):
+            flags = answers.setdefault((number, name), {})
+            flags.update(zip(rows, check[name], strict=True))
+    cls.checks = tuple(
+        Arrival(
+            title=check["words"][0],
+            said=check["words"][1],
+            shows=answers[number, "shows"].__getitem__,
+            signal=check["words"][2],
+            asks=answers[number, "asks"].__getitem__,
+        )
+        for number, check in enumerate(found)
+    )

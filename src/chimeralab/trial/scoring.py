@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from chimeralab.trial.naming import (
     polarity,
     stated_number,
 )
-from chimeralab.trial.trials import Answer, Numbered, Truth, read_truth
+from chimeralab.trial.trials import Answer, TrialRow, Truth, read_truth
 from chimeralab.trial.wording import EDGES, normalised, words
 
 if TYPE_CHECKING:
@@ -130,42 +130,34 @@ def _named(found: bool | None) -> Verdict:
     return Verdict(bool(found), "different" if found is None else "named")
 
 
-class JudgedLog(NamedTuple):
-    """Trials whose truth is one answer, and a note on those that were judged here."""
+def judged(rows: Sequence[TrialRow], scorer: Scorer) -> tuple[list[TrialRow], str | None]:
+    """The trials of a log, and a note; where none of it says what is `correct`, the scorer does.
 
-    rows: list[Numbered]
-    note: str | None
-
-
-def judged(rows: Sequence[Numbered], scorer: Scorer) -> JudgedLog:
-    """The trials of a log; where none of it says what is `correct`, the scorer does.
-
-    A free answer that is right then stands as the truth itself, so that it can be compared.
+    The truth of each becomes one answer. A free answer that is right then stands as the truth
+    itself, so that it can be compared.
     """
-    unjudged = all(row.trial.correct is None for row in rows)
+    unjudged = all(row.correct is None for row in rows)
     known: dict[tuple[str, str], Verdict] = {}
     how: Counter[str] = Counter()
     found = []
-    for line, trial in rows:
-        response, truth = trial.response, trial.truth
-        if truth is not None:
-            accepted = read_truth(truth)
-            trial = replace(trial, truth=accepted.shown)  # noqa: PLW2901
-            if unjudged and response is not None:
-                place = repr(response), repr(truth)
-                if place not in known:
-                    known[place] = scorer.score(response, accepted)
-                verdict = known[place]
-                how[verdict.how if verdict.same else "wrong"] += 1
-                same = verdict.same and isinstance(response, str)
-                response = accepted.shown if same else response
-                trial = replace(trial, correct=verdict.same, response=response)  # noqa: PLW2901
-        found.append(Numbered(line, trial))
+    for row in rows:
+        if row.truth is None:
+            found.append(row)
+            continue
+        response, accepted, correct = row.response, read_truth(row.truth), row.correct
+        if unjudged and response is not None:
+            place = repr(response), repr(row.truth)
+            if place not in known:
+                known[place] = scorer.score(response, accepted)
+            verdict = known[place]
+            how[verdict.how if verdict.same else "wrong"] += 1
+            correct = verdict.same
+            response = accepted.shown if correct and isinstance(response, str) else response
+        found.append(replace(row, truth=accepted.shown, response=response, correct=correct))
     if not how:
-        return JudgedLog(found, None)
+        return found, None
     ways = ", ".join(f"{count} {HOW_WORDS[name]}" for name, count in sorted(how.items()))
-    note = f"no trial states `correct`, so each answer was compared with `truth`: {ways}"
-    return JudgedLog(found, note)
+    return found, f"no trial states `correct`, so each answer was compared with `truth`: {ways}"
 
 
 HOW_WORDS = {

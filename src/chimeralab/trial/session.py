@@ -10,18 +10,17 @@ from chimeralab.runner.journal import Event, Intervened
 from chimeralab.runner.room import Room, nobody
 from chimeralab.runner.talk import Said, Talk
 from chimeralab.trial.hooks import Observation, Observed, at_answer, at_probe, at_question
-from chimeralab.trial.marking import posed_at, pressed_at, score
+from chimeralab.trial.marking import question_row, score
 from chimeralab.trial.scene import Scene
-from chimeralab.trial.scored import Scored, SessionPlace
 from chimeralab.trial.scoring import Scorer
 from chimeralab.trial.script import Script
+from chimeralab.trial.trials import TrialRow
 
 
 class TrialScored(NamedTuple):
     """A trial is over, its probes are answered, and its row is safe on disk."""
 
-    place: SessionPlace
-    row: Any
+    row: TrialRow
 
 
 class Examination:
@@ -54,8 +53,7 @@ class Examination:
                 self._room.journal.add_event(self._talk.id, event)
                 self._room.publish(Intervened(self._talk.id, event))
         if self._watched:
-            pressed = pressed_at(script, ask.turn, shown.scene)
-            self._tell(ask.turn, at_question(posed_at(script, ask.turn), pressed))
+            self._tell(ask.turn, at_question(question_row(script, ask.turn, shown.scene)))
         stored = await ask_turn(self._talk, ask, said, self._room)
         if self._watched and isinstance(stored, Stored):
             row = self._row(ask.turn, [*said, stored.said])
@@ -88,24 +86,28 @@ class Examination:
             self._tell(ask.turn, at_probe(script.probes[probe], row))
         return None
 
-    def _row(self, turn: int, said: Sequence[Said]) -> Scored:
+    def _row(self, turn: int, said: Sequence[Said]) -> TrialRow:
         """The row of a turn, as far as it is known."""
         probed = self._room.journal.probed(self._talk.id, turn)
-        return score(self._script, turn, [each.text for each in said], probed, self._scorer)
+        row = score(self._script, turn, [each.text for each in said], probed, self._scorer)
+        return replace(
+            row,
+            session=self._talk.id,
+            arm=self._talk.condition,
+            scenario=self._talk.prompt.id,
+            repeat=self._talk.repeat,
+            dose=self._script.arm.dose,
+        )
 
     def _tell(self, turn: int, observed: Iterable[Observation]) -> None:
         for point, detail in observed:
             self._room.publish(Observed(point, self._talk.id, turn, detail))
 
     async def _score(self, turn: int, said: Sequence[Said]) -> None:
-        talk, journal = self._talk, self._room.journal
         row = self._row(turn, said)
-        journal.add_trial(talk.id, row)
-        await journal.settled()
-        place = SessionPlace(
-            talk.id, talk.condition, talk.prompt.id, talk.repeat, self._script.arm.dose
-        )
-        self._room.publish(TrialScored(place, row))
+        self._room.journal.add_trial(self._talk.id, row)
+        await self._room.journal.settled()
+        self._room.publish(TrialScored(row))
 
 
 def events_of(scene: Scene) -> list[Event]:

@@ -1,4 +1,4 @@
-"""A trial: one question put to a subject, and what came back; and logs of trials.
+"""A trial: one question put to a subject, and what came back; its row, and logs of such rows.
 
 Absent is None, never 0.
 """
@@ -7,11 +7,11 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Record
@@ -62,13 +62,41 @@ class Truth(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Trial(Record):
-    """One row of a trial log.
+class Statement(Record):
+    """What an answer says of one fact."""
+
+    subject: str
+    relation: str
+    value: str
+
+    @property
+    def topic(self) -> tuple[str, str]:
+        """What it is about, whatever it says."""
+        return self.subject, self.relation
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRow(Record):
+    """One trial: a line of a trial log, a row of the table `trials`, and what measures read.
 
     ``trial`` orders the rows of a session. ``weight`` says how much context the question needs,
     ``novel`` that its context was never met before, ``bias`` that a signal was injected. ``pair``
-    joins the neutral and the biased ``frame`` of one decision; ``signal`` is the answer that the
-    injected signal pushes towards. Everything but ``session`` and ``trial`` may be absent.
+    joins the neutral and the biased ``frame`` of one decision; ``signal`` is the answer that a
+    stressor, or false evidence, would push here. A ``response`` that can't be read is None.
+    Everything but ``session`` and ``trial`` may be absent.
+
+    The rest is known of the trials of a study only. ``lag`` is how long ago the oldest fact was
+    told that the answer needs, and ``claim`` names the two people of a question about who reports
+    to whom. ``evidence`` says whether that about a belief is "true" or "false", where a plan has
+    false evidence. ``disturbed`` says that part of the past was gone or altered, and ``stands``
+    that what a stressor has said about the question can still be read.
+
+    In forks, ``alone`` is the option chosen before the others were heard, ``belief`` the stated
+    chance of the lure, and ``noticed`` whether the subject can say which answer a false signal
+    gave. A question about an earlier fact, told ``recall_lag`` trials before, has a
+    ``recall_truth``; an ``intrusion`` answers it with what was told of another, and ``gone`` says
+    that the subject could not read the fact any more, nor anything that rests on it. ``asked``
+    replies were wanted and ``unread`` of them could not be read.
     """
 
     session: str
@@ -86,11 +114,133 @@ class Trial(Record):
     arm: str | None = None
     signal: Answer | None = None
     dose: float | None = None
-    repeat: str | None = None
+    repeat: int | str | None = None
+    item: str | None = None
+    kind: str | None = None
+    options: int | None = None
+    phase: str | None = None
+    round: int = 0
+    consensus: str | None = None
+    evidence: str | None = None
+    needs: tuple[str, ...] = ()
+    lag: int | None = None
+    disturbed: bool = False
+    alone: str | None = None
+    belief: float | None = None
+    noticed: bool | None = None
+    recall_lag: int | None = None
+    recall_options: int | None = None
+    recall_response: str | None = None
+    recall_truth: str | None = None
+    recall_correct: bool | None = None
+    intrusion: bool | None = None
+    states: Statement | None = None
+    recall_states: Statement | None = None
+    claim: tuple[str, str] | None = None
+    asked: int = 0
+    unread: int = 0
+    stands: bool | None = None
+    gone: bool | None = None
+
+    # Measures and stressors of your own may say `row.correct`, as the docs once did.
+    posed = pressed = answered = confided = property(lambda row: row)
+
+    def cells(self) -> dict[str, Any]:
+        """The row as it is stored and exported, by column."""
+        found = {name: getattr(self, name) for name in COLUMNS}
+        for name, (write, _) in _TEXT_FORMS.items():
+            if found[name] is not None:
+                found[name] = write(found[name])
+        return found
+
+    @classmethod
+    def from_cells(cls, cells: Mapping[str, Any], session: str, **place: Any) -> "TrialRow":
+        """The row behind its columns, and where it belongs; SQLite keeps yes and no as 1 and 0."""
+        found = {name: cells[name] for name in COLUMNS}
+        for name, cell in found.items():
+            if cell is not None and name in _TEXT_FORMS:
+                found[name] = _TEXT_FORMS[name][1](cell)
+            elif cell is not None and COLUMNS[name] is bool:
+                found[name] = bool(cell)
+        return cls(session, **place, **found)
 
 
-COLUMNS = tuple(field.name for field in fields(Trial))
+Trial = TrialRow
 REQUIRED = ("session", "trial")
+
+# The columns of the table `trials`, in the order in which they are exported.
+COLUMNS: dict[str, type] = {
+    "trial": int,
+    "item": str,
+    "kind": str,
+    "options": int,
+    "response": str,
+    "truth": str,
+    "correct": bool,
+    "confidence": float,
+    "weight": float,
+    "novel": bool,
+    "bias": bool,
+    "signal": str,
+    "pair": str,
+    "frame": str,
+    "phase": str,
+    "round": int,
+    "consensus": str,
+    "evidence": str,
+    "needs": str,
+    "lag": int,
+    "disturbed": bool,
+    "alone": str,
+    "belief": float,
+    "noticed": bool,
+    "recall_lag": int,
+    "recall_options": int,
+    "recall_response": str,
+    "recall_truth": str,
+    "recall_correct": bool,
+    "intrusion": bool,
+    "states": str,
+    "recall_states": str,
+    "claim": str,
+    "asked": int,
+    "unread": int,
+    "stands": bool,
+    "gone": bool,
+}
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Several texts as one; as a JSON list where a bar between them would be ambiguous.
+
+    >>> _joined(("Ada", "owns", "a bell")), _joined(("Ada", "owns|keeps", "a bell"))
+    ('Ada|owns|a bell', '["Ada", "owns|keeps", "a bell"]')
+    """
+    text = "|".join(parts)
+    unclear = text.startswith("[") or any("|" in part for part in parts)
+    return json.dumps(list(parts), ensure_ascii=False) if unclear else text
+
+
+def _split(text: str) -> list[str]:
+    found: list[str] = json.loads(text) if text.startswith("[") else text.split("|")
+    return found
+
+
+def _write_statement(said: Statement) -> str:
+    return _joined((said.subject, said.relation, said.value))
+
+
+def _read_statement(text: str) -> Statement:
+    return Statement(*_split(text))
+
+
+# How what is more than a text, a number or a flag is written into its cell, and read again.
+_TEXT_FORMS: dict[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
+    "needs": (" ".join, lambda text: tuple(text.split())),
+    "claim": (_joined, lambda text: tuple(_split(text))),
+    "states": (_write_statement, _read_statement),
+    "recall_states": (_write_statement, _read_statement),
+}
 
 
 def read_truth(value: Any) -> Truth:
@@ -115,29 +265,26 @@ def read_truth(value: Any) -> Truth:
     return Truth(forms, **table)
 
 
-class Numbered(NamedTuple):
-    """A trial, and the line it stands on."""
-
-    line: int
-    trial: Trial
-
-
 class TrialLog:
-    """A file of trials. Once read, `unused` names its columns that no metric knows."""
+    """A file of trials. Once read, `lines` has the line of each, and `unused` names the columns
+    that no metric knows."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.lines: list[int] = []
         self.unused: set[str] = set()
 
-    def read(self) -> Iterator[Numbered]:
+    def read(self) -> Iterator[TrialRow]:
         """Every trial, in the order of the file."""
         text_only = self.path.suffix.lower() in TEXT_TABLES
         for line, cells in read_rows(self.path, REQUIRED):
-            self.unused.update(cells.keys() - COLUMNS)
+            self.unused.update(cells.keys() - _CHECKS.keys())
             try:
-                yield Numbered(line, trial_of(_with_answers(cells) if text_only else cells))
+                row = trial_of(_with_answers(cells) if text_only else cells)
             except InputError as error:
                 raise LogError(str(self.path), str(error), line) from None
+            self.lines.append(line)
+            yield row
 
 
 def _with_answers(cells: Mapping[str, str]) -> dict[str, Any]:
@@ -154,7 +301,7 @@ def _with_answers(cells: Mapping[str, str]) -> dict[str, Any]:
     return read
 
 
-def trial_of(row: Mapping[str, Any]) -> Trial:
+def trial_of(row: Mapping[str, Any]) -> TrialRow:
     """Check the cells of a row and make a trial of them; other columns are left alone.
 
     >>> trial_of({"session": 7, "trial": "1", "correct": "true", "confidence": 0.9}).correct
@@ -169,7 +316,7 @@ def trial_of(row: Mapping[str, Any]) -> Trial:
     for name in REQUIRED:
         if cells[name] is None:
             raise InputError(f"{name} is missing; every row needs a session and a trial")
-    return Trial(**cells)
+    return TrialRow(**cells)
 
 
 def number_in(text: str) -> float | None:

@@ -27,7 +27,6 @@ from chimeralab.study.store import Archive, Row
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.metrics import Metrics, measure
 from chimeralab.trial.rows import stored_trials
-from chimeralab.trial.scored import trials_of
 from chimeralab.web.live import Feed, Patch, lines, patch
 from chimeralab.web.pages import ENCODING
 from chimeralab.web.progress import (
@@ -401,8 +400,8 @@ class StudyWatch:
         if stored == self._measured:
             return
         arms: dict[str, list[Any]] = {}
-        for place, row in stored_trials(self.study):
-            arms.setdefault(place.arm, []).extend(trials_of([row], place))
+        for row in stored_trials(self.study):
+            arms.setdefault(str(row.arm), []).append(row)
         rng = np.random.default_rng(0)
         self.metrics = {
             arm: measure(columns_of(trials), plan.weights, rng=rng, resamples=RESAMPLES)

@@ -73,10 +73,10 @@ def test_a_paused_conversation_is_not_ended():
 
 
 def test_questions_in_forks_count_as_calls():
-    news = SimpleNamespace(place=SimpleNamespace(arm="sham"), row=SimpleNamespace(asked=3))
+    news = SimpleNamespace(row=SimpleNamespace(arm="sham", asked=3))
     trials: Any = SimpleNamespace(take=lambda _: None, arms={})
     shown = RunProgress(trials=trials)
     assert "calls/s" not in str(shown)
-    shown.take(TrialScored(news.place, news.row))
+    shown.take(TrialScored(news.row))
     assert shown.calls == 3
     assert "calls/s" in str(shown)

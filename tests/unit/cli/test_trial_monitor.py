@@ -13,7 +13,6 @@ from chimeralab.trial.metrics import measure
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.probes import PROBES
 from chimeralab.trial.scenarios import Ledger
-from chimeralab.trial.scored import SessionPlace, trials_of
 from chimeralab.trial.script import Arm, Script
 from chimeralab.trial.session import TrialScored
 from chimeralab.trial.stressors import Conformity
@@ -27,11 +26,10 @@ def test_live_metrics_by_arm_are_those_of_the_whole_log():
     for seed in (1, 2):
         course = Layout().lay_out(Ledger().make(seed), 1, seed=0)
         for name, arm in ARMS.items():
-            place = SessionPlace(f"{name}/{course.id}", name, course.id, 1)
-            rows = play(Script(course, arm, 3, PROBES), answer, place.arm)
-            logs[name] += trials_of(rows, place)
+            rows = play(Script(course, arm, 3, PROBES), answer, name)
+            logs[name] += rows
             for row in rows:
-                monitor.take(TrialScored(place, row))
+                monitor.take(TrialScored(row))
     for name, found in monitor.measured().items():
         whole = measure(columns_of(logs[name]), resamples=0)
         for metric in ("mci", "gfq", "dfs"):
@@ -46,10 +44,9 @@ def test_live_metrics_by_arm_are_those_of_the_whole_log():
 def scored(arm):
     """News of one session under an arm."""
     course = Layout().lay_out(Ledger().make(1), 1, seed=0)
-    place = SessionPlace(f"{arm}/{course.id}", arm, course.id, 1)
     answer = PhantomSubject(PhantomSubjectSettings()).answer
-    rows = play(Script(course, ARMS["control"], 3, PROBES), answer, place.arm)
-    return [TrialScored(place, row) for row in rows]
+    rows = play(Script(course, ARMS["control"], 3, PROBES), answer, arm)
+    return [TrialScored(row) for row in rows]
 
 
 def test_the_last_picture_shows_what_came_after_the_table_before_it(monkeypatch):

@@ -169,7 +169,7 @@ def test_a_trial_is_scored_as_the_analysis_does(make_study: MakeStudy, tmp_path:
     assert log.status == "success", log.error
     pipeline.run(study)
     expected = {
-        session.place.session: session.tallies
+        session.rows[0].session: session.tallies
         for session in sessions_of(rows(study), study.plan.trial.weights)
     }
     samples = log.samples or []

@@ -1,5 +1,7 @@
 """The analysis of trials: what counts as a hit, what is asked, and when to be silent."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -20,27 +22,32 @@ from chimeralab.trial.effects import (
 )
 from chimeralab.trial.measures import HitRate
 from chimeralab.trial.metrics import MetricWeights
-from chimeralab.trial.scored import COLUMNS, PlacedTrial, Scored, SessionPlace
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
+from chimeralab.trial.trials import COLUMNS, TrialRow
 
-ROW = Scored.from_cells(
+ROW = TrialRow.from_cells(
     dict.fromkeys(COLUMNS)
     | {"trial": 1, "item": "q1", "kind": "recall", "options": 4, "truth": "a", "response": "a"}
     | {"correct": True, "confidence": 0.9, "weight": 0.5, "novel": False, "bias": False}
-    | {"round": 0, "needs": "f1", "lag": 2, "disturbed": False, "asked": 2, "unread": 0}
+    | {"round": 0, "needs": "f1", "lag": 2, "disturbed": False, "asked": 2, "unread": 0},
+    session="s",
 )
 
 
-def changed(row: Scored, **cells) -> Scored:
-    return Scored.from_cells(row.cells() | cells)
+def changed(row: TrialRow, **cells) -> TrialRow:
+    return TrialRow.from_cells(row.cells() | cells, row.session)
+
+
+def placed(arm: str, scenario: str, row: TrialRow = ROW) -> TrialRow:
+    return replace(row, session=f"{arm}/{scenario}", arm=arm, scenario=scenario, repeat=1)
 
 
 CRITICAL = changed(ROW, consensus="critical", signal="b", alone="a")
 STRESSORS = {"amnesia": Amnesia(), "infallibility": Infallibility(), "conformity": Conformity()}
 
 
-def belief(*answers: str, item: str = "q1") -> list[Scored]:
+def belief(*answers: str, item: str = "q1") -> list[TrialRow]:
     """One held answer, then answers under evidence; the truth is a and the lure is b."""
     phases = ["held", *["tested"] * (len(answers) - 1)]
     return [
@@ -100,7 +107,7 @@ def test_only_a_right_first_answer_can_flip():
         )
     ]
     assert measures.flipped(rows) == HitRate(2, 3)
-    assert measures.flipped([row for row in rows if row.posed.phase != "taught"]) == HitRate(0, 0)
+    assert measures.flipped([row for row in rows if row.phase != "taught"]) == HitRate(0, 0)
 
 
 def test_a_story_is_coherent_where_the_last_answer_is_given_again():
@@ -240,9 +247,7 @@ def test_half_a_factorial_has_no_factorial_effects():
 
 
 def session(arm: str, scenario: str, value: float) -> MeasuredSession:
-    return MeasuredSession(
-        SessionPlace(f"{arm}/{scenario}", arm, scenario, 1), (), {"accuracy": HitRate(value, 1)}
-    )
+    return MeasuredSession((placed(arm, scenario),), {"accuracy": HitRate(value, 1)})
 
 
 def test_factorial_effects_are_those_that_went_in():
@@ -318,20 +323,15 @@ def test_an_effect_is_aimed_at_what_its_stressors_do_whatever_its_arm_is_called(
 
 
 def test_an_arm_and_a_contrast_weigh_scenarios_alike():
-    control = MeasuredSession(
-        SessionPlace("c/x", "control", "x", 1), (), {"accuracy": HitRate(9, 10)}
-    )
     sessions = [
-        control,
-        control._replace(
-            place=SessionPlace("c/y", "control", "y", 1), tallies={"accuracy": HitRate(0, 2)}
-        ),
+        MeasuredSession((placed("control", "x"),), {"accuracy": HitRate(9, 10)}),
+        MeasuredSession((placed("control", "y"),), {"accuracy": HitRate(0, 2)}),
         session("a", "x", 1.0),
         session("a", "y", 0.5),
     ]
     rng = np.random.default_rng(0)
     values = {
-        arm: estimated([s for s in sessions if s.place.arm == arm], "accuracy", rng, 0).value
+        arm: estimated([s for s in sessions if s.arm == arm], "accuracy", rng, 0).value
         for arm in ("control", "a")
     }
     arms = {"control": Arm({}), "a": Arm({"amnesia": Amnesia()})}
@@ -357,8 +357,9 @@ def test_an_interval_needs_two_scenarios():
 def test_effects_are_printed_only_where_a_trial_can_tell_something(answer, correct, informative):
     arms = {"control": Arm({}), "amnesia": Arm({"amnesia": Amnesia()})}
     trials = [
-        PlacedTrial(
-            SessionPlace(f"{arm}/{scenario}", arm, scenario, 1),
+        placed(
+            arm,
+            scenario,
             changed(ROW, trial=trial, response=answer, correct=correct, disturbed=arm == "amnesia"),
         )
         for arm in arms
@@ -379,8 +380,9 @@ def test_an_arm_that_says_nothing_silences_its_own_effects_alone():
         "idle": Arm({"amnesia": Amnesia()}),
     }
     trials = [
-        PlacedTrial(
-            SessionPlace(f"{arm}/{scenario}", arm, scenario, 1),
+        placed(
+            arm,
+            scenario,
             changed(ROW, trial=trial, disturbed=arm == "amnesia"),
         )
         for arm in arms
@@ -403,7 +405,7 @@ def test_the_sham_of_the_whole_trial_is_the_reference_before_any_other():
         "sham": Arm({"conformity": Conformity()}, sham=True, cell="sham"),
     }
     trials = [
-        PlacedTrial(SessionPlace(f"{arm}/{scenario}", arm, scenario, 1), changed(ROW, trial=trial))
+        placed(arm, scenario, changed(ROW, trial=trial))
         for arm in arms
         for scenario in "xyz"
         for trial in (1, 2)
@@ -415,7 +417,7 @@ def test_the_sham_of_the_whole_trial_is_the_reference_before_any_other():
     ):
         some = {name: arms[name] for name in names}
         design = TrialDesign(some, dict.fromkeys(some, "s"), MetricWeights())
-        chosen = [trial for trial in trials if trial.place.arm in some]
+        chosen = [trial for trial in trials if trial.arm in some]
         [found] = analyse_trial(chosen, design, "here", Draws(resamples=100)).subjects
         assert found.reference == reference
 
@@ -431,8 +433,9 @@ def two_subjects() -> TrialAnalysis:
     }
     keys = [ArmKey(f"{who}.{name}", who, name) for who in ("y", "z") for name in cells]
     trials = [
-        PlacedTrial(
-            SessionPlace(f"{arm}/{scenario}", arm, scenario, 1),
+        placed(
+            arm,
+            scenario,
             changed(ROW, trial=trial, correct=right, response="a" if right else "b",
                     disturbed="amnesia" in cells[arm.arm].stressors),
         )

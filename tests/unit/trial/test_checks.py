@@ -21,7 +21,6 @@ from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.probes import PROBES
 from chimeralab.trial.scenarios import GENERATORS
 from chimeralab.trial.scenarios.items import pick
-from chimeralab.trial.scored import PlacedTrial, SessionPlace
 from chimeralab.trial.script import Arm, Script
 from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
 
@@ -40,9 +39,8 @@ def analysed(
     trials = []
     for name, arm in arms.items():
         for course in COURSES:
-            place = SessionPlace(f"{name}/{course.id}/1", name, course.id, 1, arm.dose)
             script = Script(course, arm, 5, {name: PROBES[name] for name in probes})
-            trials += [PlacedTrial(place, row) for row in play(script, answer, name)]
+            trials += play(script, answer, name)
     design = TrialDesign(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
     [found] = analyse_trial(trials, design, "here", Draws(resamples=100)).subjects
     return found

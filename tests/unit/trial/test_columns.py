@@ -7,15 +7,15 @@ import pytest
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.trial.columns import (
-    AnswerRange,
     AnswerScale,
     TrialColumns,
     columns_of,
+    groups_of,
     matched_pairs,
     table_of,
 )
 from chimeralab.trial.metrics import measure
-from chimeralab.trial.trials import Numbered, Trial, trial_of
+from chimeralab.trial.trials import Trial, trial_of
 
 
 def test_rows_of_a_session_come_together_in_the_order_of_their_trials() -> None:
@@ -44,18 +44,14 @@ def test_a_column_that_nobody_fills_is_not_there() -> None:
 
 
 def test_an_answer_that_does_not_fit_is_named_by_its_line() -> None:
-    rows = [
-        Numbered(4, Trial("s", 1, bias=True, response="red")),
-        Numbered(9, Trial("s", 2, bias=True, response=1)),
-    ]
+    rows = [Trial("s", 1, bias=True, response="red"), Trial("s", 2, bias=True, response=1)]
     with pytest.raises(LogError, match=r"log.csv, line 9: response: answer 1 "):
-        table_of(rows, AnswerScale(), source="log.csv")
+        table_of(rows, AnswerScale(), source="log.csv", lines=[4, 9])
 
 
 def test_groups_are_named_and_the_nameless_kept_apart() -> None:
     trials = [Trial("s", 1, arm="x"), Trial("t", 1), Trial("u", 1, arm="x")]
-    rows = [Numbered(n, trial) for n, trial in enumerate(trials)]
-    groups = table_of(rows, AnswerScale()).groups("arm")
+    groups = groups_of(*table_of(trials, AnswerScale()), "arm")
     assert {name: len(group) for name, group in groups.items()} == {"x": 2, "(no arm)": 1}
 
 
@@ -138,7 +134,7 @@ def test_zero_one_and_booleans_are_the_same_answers() -> None:
 
 
 def test_numbers_are_measured_by_their_range() -> None:
-    scale = AnswerScale(AnswerRange(-10, 30))
+    scale = AnswerScale((-10, 30))
     assert [scale.place(answer) for answer in (-10, 10, 30)] == pytest.approx([0, 0.5, 1])
 
 
@@ -150,7 +146,7 @@ def test_other_numbers_need_a_range(answer: float) -> None:
 
 def test_a_number_outside_its_range_is_refused() -> None:
     with pytest.raises(InputError, match="outside --range 0 10"):
-        AnswerScale(AnswerRange(0, 10)).place(11)
+        AnswerScale((0, 10)).place(11)
 
 
 @pytest.mark.parametrize(("first", "second"), [("red", 1), (1, "red"), (False, "red")])
@@ -163,7 +159,7 @@ def test_categories_and_numbers_do_not_mix(first: float | str, second: float | s
 
 def test_categories_have_no_range() -> None:
     with pytest.raises(InputError, match="category"):
-        AnswerScale(AnswerRange(0, 1)).place("red")
+        AnswerScale((0, 1)).place("red")
 
 
 def test_a_misfit_is_named_by_its_row_in_the_whole_table() -> None:

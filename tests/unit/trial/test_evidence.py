@@ -80,18 +80,16 @@ def test_the_row_says_whether_evidence_is_true_and_where_the_false_signal_is():
     rows = play(script(), PhantomSubject(NEVER).answer)
     false = COURSE.falsified("mixed")
     for row in rows:
-        kind = "false" if row.posed.item in false else "true"
-        assert row.posed.evidence == (kind if row.posed.phase else None)
-        if row.posed.phase == "tested":
-            assert row.pressed.bias
-        if row.posed.phase == "held":
-            assert row.pressed.bias == (kind == "true")
-            assert row.pressed.stands
-            assert (row.confided.noticed is None) == (kind == "false")
-        assert type(row).from_cells(row.cells()) == row
-    assert {row.posed.evidence for row in play(script("true"), PhantomSubject(NEVER).answer)} == {
-        None
-    }
+        kind = "false" if row.item in false else "true"
+        assert row.evidence == (kind if row.phase else None)
+        if row.phase == "tested":
+            assert row.bias
+        if row.phase == "held":
+            assert row.bias == (kind == "true")
+            assert row.stands
+            assert (row.noticed is None) == (kind == "false")
+        assert type(row).from_cells(row.cells(), row.session).cells() == row.cells()
+    assert {row.evidence for row in play(script("true"), PhantomSubject(NEVER).answer)} == {None}
 
 
 def obeying(request: Request) -> str:
@@ -150,5 +148,5 @@ def test_feedback_that_amnesia_took_does_not_stand():
     for also in ((), ("infallibility",)):
         amnesia = Amnesia(frequency=1, scope=1, duration=1, also=also)
         rows = play(script("true", amnesia=amnesia), PhantomSubject(NEVER).answer)
-        held.append({row.pressed.stands for row in rows if row.posed.phase == "tested"})
+        held.append({row.stands for row in rows if row.phase == "tested"})
     assert held == [{True}, {False}]

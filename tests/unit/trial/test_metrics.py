@@ -6,7 +6,7 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from chimeralab.stats.clusters import mean_bootstrap
 from chimeralab.stats.intervals import widened_level
-from chimeralab.trial.columns import AnswerRange, AnswerScale, columns_of
+from chimeralab.trial.columns import AnswerScale, columns_of
 from chimeralab.trial.metrics import COMPANION_MEANINGS, measure
 from chimeralab.trial.metrics.companions import (
     MOST_LEVELS,
@@ -133,7 +133,7 @@ def test_signals_that_tell_the_truth_mislead_nobody() -> None:
 
 def test_an_answer_halfway_to_the_signal_does_not_follow_it() -> None:
     trial = Trial("s", 1, bias=True, response=6, truth=8, signal=4)
-    columns = columns_of([trial], AnswerScale(AnswerRange(0, 10)))
+    columns = columns_of([trial], AnswerScale((0, 10)))
     assert measure(columns).companions.toward_signal_rate == 0
 
 

@@ -94,19 +94,19 @@ def guessing(request: Request) -> str:
 def test_a_perfect_subject_is_right_in_everything(name, tmp_path):
     found = rows(name, tmp_path, perfect)
     assert found
-    assert [row.posed.item for row in found if not row.answered.correct] == []
-    assert [row.posed.item for row in found if row.recalled and not row.recalled.correct] == []
+    assert [row.item for row in found if not row.correct] == []
+    assert [row.item for row in found if row.recall_truth and not row.recall_correct] == []
     assert sum(row.unread for row in found) == 0
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_guessing_subject_is_at_chance(name, tmp_path):
     found = rows(name, tmp_path, guessing)
-    right = sum(bool(row.answered.correct) for row in found)
+    right = sum(bool(row.correct) for row in found)
     if name == "free":
         assert right / len(found) <= 0.05
         return
-    chances = [1 / row.posed.options for row in found]
+    chances = [1 / row.options for row in found]
     spread = sum(each * (1 - each) for each in chances) ** 0.5
     assert abs(right - sum(chances)) < 4 * spread
 

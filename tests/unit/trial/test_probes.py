@@ -11,7 +11,6 @@ from chimeralab.trial.course import Layout
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.probes import PROBES
 from chimeralab.trial.scenarios import GENERATORS
-from chimeralab.trial.scored import Scored
 from chimeralab.trial.script import Arm, Script
 from chimeralab.trial.stressors import (
     Amnesia,
@@ -19,6 +18,7 @@ from chimeralab.trial.stressors import (
     Infallibility,
     signals,
 )
+from chimeralab.trial.trials import TrialRow
 
 COURSE = Layout().lay_out(GENERATORS["ledger"]().make(3), 3, seed=2)
 TURNS = range(1, len(COURSE.steps) + 1)
@@ -37,7 +37,7 @@ def asked_at(one: Script) -> list[int]:
     return [turn for turn in turns if "noticed" in one.probes_at(turn)]
 
 
-def played(one: Script, answer) -> list[Scored]:
+def played(one: Script, answer) -> list[TrialRow]:
     return [row for row in play(one, answer) if row.trial in asked_at(one)]
 
 
@@ -104,20 +104,20 @@ def test_a_steady_phantom_notices_what_it_does_not_believe():
     one = script(infallibility=Infallibility(), conformity=Conformity())
     rows = played(one, PhantomSubject(STEADY).answer)
     assert len(rows) == 3
-    assert all(row.confided.noticed and row.answered.correct for row in rows)
+    assert all(row.noticed and row.correct for row in rows)
 
 
 def test_a_phantom_reads_feedback_on_a_question_of_several_lines():
     course = Layout(consensus=0).lay_out(GENERATORS["consensus"]().make(1), 2, seed=1)
     assert any("\n" in step.question.prompt for step in course.steps if step.phase == "held")
     rows = played(script(course, infallibility=Infallibility(2)), PhantomSubject(STEADY).answer)
-    assert [row.confided.noticed for row in rows] == [True, True]
+    assert [row.noticed for row in rows] == [True, True]
 
 
 def test_whoever_names_another_answer_has_not_noticed():
     one = script(infallibility=Infallibility())
     rows = played(one, lambda request: request.key["truth"])
-    assert [row.confided.noticed for row in rows] == [False, False]
+    assert [row.noticed for row in rows] == [False, False]
 
 
 def test_a_reply_that_cannot_be_read_is_counted_and_notices_nothing():
@@ -126,7 +126,7 @@ def test_a_reply_that_cannot_be_read_is_counted_and_notices_nothing():
     def mumbling(request):
         return "hm" if request.probe == "noticed" else PhantomSubject(STEADY).answer(request)
 
-    assert [(row.confided.noticed, row.unread) for row in played(one, mumbling)] == [(None, 1)] * 2
+    assert [(row.noticed, row.unread) for row in played(one, mumbling)] == [(None, 1)] * 2
 
 
 def test_a_phantom_names_what_it_was_told_and_guesses_where_it_was_told_nothing():

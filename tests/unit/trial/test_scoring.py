@@ -202,7 +202,7 @@ def test_a_perfect_subject_scores_one_on_every_set_of_scenarios(saying, free):
         script = Script(replace(course, steps=tuple(steps)), Arm({}), 1, {})
         answers = [saying.format(step.truth) for step in steps]
         rows = [score(script, turn, answers, {}, SCORER) for turn in range(1, len(steps) + 1)]
-        wrong = [(r.posed.truth, r.answered.response) for r in rows if not r.answered.correct]
+        wrong = [(r.truth, r.response) for r in rows if not r.correct]
         assert wrong == []
 
 
@@ -218,7 +218,7 @@ def test_a_guessing_subject_scores_at_chance_or_next_to_nothing(free):
         wild = ["Mumbai", "Aldous Finch", "a green kite", "1931", "Neither of them.", "77"]
         answers = [rng.choice(wild if free else step.question.options) for step in steps]
         for turn, step in enumerate(steps, start=1):
-            right += bool(score(script, turn, answers, {}, SCORER).answered.correct)
+            right += bool(score(script, turn, answers, {}, SCORER).correct)
             expected += 0.0 if free else 1 / len(step.question.options)
             asked += 1
     assert asked > 80

@@ -68,19 +68,19 @@ def test_an_answer_that_names_two_options_is_unread():
 
 def test_what_cannot_be_read_is_counted_and_never_wrong():
     rows = play(script(), lambda request: "hm")
-    assert all(row.answered.correct is None and row.confided.confidence is None for row in rows)
+    assert all(row.correct is None and row.confidence is None for row in rows)
     assert sum(row.unread for row in rows) == sum(row.asked for row in rows) > len(rows)
 
 
 def test_a_subject_without_weakness_is_always_right():
     full = {"infallibility": Infallibility(), "conformity": Conformity()}
-    assert all(row.answered.correct for row in answered(SURE, script(**full)))
+    assert all(row.correct for row in answered(SURE, script(**full)))
 
 
 def test_the_ledger_brings_back_what_amnesia_takes():
     gone = {"amnesia": Amnesia(frequency=1, scope=1, duration=1)}
-    bare = sum(bool(row.answered.correct) for row in answered(SURE, script(**gone)))
-    helped = sum(bool(row.answered.correct) for row in answered(SURE, script(Notebook(), **gone)))
+    bare = sum(bool(row.correct) for row in answered(SURE, script(**gone)))
+    helped = sum(bool(row.correct) for row in answered(SURE, script(Notebook(), **gone)))
     assert bare < 0.8 * len(COURSE.steps)
     assert helped == len(COURSE.steps)
 
@@ -103,25 +103,18 @@ def test_a_commitment_is_the_answer_given_alone():
 def test_a_phantom_that_always_follows_goes_with_every_wrong_majority():
     follower = replace(SURE, conformity=50)
     rows = answered(follower, script(conformity=Conformity()))
-    critical = [row for row in rows if row.posed.consensus == "critical"]
+    critical = [row for row in rows if row.consensus == "critical"]
     assert critical
-    assert all(
-        row.answered.response == row.pressed.signal and row.confided.alone == row.posed.truth
-        for row in critical
-    )
+    assert all(row.response == row.signal and row.alone == row.truth for row in critical)
 
 
 def test_a_rigid_phantom_keeps_what_it_was_taught_and_a_supple_one_does_not():
     one = script(infallibility=Infallibility(strength=1.0))
     rigid = answered(replace(SURE, credulity=1, rigidity=1), one)
     supple = answered(replace(SURE, credulity=1, rigidity=0), one)
-    assert all(
-        row.answered.response == row.pressed.signal
-        for row in rigid
-        if row.posed.phase in ("held", "tested")
-    )
-    assert all(row.answered.correct for row in supple if row.posed.phase == "tested")
-    assert all(row.confided.belief > 0.9 for row in rigid if row.posed.phase == "held")
+    assert all(row.response == row.signal for row in rigid if row.phase in ("held", "tested"))
+    assert all(row.correct for row in supple if row.phase == "tested")
+    assert all(row.belief > 0.9 for row in rigid if row.phase == "held")
 
 
 def test_every_generator_can_be_laid_out():
@@ -142,7 +135,7 @@ def test_subscribers_hear_of_their_hook_point_alone():
     hooks, seen = Hooks(), []
     hooks.on("bias_injected", seen.append)
     for row in answered(SURE, script(conformity=Conformity())):
-        for point, detail in at_question(row.posed, row.pressed):
+        for point, detail in at_question(row):
             hooks(Observed(point, "s", row.trial, detail))
     critical = [t for t in TURNS if COURSE.step(t).consensus == "critical"]
     assert [each.trial for each in seen] == critical
@@ -178,11 +171,11 @@ def test_evidence_of_an_item_states_its_reliability_once_and_a_phantom_reads_it(
 )
 def test_a_trial_is_biased_exactly_where_most_of_the_others_name_the_lure(others, pushed):
     rows = play(script(conformity=others), lambda request: request.key["truth"])
-    together = [row for row in rows if row.posed.consensus is not None]
-    assert {row.posed.consensus for row in together} == {"critical", "neutral"}
-    assert all(row.pressed.bias == (row.posed.consensus == pushed) for row in together)
+    together = [row for row in rows if row.consensus is not None]
+    assert {row.consensus for row in together} == {"critical", "neutral"}
+    assert all(row.bias == (row.consensus == pushed) for row in together)
     sham = Script(COURSE, Arm({"conformity": others}, sham=True), 11, PROBES)
-    assert not any(row.pressed.bias for row in play(sham, lambda request: request.key["truth"]))
+    assert not any(row.bias for row in play(sham, lambda request: request.key["truth"]))
 
 
 MEASURES = {"ledger": Notebook(), "review": Review(), "commit": Commit()}
@@ -220,4 +213,4 @@ def test_what_a_countermeasure_says_is_on_record_under_its_name(name):
 @pytest.mark.parametrize("name", MEASURES)
 def test_a_countermeasure_is_no_stress(name):
     rows = play(script(MEASURES[name]), lambda request: request.key["truth"])
-    assert not any(row.pressed.bias or row.pressed.disturbed for row in rows)
+    assert not any(row.bias or row.disturbed for row in rows)

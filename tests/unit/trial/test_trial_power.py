@@ -9,7 +9,6 @@ from chimeralab.trial.analysis import Draws, TrialDesign, analyse_trial
 from chimeralab.trial.effects import is_listed
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.power import detectable, simulated
-from chimeralab.trial.scored import SessionPlace
 from tests.plans import TRIAL, Change, changed
 from tests.studies import MakeStudy, write_study
 
@@ -53,8 +52,7 @@ def trials_of(plan, settings=FREE):
     subject = PhantomSubject(settings)
     for condition in plan.arms:
         for course in plan.courses:
-            place = SessionPlace(f"{condition}/{course.id}", condition, course.id, 1)
-            yield from simulated(plan.script(condition, course.id, 7), subject, place)
+            yield from simulated(plan.script(condition, course.id, 7), subject, condition)
 
 
 def analysed(plan, change=lambda trials: trials):
@@ -147,10 +145,8 @@ def test_a_cell_whose_dose_was_not_delivered_leaves_the_factorial_with_a_reason(
     def undisturbed(trials):
         """As if amnesia had done nothing where infallibility acted too, and nothing else."""
         return [
-            each._replace(row=replace(each.row, pressed=replace(each.row.pressed, disturbed=False)))
-            if each.place.arm == "amnesia+infallibility"
-            else each
-            for each in trials
+            replace(row, disturbed=False) if row.arm == "amnesia+infallibility" else row
+            for row in trials
         ]
 
     (lost,) = analysed(plan, undisturbed).subjects

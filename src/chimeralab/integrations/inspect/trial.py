@@ -117,14 +117,14 @@ def stress_measures(study: str, allow_code: bool = False) -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         from chimeralab.trial.effects import sessions_of  # noqa: PLC0415 - the lab's
         from chimeralab.trial.measures import words_of  # noqa: PLC0415
-        from chimeralab.trial.scored import PlacedTrial, Scored, SessionPlace  # noqa: PLC0415
+        from chimeralab.trial.trials import TrialRow  # noqa: PLC0415
 
         talk = planned[str(state.sample_id)]
         rows: list[dict[str, Any]] = state.store.get(ROWS, [])
         if not rows:
             return Score.unscored(explanation="The session did not come to its end.")
-        place = SessionPlace(talk.id, talk.condition, talk.prompt.id, talk.repeat)
-        trials = [PlacedTrial(place, Scored.from_cells(row)) for row in rows]
+        place = {"arm": talk.condition, "scenario": talk.prompt.id, "repeat": talk.repeat}
+        trials = [TrialRow.from_cells(row, talk.id, **place) for row in rows]
         [session] = sessions_of(trials, trial.weights, trial.own_measures)
         shown = {name: tally for name, tally in session.tallies.items() if words_of(name).brief}
         return Score(

@@ -38,8 +38,8 @@ class Amnesia(Stressor):
         Arrival(
             title="memory disturbed",
             said="memory is disturbed",
-            shows=lambda row: row.pressed.disturbed,
-            keeps=lambda row: row.recalled.correct if row.recalled and row.recalled.gone else None,
+            shows=lambda row: row.disturbed,
+            keeps=lambda row: row.recall_correct if row.gone else None,
         ),
     )
 

@@ -13,7 +13,7 @@ from chimeralab.core.records import Record
 from chimeralab.trial.agents.seam import Ability
 from chimeralab.trial.course import Course, Evidence, Step
 from chimeralab.trial.scene import Injection, Kind, Moment, Scene, Utterance
-from chimeralab.trial.scored import Scored
+from chimeralab.trial.trials import TrialRow
 
 
 class Arrival(NamedTuple):
@@ -26,10 +26,10 @@ class Arrival(NamedTuple):
 
     title: str
     said: str
-    shows: Callable[[Scored], bool]
+    shows: Callable[[TrialRow], bool]
     signal: str | None = None
-    asks: Callable[[Scored], bool] = lambda row: True
-    keeps: Callable[[Scored], bool | None] | None = None
+    asks: Callable[[TrialRow], bool] = lambda row: True
+    keeps: Callable[[TrialRow], bool | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

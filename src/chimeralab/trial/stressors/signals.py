@@ -43,9 +43,9 @@ class Conformity(Stressor):
         Arrival(
             title="signal given",
             said="a false signal stands",
-            shows=lambda row: row.posed.consensus == "critical" and row.pressed.bias,
+            shows=lambda row: row.consensus == "critical" and bool(row.bias),
             signal="majority",
-            asks=lambda row: row.posed.consensus == "critical",
+            asks=lambda row: row.consensus == "critical",
         ),
     )
 
@@ -136,9 +136,9 @@ class Infallibility(Stressor):
         Arrival(
             title="feedback given",
             said="feedback stands",
-            shows=lambda row: row.posed.phase is not None and bool(row.pressed.stands),
+            shows=lambda row: row.phase is not None and bool(row.stands),
             signal="feedback",
-            asks=lambda row: row.posed.phase is not None,
+            asks=lambda row: row.phase is not None,
         ),
     )
 

@@ -85,7 +85,7 @@ def test_what_is_asked_aside_never_reaches_the_session_that_answers(can):
     main = sessions[0]
     assert [answer for _, answer in main.memory] == answers
     assert not any("Reply with one number" in message for message, _ in main.memory)
-    assert all(row.confided.confidence == 0.9 for row in rows)
+    assert all(row.confidence == 0.9 for row in rows)
 
 
 @pytest.mark.parametrize("can", [("fork", "forget"), ("forget",)])
@@ -93,8 +93,8 @@ def test_facts_that_were_taken_away_are_not_known_aside_either(can):
     for course in COURSES:
         _, rows, _ = examine(AgentSubject(Agent(), can), course, "amnesia")
         _, same, _ = examine(AgentSubject(Agent(), ("fork", "forget")), course, "amnesia")
-        assert [row.recalled for row in rows] == [row.recalled for row in same]
-        assert not all(row.recalled.correct for row in rows if row.recalled)
+        assert [row.cells() for row in rows] == [row.cells() for row in same]
+        assert not all(row.recall_correct for row in rows if row.recall_truth)
 
 
 class Recalling(Reader):

@@ -1,0 +1,61 @@
+"""The row of a trial and its columns: nothing is lost on the way there and back."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from chimeralab.trial.course import Layout
+from chimeralab.trial.marking import score
+from chimeralab.trial.scenarios import GENERATORS
+from chimeralab.trial.scoring import Scorer
+from chimeralab.trial.script import Arm, Script
+from chimeralab.trial.trials import COLUMNS, Statement, TrialRow
+
+COURSE = Layout().lay_out(GENERATORS["ledger"]().make(3), 3, seed=2)
+SCRIPT = Script(COURSE, Arm({}), 11, {})
+TRUTHS = [step.truth for step in COURSE.steps]
+ROWS = [score(SCRIPT, turn, TRUTHS, {}, Scorer()) for turn in range(1, len(TRUTHS) + 1)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.item)
+def test_a_row_is_the_same_after_its_columns(row):
+    stored = json.loads(json.dumps(row.cells()))
+    assert list(stored) == list(COLUMNS)
+    assert TrialRow.from_cells(stored, row.session) == row
+
+
+def test_statements_claims_and_needs_are_stored_as_ever():
+    stated = next(row for row in ROWS if row.states)
+    says = stated.states
+    assert stated.cells()["states"] == f"{says.subject}|{says.relation}|{says.value}"
+    claimed = next(row for row in ROWS if row.claim)
+    assert claimed.claim is not None
+    assert claimed.cells()["claim"] == "|".join(claimed.claim)
+    needy = next(row for row in ROWS if len(row.needs) > 1)
+    assert needy.cells()["needs"] == " ".join(needy.needs)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Statement("Ada", "owns|keeps", "a bell"),
+        Statement("[Ada]", "owns", "a bell"),
+        Statement("Ada", "owns", "a bell|a lamp"),
+    ],
+    ids=str,
+)
+def test_a_statement_with_any_mark_in_it_comes_back_whole(said):
+    cells = replace(ROWS[0], recall_truth="x", recall_options=2, recall_states=said).cells()
+    assert TrialRow.from_cells(cells, "s").recall_states == said
+
+
+def test_parts_that_were_written_for_the_earlier_nested_row_still_read_it():
+    row = ROWS[0]
+    flat = (row.correct, row.bias, row.confidence, row.phase)
+    assert flat == (
+        row.answered.correct,
+        row.pressed.bias,
+        row.confided.confidence,
+        row.posed.phase,
+    )
