@@ -330,7 +330,7 @@ def test_what_is_not_a_bundle_of_this_study_is_never_replaced(
 def test_a_bundle_that_fails_halfway_leaves_what_was_there(
     decided: Study, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object) -> str:
+    def fails(*_: object, **__: object) -> str:
         raise InputError("the disk is full")
 
     monkeypatch.setattr("chimeralab.bundle.build.write_report", fails)

@@ -34,6 +34,7 @@ from chimeralab.report.frame import refuse_unrun
 from chimeralab.study import Study
 from chimeralab.study.copying import copy_records
 from chimeralab.study.detecting import stored_detections
+from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import export_study, write_conversations
 
 # What the author completes; edited, it is kept when the bundle is made again.
@@ -76,7 +77,7 @@ def write_bundle(
         tell("writing tables")
         write_derived(copy, new)
         write_text(new / VERSIONS, versions(copy))
-        write_report(copy, tell)
+        write_report(copy, tell, estimates=Estimates(study))
         own = {name: _carried(edits.get(name), write(copy)) for name, write in OWN.items()}
         for name, (text, _) in own.items():
             write_text(new / name, text)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chimeralab.cli.options import Decorator, with_options
-from chimeralab.cli.run_sources import Source, asked_for, finished, is_trial, take_runs
+from chimeralab.cli.run_sources import Source, asked_for, finished, open_study, take_runs
 from chimeralab.cli.terminal import out, plain, say
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
@@ -80,12 +80,13 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
     total_turns, collapsed_turns and first_collapse_turn (blank: never), and optionally seed_bucket;
     others are ignored. STUDY is a study or a bundle. Repeats of a seed prompt are one cluster.
     """
-    if is_trial(path):
-        _analyse_trial(path, {**options, "robustness": robust})
+    study = open_study(path)
+    if study is not None and study.plan.trial is not None:
+        _analyse_trial(study, {**options, "robustness": robust})
         return
-    source = take_runs(path)
+    source = take_runs(path, study)
     outcomes = asked_for(source.outcomes, options)
-    result = analyse(source.runs, outcomes)
+    result = _analyse(source, outcomes)
     checked = _robustness(source, outcomes, result) if robust else None
     if options["json"]:
         lock = source.study.lock if source.study else None
@@ -96,6 +97,16 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
     print_analysis(result, _scope(source.study).words)
     if checked:
         print_robustness(checked)
+
+
+def _analyse(source: Source, outcomes: Outcomes) -> Analysis:
+    """Analyse the runs; what a study declares is stored with it, what is asked now is not."""
+    if source.study is None or outcomes != source.outcomes:
+        return analyse(source.runs, outcomes)
+    from chimeralab import pipeline  # noqa: PLC0415
+    from chimeralab.study.estimates import Estimates  # noqa: PLC0415
+
+    return pipeline.analyse_selfplay(source.study, source.runs, Estimates(source.study, renew=True))
 
 
 def _robustness(source: Source, outcomes: Outcomes, result: Analysis) -> DetectorRobustness:
@@ -261,21 +272,21 @@ def print_lines(lines: Iterable[str], style: str = "") -> None:
         out.print(Text(plain(line)), style=style, soft_wrap=True)
 
 
-def _analyse_trial(path: Path, options: dict[str, Any]) -> None:
+def _analyse_trial(study: "Study", options: dict[str, Any]) -> None:
     """Analyse a trial and print it."""
     # Imported here: a table of runs, the common case, needs no sandbox.
     from chimeralab import pipeline  # noqa: PLC0415
-    from chimeralab.study import Study  # noqa: PLC0415
+    from chimeralab.study.estimates import Estimates  # noqa: PLC0415
     from chimeralab.trial.analysis import Draws  # noqa: PLC0415
 
-    study, own = Study(path), ("seed", "resamples", "json")
+    own = ("seed", "resamples", "json")
     foreign = [name for name, value in options.items() if name not in own and value]
     if foreign:
         raise InputError(f"--{foreign[0]} is about self-play, not about a trial; leave it out")
     given = {name: options[name] for name in Draws._fields if options[name] is not None}
     if study.checked_lock() is None:
         say("this study was not locked: nothing in it was declared before the runs")
-    result = pipeline.analyse_trial(study, Draws(**given))
+    result = pipeline.analyse_trial(study, Draws(**given), Estimates(study, renew=True))
     if options["json"]:
         lock = study.lock
         click.echo(json_text({**result.as_dict(), "lock": lock.sha256 if lock else None}))

@@ -64,7 +64,7 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
     content = read_text(text, "a text to check")
     study = Study(folder)
     say_unchecked(study)
-    numbers = study_numbers(study)
+    numbers = study_numbers(study, say)
     scope = scope_of(reliability(study))
     braces = text.suffix not in OF_LATEX
     findings = sorted(check(content, numbers, scope, braces=braces), key=lambda each: each.line)

@@ -16,7 +16,7 @@ from chimeralab.cli.analyse import (
     print_tables,
 )
 from chimeralab.cli.options import with_options
-from chimeralab.cli.run_sources import asked_for, take_runs
+from chimeralab.cli.run_sources import asked_for, open_study, take_runs
 from chimeralab.cli.terminal import plain
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
@@ -46,9 +46,10 @@ runs_path = click.Path(path_type=Path)
 @with_options(*NUMBER_OPTIONS)
 def compare_command(a: Path, b: Path, **options: Any) -> None:
     """Compare two tables of runs or studies: A minus B, condition by condition and pair by pair."""
+    ours, theirs = (take_runs(path, open_study(path)).runs for path in (a, b))
     result = compare(
-        take_runs(a).runs,
-        take_runs(b).runs,
+        ours,
+        theirs,
         asked_for(EXPLORATORY, options),
         match=dict(matched(text) for text in options["match"]),
         paired=options["paired"],

@@ -48,7 +48,7 @@ def export(path: Path, kind: Any, folder: Path) -> None:
     from chimeralab.study.copying import sealed_items  # noqa: PLC0415
 
     records = pipeline.export(study, kind, folder)
-    for written in (*records, *write_numbers(folder, study_numbers(study))):
+    for written in (*records, *write_numbers(folder, study_numbers(study, say))):
         click.echo(f"wrote {written}")
     if kind != "jsonl" and stored_raters(study) and sealed_items(study):
         say(SEALED)

@@ -1,6 +1,5 @@
 """Where `chimera analyse` and `chimera compare` get their runs: a table, or a study's store."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from chimeralab.cli.terminal import say, say_unchecked, with_progress
 from chimeralab.core.records import Trajectory
 from chimeralab.selfplay.outcomes import EXPLORATORY, Outcomes, parse_contrast
-from chimeralab.selfplay.runs import Runs, RunsLeftOut, read_runs, runs_of
+from chimeralab.selfplay.runs import Runs, read_runs, study_runs
 
 if TYPE_CHECKING:
     from chimeralab.study import Study
@@ -23,51 +22,31 @@ class Source(NamedTuple):
     study: "Study | None" = None
 
 
-def is_trial(path: Path) -> bool:
-    """Whether a path is the folder of a trial."""
+def open_study(path: Path) -> "Study | None":
+    """The study in a folder; a file is a table of runs."""
     if not path.is_dir():
-        return False
-    from chimeralab.study import Study  # noqa: PLC0415
-
-    return Study(path).plan.trial is not None
-
-
-def take_runs(path: Path) -> Source:
-    """Read a table of runs, or judge what a study has not judged yet and take all of it."""
-    if not path.is_dir():
-        return Source(read_runs(path), EXPLORATORY)
+        return None
     # Imported here: a table, the common case, needs no study and should start at once.
-    from chimeralab import pipeline  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
 
-    study = Study(path)
+    return Study(path)
+
+
+def take_runs(path: Path, study: "Study | None") -> Source:
+    """Read a table of runs, or judge what a study has not judged yet and take all of it."""
+    if study is None:
+        return Source(read_runs(path), EXPLORATORY)
+    from chimeralab import pipeline  # noqa: PLC0415
+    from chimeralab.detection.verdict import from_json  # noqa: PLC0415
+    from chimeralab.study.detecting import stored_detections  # noqa: PLC0415
+
     pipeline.detect(study)
     if study.lock is None:
         say("this study was not locked: nothing in it was declared before the runs")
     say_unchecked(study)
-    return Source(study_runs(study), study.plan.extras.get("outcomes", Outcomes()), study)
-
-
-def study_runs(study: "Study") -> Runs:
-    """The table of a study's runs; conversations without a verdict are counted with the reason."""
-    from chimeralab.detection.verdict import from_json  # noqa: PLC0415
-    from chimeralab.study.detecting import stored_detections  # noqa: PLC0415
-
     detections = [from_json(row) for row in stored_detections(study)]
-    known = {detection.id for detection in detections}
-    with study.archive() as archive:
-        gone = Counter(
-            (
-                talk["condition"],
-                "not finished"
-                if talk["outcome"] is None
-                else f"ended without a turn ({talk['outcome']})",
-            )
-            for talk in archive.talks()
-            if talk["id"] not in known
-        )
-    left_out = [RunsLeftOut(*key, count) for key, count in sorted(gone.items())]
-    return runs_of(detections, str(study.path), left_out)
+    runs = study_runs(study, detections, str(study.path))
+    return Source(runs, study.plan.extras.get("outcomes", Outcomes()), study)
 
 
 def finished(study: "Study") -> Iterator[Trajectory]:

@@ -10,13 +10,14 @@ from chimeralab.report.frame import Report
 from chimeralab.report.named_numbers import write_numbers
 from chimeralab.selfplay.report.page import report_selfplay
 from chimeralab.study import Study
+from chimeralab.study.estimates import Estimates
 from chimeralab.trial.report.page import report_trial
 
 PAGE = "index.html"
 FIGURES, TABLES = "figures", "tables"
 
 # How the report of each kind of study is made.
-REPORTS: Mapping[str, Callable[[Study, Callable[[str], None]], Report]] = {
+REPORTS: Mapping[str, Callable[[Study, Callable[[str], None], Estimates], Report]] = {
     "selfplay": report_selfplay,
     "trial": report_trial,
 }
@@ -31,13 +32,18 @@ class Written(NamedTuple):
 
 
 def write_report(
-    study: Study, tell: Callable[[str], None] = lambda doing: None, folder: Path | None = None
+    study: Study,
+    tell: Callable[[str], None] = lambda doing: None,
+    folder: Path | None = None,
+    estimates: Estimates | None = None,
 ) -> Written:
     """Make the report of a study and write it, the page last; the study's data stay as they are.
 
-    Without a folder it goes into that of the study.
+    Without a folder it goes into that of the study. Estimates that are stored are read, others are
+    stored.
     """
-    report = REPORTS[study.plan.study.kind](study, tell)
+    known = estimates or Estimates(study, renew=True)
+    report = REPORTS[study.plan.study.kind](study, tell, known)
     folder = folder or study.path / "report"
     # All pictures are made before the first file is written: a report is whole or not there.
     pictures = {

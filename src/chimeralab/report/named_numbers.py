@@ -5,6 +5,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chimeralab import pipeline
-from chimeralab.analysis import Analysis, analyse, runs_of
+from chimeralab.analysis import Analysis
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
 from chimeralab.core.numbers import number, p_value, percent
@@ -23,11 +24,13 @@ from chimeralab.detection.verdict import from_json
 from chimeralab.rating.auditing import Reliability, reliability, scope_of
 from chimeralab.report.table import UNITS
 from chimeralab.selfplay.outcomes import measure_name
+from chimeralab.selfplay.runs import study_runs
 from chimeralab.stats.clusters import share
 from chimeralab.stats.effects import Effect, short
 from chimeralab.stats.resample import SampleDesign
 from chimeralab.study import Study
 from chimeralab.study.detecting import stored_detections
+from chimeralab.study.estimates import Estimates
 from chimeralab.trial.analysis import TrialAnalysis
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -54,22 +57,21 @@ class Entry(NamedTuple):
     what: str
 
 
-def study_numbers(study: Study) -> dict[str, NamedNumber]:
+def study_numbers(
+    study: Study, tell: Callable[[str], None] = lambda said: None
+) -> dict[str, NamedNumber]:
     """The numbers of a study as it is stored, by name."""
     of_trial = study.plan.study.kind == "trial"
     detections = [] if of_trial else [from_json(row) for row in stored_detections(study)]
-    analysis = analysis_of(study, detections)
+    estimates = Estimates(study, tell=tell)
+    analysis: Analysis | TrialAnalysis | None = None
+    with suppress(InputError):  # there may be nothing to analyse yet
+        if of_trial:
+            analysis = pipeline.analyse_trial(study, estimates=estimates)
+        else:
+            runs = study_runs(study, detections, study.path.name)
+            analysis = pipeline.analyse_selfplay(study, runs, estimates)
     return named(entries_of(study, analysis, reliability(study), detections))
-
-
-def analysis_of(study: Study, detections: Sequence[Detection]) -> Analysis | TrialAnalysis | None:
-    """What the stored verdicts or trials show; None while there are none."""
-    try:
-        if study.plan.study.kind == "trial":
-            return pipeline.analyse_trial(study)
-        return analyse(runs_of(detections, study.path.name), study.plan.extras["outcomes"])
-    except InputError:
-        return None
 
 
 def write_numbers(folder: Path, numbers: Mapping[str, NamedNumber]) -> tuple[Path, Path]:

@@ -2,10 +2,10 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from chimeralab.core.tables import read_rows
 from chimeralab.detection.locked import LOCKED
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.survival import Durations, durations
+
+if TYPE_CHECKING:
+    from chimeralab.study import Study
 
 Labels = NDArray[np.str_]
 Rows = NDArray[np.bool_]
@@ -29,6 +32,7 @@ FIELDS = {
 BUCKET_FIELDS = ("bucket", "seed_bucket")
 
 TOO_SHORT = "too short for a verdict"
+NO_TURN, NOT_JUDGED, UNFINISHED = "ended without a turn", "not judged", "not finished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +180,35 @@ def runs_of(
         why = "; ".join(f"{part.condition}: {part.runs} {part.reason}" for part in left_out)
         raise InputError(f"{source}: no run to analyse ({why})")
     return table_of(rows, source, left_out)
+
+
+def study_runs(
+    study: "Study", detections: Collection[Detection], source: str, unjudged: str = ""
+) -> Runs:
+    """The table of a study's runs; conversations without a verdict are counted with the reason.
+
+    ``unjudged`` says why nobody has judged those that could be.
+    """
+    return runs_of(detections, source, unread(study, detections, unjudged))
+
+
+def unread(
+    study: "Study", detections: Iterable[Detection], unjudged: str = ""
+) -> list[RunsLeftOut]:
+    """Conversations that nobody has judged, by condition and reason."""
+    judged = {detection.id for detection in detections}
+    reasons: Counter[tuple[str, str]] = Counter()
+    with study.archive() as archive:
+        for talk in archive.talks():
+            if talk["id"] in judged:
+                continue
+            why = f"{NOT_JUDGED}: the plan is not the locked one" if unjudged else NOT_JUDGED
+            if talk["outcome"] is None:
+                why = UNFINISHED
+            elif not talk["turns"]:
+                why = f"{NO_TURN} ({talk['outcome']})"
+            reasons[talk["condition"], why] += 1
+    return [RunsLeftOut(*key, count) for key, count in sorted(reasons.items())]
 
 
 def judged_run(detection: Detection) -> Run | None:

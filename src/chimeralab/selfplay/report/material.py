@@ -1,17 +1,17 @@
 """All that the report of a self-play study is made from, read and analysed once."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from chimeralab import pipeline
-from chimeralab.analysis import Analysis, Outcomes, Runs, analyse, runs_of
+from chimeralab.analysis import Analysis, Outcomes, Runs
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
-from chimeralab.core.records import Detection, Trajectory
+from chimeralab.core.records import Detection, Trajectory, plain_value
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.locked import Locked
 from chimeralab.detection.measure import Measured
@@ -26,7 +26,15 @@ from chimeralab.report.table import SIGNIFICANT
 from chimeralab.selfplay.analysis import select
 from chimeralab.selfplay.outcomes import Estimand, Measure
 from chimeralab.selfplay.robustness import primary_questions
-from chimeralab.selfplay.runs import TOO_SHORT, RunsLeftOut
+from chimeralab.selfplay.runs import (
+    NO_TURN,
+    NOT_JUDGED,
+    TOO_SHORT,
+    UNFINISHED,
+    RunsLeftOut,
+    runs_of,
+    unread,
+)
 from chimeralab.selfplay.specifications import (
     MeasuredTwice,
     SpecificationCurve,
@@ -38,10 +46,10 @@ from chimeralab.selfplay.specifications import (
 from chimeralab.stats.effects import Effect
 from chimeralab.study import ConditionFlow, Lock, LockError, Study, flow
 from chimeralab.study.detecting import stored_detections
+from chimeralab.study.estimates import Estimates
 from chimeralab.study.verify import Verification
 
 NOTHING = float("nan")
-NO_TURN, NOT_JUDGED, UNFINISHED = "ended without a turn", "not judged", "not finished"
 # Why a conversation that ended has no verdict.
 UNREAD = (TOO_SHORT, NO_TURN, NOT_JUDGED)
 
@@ -96,7 +104,11 @@ class Material(NamedTuple):
         return [d for d in self.detections if tuple(d.metadata[name] for name in names) in kept]
 
 
-def gather(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Material:
+def gather(
+    study: Study,
+    tell: Callable[[str], None] = lambda doing: None,
+    estimates: Estimates | None = None,
+) -> Material:
     """Judge what has no verdict yet, then read and analyse everything."""
     refuse_unrun(study)
     tell("judging what has no verdict yet")
@@ -107,12 +119,13 @@ def gather(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Ma
     corrected = verification.corrected
     rows = list(stored_detections(study))
     detections = tuple(corrected.get(row["id"]) or from_json(row) for row in rows)
-    unread = _unread(study, detections, unjudged)
+    nobody = unread(study, detections, unjudged)
     tell("analysing")
     results, no_results = None, ""
     try:
-        runs = runs_of(detections, study.path.name, unread)
-        results = results_of(study, detections, runs)
+        runs = runs_of(detections, study.path.name, nobody)
+        changed = plain_value(corrected)
+        results = results_of(study, detections, runs, estimates or Estimates(study), changed)
     except InputError as error:
         no_results = str(error)
     with study.archive() as archive:
@@ -129,7 +142,7 @@ def gather(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Ma
         interventions=interventions,
         detections=detections,
         unjudged=unjudged,
-        without_verdict=(*unread, *too_short),
+        without_verdict=(*nobody, *too_short),
         results=results,
         no_results=no_results,
         reliability=reliability(study),
@@ -153,23 +166,6 @@ def _judge(study: Study) -> str:
         waiting = any(talk["id"] not in judged for talk in talks)
         return "the plan is not as it was locked (see the deviations)" if waiting else ""
     return ""
-
-
-def _unread(study: Study, detections: Sequence[Detection], unjudged: str) -> list[RunsLeftOut]:
-    """Conversations that nobody has judged, by condition and reason."""
-    judged = {detection.id for detection in detections}
-    reasons: Counter[tuple[str, str]] = Counter()
-    with study.archive() as archive:
-        for talk in archive.talks():
-            if talk["id"] in judged:
-                continue
-            why = f"{NOT_JUDGED}: the plan is not the locked one" if unjudged else NOT_JUDGED
-            if talk["outcome"] is None:
-                why = UNFINISHED
-            elif not talk["turns"]:
-                why = f"{NO_TURN} ({talk['outcome']})"
-            reasons[talk["condition"], why] += 1
-    return [RunsLeftOut(*key, count) for key, count in sorted(reasons.items())]
 
 
 def study_flow(material: Material) -> list[ArmFlow]:
@@ -203,10 +199,19 @@ def study_flow(material: Material) -> list[ArmFlow]:
     return flows
 
 
-def results_of(study: Study, detections: Sequence[Detection], runs: Runs) -> StudyResults:
-    """Analyse what has been judged, as the plan declares it, conditions in its order."""
+def results_of(
+    study: Study,
+    detections: Sequence[Detection],
+    runs: Runs,
+    estimates: Estimates,
+    changed: Mapping[str, Any],
+) -> StudyResults:
+    """Analyse what has been judged, as the plan declares it, conditions in its order.
+
+    ``changed`` are the verdicts that are not those of the store.
+    """
     outcomes = outcomes_of(study)
-    analysis = analyse(runs, outcomes)
+    analysis = pipeline.analyse_selfplay(study, runs, estimates, changed)
     primary = primary_of(outcomes)
     described = select(runs, primary) if primary else runs
     order = sorted(analysis.conditions, key=lambda name: place_of(study, name))
@@ -229,8 +234,12 @@ def results_of(study: Study, detections: Sequence[Detection], runs: Runs) -> Stu
         return StudyResults(planned, described, None, alone)
     asked = least_certain(comparisons).weights
     question = next(each for each in questions if each.weights == asked)
-    series = stored_series(detections, study.trajectories(), detector)
-    curve = specification_curve(tally(series, every_detector(detector)), question)
+
+    def compute() -> SpecificationCurve:
+        series = stored_series(detections, study.trajectories(), detector)
+        return specification_curve(tally(series, every_detector(detector)), question)
+
+    curve = estimates.take(SpecificationCurve, compute, changed)
     return StudyResults(planned, described, curve, "")
 
 

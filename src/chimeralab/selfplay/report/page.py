@@ -54,6 +54,7 @@ from chimeralab.selfplay.report.words import (
     methods,
 )
 from chimeralab.study import Study
+from chimeralab.study.estimates import Estimates
 
 # How many conversations of each kind are shown in full.
 EACH = 2
@@ -81,9 +82,9 @@ ABOUT_TESTS = (
 )
 
 
-def report_selfplay(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Report:
+def report_selfplay(study: Study, tell: Callable[[str], None], estimates: Estimates) -> Report:
     """Judge, analyse and draw a self-play study."""
-    material = gather(study, tell)
+    material = gather(study, tell, estimates)
     tell("drawing")
     return make_report(material)
 

@@ -12,6 +12,7 @@ from chimeralab.report.charts.flow import OUTCOMES, ArmFlow, Stage, asked_of, lo
 from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.stats.effects import short
 from chimeralab.study import ConditionFlow, Lock, Study, flow
+from chimeralab.study.estimates import Estimates
 from chimeralab.study.verify import Verification
 from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
 from chimeralab.trial.metrics import Metrics
@@ -49,13 +50,17 @@ class TrialMaterial(NamedTuple):
         return {name: metrics for name, metrics in found if metrics is not None}
 
 
-def gather_trial(study: Study, tell: Callable[[str], None] = lambda doing: None) -> TrialMaterial:
+def gather_trial(
+    study: Study,
+    tell: Callable[[str], None] = lambda doing: None,
+    estimates: Estimates | None = None,
+) -> TrialMaterial:
     """Verify, measure and analyse everything that a trial has stored."""
     refuse_unrun(study)
     tell("computing scores and hashes again")
     verification = pipeline.verify(study)
     tell("analysing")
-    analysis = pipeline.analyse_trial(study)
+    analysis = pipeline.analyse_trial(study, estimates=estimates)
     if not analysis.sessions:
         raise InputError(
             f"{study.path} has no whole session yet, so there is nothing to report; "

@@ -22,6 +22,7 @@ from chimeralab.report.page import (
 )
 from chimeralab.stats.effects import short
 from chimeralab.study import Study
+from chimeralab.study.estimates import Estimates
 from chimeralab.study.store import Archive, Row
 from chimeralab.trial.analysis import SubjectResult
 from chimeralab.trial.report import tables
@@ -90,9 +91,9 @@ FAMILIES = (
 )
 
 
-def report_trial(study: Study, tell: Callable[[str], None] = lambda doing: None) -> Report:
+def report_trial(study: Study, tell: Callable[[str], None], estimates: Estimates) -> Report:
     """Analyse and draw a trial."""
-    material = gather_trial(study, tell)
+    material = gather_trial(study, tell, estimates)
     tell("drawing")
     return make_trial_report(material)
 

@@ -1,0 +1,141 @@
+"""What an analysis found, stored beside its study: computed once, then read by every command."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import write_text
+from chimeralab.study.database import COPY_ID
+from chimeralab.study.folder import Study
+from chimeralab.study.lock import digest, resolve
+
+T = TypeVar("T")
+FILE = "estimates.json"
+CHANGED = f"{FILE} is of other records, another plan or another version: computed again"
+# All that an analysis may read of the records; when they were written does not matter.
+RECORDS = (
+    "SELECT id, condition, prompt, bucket, repeat, outcome FROM trajectories ORDER BY position",
+    "SELECT DISTINCT trajectory FROM attempts ORDER BY trajectory",
+    "SELECT trajectory, turn, speaker, text FROM turns ORDER BY trajectory, turn",
+    "SELECT trajectory, turn, kind, detail FROM events ORDER BY id",
+    "SELECT trajectory, detector, detection FROM detections ORDER BY trajectory, detector",
+    "SELECT * FROM trials ORDER BY trajectory, trial",
+)
+
+
+class Estimates:
+    """The stored estimates of a study; those that no longer fit are computed again.
+
+    With `renew` they are then written, unless the study is the copy in a bundle, whose estimates
+    are neither read nor written: who checks a copy computes for themselves.
+    """
+
+    def __init__(
+        self, study: Study, *, renew: bool = False, tell: Callable[[str], None] = lambda said: None
+    ) -> None:
+        self.path: Path = study.path / FILE
+        self._study, self._renew, self._tell = study, renew, tell
+
+    def take(
+        self,
+        kind: type[T],
+        compute: Callable[[], T],
+        *inputs: Any,
+        known: Mapping[str, Any] | None = None,
+    ) -> T:
+        """The estimates of this kind, or what `compute` makes of the study.
+
+        They rest on the plan, the records, the version and further `inputs`, which are plain
+        values. `known` objects are stored by their names.
+        """
+        if self._records is None:
+            return compute()
+        key = digest([kind.__name__, self._records, inputs])
+        stored = self._read()
+        kept = stored.get(kind.__name__, {})
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            if kept["key"] == key:
+                return _decode(kept["value"], _record_types(kind), known or {})  # type: ignore[no-any-return]
+        if kept and not self._renew:
+            self._tell(CHANGED)
+        found = compute()
+        if self._renew:
+            stored[kind.__name__] = {"key": key, "value": encode(found, known or {})}
+            with suppress(InputError):  # a medium that can't be written has its estimates too
+                write_text(self.path, json.dumps(stored, separators=(",", ":")))
+        return found
+
+    def _read(self) -> dict[str, Any]:
+        with suppress(OSError, ValueError):
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+            if isinstance(found, dict):
+                return found
+        return {}
+
+    @cached_property
+    def _records(self) -> str | None:
+        """A hash of the plan as resolved by this version and of the records; None for a copy."""
+        found = hashlib.sha256(digest(resolve(self._study.plan)).encode())
+        with self._study.archive() as archive, archive.snapshot():
+            if archive.value("PRAGMA application_id") == COPY_ID:
+                return None
+            for query in RECORDS:
+                for row in archive.rows(query):
+                    found.update(json.dumps(list(row.values())).encode())
+        return found.hexdigest()
+
+
+def encode(value: Any, known: Mapping[str, Any]) -> Any:
+    """Records as plain JSON that gives them back as they were, to the last bit of a number.
+
+    A record is an object with its name and its fields, a tuple one under "()", a mapping under
+    "{}", a set under "set", a known object under "=".
+    """
+    if value is None or isinstance(value, bool | int | float) or type(value) is str:
+        return value
+    if isinstance(value, str) or type(value) in {type(each) for each in known.values()}:
+        same = ((name, each) for name, each in known.items() if type(each) is type(value))
+        return {"=": next(name for name, each in same if each == value)}
+    if is_dataclass(value):
+        values = [getattr(value, each.name) for each in fields(value)]
+        return {type(value).__name__: [encode(each, known) for each in values]}
+    if isinstance(value, Mapping):
+        return {"{}": [[encode(key, known), encode(each, known)] for key, each in value.items()]}
+    if isinstance(value, frozenset):
+        return {"set": sorted(value)}
+    name = type(value).__name__ if hasattr(value, "_fields") else "()"
+    return {name: [encode(each, known) for each in value]}
+
+
+def _decode(value: Any, types: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((name, held),) = value.items()
+    if name == "=":
+        return known[held]
+    if name == "{}":
+        return {_decode(key, types, known): _decode(each, types, known) for key, each in held}
+    values = [_decode(each, types, known) for each in held]
+    if name in ("()", "set"):
+        return tuple(values) if name == "()" else frozenset(values)
+    return types[name](*values)
+
+
+def _record_types(hint: Any) -> dict[str, Any]:
+    """A record type and those in its fields, by name: nothing else is made of a stored file."""
+    found: dict[str, Any] = {}
+    waiting = [hint]
+    while waiting:
+        each = waiting.pop()
+        waiting += get_args(each)
+        is_record = is_dataclass(each) or hasattr(each, "_fields")
+        if is_record and each.__name__ not in found:
+            found[each.__name__] = each
+            waiting += get_type_hints(each).values()
+    return found

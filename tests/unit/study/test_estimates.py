@@ -1,0 +1,89 @@
+"""Estimates are computed once: later commands read them exactly, or say that they changed."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from chimeralab import pipeline
+from chimeralab.analysis import Analysis
+from chimeralab.core.files import json_text
+from chimeralab.report.named_numbers import study_numbers
+from chimeralab.selfplay.specifications import SpecificationCurve
+from chimeralab.study import Study
+from chimeralab.study.estimates import CHANGED, FILE, Estimates
+from chimeralab.trial.analysis import Draws, TrialAnalysis
+from tests.plans import LOOPERS, STRESSED
+from tests.studies import DETECTED, RUN, MakeStudy
+
+REPORTED = (*DETECTED, "report")
+
+
+def refuse() -> Analysis:
+    raise AssertionError("computed again")
+
+
+def take_nothing(study: Study) -> tuple[dict[str, object], list[str]]:
+    """What a reader gets of a study, and what it is told."""
+    told: list[str] = []
+    return dict(study_numbers(study, told.append)), told
+
+
+def test_trial_estimates_come_back_exactly(make_study: MakeStudy) -> None:
+    study = make_study(STRESSED, steps=RUN)
+    computed = pipeline.analyse_trial(study, Draws(), Estimates(study, renew=True))
+    read = pipeline.analyse_trial(Study(study.path, allow_code=True))
+    assert read == computed
+    assert json_text(read.as_dict()) == json_text(computed.as_dict())
+    subject = read.subjects[0]
+    assert {type(arm.arm) for arm in subject.arms} == {
+        type(a.arm) for a in computed.subjects[0].arms
+    }
+
+
+def test_selfplay_estimates_come_back_exactly(
+    make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = make_study(LOOPERS, steps=DETECTED)
+    computed = take_nothing(study)
+    assert not (study.path / FILE).exists(), "a reader writes nothing"
+    reported = make_study(LOOPERS, steps=REPORTED, name="reported")
+    monkeypatch.setattr(pipeline, "analyse", refuse)
+    assert repr(take_nothing(reported)) == repr(computed)
+
+
+def test_a_report_reads_the_curve_that_an_earlier_one_stored(make_study: MakeStudy) -> None:
+    estimates = Estimates(make_study(LOOPERS, steps=REPORTED))
+    curve = estimates.take(SpecificationCurve, refuse, {})  # type: ignore[arg-type]
+    assert len(curve.specifications) == curve.distinct_detectors
+
+
+def test_changed_records_are_analysed_again_and_said_so(make_study: MakeStudy) -> None:
+    study = make_study(LOOPERS, steps=REPORTED)
+    assert take_nothing(study)[1] == []
+    with sqlite3.connect(study.store_path) as db:
+        db.execute("UPDATE detections SET detection = json_set(detection, '$.turns', 99)")
+    before = (study.path / FILE).read_bytes()
+    assert take_nothing(Study(study.path))[1] == [CHANGED]
+    assert (study.path / FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"Analysis": 3}', '{"Analysis": {"key": "x"}}'])
+def test_a_damaged_file_is_as_good_as_none(make_study: MakeStudy, text: str) -> None:
+    study = make_study(LOOPERS, steps=DETECTED)
+    expected, _ = take_nothing(study)
+    (study.path / FILE).write_text(text)
+    assert take_nothing(study)[0] == expected
+
+
+def test_draws_that_are_not_the_usual_ones_are_not_stored(make_study: MakeStudy) -> None:
+    study = make_study(STRESSED, steps=RUN)
+    found = pipeline.analyse_trial(study, Draws(seed=2), Estimates(study, renew=True))
+    assert isinstance(found, TrialAnalysis)
+    assert not (study.path / FILE).exists()
+
+
+def test_a_study_may_move(make_study: MakeStudy, tmp_path: Path) -> None:
+    study = make_study(LOOPERS, steps=REPORTED)
+    moved = study.path.rename(tmp_path / "elsewhere")
+    assert take_nothing(Study(moved))[1] == []
