@@ -6,14 +6,10 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from chimeralab.stats.clusters import mean_bootstrap
 from chimeralab.stats.intervals import widened_level
-from chimeralab.trial.columns import AnswerScale, columns_of
+from chimeralab.trial.columns import AnswerScale, TrialColumns, columns_of
 from chimeralab.trial.metrics import COMPANION_MEANINGS, measure
-from chimeralab.trial.metrics.companions import (
-    MOST_LEVELS,
-    Confidences,
-    calibrations,
-    level_counts,
-)
+from chimeralab.trial.metrics.summary import calibrations
+from chimeralab.trial.metrics.sums import MOST_LEVELS, level_counts
 from chimeralab.trial.trials import Trial
 
 RNG = np.random.default_rng(7)
@@ -46,10 +42,11 @@ def test_calibration_companions_agree_with_scikit_learn() -> None:
 
 
 def test_calibration_of_counts_is_that_of_the_answers() -> None:
-    novel = np.zeros(CORRECT.size, bool)
     scenarios = np.repeat(SCENARIO, LENGTH)
-    answers = Confidences(CONFIDENCE.ravel(), CORRECT.ravel(), novel, scenarios)
-    everywhere, _ = calibrations(level_counts(answers, SESSIONS // 2))
+    answers = TrialColumns(
+        scenarios, correct=CORRECT.ravel().astype(float), confidence=CONFIDENCE.ravel()
+    )
+    everywhere, _ = calibrations(level_counts(answers, scenarios, SESSIONS // 2))
     rows = everywhere.numbers(everywhere.totals)
     for cluster in range(SESSIONS // 2):
         chosen = cluster == SCENARIO
@@ -64,9 +61,10 @@ def test_calibration_of_counts_is_that_of_the_answers() -> None:
 def test_many_levels_of_confidence_are_counted_to_two_decimals() -> None:
     stated = RNG.random(5_000)
     right = RNG.random(5_000) < stated
-    answers = Confidences(stated, right, np.zeros(5_000, bool), np.zeros(5_000, np.intp))
-    counts = level_counts(answers, 1, MOST_LEVELS)
-    assert len(counts.levels) == 101
+    session = np.zeros(5_000, np.intp)
+    answers = TrialColumns(session, correct=right.astype(float), confidence=stated)
+    counts = level_counts(answers, session, 1, MOST_LEVELS)
+    assert len(counts[0]) == 101
     everywhere, _ = calibrations(counts)
     rows = everywhere.numbers(everywhere.totals)
     assert rows["brier"][0] == pytest.approx(brier_score_loss(right, stated), abs=0.002)

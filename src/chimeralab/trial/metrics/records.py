@@ -151,9 +151,9 @@ class Dfs(Record):
 class Companions(Record):
     """Numbers that see what the three metrics do not.
 
-    One more is a field with its meaning here, and a number of the same name in `companions`; only
-    if it needs sums of its own, `summary` has to gather them. The table of `chimera measure`, the
-    JSON object and the reasons follow from the field.
+    One more is a field with its meaning here, and a number of the same name in `summary`; only if
+    it needs sums of its own, `sums` has to add them up. The table of `chimera measure`, the JSON
+    object and the reasons follow from the field.
     """
 
     cb_normalised: Annotated[

@@ -1,9 +1,13 @@
-"""Sums of trials by session and by cluster, one block of rows at a time, missing cells left out."""
+"""What trials add up to, block by block, and MCI, GFQ and DFS as they follow from the sums.
 
+Sums are arrays by name, with an entry per session, or per stretch or cluster of trials. A cell that
+is missing takes no part in them.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,84 +15,84 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from chimeralab.core.errors import InputError
-from chimeralab.stats.arrays import Floats, Integers
+from chimeralab.stats.arrays import Floats, Integers, ratios
 from chimeralab.trial.columns import MatchedPairs, TrialColumns, matched_pairs
 
 # Blocks of this many rows stay in the processor's cache, and memory does not grow with the trials.
 BLOCK_ROWS = 32_768
+# Above this many levels, intervals see confidence to two decimals, so that memory stays small.
+MOST_LEVELS = 101
+# Halfway between signal and truth is not nearer to the signal, whatever the last bits say.
+ROUNDING = 1e-9
+
+Sums = dict[str, Floats]
+# Levels of confidence, and answers by row, by familiar or novel, by wrong or right, and by level.
+LevelTable = tuple[Floats, Floats]
 
 
-class Filled(NamedTuple):
-    """A column with 0 for what is missing, and 1 where a cell is known; None: all are."""
+def filled(column: Floats | None, rows: int) -> tuple[Floats, Floats | None]:
+    """A column with 0 for what is missing, and 1 where a cell is known (None: all are).
 
-    number: Floats
-    known: Floats | None
-
-
-def filled(column: Floats | None, rows: int) -> Filled:
-    """The column made ready for products; one that is not there is missing in every row.
+    One that is not there is missing in every row.
 
     >>> filled(np.array([0.5, np.nan]), 2)
-    Filled(number=array([0.5, 0. ]), known=array([1., 0.]))
+    (array([0.5, 0. ]), array([1., 0.]))
     """
     if column is None:
-        return Filled(np.zeros(rows), np.zeros(rows))
+        return np.zeros(rows), np.zeros(rows)
     missing = np.isnan(column)
     if not missing.any():
-        return Filled(column, None)
-    return Filled(np.where(missing, 0.0, column), (~missing).astype(np.float64))
-
-
-@dataclass(frozen=True, slots=True)
-class Stretches:
-    """Rows that lie together: the first row of each stretch, and the number of all rows."""
-
-    starts: Integers
-    rows: int
-
-    def total(self, *factors: Floats | None) -> Floats:
-        """The sum over each stretch of the factors' product; None stands for ones.
-
-        >>> Stretches(np.array([0, 2]), 3).total(np.array([1.0, 2.0, 4.0]), None)
-        array([3., 4.])
-        """
-        product = _product(factors)
-        if product is None:
-            return np.diff(self.starts, append=self.rows).astype(np.float64)
-        return np.asarray(np.add.reduceat(product, self.starts))
+        return column, None
+    return np.where(missing, 0.0, column), (~missing).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Whole sessions with whole pairs; `stretches` are cut where the scenario changes too."""
+    """Whole sessions with whole pairs; stretches are cut where the scenario changes too."""
 
     columns: TrialColumns
     pairs: MatchedPairs
 
     @cached_property
-    def sessions(self) -> Stretches:
-        return Stretches(self.columns.starts, len(self.columns))
+    def sessions(self) -> Integers:
+        """The first row of each session."""
+        return self.columns.starts
 
     @cached_property
-    def stretches(self) -> Stretches:
+    def stretches(self) -> Integers:
+        """The first row of each stretch."""
         columns = self.columns
         if columns.scenario is None:
             return self.sessions
         new = np.ones(len(columns), dtype=bool)
         new[1:] = (np.diff(columns.session) != 0) | (np.diff(columns.scenario) != 0)
-        return Stretches(np.flatnonzero(new), len(columns))
+        return np.flatnonzero(new)
 
     @cached_property
-    def pair_stretches(self) -> MatchedPairs:
-        """The stretches, in place of the rows, that the halves of each pair are in."""
-        starts, rows = self.stretches.starts, self.stretches.rows
-        codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=rows))
-        neutral, biased, unpaired = self.pairs
-        return MatchedPairs(codes[neutral], codes[biased], unpaired)
+    def pair_stretches(self) -> tuple[Integers, Integers]:
+        """The stretches that the neutral and the biased half of each pair are in."""
+        codes = np.repeat(np.arange(len(self.stretches)), self.lengths(self.stretches))
+        return codes[self.pairs.neutral], codes[self.pairs.biased]
+
+    def lengths(self, starts: Integers) -> Integers:
+        return np.diff(starts, append=len(self.columns))
+
+    def total(self, starts: Integers, *factors: Floats | None) -> Floats:
+        """The sum of the factors' product from each start to the next; None stands for ones.
+
+        >>> from chimeralab.trial.columns import NO_PAIRS
+        >>> block = Block(TrialColumns(np.array([0, 0, 1])), NO_PAIRS)
+        >>> block.total(block.sessions, np.array([1.0, 2.0, 4.0]), None)
+        array([3., 4.])
+        """
+        product = _product(factors)
+        if product is None:
+            return self.lengths(starts).astype(np.float64)
+        return np.asarray(np.add.reduceat(product, starts))
 
     def pair_total(self, *factors: Floats | None) -> Floats:
         """The sum of a product over the pairs whose neutral half is in each stretch."""
-        place, count = self.pair_stretches.neutral, len(self.stretches.starts)
+        place, count = self.pair_stretches[0], len(self.stretches)
         return np.bincount(place, _product(factors), minlength=count).astype(np.float64)
 
 
@@ -116,6 +120,11 @@ def _pairs_keep_within(pair: Integers | None, cuts: Integers) -> bool:
     return in_order and bool((pair[cuts - 1] < pair[cuts]).all())
 
 
+def _product(factors: tuple[Floats | None, ...]) -> Floats | None:
+    given = [factor for factor in factors if factor is not None]
+    return reduce(np.multiply, given) if given else None
+
+
 def absolute_steps(column: Floats, session: Integers) -> Floats:
     """Each number's distance from the last one that its session states; 0 where there is none.
 
@@ -139,6 +148,224 @@ def answer_gap(columns: TrialColumns, one: Floats | None, other: Floats | None) 
     if not columns.categories:
         return np.abs(one - other)
     return np.where(np.isnan(one) | np.isnan(other), np.nan, one != other)
+
+
+def session_sums(block: Block) -> Sums:
+    """What MCI and GFQ rest on, an entry per session."""
+    columns, rows = block.columns, len(block.columns)
+    correct, judged = filled(columns.correct, rows)
+    weight, weighed = filled(columns.weight, rows)
+    confidence, stated = filled(columns.confidence, rows)
+    novel, marked = filled(columns.novel, rows)
+    steps = absolute_steps(
+        confidence if columns.confidence is None else columns.confidence, columns.session
+    )
+
+    def total(*factors: Floats | None) -> Floats:
+        return block.total(block.sessions, *factors)
+
+    novel_judged, novel_right = total(novel, judged), total(novel, correct)
+    return {
+        "judged": total(judged),
+        "right": total(correct),
+        "stated": total(stated),
+        "movement": total(steps),
+        "weighed": total(judged, weighed),
+        "weight": total(judged, weight),
+        "weighted_right": total(correct, weight),
+        "novel": novel_judged,
+        "novel_right": novel_right,
+        "novel_stated": total(novel, judged, stated),
+        "confident_right": total(novel, correct, confidence),
+        "seen": total(marked, judged) - novel_judged,
+        "seen_right": total(marked, correct) - novel_right,
+    }
+
+
+def mci_parts(sums: Mapping[str, Floats], weights: tuple[float, float, float]) -> Sums:
+    """Memory Coherence Index: recall that is right, steady in confidence, bound to its context.
+
+    Source: the sandbox's methods, section 3.2.1. Recall fidelity, continuity integrity, context
+    binding, and the highest index in reach. NaN where undefined.
+
+    >>> names = "judged", "right", "stated", "movement", "weighed", "weight", "weighted_right"
+    >>> sums = dict(zip(names, np.array([[5.0], [3.0], [5.0], [0.8], [5.0], [3.5], [1.75]])))
+    >>> mci_parts(sums, (0.4, 0.3, 0.3))["mci"].round(3)
+    array([0.585])
+    """
+    rf = ratios(sums["right"], sums["judged"])
+    ci = 1 - ratios(sums["movement"], np.maximum(sums["stated"] - 1, 0))
+    cb = ratios(sums["weighted_right"], sums["weighed"])
+    highest = ratios(sums["weight"], sums["weighed"])
+    value = weighted(weights, rf, ci, cb)
+    ceiling = weighted(weights, np.ones_like(rf), np.ones_like(rf), highest)
+    # Both are means over sessions: of the same ones, or an index could pass its ceiling.
+    known = ~np.isnan(value)
+    ceiling = np.where(known, ceiling, np.nan) if known.any() else ceiling
+    return {"mci": value, "mci.rf": rf, "mci.ci": ci, "mci.cb": cb, "mci.ceiling": ceiling}
+
+
+def gfq_parts(sums: Mapping[str, Floats], weights: tuple[float, float]) -> Sums:
+    """Generalization Fidelity Quotient: right, and sure of it, on what was never met before.
+
+    Source: the sandbox's methods, section 3.2.2. Task accuracy and confidence-task agreement on
+    novel trials. NaN where undefined.
+
+    >>> names = "novel", "novel_right", "novel_stated", "confident_right"
+    >>> sums = dict(zip(names, np.array([[5.0], [3.0], [5.0], [2.2]])))
+    >>> gfq_parts(sums, (0.6, 0.4))["gfq"].round(3)
+    array([0.536])
+    """
+    ta = ratios(sums["novel_right"], sums["novel"])
+    cta = ratios(sums["confident_right"], sums["novel_stated"])
+    return {"gfq": weighted(weights, ta, cta), "gfq.ta": ta, "gfq.cta": cta}
+
+
+def frame_sums(block: Block) -> Sums:
+    """What DFS rests on, an entry per stretch.
+
+    A pair counts when both halves are answered. A neutral trial adds nothing to the error and
+    always counts; a biased one counts when its answer and the truth are known.
+    """
+    columns, pairs = block.columns, block.pairs
+    answers, shifts = columns.response, None
+    if answers is not None:
+        shifts = answer_gap(columns, answers[pairs.neutral], answers[pairs.biased])
+    shift, paired = filled(shifts, len(pairs.neutral))
+    bias, stated = filled(columns.bias, len(columns))
+    error, known = filled(answer_gap(columns, answers, columns.truth), len(columns))
+
+    def total(*factors: Floats | None) -> Floats:
+        return block.total(block.stretches, *factors)
+
+    flagged, biased = total(bias), total(bias, known)
+    return {
+        "pairs": block.pair_total(paired),
+        "shift": block.pair_total(shift),
+        "trials": total(stated) - flagged + biased,
+        "flagged": flagged,
+        "biased": biased,
+        "error": total(bias, error),
+    }
+
+
+def dfs_parts(sums: Mapping[str, Floats], weights: tuple[float, float]) -> Sums:
+    """Decision Frame Stability: the same decision in a neutral and in a biased wording.
+
+    Source: the sandbox's methods, section 3.2.3. It writes one N for both parts; here frame
+    invariance runs over the matched pairs and bias resistance over all trials. The last number is
+    bias resistance without the neutral trials. NaN where undefined.
+
+    >>> names = "pairs", "shift", "trials", "flagged", "biased", "error"
+    >>> sums = dict(zip(names, np.array([[5.0], [2.0], [10.0], [5.0], [5.0], [1.0]])))
+    >>> [float(part[0].round(3)) for part in dfs_parts(sums, (0.5, 0.5)).values()]
+    [0.75, 0.6, 0.9, 0.8]
+    """
+    fi = 1 - ratios(sums["shift"], sums["pairs"])
+    # Where biased trials were run but none can be judged, the neutral ones alone say nothing.
+    trials = np.where((sums["flagged"] > 0) & (sums["biased"] == 0), 0, sums["trials"])
+    br = 1 - ratios(sums["error"], trials)
+    biased_only = 1 - ratios(sums["error"], sums["biased"])
+    value = weighted(weights, fi, br)
+    return {"dfs": value, "dfs.fi": fi, "dfs.br": br, "br_biased_only": biased_only}
+
+
+def weighted(weights: tuple[float, ...], *parts: Floats) -> Floats:
+    """The sum of weighted parts, entry by entry; a part that counts nothing may be undefined.
+
+    >>> weighted((1.0, 0.0), np.array([0.5]), np.array([np.nan]))
+    array([0.5])
+    """
+    counted = [weight * part for weight, part in zip(weights, parts, strict=True) if weight]
+    return np.asarray(np.sum(counted, axis=0))
+
+
+def pressure_sums(block: Block) -> Sums:
+    """What signals did, an entry per stretch.
+
+    ``signalled`` are the biased trials whose signal is not the truth, ``toward`` those answered
+    nearer to the signal than to the truth. Of the ``compared`` pairs, in ``b`` only the neutral
+    half is right and in ``c`` only the biased one (McNemar 1947).
+    """
+    columns, pairs = block.columns, block.pairs
+    toward, signalled = filled(_toward(columns), len(columns))
+    neutral, biased = _right(columns, pairs.neutral), _right(columns, pairs.biased)
+    turned_wrong, compared = filled(neutral * (1 - biased), len(neutral))
+    turned_right, _ = filled((1 - neutral) * biased, len(neutral))
+    return {
+        "signalled": block.total(block.stretches, signalled),
+        "toward": block.total(block.stretches, toward),
+        "compared": block.pair_total(compared),
+        "b": block.pair_total(turned_wrong),
+        "c": block.pair_total(turned_right),
+    }
+
+
+def _toward(columns: TrialColumns) -> Floats | None:
+    """1 where a misleading signal was followed, 0 where it was not, NaN elsewhere."""
+    to_signal = answer_gap(columns, columns.response, columns.signal)
+    to_truth = answer_gap(columns, columns.response, columns.truth)
+    misled_by = answer_gap(columns, columns.signal, columns.truth)
+    if to_signal is None or to_truth is None or misled_by is None:
+        return None
+    misleading = (columns.bias == 1) & (misled_by > 0) & ~np.isnan(to_signal)
+    return np.where(misleading, to_signal < to_truth - ROUNDING, np.nan)
+
+
+def _right(columns: TrialColumns, rows: Integers) -> Floats:
+    """Whether the answers of some rows are right: as stated, else whether they equal the truth."""
+    correct, response, truth = (
+        None if column is None else column[rows]
+        for column in (columns.correct, columns.response, columns.truth)
+    )
+    stated = np.full(len(rows), np.nan) if correct is None else correct
+    missed = answer_gap(columns, response, truth)
+    if missed is None:
+        return stated
+    equal = np.where(np.isnan(missed), np.nan, missed == 0)
+    return np.where(np.isnan(stated), equal, stated)
+
+
+def level_counts(
+    columns: TrialColumns, row: Integers | None = None, rows: int = 1, most: int | None = None
+) -> LevelTable:
+    """The judged answers of each row at each level of confidence that occurs.
+
+    `row` is where each trial is counted; without it, all are counted together. Above so many
+    levels, they are counted to two decimals.
+    """
+    level, correct = columns.confidence, columns.correct
+    if level is None or correct is None:
+        return np.empty(0), np.empty((rows, 2, 2, 0))
+    novel = np.zeros(len(columns), bool) if columns.novel is None else columns.novel == 1
+    row = np.zeros(len(columns), np.intp) if row is None else row
+    known = ~np.isnan(level + correct)
+    if not known.all():
+        level, correct, novel, row = level[known], correct[known], novel[known], row[known]
+    levels, place = _levels(level, most)
+    cell = ((row * 2 + novel) * 2 + (correct == 1)) * len(levels) + place
+    flat = np.bincount(cell, minlength=rows * 4 * len(levels)).astype(np.float64)
+    return levels, flat.reshape(rows, 2, 2, len(levels))
+
+
+def _levels(stated: Floats, most: int | None) -> tuple[Floats, Integers]:
+    """The levels that occur, in rising order, and which of them each confidence is at."""
+    hundredths = np.rint(stated * 100)
+    if (hundredths / 100 == stated).all():
+        # Nearly all confidences are such, and their levels need no sorting.
+        codes = hundredths.astype(np.intp)
+        used = np.bincount(codes, minlength=101) > 0
+        return np.flatnonzero(used) / 100, (np.cumsum(used) - 1)[codes]
+    levels, place = np.unique(stated, return_inverse=True)
+    return _levels(stated.round(2), None) if most and len(levels) > most else (levels, place)
+
+
+def joined_counts(parts: Sequence[LevelTable]) -> LevelTable:
+    """The counts of several tables of one row, together."""
+    levels, place = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
+    flat = np.concatenate([part[1][0] for part in parts], axis=-1).reshape(4, -1)
+    table = [np.bincount(place, weights=counts, minlength=len(levels)) for counts in flat]
+    return levels, np.reshape(table, (1, 2, 2, len(levels)))
 
 
 def cluster_codes(scenario: Integers, session: Integers) -> Integers:
@@ -165,8 +392,3 @@ def merged(codes: Integers, links: NDArray[np.intp]) -> Integers:
     graph = coo_array((np.ones(len(one)), (one, other)), shape=(size, size))
     group = connected_components(graph, directed=False)[1]
     return np.asarray(group, np.intp)[codes]
-
-
-def _product(factors: tuple[Floats | None, ...]) -> Floats | None:
-    given = [factor for factor in factors if factor is not None]
-    return reduce(np.multiply, given) if given else None
