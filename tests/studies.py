@@ -19,7 +19,7 @@ from filelock import FileLock
 from chimeralab import pipeline
 from chimeralab.rating.raters import candidates, insert_ratings, open_store, planned_rater
 from chimeralab.rating.ratings import Rating
-from chimeralab.rating.samples import Draw, draw
+from chimeralab.rating.samples import draw
 from chimeralab.report.files import write_report
 from chimeralab.study import RunOptions, Study
 from chimeralab.study.database import transaction
@@ -71,7 +71,7 @@ def take_step(study: Study, step: str) -> None:
             label(study, person, lambda name: word in name)
         case ["draw"]:
             gate = study.plan.extras["gate"]
-            draw(study, Draw("gate", gate.sample, seed=gate.seed))
+            draw(study, "gate", gate.sample, seed=gate.seed)
         case ["report"]:
             write_report(study)
         case [name]:

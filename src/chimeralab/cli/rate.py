@@ -230,17 +230,15 @@ def _attack(study: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sample(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.rating.samples import Draw, draw, gate_draw  # noqa: PLC0415
+    from chimeralab.rating.samples import draw  # noqa: PLC0415
 
-    wanted = {"kind": options["purpose"] or "gate", "size": options["sample"]}
-    wanted |= {"seed": options["seed"] or 0, "by": options["by"] or "condition"}
-    if wanted["kind"] == "gate" and study.plan.extras["gate"].seed is not None:
-        if options["seed"] is not None:
+    kind, size, seed, by = (options[name] for name in ("purpose", "sample", "seed", "by"))
+    gate = study.plan.extras["gate"]
+    if kind != "calibration" and gate.seed is not None:
+        if seed is not None:
             raise InputError("the seed of the gate's sample stands in the plan: leave out --seed")
-        planned = gate_draw(study)
-        wanted |= {"seed": planned.seed, "by": options["by"] or planned.by}
-        wanted["size"] = options["sample"] or planned.size
-    drawn = draw(study, Draw(**wanted))
+        size, seed, by = size or gate.sample, gate.seed, by or gate.by
+    drawn = draw(study, kind or "gate", size, seed or 0, by or "condition")
     say(f"{drawn.population}; rate it with --only {drawn.name}")
     return drawn.as_dict()
 

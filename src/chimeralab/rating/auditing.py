@@ -50,7 +50,6 @@ from chimeralab.rating.rubric import Label
 from chimeralab.rating.samples import (
     StoredSample,
     draw,
-    gate_draw,
     sample_named,
     stored_samples,
     use,
@@ -135,9 +134,9 @@ def audit_study(study: Study, only: str | None = None) -> StudyAudit:
     if gate.declared and only is None:
         return _decide(study, gate, known)
     sample = None if only is None else sample_named(study, only)
-    if sample and sample.draw.kind == "gate":
+    if sample and sample.kind == "gate":
         raise InputError(f"{only} is a gate's sample: its labels are compared once, without --only")
-    given = _given(study, stored_raters(study), sample.sample.ids if sample else None)
+    given = _given(study, stored_raters(study), sample.ids if sample else None)
     given = {name: ratings for name, ratings in given.items() if ratings}
     table = _table(study, given, known)
     found = audit(table, may_be_silent=True)
@@ -174,14 +173,14 @@ def _judge(
     They must be all there and, once the gate is decided, those that it was decided with; `verify`
     judges any labels, to say what is wrong with them.
     """
-    given = _given(study, gate.raters, sample.sample.ids)
+    given = _given(study, gate.raters, sample.ids)
     if not any_labels:
         if sample.used is not None and sample.labels_sha256 != _labels_hash(given):
             raise InputError(
                 f"{sample.name} was used on {sample.used[:10]} with other labels; a gate sample is "
                 "used once, and its verdict stands"
             )
-        _refuse_unrated(study, given, sample.sample.ids)
+        _refuse_unrated(study, given, sample.ids)
     table = _table(study, given, known, sample)
     found = audit(table, gate.gate(sample.population), may_be_silent=True)
     against = _validate(study, table, given, known)
@@ -226,24 +225,24 @@ def contested(study: Study) -> tuple[StudyAudit, Given] | None:
 
 
 def _decided_sample(study: Study) -> StoredSample | None:
-    used = [each for each in stored_samples(study) if each.draw.kind == "gate" and each.used]
+    used = [each for each in stored_samples(study) if each.kind == "gate" and each.used]
     return used[-1] if used else None
 
 
 def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Item]) -> StoredSample:
     """The last sample of the gate; one that takes in everything is drawn when all is rated."""
     samples = stored_samples(study)
-    drawn = [sample for sample in samples if sample.draw.kind == "gate"]
+    drawn = [sample for sample in samples if sample.kind == "gate"]
     if drawn:
         return drawn[-1]
     if gate.sample is not None:
         raise InputError(
             f"no gate sample has been drawn; `chimera rate {study.path} --for gate` draws it"
         )
-    taken = {item for sample in samples for item in sample.sample.ids}
+    taken = {item for sample in samples for item in sample.ids}
     items = [item for item in known if item not in taken]
     _refuse_unrated(study, _given(study, gate.raters, items), items)
-    return draw(study, gate_draw(study))
+    return draw(study, "gate", gate.sample, gate.seed or 0, gate.by)
 
 
 def _given(study: Study, raters: Sequence[str], items: Sequence[str] | None) -> Given:
@@ -281,7 +280,7 @@ def _table(
             f"agreement needs two raters, and the study has {len(given)}; see `chimera rate`"
         )
     weights = None
-    if sample is not None and sample.draw.by == "verdict":
+    if sample is not None and sample.by == "verdict":
         weights = {item.id: item.weight for item in sample.sample.items}
     conditions, prompts = places_of(study)
     return from_ratings(

@@ -39,7 +39,6 @@ from chimeralab.rating.rate import telling_names
 from chimeralab.rating.raters import (
     candidates,
     insert_ratings,
-    now,
     planned_rater,
     rubric_of,
     stored_ratings,
@@ -49,7 +48,7 @@ from chimeralab.rating.rubric import Rubric
 from chimeralab.rating.samples import sample_named, stored_samples
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
-from chimeralab.study.store import RETESTS
+from chimeralab.study.store import RETESTS, now
 
 Task = Literal["rate", "adjudicate"]
 TOKEN_BYTES = 32
@@ -258,7 +257,7 @@ class RatingRoom:
 
     def _decide(self) -> str | None:
         """Decide the gate if all of its raters are done; the store lets nobody do it twice."""
-        drawn = [each for each in stored_samples(self.study) if each.draw.kind == "gate"]
+        drawn = [each for each in stored_samples(self.study) if each.kind == "gate"]
         if not self._gate.declared or (drawn and drawn[-1].used):
             return None
         try:
@@ -273,12 +272,12 @@ class RatingRoom:
         gate_due = [
             each.name
             for each in stored_samples(self.study)
-            if each.draw.kind == "gate" and not each.used
+            if each.kind == "gate" and not each.used
         ]
         sample = only or next(iter(gate_due), None)
         if waiting := self._waiting(rater, "rate", sample):
             return sample, waiting
-        wanted = sample_named(self.study, sample).sample.ids if sample else tuple(known)
+        wanted = sample_named(self.study, sample).ids if sample else tuple(known)
         done = stored_ratings(self.study, rater)
         left = [known[name] for name in wanted if name not in done]
         if not left:

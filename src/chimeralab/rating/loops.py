@@ -240,11 +240,13 @@ def gaps(one: Sequence[str], other: Sequence[str]) -> list[AlignmentGap]:
     end, until = at, place
     while True:
         # Walk to the next aligned pair, from the end.
-        while at and place and (rows[place - 1] >> at - 1 & 1 or _inserted(rows, at, place)):
+        while at and place:
             if rows[place - 1] >> at - 1 & 1:
                 at -= 1
-            else:
+            elif place > 1 and not rows[place - 2] >> at - 1 & 1:
                 place -= 1
+            else:
+                break
         if not at or not place:
             at = place = 0
         if at < end or place < until:
@@ -258,10 +260,6 @@ def gaps(one: Sequence[str], other: Sequence[str]) -> list[AlignmentGap]:
             return found
         at, place = at - 1, place - 1
         end, until = at, place
-
-
-def _inserted(rows: Sequence[int], at: int, place: int) -> bool:
-    return place > 1 and not rows[place - 2] >> at - 1 & 1
 
 
 def says_nothing_new(turn: Wording, before: Sequence[Wording]) -> bool:

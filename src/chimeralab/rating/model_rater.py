@@ -127,7 +127,8 @@ def encoded(item: Item) -> str:
     """
     turns = {str(n): text for n, text in enumerate(item.texts, 1)}
     line = json.dumps(turns, ensure_ascii=False).translate(ESCAPED)
-    return "".join(char if char.isprintable() else _escape(char) for char in line)
+    # Invisible characters and odd line breaks are written out as JSON does.
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line)
 
 
 def new_mark(item: Item, make: NewMark = random_mark) -> str:
@@ -142,12 +143,6 @@ def prompt_hash(rubric: Rubric) -> str:
     """The hash of the prompt as it is before a trajectory is put in."""
     messages = build_prompt(Item("", ()), rubric, "mark")
     return hashlib.sha256("\0".join(m.content for m in messages).encode()).hexdigest()
-
-
-def _escape(char: str) -> str:
-    """Invisible characters and odd line breaks, written out as JSON does."""
-    pair = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{pair[n]:02x}{pair[n + 1]:02x}" for n in range(0, len(pair), 2))
 
 
 def read_answer(text: str, item: Item, mark: str, rubric: Rubric) -> tuple[Rating, list[str]]:

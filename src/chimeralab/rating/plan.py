@@ -66,7 +66,18 @@ class RatersTable(Record):
         named = table if isinstance(table, Mapping) else {}
         own = {name: value for name, value in named.items() if isinstance(value, Mapping)}
         settings = table if not own else {k: v for k, v in named.items() if k not in own}
-        parts = {name: _own_rater(name, value, beside) for name, value in own.items()}
+        parts = {}
+        for name, value in own.items():
+            at = f"[raters.{name}]"
+            read_value(OwnName, name, "[raters] the name")
+            use = value.get("use")
+            if not isinstance(use, str) or ":" not in use:
+                raise InputError(f"{at} needs use = 'module:Class', a rater of your own")
+            parts[name] = read_part({}, value, at, beside, SEAM)
+            if not callable(getattr(parts[name].settings, "open", None)):
+                raise InputError(
+                    f"use = {use!r} in {at} has no method open(rubric), as raters have"
+                )
         return replace(read_record(cls, settings, place), own=parts)
 
     @property
@@ -81,18 +92,6 @@ class RatersTable(Record):
         """A plan without raters of its own locks as it did before there could be any."""
         own = {name: part.as_dict() for name, part in self.own.items()}
         return {**self.asking(), **({"own": own} if own else {})}
-
-
-def _own_rater(name: str, table: Mapping[str, Any], beside: Beside) -> Part:
-    place = f"[raters.{name}]"
-    read_value(OwnName, name, "[raters] the name")
-    use = table.get("use")
-    if not isinstance(use, str) or ":" not in use:
-        raise InputError(f"{place} needs use = 'module:Class', a rater of your own")
-    part = read_part({}, table, place, beside, SEAM)
-    if not callable(getattr(part.settings, "open", None)):
-        raise InputError(f"use = {use!r} in {place} has no method open(rubric), as raters have")
-    return part
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from chimeralab.rating.raters import (
     PlannedRater,
     candidates,
     insert_ratings,
-    now,
     open_store,
     planned_rater,
     rated_by,
@@ -41,7 +40,7 @@ from chimeralab.rating.samples import sample_named
 from chimeralab.runner.room import Brake, Limits
 from chimeralab.study.database import transaction
 from chimeralab.study.folder import Study
-from chimeralab.study.store import RETESTS, Store
+from chimeralab.study.store import RETESTS, Store, now
 
 # Anything but these may go better another time, so the conversation stays unrated till then.
 LASTING_FAILURES = ("overflow:", "refused:")
@@ -126,7 +125,7 @@ def rate_study(
         known = candidates(study)
         if not known:
             raise InputError(f"{study.path} has no finished conversation to rate")
-        wanted = tuple(known) if only is None else sample_named(study, only).sample.ids
+        wanted = tuple(known) if only is None else sample_named(study, only).ids
         done = rated_by(who.identity, db)
         missing = [known[each] for each in wanted if each not in done]
 
@@ -201,7 +200,7 @@ def hand_out(study: Study, folder: Path, only: str | None = None, seed: int = 0)
     study.checked_lock()
     with open_store(study) as db:
         known, names = candidates(study), telling_names(study)
-        wanted = sample_named(study, only).sample.ids if only else tuple(known)
+        wanted = sample_named(study, only).ids if only else tuple(known)
         items = [known[name] for name in wanted]
         key = export_packet(folder, items, rubric_of(study), seed=seed, masked=names)
         with transaction(db, study.store_path):

@@ -18,7 +18,6 @@ from chimeralab.rating.rate import count_cost, rating_brake
 from chimeralab.rating.raters import (
     PlannedRater,
     candidates,
-    now,
     open_store,
     planned_rater,
     rubric_of,
@@ -29,7 +28,7 @@ from chimeralab.rating.rules import rate_by_rules
 from chimeralab.rating.samples import sample_named
 from chimeralab.runner.room import Brake
 from chimeralab.study.folder import Study
-from chimeralab.study.store import CHECKS, RETESTS, Store
+from chimeralab.study.store import CHECKS, RETESTS, Store, now
 
 # A text put into a trajectory, and the label that it wants.
 ATTACKS: Mapping[str, tuple[str, Label]] = {
@@ -216,7 +215,7 @@ def check_rater(study: Study, name: str, only: str | None = None, seed: int = 0)
     if not known:
         raise InputError(f"{study.path} has no finished conversation to rate")
     if only is not None:
-        wanted = list(sample_named(study, only).sample.ids)
+        wanted = list(sample_named(study, only).ids)
     else:
         drawn = set(np.random.default_rng(seed).permutation(sorted(known))[:ITEMS])
         wanted = [each for each in known if each in drawn]

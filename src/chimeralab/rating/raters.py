@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +26,7 @@ from chimeralab.runner.room import Price
 from chimeralab.study.database import open_to_write
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest, resolve
+from chimeralab.study.store import now
 from chimeralab.study.subjects import ask_once, open_models
 
 
@@ -232,7 +232,3 @@ def stored_ratings(study: Study, name: str) -> dict[str, Rating]:
                 attempts=tuple(Attempt(**each) for each in values["attempts"]),
             )
     return given
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,9 +1,9 @@
 """Which items are rated: drawn by seed, apart from each other, and a gate's sample used once."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,11 +11,12 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.plan import GateTable, SampledBy
-from chimeralab.rating.raters import candidates, now, open_store, places_of
+from chimeralab.rating.raters import candidates, open_store, places_of
 from chimeralab.rating.validity import verdict_of
 from chimeralab.study.database import transaction
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
+from chimeralab.study.store import now
 
 Method = Literal["proportional", "balanced"]
 
@@ -106,38 +107,48 @@ def _equal(population: Mapping[str, int], size: int) -> dict[str, int]:
     return seats
 
 
-Kind = Literal["calibration", "gate"]
-
-
-@dataclass(frozen=True, slots=True)
-class Draw(Record):
-    """How a sample was asked for; without a size it is everything."""
-
-    kind: Kind
-    size: int | None
-    seed: int = 0
-    by: SampledBy = "condition"
+Purpose = Literal["calibration", "gate"]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSample(Record):
-    """A sample as the store keeps it. A gate's is used when it has met its gate, or failed to."""
+    """A sample as the store keeps it, and how it was asked for; without a size it is everything.
+
+    A gate's is used when it has met its gate, or failed to.
+    """
 
     name: str
-    draw: Draw
+    kind: Purpose
+    size: int | None
+    by: SampledBy
     sample: Sample
-    used: str | None
-    labels_sha256: str | None
-    passed: bool | None
+    used: str | None = None
+    labels_sha256: str | None = None
+    passed: bool | None = None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return self.sample.ids
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """How it was asked for."""
+        return {"kind": self.kind, "size": self.size, "seed": self.sample.seed, "by": self.by}
 
     @property
     def population(self) -> str:
         """What the items stand for, in words."""
         total = sum(self.sample.population.values())
         return (
-            f"{self.name}: {len(self.sample.items)} of {total} conversations "
-            f"by {self.draw.by}, seed {self.draw.seed}"
+            f"{self.name}: {len(self.ids)} of {total} conversations "
+            f"by {self.by}, seed {self.sample.seed}"
         )
+
+    def as_dict(self) -> dict[str, Any]:
+        """What was asked for by itself, as `draw`."""
+        values = Record.as_dict(self)
+        asked = {"name": values.pop("name"), "draw": self.asked}
+        return asked | {name: value for name, value in values.items() if name not in self.asked}
 
 
 def stored_samples(study: Study) -> list[StoredSample]:
@@ -148,9 +159,19 @@ def stored_samples(study: Study) -> list[StoredSample]:
     for row in rows:
         values = json.loads(row["sample"])
         items = tuple(SampledItem(**item) for item in values.pop("items"))
-        drawn = (Draw(**json.loads(row["drawn_by"])), Sample(items=items, **values))
-        passed = None if row["passed"] is None else bool(row["passed"])
-        found.append(StoredSample(row["name"], *drawn, row["used"], row["labels_sha256"], passed))
+        asked = json.loads(row["drawn_by"])
+        found.append(
+            StoredSample(
+                name=row["name"],
+                kind=asked["kind"],
+                size=asked["size"],
+                by=asked["by"],
+                sample=Sample(items=items, **values),
+                used=row["used"],
+                labels_sha256=row["labels_sha256"],
+                passed=None if row["passed"] is None else bool(row["passed"]),
+            )
+        )
     return found
 
 
@@ -162,44 +183,36 @@ def sample_named(study: Study, name: str) -> StoredSample:
     return samples[name]
 
 
-def gate_draw(study: Study) -> Draw:
-    """How the plan says that the sample of its gate is drawn."""
-    gate: GateTable = study.plan.extras["gate"]
-    return Draw("gate", gate.sample, gate.seed or 0, gate.by)
-
-
-def draw(study: Study, asked: Draw) -> StoredSample:
+def draw(
+    study: Study, kind: Purpose, size: int | None, seed: int = 0, by: SampledBy = "condition"
+) -> StoredSample:
     """Draw a sample from what no other sample holds. The same question gives the same sample."""
     study.checked_lock()
     with open_store(study):
         earlier = stored_samples(study)
-    same = next((sample for sample in earlier if sample.draw == asked and not sample.used), None)
+    asked = {"kind": kind, "size": size, "seed": seed, "by": by}
+    same = next((sample for sample in earlier if sample.asked == asked and not sample.used), None)
     if same is not None:
         return same
-    if asked.kind == "gate":
-        _refuse_gate(study, asked, [each for each in earlier if each.draw.kind == "gate"])
-    taken = {item for sample in earlier for item in sample.sample.ids}
-    strata = _strata(study, asked.by)
+    if kind == "gate":
+        _refuse_gate(study, asked, [each for each in earlier if each.kind == "gate"])
+    taken = {item for sample in earlier for item in sample.ids}
+    strata = _strata(study, by)
     left = len(set(strata) - taken)
     if not left:
         raise InputError(
             f"{study.path} has nothing left to draw: what is finished and can be judged "
             f"({len(strata)} conversations) is in samples already"
         )
-    drawn = draw_sample(
-        strata,
-        asked.size or left,
-        seed=asked.seed,
-        method="balanced" if asked.by == "verdict" else "proportional",
-        without=taken,
-    )
-    name = f"{asked.kind}-{1 + sum(sample.draw.kind == asked.kind for sample in earlier)}"
-    row = (name, asked.kind, json.dumps(drawn.as_dict()), json.dumps(asked.as_dict()), now())
+    method: Method = "balanced" if by == "verdict" else "proportional"
+    drawn = draw_sample(strata, size or left, seed=seed, method=method, without=taken)
+    name = f"{kind}-{1 + sum(sample.kind == kind for sample in earlier)}"
+    row = (name, kind, json.dumps(drawn.as_dict()), json.dumps(asked), now())
     with open_store(study) as db, transaction(db, study.store_path):
         db.execute(
             "INSERT INTO samples (name, kind, sample, drawn_by, drawn) VALUES (?, ?, ?, ?, ?)", row
         )
-    return StoredSample(name, asked, drawn, None, None, None)
+    return StoredSample(name, kind, size, by, drawn)
 
 
 def use(study: Study, sample: StoredSample, labels_sha256: str, *, passed: bool) -> None:
@@ -209,14 +222,14 @@ def use(study: Study, sample: StoredSample, labels_sha256: str, *, passed: bool)
         db.execute("UPDATE samples SET used = ?, labels_sha256 = ?, passed = ? WHERE name = ?", row)
 
 
-def _refuse_gate(study: Study, asked: Draw, earlier: list[StoredSample]) -> None:
+def _refuse_gate(study: Study, asked: Mapping[str, Any], earlier: Sequence[StoredSample]) -> None:
     """Refuse a gate's sample that the plan does not allow, or that comes too early."""
     gate: GateTable = study.plan.extras["gate"]
     if not gate.declared:
         raise InputError("the plan declares no gate; draw --for calibration, or declare [gate]")
-    if gate.seed is not None and asked.seed != gate.seed:
+    if gate.seed is not None and asked["seed"] != gate.seed:
         raise InputError(f"the sample of the gate is drawn by the seed of the plan, {gate.seed}")
-    if (asked.size, asked.by) != (gate.sample, gate.by):
+    if (asked["size"], asked["by"]) != (gate.sample, gate.by):
         size = "every conversation" if gate.sample is None else f"{gate.sample} items"
         raise InputError(f"the gate of the plan is decided on {size} by {gate.by}, not on these")
     for sample in earlier:
@@ -225,7 +238,7 @@ def _refuse_gate(study: Study, asked: Draw, earlier: list[StoredSample]) -> None
         if sample.passed:
             raise InputError(f"{sample.name} has met the gate; there is nothing to try again")
         # With the seed of the plan another sample is one of what the first has left.
-        if sample.draw == asked and gate.seed is None:
+        if sample.asked == asked and gate.seed is None:
             raise InputError(f"{sample.name} was drawn like this and is used; choose another seed")
     if len(earlier) >= gate.attempts:
         raise InputError(

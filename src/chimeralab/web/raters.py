@@ -69,7 +69,7 @@ def _progress(room: RatingRoom) -> dict[str, Any]:
         "samples": samples,
         "gate": room.study.plan.extras["gate"],
         "decided": any(each.used for each in samples),
-        "gate_is_due": any(each.draw.kind == "gate" and not each.used for each in samples),
+        "gate_is_due": any(each.kind == "gate" and not each.used for each in samples),
         "tasks": TASKS,
     }
 

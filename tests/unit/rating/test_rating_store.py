@@ -13,7 +13,7 @@ from chimeralab.rating.rate import hand_out, rate_study, take_back
 from chimeralab.rating.rater_checks import check_rater
 from chimeralab.rating.raters import planned_rater, stored_ratings
 from chimeralab.rating.rubric import BUILT_IN
-from chimeralab.rating.samples import Draw, draw, sample_named, stored_samples, use
+from chimeralab.rating.samples import draw, sample_named, stored_samples, use
 from chimeralab.rating.validity import Validity
 from chimeralab.study import LockError, RunOptions, Study, run_study
 from chimeralab.study.detecting import detect_study
@@ -86,22 +86,22 @@ def test_a_rater_says_what_it_is_and_what_it_takes(make_study, name, facts):
 
 def test_samples_share_no_conversation_and_come_back_the_same(make_study):
     study = make_study(RATED, steps=DONE)
-    trained = draw(study, Draw("calibration", 8, seed=1))
-    gate = draw(study, Draw("gate", 6, seed=1))
-    assert not set(trained.sample.ids) & set(gate.sample.ids)
+    trained = draw(study, "calibration", 8, seed=1)
+    gate = draw(study, "gate", 6, seed=1)
+    assert not set(trained.ids) & set(gate.ids)
     assert [item.stratum for item in gate.sample.items] == ["free"] * 3 + ["looping"] * 3
-    assert draw(study, Draw("gate", 6, seed=1)) == gate == sample_named(study, "gate-1")
+    assert draw(study, "gate", 6, seed=1) == gate == sample_named(study, "gate-1")
     assert rate_study(study, "judge", only="gate-1").newly_rated == 6
 
 
 def test_no_second_gate_sample_is_drawn_before_the_first_is_used(make_study):
     study = make_study(RATED, steps=DONE)
-    draw(study, Draw("gate", 6, seed=1))
+    draw(study, "gate", 6, seed=1)
     detect_study(study)
     with pytest.raises(InputError, match="drawn by the seed of the plan, 1"):
-        draw(study, Draw("gate", 6, seed=2))
+        draw(study, "gate", 6, seed=2)
     with pytest.raises(InputError, match="decided on 6 items"):
-        draw(study, Draw("gate", 7, seed=1))
+        draw(study, "gate", 7, seed=1)
     assert len(stored_samples(study)) == 1
 
 
@@ -114,28 +114,28 @@ def test_a_plan_locked_before_there_were_seeds_draws_by_any(make_study):
     earlier = Study(study.path, allow_code=True)
     assert earlier.plan.extras["gate"].seed is None
     run_study(earlier)
-    draw(earlier, Draw("gate", 6, seed=9))
+    draw(earlier, "gate", 6, seed=9)
     with pytest.raises(InputError, match="gate-1 has not been used yet"):
-        draw(earlier, Draw("gate", 6, seed=2))
+        draw(earlier, "gate", 6, seed=2)
 
 
 def test_a_gate_sample_is_used_once(make_study):
     study = make_study(RATED, steps=DONE)
-    sample = draw(study, Draw("gate", 6, seed=1))
+    sample = draw(study, "gate", 6, seed=1)
     use(study, sample, "labels", passed=False)
     with pytest.raises(InputError, match="used once"):
         use(study, sample, "other labels", passed=True)
     assert sample_named(study, "gate-1").passed is False
-    second = draw(study, Draw("gate", 6, seed=1))
-    assert not set(second.sample.ids) & set(sample.sample.ids)
+    second = draw(study, "gate", 6, seed=1)
+    assert not set(second.ids) & set(sample.ids)
     use(study, second, "labels", passed=False)
     with pytest.raises(InputError, match="allows 2 attempts"):
-        draw(study, Draw("gate", 6, seed=1))
+        draw(study, "gate", 6, seed=1)
 
 
 def test_a_gate_sample_is_as_large_as_the_plan_says(make_study):
     with pytest.raises(InputError, match="decided on 6 items by condition"):
-        draw(make_study(RATED, steps=DONE), Draw("gate", 5, seed=1))
+        draw(make_study(RATED, steps=DONE), "gate", 5, seed=1)
 
 
 def test_a_gate_sample_waits_for_the_last_conversation(make_study):
@@ -145,7 +145,7 @@ def test_a_gate_sample_waits_for_the_last_conversation(make_study):
         database.execute("UPDATE trajectories SET outcome = NULL WHERE id = 'free/p1/1'")
     database.close()
     with pytest.raises(InputError, match="1 conversations are not finished"):
-        draw(study, Draw("gate", 6, seed=1))
+        draw(study, "gate", 6, seed=1)
 
 
 # Our rubric as a draft of one's own beside the plan.
@@ -178,9 +178,9 @@ def test_a_sample_can_be_balanced_on_the_verdict(make_study):
         RATED, ("sample = 6", 'sample = 4\nby = "verdict"'), ("turns = 4", "turns = 8"), steps=DONE
     )
     with pytest.raises(InputError, match="no verdict yet; run `chimera detect` first"):
-        draw(study, Draw("gate", 4, seed=1, by="verdict"))
+        draw(study, "gate", 4, seed=1, by="verdict")
     detect_study(study)
-    drawn = draw(study, Draw("gate", 4, seed=1, by="verdict"))
+    drawn = draw(study, "gate", 4, seed=1, by="verdict")
     assert sum(item.weight for item in drawn.sample.items) == pytest.approx(16)
     rate_study(study, "rules")
     rate_study(study, "judge")
@@ -235,7 +235,7 @@ def fill(folder: Path, label: str = "0") -> Path:
 
 def test_a_packet_comes_back_as_the_ratings_of_a_person(make_study, tmp_path):
     study = make_study(RATED, steps=DONE)
-    draw(study, Draw("gate", 6, seed=1))
+    draw(study, "gate", 6, seed=1)
     hand_out(study, tmp_path / "packet", "gate-1", seed=5)
     page = (tmp_path / "packet" / "packet.html").read_text(encoding="utf-8")
     assert "looping" not in page.partition("</style>")[2]
@@ -345,5 +345,5 @@ def test_a_check_stops_at_the_cost_of_the_study_and_what_it_cost_counts(make_stu
 
 def test_a_sample_bounds_what_a_check_asks(make_study):
     study = make_study(RATED, steps=DONE)
-    drawn = draw(study, Draw("calibration", 4))
+    drawn = draw(study, "calibration", 4)
     assert len(check_rater(study, "judge", drawn.name).items) == 4
