@@ -13,11 +13,11 @@ from chimeralab.core.records import Record, plain_value
 from chimeralab.rating.gate import Gate, RuleName, StatisticName, ValidityBar
 from chimeralab.rating.ratings import SEAM, RaterPart
 from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric
-from chimeralab.rating.rules import NAME, Rules
+from chimeralab.rating.rules import NAME, RulesPart
 
 # The raters that are there without being declared. Models of a plan are raters too, and so are
 # people, who go by this prefix.
-RATERS: dict[str, RaterPart] = {NAME: Rules()}
+RATERS: dict[str, RaterPart] = {NAME: RulesPart()}
 HUMAN = "human:"
 
 OwnName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]

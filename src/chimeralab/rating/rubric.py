@@ -22,7 +22,7 @@ KindName = Literal["A", "B", "C"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Record):
+class LoopKind(Record):
     """One way in which turns can be functionally the same."""
 
     id: KindName
@@ -82,7 +82,7 @@ class Rubric(Record):
     short_words: int
     label_one: str
     label_zero: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[LoopKind, ...]
     steps: tuple[DecisionStep, ...]
     distinctions: tuple[Distinction, ...]
     dos: tuple[str, ...]

@@ -21,7 +21,7 @@ SAYING: dict[StepName, str] = {
 }
 
 
-class Rules:
+class RulesPart:
     """`rules`: no model, no chance, and nothing to set."""
 
     about = RaterFacts("program")
