@@ -10,7 +10,7 @@ Row = Mapping[str, object]
 
 # The code that each benchmark measures, in src/chimeralab unless the path names another folder.
 # It is listed here because editing a benchmark makes its results old: its file is measured, too.
-SCORING = "trial/scoring.py trial/naming.py trial/contradiction.py trial/wording.py"
+SCORING = "trial/scoring.py trial/replies.py trial/wording.py trial/opposites.txt"
 ZOO = "benchmarks/validity/loop_zoo"
 LOOP_LOGS = f"benchmarks/validity/loop_logs.py benchmarks/validity/loop_rules.py {ZOO}"
 MEASURES = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.trial.contradiction import conflict
 from chimeralab.trial.scoring import Scorer
+from chimeralab.trial.wording import conflict
 
 PAIRS = [
     json.loads(line)

@@ -9,11 +9,17 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
-from chimeralab.trial.contradiction import negation_differs
 from chimeralab.trial.trials import number_in
-from chimeralab.trial.wording import EDGES, bare, listed, normalised, stem, words
+from chimeralab.trial.wording import (
+    EDGES,
+    bare,
+    listed,
+    negation_differs,
+    normalised,
+    stem,
+    words,
+)
 
 # Small models go on with the next turn of the conversation, and it is not their answer any more.
 _NEXT_TURN = re.compile(r"^[\s*#>]*(?:Question|User|Human)(?:\s+\d+)?:", re.M | re.I)
@@ -96,9 +102,10 @@ def read_choice(text: str, options: tuple[str, ...]) -> str | None:
     if reply in options:
         return reply
     line = _CALLED_ANSWER.sub("", _first_line(reply)).strip()
-    if (found := alone(line, options)) is not None:
-        return found
-    if _PLACE.fullmatch(line.rstrip(EDGES)) and (found := _by_place(line, options)) is not None:
+    found = alone(line, options)
+    if found is None and _PLACE.fullmatch(line.rstrip(EDGES)):
+        found = _by_place(line, options)
+    if found is not None:
         return found
     if answers := _own_lines(_ANSWER_IS, reply):
         guesses = {chosen_option(answers[-1], options)}
@@ -118,16 +125,19 @@ def chosen_option(answer: str, options: Sequence[str]) -> str | None:
     text = _straightened(answer)
     if (found := alone(text, options) or _opening(text, options)) is not None:
         return found
-    sought = mentions(tuple(options))
-    kept = sought.denied.sub(" ", text)
-    named = sought.named(kept)
-    if not named:
+    sought, pattern, denied = _patterns(tuple(options))
+
+    def named(where: str) -> set[str]:
+        return {sought[(found.lastindex or 0) - 1] for found in pattern.finditer(where)}
+
+    kept = denied.sub(" ", text)
+    chosen = named(kept)
+    if not chosen:
         return _yes_or_no(text, options) or _by_place(text, options)
-    refused = sought.named(" ".join(sought.denied.findall(text)))
-    if len(named) > 1 or named & refused:
+    if len(chosen) > 1 or chosen & named(" ".join(denied.findall(text))):
         return None
     # An option may itself say that something is not so; what counts is what is said beyond it.
-    option = named.pop()
+    option = chosen.pop()
     doubts, inherent = (len(_DOUBT.findall(each)) for each in (kept, option))
     return None if doubts != inherent or negation_differs(kept, option) else option
 
@@ -167,13 +177,13 @@ def _own_lines(lead: re.Pattern[str], reply: str) -> list[str]:
 
 def _opening(text: str, options: Sequence[str]) -> str | None:
     """The option that a text opens with, set off from all that follows."""
-    sought = mentions(tuple(options))
+    sought, pattern, _ = _patterns(tuple(options))
     opening = _OPENING.match(text)
     # An option may itself begin with what usually leads up to one.
     for start in (0, opening.end() if opening else 0):
-        found = sought.pattern.match(text, start)
+        found = pattern.match(text, start)
         if found and _SET_OFF.match(text, found.end()):
-            return sought.option(found)
+            return sought[(found.lastindex or 0) - 1]
     return None
 
 
@@ -198,40 +208,27 @@ def _by_place(text: str, options: Sequence[str]) -> str | None:
     return options[place] if place < len(options) else None
 
 
-class Mentions(NamedTuple):
-    """Finds options in a text; the longest are tried first, so that none is found in another."""
-
-    options: tuple[str, ...]
-    pattern: re.Pattern[str]
-    denied: re.Pattern[str]
-
-    def named(self, text: str) -> set[str]:
-        return {self.option(found) for found in self.pattern.finditer(text)}
-
-    def option(self, found: re.Match[str]) -> str:
-        assert found.lastindex is not None
-        return self.options[found.lastindex - 1]
-
-
 @lru_cache(4_096)
-def mentions(options: tuple[str, ...]) -> Mentions:
-    """What finds these options, and what finds those that are denied, with their denial.
+def _patterns(options: tuple[str, ...]) -> tuple[list[str], re.Pattern[str], re.Pattern[str]]:
+    """Options, the longest first; what finds each as the group of its place; what finds those that
+    are denied, with their denial.
 
-    >>> found = mentions(("Rome", "New Rome", "Paris"))
-    >>> sorted(found.named("New Rome, not Paris")), found.denied.findall("New Rome, not Paris")
-    (['New Rome', 'Paris'], ['not Paris'])
+    >>> sought, pattern, denied = _patterns(("Rome", "New Rome", "Paris"))
+    >>> pattern.findall("New Rome, not Paris"), denied.findall("New Rome, not Paris")
+    ([('New Rome', '', ''), ('', 'Paris', '')], ['not Paris'])
     """
     names = {option: bare(_straightened(option)) for option in options}
-    alike = Counter(map(normalised, options))
     # Options that differ in case alone can't be told apart within a sentence.
-    sought = [each for each in options if names[each] and alike[normalised(each)] == 1]
-    sought = [each for each in sought if normalised(each) not in _YES_NO]
-    sought.sort(key=lambda option: -len(names[option]))
-    patterns = [_mention(names[option]) for option in sought]
-    either = "|".join(f"({pattern})" for pattern in patterns) or _NEVER
-    one = f"(?:{'|'.join(patterns) or _NEVER})"
+    alike = Counter(map(normalised, options))
+    sought = [
+        each
+        for each in sorted(options, key=lambda option: -len(names[option]))
+        if names[each] and alike[normalised(each)] == 1 and normalised(each) not in _YES_NO
+    ]
+    each = [_mention(names[option]) for option in sought] or [_NEVER]
+    one = f"(?:{'|'.join(each)})"
     denied = rf"{_DENIAL}{one}(?:\s+(?:and|or|nor)\s+{one})*"
-    return Mentions(tuple(sought), re.compile(either), re.compile(denied))
+    return sought, re.compile("|".join(f"({pattern})" for pattern in each)), re.compile(denied)
 
 
 def _mention(name: str) -> str:

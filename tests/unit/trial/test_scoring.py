@@ -8,7 +8,6 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.embedding.minilm import default_token_encoder
-from chimeralab.trial.contradiction import numbers_differ
 from chimeralab.trial.course import Layout
 from chimeralab.trial.marking import score
 from chimeralab.trial.replies import chosen_option
@@ -16,9 +15,14 @@ from chimeralab.trial.scenarios import GENERATORS
 from chimeralab.trial.scoring import Scorer, statement_similarity
 from chimeralab.trial.script import Arm, Script
 from chimeralab.trial.trials import Answer, read_truth
-from chimeralab.trial.wording import Quantity, quantities
+from chimeralab.trial.wording import numbers_differ, quantities
 
 SCORER = Scorer()
+
+
+def of(unit: str, value: float, counted: str = "") -> tuple[str, float, str]:
+    """A quantity, mostly of nothing in particular."""
+    return unit, value, counted
 
 
 @pytest.mark.parametrize(
@@ -117,21 +121,23 @@ def test_an_answer_names_one_option_or_none(answer: str, option: str | None) -> 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("two hundred and five", [Quantity("", 205)]),
-        ("nineteen eighty-four", [Quantity("", 1984)]),
-        ("1.2 million", [Quantity("", 1_200_000)]),
-        ("two dozen", [Quantity("", 24)]),
-        ("World War II", [Quantity("", 2)]),
-        ("$5", [Quantity("dollar", 5)]),
-        ("COVID-19", [Quantity("", 19)]),
-        ("-5", [Quantity("", -5)]),
+        ("two hundred and five", [of("", 205)]),
+        ("nineteen eighty-four", [of("", 1984)]),
+        ("1.2 million", [of("", 1_200_000)]),
+        ("two dozen", [of("", 24)]),
+        ("World War II", [of("", 2)]),
+        ("$5", [of("dollar", 5)]),
+        ("COVID-19", [of("", 19)]),
+        ("-5", [of("", -5)]),
         ("for a second", []),
-        ("30 seconds", [Quantity("second", 30)]),
-        ("half", [Quantity("", 0.5)]),
-        ("6 four", [Quantity("", 6, "four"), Quantity("", 4)]),
+        ("30 seconds", [of("second", 30)]),
+        ("half", [of("", 0.5)]),
+        ("6 four", [of("", 6, "four"), of("", 4)]),
     ],
 )
-def test_quantities_are_read_from_words_and_digits(text: str, expected: list[Quantity]) -> None:
+def test_quantities_are_read_from_words_and_digits(
+    text: str, expected: list[tuple[str, float, str]]
+) -> None:
     assert list(quantities(text)) == expected
 
 
