@@ -7,7 +7,8 @@ import time
 from typing import NamedTuple
 
 from benchmarks.table import Result, keep
-from chimeralab.models.embedded import EmbeddedModel, EmbeddedSettings
+from chimeralab.models.catalogue import EmbeddedSettings
+from chimeralab.models.embedded import EmbeddedModel
 from chimeralab.models.seam import Message, Request, Role, Sampling
 
 COMMAND = "python -m benchmarks.speed.selfplay"

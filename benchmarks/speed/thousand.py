@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from benchmarks.table import Result, keep
 from benchmarks.transcripts import WORDS
 from chimeralab import Study, run
-from chimeralab.models.openai import OpenAISettings
+from chimeralab.models.catalogue import OpenAISettings
 from chimeralab.models.seam import Message, Request, Sampling
 from chimeralab.study import RunOptions
 from chimeralab.study.store import Store

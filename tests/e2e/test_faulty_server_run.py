@@ -51,7 +51,7 @@ def test_run_ends_and_every_attempt_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     deadlines = Deadlines()
-    monkeypatch.setattr("chimeralab.models.openai_model.timeout", deadlines)
+    monkeypatch.setattr("chimeralab.models.openai.timeout", deadlines)
     proxy = fault_proxy("http://127.0.0.1:9/v1", ["fine", *[fault] * 100])
     proxy.on_endless = deadlines.pass_now
     run_study(make_study(tmp_path / "study", proxy.url), QUIETLY)

@@ -4,7 +4,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import SentKey
-from chimeralab.models.inspect import InspectSettings
+from chimeralab.models.catalogue import InspectSettings
 from chimeralab.study import Study, run_study
 from chimeralab.trial.agents.wire import HttpSettings
 from tests.plans import SELFPLAY

@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chimeralab.models.embedded import EmbeddedSettings
-from chimeralab.models.inspect import InspectSettings
-from chimeralab.models.openai import OpenAISettings
-from chimeralab.models.openai_model import OpenAIModel, WatchedClient
+from chimeralab.models.catalogue import EmbeddedSettings, InspectSettings, OpenAISettings
+from chimeralab.models.openai import OpenAIModel, WatchedClient
 from chimeralab.models.seam import Message, ModelFailure, Reply, Request, Sampling, Try
 from tests.e2e.servers.choosy_server import ChoosyServer
 

@@ -1,10 +1,181 @@
-"""The models that a plan can name, each by the settings it takes; `settings.open()` starts one."""
+"""The models that a plan can name, each by the settings it takes; `settings.open()` starts one.
 
-from chimeralab.models.embedded import EmbeddedSettings
-from chimeralab.models.inspect import InspectSettings
-from chimeralab.models.openai import OpenAISettings
-from chimeralab.models.phantom import PhantomSettings
-from chimeralab.models.replay import ReplaySettings
+Models are imported when they are opened: their libraries take half a second and more, and most
+commands ask none.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from chimeralab import weights
+from chimeralab.core.errors import InputError
+from chimeralab.core.parts import SentKey
+from chimeralab.core.records import Record
+from chimeralab.models.seam import FailureKind
+
+if TYPE_CHECKING:
+    from chimeralab.models.embedded import EmbeddedModel
+    from chimeralab.models.inspect import InspectModel
+    from chimeralab.models.openai import OpenAIModel
+    from chimeralab.models.phantom import PhantomModel, ReplayModel
+
+Count = Annotated[int, Field(ge=1)]
+Turns = tuple[Count, ...]
+PhantomCourse = Literal["novel", "verbatim", "alternation", "template", "relapse", "script"]
+# How a server is told that only some replies will do: by OpenAI's response_format, vLLM's choice,
+# or llama.cpp's grammar.
+Constraint = Literal["json_schema", "choice", "grammar", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedSettings(Record):
+    """`use = "embedded"`.
+
+    With `deterministic`, the same seed gives the same text each time, because every question is
+    worked on alone and from the start: many times slower. `cache_gb` is what the prefix cache may
+    take; both sides of each conversation should fit into it.
+    """
+
+    weights: Literal["smollm2"] = "smollm2"
+    deterministic: bool = False
+    cache_gb: Count = 2
+
+    def open(self) -> "EmbeddedModel":
+        from chimeralab.models.embedded import EmbeddedModel  # noqa: PLC0415
+
+        (file,) = weights.MODELS[self.weights].files
+        return EmbeddedModel(self, weights.ensure(self.weights) / file.name)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAISettings(Record):
+    """`use = "openai"`. The key is read from the environment variable that `key_env` names.
+
+    `timeout` is in seconds and applies to every try; `max_retries` and the waiting between tries
+    are the SDK's. `concurrency` is how many questions are on their way at once. `constrain` says
+    how the server is held to the options of a question; without it, a JSON schema is tried, and a
+    server that refuses one is asked in words alone.
+    """
+
+    needs_network: ClassVar[bool] = True
+
+    model: Annotated[str, Field(min_length=1)]
+    base_url: Annotated[str, Field(pattern=r"^https?://")]
+    key_env: str | None = None
+    send_seed: bool = True
+    length_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    timeout: Annotated[float, Field(gt=0)] = 120.0
+    max_retries: Annotated[int, Field(ge=0)] = 4
+    concurrency: Count = 8
+    constrain: Constraint | None = None
+
+    def __post_init__(self) -> None:
+        url = urlsplit(self.base_url)
+        if url.username or url.password or url.query:
+            raise InputError(
+                f"base_url holds more than an address at {url.hostname}; take users, passwords and "
+                "queries out: the key is read from the environment variable that key_env names"
+            )
+
+    @property
+    def sent_key(self) -> SentKey | None:
+        return SentKey(self.key_env, self.base_url) if self.key_env else None
+
+    def open(self) -> "OpenAIModel":
+        from chimeralab.models.openai import OpenAIModel  # noqa: PLC0415
+
+        return OpenAIModel(self)
+
+
+@dataclass(frozen=True, slots=True)
+class InspectSettings(Record):
+    """`use = "inspect"`. Keys are read from the environment, as the provider's page there says.
+
+    The options of a question go along as a JSON schema. A provider that refuses one is asked in
+    words alone, and one that ignores it is noted where that shows.
+
+    `timeout` is in seconds and applies to every try; retries and the waiting between tries are
+    inspect-ai's, and so is `concurrency`, the number of questions on their way at once.
+    """
+
+    needs_network: ClassVar[bool] = True
+
+    model: Annotated[str, Field(pattern=r"^[^/]+/.+")]
+    base_url: str | None = None
+    send_seed: bool = True
+    timeout: Count = 120
+    max_retries: Annotated[int, Field(ge=0)] = 4
+    concurrency: Count = 8
+
+    @property
+    def sent_key(self) -> SentKey | None:
+        """The key of the provider, where the plan says to which address it goes."""
+        provider = self.model.partition("/")[0].upper().replace("-", "_")
+        return SentKey(f"{provider}_API_KEY", self.base_url) if self.base_url else None
+
+    def open(self) -> "InspectModel":
+        from chimeralab.models.inspect import open_model  # noqa: PLC0415
+
+        return open_model(self)
+
+
+@dataclass(frozen=True, slots=True)
+class PhantomSettings(Record):
+    """`use = "phantom"`. What it says depends only on `seed`, the conversation and the turn.
+
+    It says something new at every turn until `onset`, then does what `course` says. `relapse`
+    goes round from `onset` to `escape`, is free, and goes round again from `back` on. Turns in
+    `fail_turns` fail `fail_times` times before they are answered.
+    """
+
+    course: PhantomCourse = "novel"
+    onset: Count = 10
+    escape: Count = 20
+    back: Count = 30
+    script: tuple[str, ...] = ()
+    seed: int = 0
+    latency: Annotated[float, Field(ge=0)] = 0.0
+    fail_turns: Turns = ()
+    fail_times: Count = 1
+    fail_kind: FailureKind = "server"
+    refuse_turns: Turns = ()
+
+    def __post_init__(self) -> None:
+        if self.course == "script" and not self.script:
+            raise InputError("course = 'script' needs a script of one line or more")
+        if self.course == "relapse" and not self.onset < self.escape < self.back:
+            raise InputError(
+                f"course = 'relapse' needs onset < escape < back; these are {self.onset}, "
+                f"{self.escape} and {self.back}"
+            )
+
+    def open(self) -> "PhantomModel":
+        from chimeralab.models.phantom import PhantomModel  # noqa: PLC0415
+
+        return PhantomModel(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySettings(Record):
+    """`use = "replay"`. `study` is a folder, seen from the one of the study that replays it.
+
+    Both need the same conditions, prompts and turns.
+    """
+
+    study: str
+
+    def within(self, folder: Path) -> "ReplaySettings":
+        return replace(self, study=str(folder / self.study))
+
+    def open(self) -> "ReplayModel":
+        from chimeralab.models.phantom import ReplayModel  # noqa: PLC0415
+
+        return ReplayModel(Path(self.study) / "study.db")
+
 
 MODELS: dict[str, type] = {
     "embedded": EmbeddedSettings,

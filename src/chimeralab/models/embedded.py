@@ -10,35 +10,13 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from chimeralab import weights
 from chimeralab.core.errors import ChimeraError, WeightsError
-from chimeralab.core.records import Record
+from chimeralab.models.catalogue import EmbeddedSettings
 from chimeralab.models.seam import ModelFailure, Reply, Request
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddedSettings(Record):
-    """`use = "embedded"`.
-
-    With `deterministic`, the same seed gives the same text each time, because every question is
-    worked on alone and from the start: many times slower. `cache_gb` is what the prefix cache may
-    take; both sides of each conversation should fit into it.
-    """
-
-    weights: Literal["smollm2"] = "smollm2"
-    deterministic: bool = False
-    cache_gb: Annotated[int, Field(ge=1)] = 2
-
-    def open(self) -> "EmbeddedModel":
-        (file,) = weights.MODELS[self.weights].files
-        return EmbeddedModel(self, weights.ensure(self.weights) / file.name)
 
 
 class EmbeddedModel:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, BinaryIO, NamedTuple, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 import openvino as ov
@@ -24,38 +24,23 @@ import openvino_genai as genai  # type: ignore[import-untyped, unused-ignore]
 from chimeralab.core.errors import WeightsError
 
 
-class EngineOptions(NamedTuple):
-    """How the engine is started: which file, how much memory, and whether every run is the same."""
-
-    gguf: str
-    cache_gb: int
-    deterministic: bool
-
-
-class _Live(NamedTuple):
-    id: int
-    handle: Any
-    prompt_tokens: int
-
-
 class Engine:
     """The pipeline and the questions it is working on."""
 
-    def __init__(self, options: EngineOptions) -> None:
-        path = Path(options.gguf)
-        about = read_gguf(path)
+    def __init__(self, gguf: str, cache_gb: int, deterministic: bool) -> None:
+        path = Path(gguf)
+        self._context_tokens, control_tokens = read_gguf(path)
         config = genai.SchedulerConfig()
-        config.cache_size = options.cache_gb
+        config.cache_size = cache_gb
         # Cached and fresh attention differ in the last bits, so a cache makes the text depend on
         # what was asked before.
-        config.enable_prefix_caching = not options.deterministic
+        config.enable_prefix_caching = not deterministic
         self._pipeline = genai.ContinuousBatchingPipeline(path, config, "CPU", {})
         self._tokenizer = self._pipeline.get_tokenizer()
-        self._prompt_tokens = PromptTokens(self._tokenizer, about.control_tokens)
-        self._context_tokens = about.context_tokens
-        self._live: list[_Live] = []
+        self._prompt_tokens = PromptTokens(self._tokenizer, control_tokens)
+        self._live: dict[int, tuple[Any, int]] = {}  # handle and tokens of the prompt, by id
         # Neighbours in a batch change the last bits of each other's numbers, and so the text.
-        self._at_once = 1 if options.deterministic else sys.maxsize
+        self._at_once = 1 if deterministic else sys.maxsize
         self._model = f"{path.name}, openvino-genai {genai.__version__}"
 
     def has_room(self) -> bool:
@@ -84,28 +69,27 @@ class Engine:
         if options := ask.get("options"):
             config.structured_output_config = genai.StructuredOutputConfig(regex=one_of(options))
         handle = self._pipeline.add_request(ask["id"], tokens, config)
-        self._live.append(_Live(ask["id"], handle, tokens.size))
+        self._live[ask["id"]] = handle, tokens.size
         return None
 
     def step(self) -> list[dict[str, Any]]:
         """Work on everything for one token; the answers that this has finished."""
         self._pipeline.step()
         running = genai.GenerationStatus.RUNNING
-        done = [live for live in self._live if live.handle.get_status() != running]
-        self._live = [live for live in self._live if live not in done]
-        return [self._answer(live) for live in done]
+        done = [n for n, (handle, _) in self._live.items() if handle.get_status() != running]
+        return [self._answer(number, *self._live.pop(number)) for number in done]
 
-    def _answer(self, live: _Live) -> dict[str, Any]:
-        if live.handle.get_status() != genai.GenerationStatus.FINISHED:
+    def _answer(self, number: int, handle: Any, prompt_tokens: int) -> dict[str, Any]:
+        if handle.get_status() != genai.GenerationStatus.FINISHED:
             message = "the history does not fit into the cache; raise cache_gb"
-            return {"id": live.id, "failure": "overflow", "message": message}
-        (output,) = live.handle.read_all()
+            return {"id": number, "failure": "overflow", "message": message}
+        (output,) = handle.read_all()
         stopped = output.finish_reason == genai.GenerationFinishReason.STOP
         return {
-            "id": live.id,
+            "id": number,
             "text": self._tokenizer.decode(output.generated_ids),
             "finish": "stop" if stopped else "length",
-            "prompt_tokens": live.prompt_tokens,
+            "prompt_tokens": prompt_tokens,
             "completion_tokens": len(output.generated_ids),
             "reported_model": self._model,
         }
@@ -201,14 +185,7 @@ _NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=
 _CONTROL = 3  # the token type of markers such as <|im_end|>
 
 
-class Gguf(NamedTuple):
-    """The facts about a model that its caller has to respect."""
-
-    context_tokens: int
-    control_tokens: tuple[str, ...]
-
-
-def read_gguf(path: Path) -> Gguf:
+def read_gguf(path: Path) -> tuple[int, tuple[str, ...]]:
     """How much the model can read at once, and the markers that no message may contain."""
     try:
         with path.open("rb") as file:
@@ -217,7 +194,7 @@ def read_gguf(path: Path) -> Gguf:
         tokens = zip(
             about["tokenizer.ggml.tokens"], about["tokenizer.ggml.token_type"], strict=True
         )
-        return Gguf(length, tuple(token for token, kind in tokens if kind == _CONTROL))
+        return length, tuple(token for token, kind in tokens if kind == _CONTROL)
     except (OSError, KeyError, ValueError, OverflowError, struct.error) as error:
         raise WeightsError(
             f"{path} can't be read as a GGUF language model ({error}); "
@@ -255,11 +232,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then ends us
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the library prints must not end up between the answers
-    options = EngineOptions(**json.loads(sys.argv[1]))
+    options = json.loads(sys.argv[1])
     try:
-        engine = Engine(options)
+        engine = Engine(**options)
     except (WeightsError, RuntimeError) as error:
-        print(json.dumps({"broken": f"{options.gguf} can't be loaded: {error}"}), file=answers)
+        print(json.dumps({"broken": f"{options['gguf']} can't be loaded: {error}"}), file=answers)
     else:
         serve(engine, sys.stdin, answers)
 

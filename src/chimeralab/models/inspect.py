@@ -3,31 +3,26 @@
 import importlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
-
-from pydantic import Field
+from dataclasses import replace
+from typing import Any
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import SentKey
-from chimeralab.core.records import Record
 from chimeralab.core.text import redact
-from chimeralab.models.answer_schema import (
+from chimeralab.models.catalogue import InspectSettings
+from chimeralab.models.seam import (
     DECLINED,
     MORE_TOKENS,
-    NOT_KEPT,
     NOT_TAKEN,
-    answer_in,
-    answer_schema,
-)
-from chimeralab.models.seam import (
     FailureKind,
     Finish,
     ModelFailure,
     Reply,
     Request,
+    answer_in,
+    answer_schema,
     failure,
     kind_of,
+    settle,
 )
 
 _FINISH: dict[str, Finish] = {
@@ -37,55 +32,29 @@ _FINISH: dict[str, Finish] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class InspectSettings(Record):
-    """`use = "inspect"`. Keys are read from the environment, as the provider's page there says.
-
-    The options of a question go along as a JSON schema. A provider that refuses one is asked in
-    words alone, and one that ignores it is noted where that shows.
-
-    `timeout` is in seconds and applies to every try; retries and the waiting between tries are
-    inspect-ai's, and so is `concurrency`, the number of questions on their way at once.
-    """
-
-    needs_network: ClassVar[bool] = True
-
-    model: Annotated[str, Field(pattern=r"^[^/]+/.+")]
-    base_url: str | None = None
-    send_seed: bool = True
-    timeout: Annotated[int, Field(ge=1)] = 120
-    max_retries: Annotated[int, Field(ge=0)] = 4
-    concurrency: Annotated[int, Field(ge=1)] = 8
-
-    @property
-    def sent_key(self) -> SentKey | None:
-        """The key of the provider, where the plan says to which address it goes."""
-        provider = self.model.partition("/")[0].upper().replace("-", "_")
-        return SentKey(f"{provider}_API_KEY", self.base_url) if self.base_url else None
-
-    def open(self) -> "InspectModel":
-        try:
-            inspect = importlib.import_module("inspect_ai.model")
-        except ImportError as error:
-            raise InputError(
-                'use = "inspect" needs inspect-ai; install it with: '
-                'pip install "chimera-lab[inspect]"'
-            ) from error
-        try:
-            model = inspect.get_model(
-                self.model,
-                base_url=self.base_url,
-                memoize=False,
-                config=inspect.GenerateConfig(
-                    attempt_timeout=self.timeout,
-                    max_retries=self.max_retries,
-                    max_connections=self.concurrency,
-                ),
-            )
-        except Exception as error:  # each provider has its own ways to say what it lacks
-            words = re.sub(r"\s+", " ", redact(str(error)))
-            raise InputError(f"inspect-ai can't open {self.model!r}: {words}") from None
-        return InspectModel(model, send_seed=self.send_seed)
+def open_model(settings: InspectSettings) -> "InspectModel":
+    """The model of a provider, or a sentence about what is missing."""
+    try:
+        inspect = importlib.import_module("inspect_ai.model")
+    except ImportError as error:
+        raise InputError(
+            'use = "inspect" needs inspect-ai; install it with: pip install "chimera-lab[inspect]"'
+        ) from error
+    try:
+        model = inspect.get_model(
+            settings.model,
+            base_url=settings.base_url,
+            memoize=False,
+            config=inspect.GenerateConfig(
+                attempt_timeout=settings.timeout,
+                max_retries=settings.max_retries,
+                max_connections=settings.concurrency,
+            ),
+        )
+    except Exception as error:  # each provider has its own ways to say what it lacks
+        words = re.sub(r"\s+", " ", redact(str(error)))
+        raise InputError(f"inspect-ai can't open {settings.model!r}: {words}") from None
+    return InspectModel(model, send_seed=settings.send_seed)
 
 
 class InspectModel:
@@ -108,7 +77,8 @@ class InspectModel:
             self._in_words = NOT_TAKEN.format(who="the provider", why=refused)
             held, reply = (), _reply(await self._generate(request, ()))
         if held:
-            return _chosen(reply, held)
+            said = (answer_in(reply.text), reply.text.strip())
+            return settle(reply, said, held, "the provider")
         return replace(reply, note=self._in_words) if request.options else reply
 
     async def _generate(self, request: Request, options: Sequence[str]) -> Any:
@@ -159,15 +129,6 @@ def _reply(output: Any) -> Reply:
         completion_tokens=usage.output_tokens if usage else None,
         reported_model=output.model or None,
     )
-
-
-def _chosen(reply: Reply, options: Sequence[str]) -> Reply:
-    """The option that a reply chooses; where the provider did not heed the schema, that is noted,
-    unless the reply is an option all the same."""
-    for text in (answer_in(reply.text), reply.text.strip()):
-        if text is not None and text in options:
-            return replace(reply, text=text)
-    return replace(reply, note=NOT_KEPT.format(who="the provider"))
 
 
 def _status(error: Exception) -> int | None:

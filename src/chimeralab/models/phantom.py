@@ -1,74 +1,17 @@
-"""Models whose behaviour is known in advance, for tests: they loop, escape or fail on order."""
+"""Models whose replies are known in advance: phantoms that loop or fail on order, and replays."""
 
 import asyncio
 import hashlib
+import sqlite3
 from collections import Counter
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
+from pathlib import Path
+from typing import ClassVar, get_args
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Record
-from chimeralab.models.seam import FailureKind, ModelFailure, Reply, Request
-
-Count = Annotated[int, Field(ge=1)]
-Turns = tuple[Count, ...]
-
-PhantomCourse = Literal["novel", "verbatim", "alternation", "template", "relapse", "script"]
+from chimeralab.models.catalogue import PhantomSettings
+from chimeralab.models.seam import FailureKind, Finish, ModelFailure, Reply, Request
 
 REFUSAL = "I would rather not say."
-
-
-@dataclass(frozen=True, slots=True)
-class PhantomSettings(Record):
-    """`use = "phantom"`. What it says depends only on `seed`, the conversation and the turn.
-
-    It says something new at every turn until `onset`, then does what `course` says. `relapse`
-    goes round from `onset` to `escape`, is free, and goes round again from `back` on. Turns in
-    `fail_turns` fail `fail_times` times before they are answered.
-    """
-
-    course: PhantomCourse = "novel"
-    onset: Count = 10
-    escape: Count = 20
-    back: Count = 30
-    script: tuple[str, ...] = ()
-    seed: int = 0
-    latency: Annotated[float, Field(ge=0)] = 0.0
-    fail_turns: Turns = ()
-    fail_times: Count = 1
-    fail_kind: FailureKind = "server"
-    refuse_turns: Turns = ()
-
-    def __post_init__(self) -> None:
-        if self.course == "script" and not self.script:
-            raise InputError("course = 'script' needs a script of one line or more")
-        if self.course == "relapse" and not self.onset < self.escape < self.back:
-            raise InputError(
-                f"course = 'relapse' needs onset < escape < back; these are {self.onset}, "
-                f"{self.escape} and {self.back}"
-            )
-
-    def open(self) -> "PhantomModel":
-        return PhantomModel(self)
-
-    def says(self, conversation: str, turn: int) -> str:
-        """What it says at a turn: a new line, or one of its earlier ones."""
-        number, beyond = turn, max(turn - self.onset, 0)
-        match self.course:
-            case "verbatim":
-                number = turn - beyond
-            case "alternation":
-                number = turn - beyond + beyond % 2
-            case "relapse":
-                looping = self.onset <= turn < self.escape
-                number = self.onset if looping else min(turn, self.back)
-            case "template" if turn >= self.onset:
-                return template(turn)
-            case "script":
-                return self.script[(turn - 1) % len(self.script)]
-        return line(self.seed, conversation, number)
 
 
 class PhantomModel:
@@ -88,8 +31,7 @@ class PhantomModel:
             self._failed[place] += 1
             raise ModelFailure(self._settings.fail_kind, f"fails at turn {request.turn} on order")
         refuses = request.turn in self._settings.refuse_turns
-        says = self._settings.says(request.conversation, request.turn)
-        text = REFUSAL if refuses else says
+        text = REFUSAL if refuses else self._says(request.conversation, request.turn)
         return Reply(
             text=text,
             finish="refusal" if refuses else "stop",
@@ -97,6 +39,24 @@ class PhantomModel:
             completion_tokens=len(text.split()),
             reported_model=f"phantom-{self._settings.course}",
         )
+
+    def _says(self, conversation: str, turn: int) -> str:
+        """What it says at a turn: a new line, or one of its earlier ones."""
+        settings, number = self._settings, turn
+        beyond = max(turn - settings.onset, 0)
+        match settings.course:
+            case "verbatim":
+                number = turn - beyond
+            case "alternation":
+                number = turn - beyond + beyond % 2
+            case "relapse":
+                looping = settings.onset <= turn < settings.escape
+                number = settings.onset if looping else min(turn, settings.back)
+            case "template" if turn >= settings.onset:
+                return template(turn)
+            case "script":
+                return settings.script[(turn - 1) % len(settings.script)]
+        return line(settings.seed, conversation, number)
 
 
 # The lengths have no common divisor: a line comes back only after 23 x 25 x 27 = 15,525 others,
@@ -153,3 +113,54 @@ def template(number: int) -> str:
         "look forward to our next conversation. Please let me know if there is anything else that "
         f"I can do for you. This was exchange number {number}."
     )
+
+
+# The last thing that happened at a turn: the reply that became it, else how it failed.
+_LAST = """
+    SELECT a.outcome, a.reason, coalesce(t.text, p.text, a.rejected_text) AS text, t.finish,
+        a.prompt_tokens, a.completion_tokens, a.reported_model
+    FROM attempts a LEFT JOIN turns t ON t.attempt = a.id LEFT JOIN probes p ON p.attempt = a.id
+    WHERE a.trajectory = ? AND a.turn = ? AND a.probe = ?
+        AND a.outcome NOT IN ('interrupted', 'cancelled')
+    ORDER BY t.attempt IS NULL AND p.attempt IS NULL, a.id DESC LIMIT 1
+"""
+
+
+class ReplayModel:
+    """Says again, word by word, what was said at the same turn of a stored study."""
+
+    backstage: ClassVar[bool] = True
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise InputError(f"{path} does not exist, so nothing can be replayed from it")
+        self._path = path
+        self._db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        self._db.row_factory = sqlite3.Row
+
+    async def reply(self, request: Request) -> Reply:
+        if not request.conversation:
+            return Reply("Hello.", cost=0.0)  # asked only whether it is there
+        try:
+            place = (request.conversation, request.turn, request.probe)
+            row = self._db.execute(_LAST, place).fetchone()
+        except sqlite3.DatabaseError as error:
+            raise InputError(f"{self._path} can't be replayed: {error}") from error
+        if row is None:
+            raise InputError(
+                f"{self._path} has no turn {request.turn} of {request.conversation}; a replay "
+                "needs the conditions, prompts and turns of the study that it repeats"
+            )
+        if row["outcome"] in get_args(FailureKind):
+            raise ModelFailure(row["outcome"], row["reason"])
+        finish: Finish = row["finish"] or ("refusal" if row["outcome"] == "refusal" else "stop")
+        if finish == "refusal" and row["reason"] and not row["text"]:
+            raise ModelFailure("refused", row["reason"])
+        return Reply(
+            text=row["text"] or "",
+            finish=finish,
+            prompt_tokens=row["prompt_tokens"],
+            completion_tokens=row["completion_tokens"],
+            reported_model=row["reported_model"],
+            cost=0.0,
+        )

@@ -13,9 +13,10 @@ the name of a probe. Only one with `backstage = True` gets them: a phantom, whic
 replay, which looks its answers up by them.
 """
 
+import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -209,3 +210,44 @@ def failure(kind: FailureKind, words: str, keys: Mapping[str, str] | None = None
     if len(words) > _LONGEST_MESSAGE:
         words = words[:_LONGEST_MESSAGE] + " …"
     return ModelFailure(kind, words)
+
+
+# A reply can be held to the options of a question by a JSON schema, where a server or provider
+# takes one. It wants an object with one field, since few take a bare choice; this is what the
+# object takes beside the option.
+MORE_TOKENS = 16
+# A question with a schema that is answered so may do without it.
+DECLINED = (400, 404, 415, 422, 501)
+NOT_TAKEN = "{who} takes no JSON schema ({why})"
+
+
+def answer_schema(options: Sequence[str]) -> dict[str, Any]:
+    """The schema of an object whose `answer` is one of the options."""
+    return {
+        "type": "object",
+        "properties": {"answer": {"type": "string", "enum": list(options)}},
+        "required": ["answer"],
+        "additionalProperties": False,
+    }
+
+
+def answer_in(text: str) -> str | None:
+    """The answer in an object as the schema wants it; None where there is no such object.
+
+    >>> answer_in('{"answer": "Rome"}'), answer_in("Rome")
+    ('Rome', None)
+    """
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    answer = found.get("answer") if isinstance(found, dict) else None
+    return answer if isinstance(answer, str) else None
+
+
+def settle(reply: Reply, said: Iterable[str | None], options: Sequence[str], who: str) -> Reply:
+    """The reply as the option that was said; that it is none of them is noted."""
+    chosen = next((text for text in said if text in options), None)
+    if chosen is None:
+        return replace(reply, note=f"{who} did not keep to the options")
+    return replace(reply, text=chosen)

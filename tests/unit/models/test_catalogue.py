@@ -7,8 +7,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Beside, read_part
-from chimeralab.models.catalogue import MODELS
-from chimeralab.models.openai import OpenAISettings
+from chimeralab.models.catalogue import MODELS, OpenAISettings
 from chimeralab.models.seam import SEAM
 
 SERVER = {"use": "openai", "model": "m", "base_url": "http://localhost:8000/v1"}

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import WeightsError
-from chimeralab.models.embedded import EmbeddedModel, EmbeddedSettings
+from chimeralab.models.catalogue import EmbeddedSettings
+from chimeralab.models.embedded import EmbeddedModel
 from chimeralab.models.seam import Message, ModelFailure, Reply, Request, Sampling
 
 pytestmark = pytest.mark.model
@@ -100,7 +101,7 @@ def test_engine_that_was_killed_fails_by_name_and_is_started_again(model: Embedd
 
 ASK_FOR_LONG = """
 import asyncio
-from chimeralab.models.embedded import EmbeddedSettings
+from chimeralab.models.catalogue import EmbeddedSettings
 from chimeralab.models.seam import Message, Request, Sampling
 
 async def ask():

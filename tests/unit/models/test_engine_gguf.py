@@ -46,9 +46,9 @@ def test_written_facts_are_read_back(
 ) -> None:
     path = tmp_path_factory.mktemp("gguf") / "model.gguf"
     path.write_bytes(gguf(context, tokens))
-    about = read_gguf(path)
-    assert about.context_tokens == context
-    assert about.control_tokens == tuple(token for token, kind in tokens if kind == 3)
+    context_tokens, control_tokens = read_gguf(path)
+    assert context_tokens == context
+    assert control_tokens == tuple(token for token, kind in tokens if kind == 3)
 
 
 @pytest.mark.parametrize("length", [0, 3, 10, 30, 100])
@@ -69,6 +69,6 @@ def test_other_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.model
 def test_smollm2_reads_8192_tokens() -> None:
     (file,) = weights.MODELS["smollm2"].files
-    about = read_gguf(weights.ensure("smollm2") / file.name)
-    assert about.context_tokens == 8192
-    assert {"<|im_start|>", "<|im_end|>"} <= set(about.control_tokens)
+    context_tokens, control_tokens = read_gguf(weights.ensure("smollm2") / file.name)
+    assert context_tokens == 8192
+    assert {"<|im_start|>", "<|im_end|>"} <= set(control_tokens)

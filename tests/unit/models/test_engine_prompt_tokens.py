@@ -38,7 +38,7 @@ class Smol(NamedTuple):
 def smol() -> Smol:
     (file,) = weights.MODELS["smollm2"].files
     path = weights.ensure("smollm2") / file.name
-    tokenizer, markers = openvino_genai.Tokenizer(path), read_gguf(path).control_tokens
+    tokenizer, markers = openvino_genai.Tokenizer(path), read_gguf(path)[1]
     return Smol(tokenizer, PromptTokens(tokenizer, markers), markers)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.models.inspect import InspectSettings
+from chimeralab.models.catalogue import InspectSettings
 from chimeralab.models.seam import Message, ModelFailure, Reply, Request, Sampling
 
 KEY = "sk-planted-0123456789"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.core.errors import InputError
-from chimeralab.models.openai_model import allow_files, read_completion
+from chimeralab.models.openai import allow_files, read_completion
 from chimeralab.models.seam import ModelFailure, Reply
 
 JSON = st.recursive(

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from chimeralab.core.errors import InputError
 from chimeralab.detection.judging import detect
-from chimeralab.models.phantom import PhantomCourse, PhantomSettings, line
+from chimeralab.models.catalogue import PhantomCourse, PhantomSettings
+from chimeralab.models.phantom import line
 from chimeralab.models.seam import Message, ModelFailure, Reply, Request
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.models.embedded import EmbeddedSettings
+from chimeralab.models.catalogue import EmbeddedSettings
 from chimeralab.rating.audit import audit, audit_json, explain, write_record
 from chimeralab.rating.gate import Gate
 from chimeralab.rating.labels import LabelTable, from_counts, from_ratings
