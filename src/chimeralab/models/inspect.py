@@ -4,11 +4,10 @@ import importlib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.text import redact
-from chimeralab.models.catalogue import InspectSettings
 from chimeralab.models.seam import (
     DECLINED,
     MORE_TOKENS,
@@ -25,6 +24,9 @@ from chimeralab.models.seam import (
     settle,
 )
 
+if TYPE_CHECKING:
+    from chimeralab.models.catalogue import InspectSettings
+
 _FINISH: dict[str, Finish] = {
     "stop": "stop",
     "max_tokens": "length",
@@ -32,7 +34,7 @@ _FINISH: dict[str, Finish] = {
 }
 
 
-def open_model(settings: InspectSettings) -> "InspectModel":
+def open_model(settings: "InspectSettings") -> "InspectModel":
     """The model of a provider, or a sentence about what is missing."""
     try:
         inspect = importlib.import_module("inspect_ai.model")

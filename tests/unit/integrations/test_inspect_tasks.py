@@ -14,7 +14,7 @@ from inspect_ai.log import EvalLog
 from chimeralab import pipeline, readers
 from chimeralab.detection.judging import detect
 from chimeralab.integrations.inspect import looping, self_play, self_play_study, stress_trial
-from chimeralab.integrations.inspect.refusing import TaskRefused
+from chimeralab.integrations.inspect.samples import TaskRefused
 from chimeralab.trial.effects import sessions_of
 from tests.inspect_agent import run, speaking
 from tests.plans import SELFPLAY, trial

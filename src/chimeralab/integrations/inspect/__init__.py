@@ -1,10 +1,17 @@
 """Chimera Lab inside Inspect and Scout: scanners, scorers, self-play, stress trials and a guard."""
 
+import sys
+from collections.abc import Iterator
 from importlib import import_module
+from importlib.metadata import (
+    Distribution,
+    DistributionFinder,
+    PackageNotFoundError,
+    distribution,
+)
 from typing import Any
 
 from chimeralab.core.extras import missing_extra
-from chimeralab.integrations.inspect.naming import answer_to_the_name_of_the_package
 
 _HOMES = {
     "guard": ("guarded",),
@@ -16,8 +23,31 @@ _HOMES = {
 }
 _PLACES = {name: home for home, names in _HOMES.items() for name in names}
 
+
+class ByPackage(DistributionFinder):
+    """Our distribution, found under the name of our package too; it finds no modules.
+
+    Inspect and Scout take what stands before the slash of `chimeralab/loops` for the name of a
+    distribution: to see that a part belongs to an installed package, and to record its version.
+    Ours is called chimera-lab, and Scout breaks off where it finds none.
+    """
+
+    def find_spec(self, *asked: Any) -> None:
+        return None
+
+    def find_distributions(
+        self, context: DistributionFinder.Context | None = None
+    ) -> Iterator[Distribution]:
+        if context is not None and context.name == "chimeralab":
+            try:
+                yield distribution("chimera-lab")
+            except PackageNotFoundError:
+                return
+
+
 # Before anything is registered, since the names depend on it.
-answer_to_the_name_of_the_package()
+if not any(isinstance(finder, ByPackage) for finder in sys.meta_path):
+    sys.meta_path.append(ByPackage())
 
 
 def __getattr__(name: str) -> Any:

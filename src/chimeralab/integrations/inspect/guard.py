@@ -7,16 +7,15 @@ tasks with `guarded()`, or in all of them with CHIMERA_GUARD=on.
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from inspect_ai.hooks import BeforeModelGenerate, Hooks, SampleAttemptEnd, TaskStart, hooks
 from inspect_ai.log import transcript
 from inspect_ai.model import ChatMessage, ChatMessageUser
 from inspect_ai.util import LimitExceededError
 
-from chimeralab.core.records import Record
 from chimeralab.detection.guard import PATIENCE_AFTER_NUDGE, Tools
-from chimeralab.integrations.watch import SWITCH, Intervention, Watch
+from chimeralab.integrations.watch import SWITCH, Watch
 from chimeralab.readers.evaluations import OURS
 
 ON = {"1", "on", "yes", "true"}
@@ -38,13 +37,6 @@ def guarded(tools: Tools | None = None, enabled: bool = True) -> dict[str, Any]:
     return {SETTINGS: {"tools": dict(tools or {}), "enabled": enabled}}
 
 
-class GivenNudge(NamedTuple):
-    """What a model was told, and after how many messages; its next calls show it there again."""
-
-    after: int
-    message: ChatMessage
-
-
 @hooks(name="guard", description="nudges samples that loop, then stops them")
 class LoopGuard(Hooks):
     """Looks at the conversation before each call of a model."""
@@ -54,7 +46,9 @@ class LoopGuard(Hooks):
     def __init__(self) -> None:
         self._default = Watch()
         self._watches: dict[str, Watch] = {}  # of tasks with settings
-        self._nudges: dict[str, dict[int, list[GivenNudge]]] = {}  # by sample and conversation
+        # By sample and conversation, what a model was told, and after how many messages: its next
+        # calls show it there again.
+        self._nudges: dict[str, dict[int, list[tuple[int, ChatMessage]]]] = {}
 
     def enabled(self) -> bool:
         return self._default.enabled and (self.asked_for or _is_on())
@@ -74,7 +68,10 @@ class LoopGuard(Hooks):
         found = watch.follow(_as_heard(data.input), data.sample_id)
         if found is None:
             return
-        transcript().info(_told(found), source=OURS)
+        transcript().info(
+            {"action": found.action, "message": found.message, "loop": found.loop.as_dict()},
+            source=OURS,
+        )
         if found.action == "stop":
             raise LimitExceededError(
                 "custom",
@@ -83,7 +80,7 @@ class LoopGuard(Hooks):
                 message=found.message,
             )
         nudge = ChatMessageUser(content=found.message, metadata=NUDGE)
-        nudges.append(GivenNudge(len(data.input), nudge))
+        nudges.append((len(data.input), nudge))
         data.input.append(nudge)
 
     async def on_sample_attempt_end(self, data: SampleAttemptEnd) -> None:
@@ -94,22 +91,20 @@ def _is_on() -> bool:
     return os.environ.get(SWITCH, "").strip().lower() in ON
 
 
-def _is_nudge(message: ChatMessage) -> bool:
-    return message.metadata == NUDGE
-
-
 def _opening(messages: list[ChatMessage]) -> int:
     """Tells the conversations of a sample apart, such as those of its sub-agents."""
     return hash(tuple((each.role, each.text) for each in messages[:2]))
 
 
-def _with_nudges(messages: list[ChatMessage], nudges: list[GivenNudge]) -> Iterator[ChatMessage]:
+def _with_nudges(
+    messages: list[ChatMessage], nudges: list[tuple[int, ChatMessage]]
+) -> Iterator[ChatMessage]:
     """The messages with every nudge where it was given: the agent's own history has none.
 
     A retried call has them already; in a history that was cut, nobody knows where they belong.
     """
-    own = [message for message in messages if not _is_nudge(message)]
-    places = {nudge.after - n: nudge.message for n, nudge in enumerate(nudges)}
+    own = [message for message in messages if message.metadata != NUDGE]
+    places = {after - n: nudge for n, (after, nudge) in enumerate(nudges)}
     for place in range(len(own) + 1):
         if place in places:
             yield places[place]
@@ -135,8 +130,3 @@ def _plain(message: ChatMessage) -> dict[str, Any]:
         only_text = all(part["type"] == "text" for part in parts)
         fields["content"] = message.text if only_text else parts
     return fields
-
-
-def _told(found: Intervention) -> dict[str, Any]:
-    loop: Record = found.loop
-    return {"action": found.action, "message": found.message, "loop": loop.as_dict()}

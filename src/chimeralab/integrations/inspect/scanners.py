@@ -2,7 +2,7 @@
 
 from inspect_scout import Result, Scanner, Transcript, scanner
 
-from chimeralab.integrations.inspect.messages import CitedFinding, find_collapse, find_loops
+from chimeralab.integrations.inspect.scorers import CitedFinding, find_collapse, find_loops
 
 
 @scanner(messages="all")

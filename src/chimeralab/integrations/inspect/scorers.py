@@ -1,12 +1,110 @@
-"""Scorers for Inspect: the share of samples that loop, and how much of each has collapsed."""
+"""Scorers for Inspect: the share of samples that loop, and how much of each has collapsed.
 
-from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+What they find, scanners find too: a sentence that refers to messages of the conversation.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from inspect_ai.model import ChatMessage
+from inspect_ai.scorer import Reference, Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Detection, Loop, Trajectory
+from chimeralab.detection.judging import detect
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.seam import Detector
-from chimeralab.integrations.inspect.messages import CitedFinding, find_collapse, find_loops
-from chimeralab.integrations.inspect.talking import opened_study
+from chimeralab.integrations.inspect.samples import opened_study
+from chimeralab.readers.evaluations import inspect_turns
+from chimeralab.readers.seam import Unreadable
+
+# What a score or a result says of a detection beside its verdict.
+SHOWN = ("judged", "turns", "collapse_rate", "collapsed", "steps", "loop_score", "loops")
+
+
+class CitedFinding(NamedTuple):
+    """What a detector says of a conversation; `found` is None where it can't say anything.
+
+    The explanation names messages as `[M3]`, and `references` lead from there to the messages.
+    """
+
+    found: bool | None
+    explanation: str
+    references: list[Reference]
+    detection: Detection
+
+    def as_metadata(self) -> dict[str, Any]:
+        """The numbers and stretches behind it, as plain values."""
+        found = self.detection.as_dict()
+        return {name: found[name] for name in SHOWN if found[name] not in (None, [])}
+
+
+def trajectory_of(messages: Iterable[ChatMessage], name: str) -> Trajectory:
+    """The conversation as the reader of logs has it."""
+    try:
+        return Trajectory(
+            name, inspect_turns(each.model_dump(exclude_none=True) for each in messages)
+        )
+    except Unreadable as error:
+        raise InputError(f"{name} can't be judged: {error}") from None
+
+
+def find_loops(messages: Sequence[ChatMessage], name: str) -> CitedFinding:
+    """What goes round by words and tool calls; only a verdict counts, a notice is told."""
+    detection = detect(trajectory_of(messages, name), detector=None)
+    verdicts = [loop for loop in detection.loops if loop.level == "verdict"]
+    told = verdicts or detection.loops
+    sentences = [_loop_in_words(loop) for loop in told]
+    places = [place for loop in told for place in (loop.began, *loop.repeats, loop.noticed)]
+    return CitedFinding(
+        detection.looping,
+        " ".join(sentences) or f"No loop in {detection.steps} steps.",
+        _references(places, messages),
+        detection,
+    )
+
+
+def find_collapse(
+    messages: Sequence[ChatMessage], name: str, detector: Detector = LOCKED
+) -> CitedFinding:
+    """Which turns are collapsed, by the meaning of what was said."""
+    detection = detect(trajectory_of(messages, name), detector=detector, loops=None)
+    if detection.collapsed_turns is None:
+        return CitedFinding(None, f"{detection.reason}.", [], detection)
+    at, repeated = detection.positions, {each.turn: each.repeats for each in detection.evidence}
+    shown, places = [], []
+    for episode in detection.episodes:
+        first, last = at[episode.start - 1], at[episode.end - 1]
+        words = f"[M{first}]" if first == last else f"[M{first}] to [M{last}]"
+        places += [first, last]
+        if episode.start in repeated:
+            earlier = at[repeated[episode.start] - 1]
+            words += f", where [M{first}] repeats [M{earlier}]"
+            places.append(earlier)
+        shown.append(words)
+    share = f"{detection.collapsed_turns} of {detection.turns} turns are collapsed"
+    return CitedFinding(
+        bool(detection.collapsed),
+        f"{share}: {'; '.join(shown)}." if shown else f"{share}.",
+        _references(places, messages),
+        detection,
+    )
+
+
+def _loop_in_words(loop: Loop) -> str:
+    verdict = "Loop" if loop.level == "verdict" else "Perhaps a loop"
+    end = f"to [M{loop.ended}]" if loop.ended else "to the end"
+    repeated = ", ".join(f"[M{place}]" for place in loop.repeats)
+    noticed = f"noticed at [M{loop.noticed}]" + (f", which repeats {repeated}" if repeated else "")
+    what = loop.excerpt.rstrip(".")
+    return f"{verdict} ({loop.kind}) from [M{loop.began}] {end}, {noticed}: “{what}”."
+
+
+def _references(places: Iterable[int], messages: Sequence[ChatMessage]) -> list[Reference]:
+    """Where each `[M3]` leads; old logs have messages without an id, and nothing leads there."""
+    found = ((place, messages[place - 1].id) for place in sorted(set(places)))
+    return [Reference(type="message", cite=f"[M{place}]", id=name) for place, name in found if name]
 
 
 @scorer(metrics=[mean(), stderr()])

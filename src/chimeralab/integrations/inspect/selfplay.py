@@ -12,9 +12,13 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from chimeralab.core.parts import choose
 from chimeralab.integrations.inspect.guard import UNGUARDED
-from chimeralab.integrations.inspect.refusing import in_one_sentence
+from chimeralab.integrations.inspect.samples import (
+    cast,
+    converse_in_sample,
+    in_one_sentence,
+    opened_study,
+)
 from chimeralab.integrations.inspect.scorers import collapse_rate, looping
-from chimeralab.integrations.inspect.talking import cast, converse_in_sample, opened_study
 from chimeralab.models.inspect import InspectModel
 from chimeralab.readers.evaluations import OURS
 

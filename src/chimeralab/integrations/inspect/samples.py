@@ -1,19 +1,45 @@
-"""A planned conversation as a sample of Inspect: our runner asks, Inspect's models answer."""
+"""Planned conversations as samples of Inspect: our runner asks, Inspect's models answer."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from inspect_ai.log import transcript
 from inspect_ai.model import Model, get_model, model_roles
 from inspect_ai.util import LimitExceededError
+from rich.text import Text
 
-from chimeralab.core.errors import InputError
+from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.extras import need
 
 if TYPE_CHECKING:
     from chimeralab.models import seam
     from chimeralab.runner import MemoryJournal, Talk, TurnJudge
     from chimeralab.study import Study
+
+    Prerequisite = Exception
+else:
+    try:
+        from inspect_ai._util.error import PrerequisiteError as Prerequisite
+    except ImportError:  # it is not public; without it there is a traceback around the sentence
+        Prerequisite = Exception
+
+
+class TaskRefused(InputError, Prerequisite):
+    """A task that can't be made as it was asked for."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.message = Text(words)  # rich would take [models.a] for a style
+
+
+@contextmanager
+def in_one_sentence() -> Iterator[None]:
+    """Around the making of a task: bad input is said as Inspect says it, without a traceback."""
+    try:
+        yield
+    except ChimeraError as error:
+        raise TaskRefused(str(error)) from None
 
 
 def opened_study(path: str, allow_code: bool) -> "Study":
