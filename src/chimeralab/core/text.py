@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 _LINE_ENDS = dict.fromkeys((0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029), "\n")
 _CONTROLS = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\t"), ord("\n")}
@@ -82,8 +82,15 @@ def _without_pieces(text: str, key: str, name: str) -> str:
         return text
     size = min(_LONG_PIECE, max(_SHORTEST, len(core) // 3))
     joined = _JOINTS.sub("", text)
+    pieces = {core[at : at + size] for at in range(len(core) - size + 1)}
+    starts = {
+        found.start()
+        for piece in pieces
+        if piece in joined
+        for found in re.finditer(f"(?={re.escape(piece)})", joined)
+    }
     runs: list[list[int]] = []
-    for start in sorted(_found(core, size, joined)):
+    for start in sorted(starts):
         if runs and start <= runs[-1][1]:
             runs[-1][1] = start + size
         else:
@@ -92,12 +99,3 @@ def _without_pieces(text: str, key: str, name: str) -> str:
     for start, end in reversed(runs):
         text = text[: places[start]] + f"<{name}>" + text[places[end - 1] + 1 :]
     return text
-
-
-def _found(key: str, size: int, text: str) -> Iterator[int]:
-    """Where pieces of the key begin that have this size."""
-    for piece in (key[at : at + size] for at in range(len(key) - size + 1)):
-        at = text.find(piece)
-        while at >= 0:
-            yield at
-            at = text.find(piece, at + 1)

@@ -150,10 +150,8 @@ class Watch:
         try:
             yield
         except Exception as error:
-            self._log(error)
-
-    def _log(self, error: Exception) -> None:
-        if not self._logged:
+            if self._logged:
+                return
             import logging  # noqa: PLC0415 - slow to import, and hardly ever needed
 
             self._logged = True

@@ -189,7 +189,10 @@ def read_gguf(path: Path) -> tuple[int, tuple[str, ...]]:
     """How much the model can read at once, and the markers that no message may contain."""
     try:
         with path.open("rb") as file:
-            about = _metadata(file)
+            if file.read(4) != b"GGUF":
+                raise ValueError("it does not start with GGUF")
+            _version, _tensors, count = struct.unpack("<IQQ", file.read(20))
+            about = {_string(file): _value(file, _number(file, "I")) for _ in range(count)}
         length = about[f"{about['general.architecture']}.context_length"]
         tokens = zip(
             about["tokenizer.ggml.tokens"], about["tokenizer.ggml.token_type"], strict=True
@@ -200,13 +203,6 @@ def read_gguf(path: Path) -> tuple[int, tuple[str, ...]]:
             f"{path} can't be read as a GGUF language model ({error}); "
             "remove it, and it is fetched again, or name another file"
         ) from error
-
-
-def _metadata(file: BinaryIO) -> dict[str, Any]:
-    if file.read(4) != b"GGUF":
-        raise ValueError("it does not start with GGUF")
-    _version, _tensors, count = struct.unpack("<IQQ", file.read(20))
-    return {_string(file): _value(file, _number(file, "I")) for _ in range(count)}
 
 
 def _value(file: BinaryIO, kind: int) -> Any:

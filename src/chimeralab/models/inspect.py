@@ -103,10 +103,7 @@ class InspectModel:
         except self._limit:
             raise  # inside an evaluation: it ends the sample, and no model has failed
         except Exception as error:
-            words = f"{type(error).__name__}: {error}"
-            failed = failure(_kind(error, words), f"{self._model} through inspect-ai: {words}")
-            failed.status = _status(error)
-            raise failed from None
+            raise _failure(error, self._model) from None
 
     async def close(self) -> None:
         await self._model.api.aclose()
@@ -133,16 +130,17 @@ def _reply(output: Any) -> Reply:
     )
 
 
-def _status(error: Exception) -> int | None:
+def _failure(error: Exception, model: Any) -> ModelFailure:
     """Providers raise their own exceptions; nearly all carry the status of the answer."""
+    words = f"{type(error).__name__}: {error}"
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
-    return status if isinstance(status, int) and status >= 400 else None
-
-
-def _kind(error: Exception, words: str) -> FailureKind:
-    status = _status(error)
-    if status is not None:
-        return kind_of(status, words)
+    kind: FailureKind = "connection" if "connect" in words.lower() else "server"
     if "timeout" in words.lower() or "timed out" in words.lower():
-        return "timeout"
-    return "connection" if "connect" in words.lower() else "server"
+        kind = "timeout"
+    if not isinstance(status, int) or status < 400:
+        status = None
+    else:
+        kind = kind_of(status, words)
+    failed = failure(kind, f"{model} through inspect-ai: {words}")
+    failed.status = status
+    return failed

@@ -79,7 +79,9 @@ class OpenAIModel:
 
     async def reply(self, request: Request) -> Reply:
         tries = Tries(request, self.on_attempt)
-        held_by = self._constraint(request)
+        held_by: Constraint = "off"
+        if request.options and not self._in_words:
+            held_by = self._settings.constrain or "json_schema"
         client = await self._places.get()
         try:
             current.set(tries)
@@ -116,12 +118,6 @@ class OpenAIModel:
     async def close(self) -> None:
         for client in self._clients:
             await client.close()
-
-    def _constraint(self, request: Request) -> Constraint:
-        """How the server is told that the reply is one of the options."""
-        if not request.options or self._in_words:
-            return "off"
-        return self._settings.constrain or "json_schema"
 
     async def _ask(self, client: openai.AsyncOpenAI, request: Request, held_by: Constraint) -> str:
         question: dict[str, Any] = {

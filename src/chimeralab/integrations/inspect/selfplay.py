@@ -37,7 +37,9 @@ def self_play(
     `speakers` are so many voices without a system prompt, or names with their system prompts. A
     model role of a speaker's name puts another model there. Sampling is that of the evaluation.
     """
-    names = speakers if isinstance(speakers, Mapping) else dict.fromkeys(_voices(speakers))
+    if not isinstance(speakers, Mapping):
+        speakers = dict.fromkeys(f"speaker-{number}" for number in range(1, speakers + 1))
+    names = speakers
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         from chimeralab.models.seam import Sampling  # noqa: PLC0415 - Inspect starts without it
@@ -130,10 +132,6 @@ def planned_self_play(study: str, allow_code: bool = False) -> Solver:
         return state
 
     return solve
-
-
-def _voices(number: int) -> list[str]:
-    return [f"speaker-{place}" for place in range(1, number + 1)]
 
 
 def _models(talks: "Iterable[Talk]") -> list[str]:

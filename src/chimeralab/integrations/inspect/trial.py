@@ -1,7 +1,7 @@
 """The stress trial in Inspect: each session is a sample, and its measures are grouped by arm."""
 
 import math
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -157,25 +157,16 @@ def _subject(talk: "Talk") -> str:
     return talk.speakers[0].model
 
 
-def _played(study: "Study", subjects: Iterable[str]) -> list[str]:
-    """The subjects that Inspect's models play: neither agents nor phantoms."""
-    from chimeralab.trial.phantoms import SUBJECTS  # noqa: PLC0415 - the lab's
-
-    plan, agents = study.plan, _trial(study).agents
-    phantoms = tuple(SUBJECTS.values())
-    return [
-        name
-        for name in dict.fromkeys(subjects)
-        if name not in agents and not isinstance(plan.models[name].part.settings, phantoms)
-    ]
-
-
 @asynccontextmanager
 async def _subject_of(study: "Study", talk: "Talk") -> "AsyncIterator[dict[str, seam.Model]]":
     from chimeralab.study.subjects import open_models  # noqa: PLC0415 - the lab's
+    from chimeralab.trial.phantoms import SUBJECTS  # noqa: PLC0415
 
     name = _subject(talk)
-    if _played(study, [name]):
+    as_it_is = name in _trial(study).agents or isinstance(
+        study.plan.models[name].part.settings, tuple(SUBJECTS.values())
+    )
+    if not as_it_is:  # neither an agent nor a phantom: a model of Inspect plays it
         yield {name: InspectModel(model) for name, model in cast([name]).items()}
         return
     alone = replace(study.plan, models={name: study.plan.models[name]})

@@ -6,8 +6,7 @@ from pathlib import Path
 from chimeralab import readers
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import choose
-from chimeralab.rating.labels import LabelTable, read_labels, write_targets
-from chimeralab.rating.rubric import Label
+from chimeralab.rating.labels import read_labels, write_targets
 
 
 def write_validation_set(
@@ -18,7 +17,12 @@ def write_validation_set(
     `ratings` is a file as `chimera rate --out` writes it and `chimera audit` reads it, by ids of
     conversations; Scout knows them by the uuids of the samples. Of several raters one is named.
     """
-    labelled = _labels_of(read_labels(Path(ratings)), rater, str(ratings))
+    table = read_labels(Path(ratings))
+    if rater is None and len(table.raters) > 1:
+        raise InputError(f"{ratings} has several raters; name one: {', '.join(table.raters)}")
+    rater = rater or table.raters[0]
+    choose(rater, table.raters, f"rater {rater!r} of {ratings}")
+    labelled = dict(zip(table.items, table.labels[rater], strict=True))
     found = [
         (talk.id, talk.metadata.get("uuid"), label)
         for talk in readers.read_all([logs], format="inspect")
@@ -40,11 +44,3 @@ def write_validation_set(
         )
     write_targets(Path(out), {str(uuid): label for _, uuid, label in found})
     return len(found)
-
-
-def _labels_of(table: LabelTable, rater: str | None, source: str) -> dict[str, Label | None]:
-    if rater is None and len(table.raters) > 1:
-        raise InputError(f"{source} has several raters; name one: {', '.join(table.raters)}")
-    rater = rater or table.raters[0]
-    choose(rater, table.raters, f"rater {rater!r} of {source}")
-    return dict(zip(table.items, table.labels[rater], strict=True))
