@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from chimeralab.cli.main import main
-from chimeralab.weights.catalogue import MODELS
+from chimeralab.weights import MODELS
 from tests.tiny_model import TINY
 
 

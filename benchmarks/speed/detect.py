@@ -10,7 +10,7 @@ from benchmarks import reference, transcripts
 from benchmarks.table import Result, keep
 from chimeralab import detect_all
 from chimeralab.detection.seam import judged_turns
-from chimeralab.embedding.encoder import Encoder
+from chimeralab.embedding.encoder import MiniLMEncoder
 
 COMMAND = "OPENBLAS_NUM_THREADS=1 python -m benchmarks.speed.detect"
 RUNS = 5
@@ -35,7 +35,7 @@ def main() -> None:
         rounds = [{name: seconds(each) for name, each in work.items()} for _ in range(RUNS)]
     middle = {name: statistics.median(times[name] for times in rounds) for name in work}
     note = (
-        f"{len(texts)} turns, {len(distinct)} distinct, vectors in {Encoder().precision};"
+        f"{len(texts)} turns, {len(distinct)} distinct, vectors in {MiniLMEncoder().precision};"
         f" medians of {RUNS} interleaved runs, wall time"
     )
     for what, bar in (("distinct", 2.3), ("all", 2.6)):
@@ -44,9 +44,9 @@ def main() -> None:
         keep(Result(name, f"{ratio:.2f} x", f"{bar} x", ratio >= bar, COMMAND, note))
 
 
-def with_a_fresh_encoder(work: Callable[[Encoder], object]) -> Callable[[], object]:
+def with_a_fresh_encoder(work: Callable[[MiniLMEncoder], object]) -> Callable[[], object]:
     """Work for an encoder that is loaded but has seen none of the texts."""
-    waiting = [Encoder() for _ in range(RUNS)]
+    waiting = [MiniLMEncoder() for _ in range(RUNS)]
     return lambda: work(waiting.pop())
 
 

@@ -20,8 +20,7 @@ from benchmarks.table import Result, keep
 from chimeralab import weights
 from chimeralab.detection.seam import judged_turns
 from chimeralab.embedding.kernel import Kernel, KernelUnusable
-from chimeralab.embedding.minilm import LAYERS, WIDTH, MiniLM
-from chimeralab.embedding.pieces import WordPieces, grouped
+from chimeralab.embedding.minilm import LAYERS, WIDTH, MiniLM, WordPieces, grouped
 from chimeralab.weights.tensors import read_tensors
 
 COMMAND = "OPENBLAS_NUM_THREADS=1 python -m benchmarks.speed.encoders"
@@ -96,7 +95,7 @@ def contenders(folder: Path, texts: Texts) -> tuple[dict[str, Encode], int]:
     found: dict[str, Encode] = {BASE: lambda texts: model.encode(texts, batch_size=32)}
 
     def split(texts: Texts) -> list[list[int]]:
-        return [each.ids for each in words.split(texts)]
+        return [pieces for pieces, _ in words.split(texts)]
 
     numpy = MiniLM(tensors)
     found["numpy f32"] = lambda texts: numpy(split(texts))

@@ -8,7 +8,7 @@ from benchmarks.table import Result, keep
 from benchmarks.transcripts import WORDS
 from chimeralab import Guard, weights
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.embedding.pieces import WordPieces
+from chimeralab.embedding.minilm import WordPieces
 
 COMMAND = "python -m benchmarks.speed.guard"
 PIECES = 200
@@ -34,9 +34,9 @@ def main() -> None:
 def _turn(words: WordPieces, rng: random.Random) -> str:
     """A text of exactly 200 word pieces, like no other."""
     text = ""
-    while len(words.split([text])[0].ids) < PIECES:
+    while len(words.split([text])[0][0]) < PIECES:
         text += " " + rng.choice(WORDS)
-    while len(words.split([text])[0].ids) > PIECES:
+    while len(words.split([text])[0][0]) > PIECES:
         text = text[:-1]
     return text
 

@@ -13,7 +13,7 @@ from chimeralab import LOCKED, Trajectory, detect_all, readers
 from chimeralab.detection.locked import Lags
 from chimeralab.detection.measure import lag_similarities
 from chimeralab.detection.seam import judged_turns
-from chimeralab.embedding.encoder import Encoder
+from chimeralab.embedding.encoder import MiniLMEncoder
 
 # To import it takes seconds, and every process that tests would do so to find this file. What it
 # gave for known texts is kept, and test_minilm_reference.py compares with that.
@@ -34,7 +34,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> object:
 def flips(model: object, talks: Iterable[Trajectory], speaker: str | None) -> list[str]:
     """Conversations whose verdict by our vectors is not that by theirs."""
     talks = list(talks)
-    found = detect_all(talks, speaker=speaker, encoder=Encoder())
+    found = detect_all(talks, speaker=speaker, encoder=MiniLMEncoder())
     return [
         talk.id
         for talk, detection in zip(talks, found, strict=True)

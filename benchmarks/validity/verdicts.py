@@ -12,7 +12,7 @@ from chimeralab import LOCKED, Trajectory, readers
 from chimeralab.detection.locked import Lags
 from chimeralab.detection.measure import GuardBand, lag_similarities
 from chimeralab.detection.seam import judged_turns
-from chimeralab.embedding.encoder import Encoder
+from chimeralab.embedding.encoder import MiniLMEncoder
 
 COMMAND = "python -m benchmarks.validity.verdicts"
 SETS = ("selfchats", "dialogue-eval", "tau-bench")
@@ -38,7 +38,7 @@ def main() -> None:
         if not folder.exists():
             print(f"{name}: left out, the public set is not on this machine")
             continue
-        encoder = Encoder()
+        encoder = MiniLMEncoder()
         found = compare(list(readers.read_all([folder])), encoder)
         note = (
             f"{found.conversations:,} conversations, {found.similarities:,} lag similarities in"
@@ -50,7 +50,7 @@ def main() -> None:
         keep(Result(f"verdicts unlike f32, {name}", str(found.unlike), "0", met, COMMAND, note))
 
 
-def compare(talks: Sequence[Trajectory], encoder: Encoder) -> Compared:
+def compare(talks: Sequence[Trajectory], encoder: MiniLMEncoder) -> Compared:
     """Judge every conversation three times: fast and rechecked, fast alone, and exactly."""
     band = GuardBand(encoder, LOCKED.cutoffs)
     series = [[turn.text for turn in judged_turns(talk)] for talk in talks]

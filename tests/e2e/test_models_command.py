@@ -12,13 +12,11 @@ from click.testing import CliRunner, Result
 
 from chimeralab.cli.models import models
 from chimeralab.core.errors import InputError, WeightsError
-from chimeralab.weights import locate
-from chimeralab.weights.catalogue import (
+from chimeralab.weights import (
     MODELS,
-    CarrierWheel,
-    HubRevision,
     ModelFile,
     ModelSpec,
+    locate,
 )
 
 BODY = b"as good as weights"
@@ -43,8 +41,12 @@ def little(monkeypatch: pytest.MonkeyPatch) -> ModelSpec:
         purpose="tests",
         licence="MIT",
         files=(ModelFile("weights.bin", len(BODY), hashlib.sha256(BODY).hexdigest()),),
-        hub=HubRevision("lab/little", REVISION),
-        wheel=CarrierWheel("chimera-little", "2.0", "little", 500),
+        hub="lab/little",
+        revision=REVISION,
+        wheel="chimera-little",
+        wheel_version="2.0",
+        wheel_folder="little",
+        wheel_size=500,
     )
     for name in list(MODELS):
         monkeypatch.delitem(MODELS, name)
@@ -54,7 +56,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> ModelSpec:
 
 @pytest.fixture
 def wheel(tmp_path: Path, little: ModelSpec) -> Path:
-    path = tmp_path / little.wheel.filename
+    path = tmp_path / little.wheel_filename
     with ZipFile(path, "w") as archive:
         archive.writestr("little/weights.bin", BODY)
     return path

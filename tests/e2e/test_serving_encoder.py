@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.embedding.encoder import Encoder, default_encoder
+from chimeralab.embedding.encoder import MiniLMEncoder, default_encoder
 
 
 def test_models_says_what_serves(chimera) -> None:
-    served = Encoder()
+    served = MiniLMEncoder()
     assert chimera("models", "--json").json["encoder"] == {
         "precision": served.precision,
         "served_by": served.served_by,

@@ -196,7 +196,7 @@ def test_without_vectors_nothing_is_embedded_and_nothing_drawn(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("an encoder was opened")
 
-    monkeypatch.setattr("chimeralab.embedding.encoder.Encoder.__init__", refuse)
+    monkeypatch.setattr("chimeralab.embedding.encoder.MiniLMEncoder.__init__", refuse)
     assert show(log, "--id", "run-1", "--no-vectors", "--out", "page.html").code == 0
     page = Path("page.html").read_text("utf-8")
     assert "Without vectors there is no timeline and no heat map either." in page

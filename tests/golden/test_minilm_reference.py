@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from chimeralab.detection.measure import cosines
-from chimeralab.embedding.encoder import Encoder
+from chimeralab.embedding.encoder import MiniLMEncoder
 
 HERE = Path(__file__).parent
 TEXTS = json.loads((HERE / "minilm_texts.json").read_text(encoding="utf-8"))
@@ -15,20 +15,20 @@ REFERENCE = np.load(HERE / "minilm_reference.npy")
 
 
 @pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return Encoder()
+def encoder() -> MiniLMEncoder:
+    return MiniLMEncoder()
 
 
 def test_there_are_fifty_texts() -> None:
     assert REFERENCE.shape == (len(TEXTS), 384) == (50, 384)
 
 
-def test_exact_vectors_are_those_of_the_reference(encoder: Encoder) -> None:
+def test_exact_vectors_are_those_of_the_reference(encoder: MiniLMEncoder) -> None:
     ours = encoder.encode_exactly(TEXTS).vectors
     assert np.abs(ours - REFERENCE).max() < 1e-6
 
 
-def test_fast_vectors_stay_within_the_margin(encoder: Encoder) -> None:
+def test_fast_vectors_stay_within_the_margin(encoder: MiniLMEncoder) -> None:
     """Every similarity between two texts, not only those of neighbours."""
     ours = encoder.encode(TEXTS).vectors
     rows, columns = np.triu_indices(len(TEXTS), k=1)
@@ -37,6 +37,6 @@ def test_fast_vectors_stay_within_the_margin(encoder: Encoder) -> None:
     assert np.abs(fast - exact).max() < encoder.margin
 
 
-def test_texts_over_the_limit_are_told(encoder: Encoder) -> None:
+def test_texts_over_the_limit_are_told(encoder: MiniLMEncoder) -> None:
     truncated = encoder.encode(["word " * 254, "word " * 255]).truncated
     assert truncated.tolist() == [False, True]

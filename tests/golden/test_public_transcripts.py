@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chimeralab import Detection, Trajectory, Turn, detect_all, readers
-from chimeralab.embedding.encoder import Encoder
+from chimeralab.embedding.encoder import MiniLMEncoder
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 SELFCHATS = DATA / "selfchats" / "conversations.jsonl"
@@ -17,7 +17,7 @@ TAU_BENCH = DATA / "tau-bench" / "gpt-4o-airline.json"
 def selfchats() -> dict[str, Detection]:
     if not SELFCHATS.exists():
         pytest.skip("the public self-play chats are not at hand")
-    found = detect_all(readers.read(SELFCHATS), encoder=Encoder())
+    found = detect_all(readers.read(SELFCHATS), encoder=MiniLMEncoder())
     return {detection.id.split("/")[-1]: detection for detection in found}
 
 
@@ -66,6 +66,6 @@ def test_no_false_alarm_on_healthy_agents(every: int) -> None:
         pytest.skip("the public agent sessions are not at hand")
     sessions = json.loads(TAU_BENCH.read_text(encoding="utf-8"))
     talks = [agent_session(session, n) for n, session in enumerate(sessions)][::every]
-    found = list(detect_all(talks, encoder=Encoder()))
+    found = list(detect_all(talks, encoder=MiniLMEncoder()))
     assert len(found) == 200 // every
     assert [detection.id for detection in found if detection.collapsed] == []

@@ -153,9 +153,9 @@ def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
     """Read logs and judge every conversation."""
 
     def open_encoder() -> "Encoder":
-        from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415 - words alone need none
+        from chimeralab.embedding import encoder  # noqa: PLC0415 - words alone need none
 
-        return Encoder(cache_file=options["cache"])
+        return encoder.open_encoder(options["cache"])
 
     judge = Judge(
         *asked_judges(detector, options),

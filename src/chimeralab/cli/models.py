@@ -12,17 +12,17 @@ from chimeralab.cli.suggesting import SuggestingGroup
 from chimeralab.cli.terminal import out
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
-from chimeralab.weights.cache import (
-    FileCheck,
+from chimeralab.weights import (
+    ENCODER,
+    MODELS,
     FileState,
+    ModelFile,
     glance,
+    known_model,
     model_folder,
     models_root,
     verify,
 )
-from chimeralab.weights.catalogue import MODELS, known_model
-
-ENCODER = "minilm"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -138,8 +138,7 @@ def verify_models(context: click.Context, names: tuple[str, ...], as_json: bool)
 def _serving() -> EncoderRow:
     from chimeralab.embedding.encoder import serving  # noqa: PLC0415 - fetching needs no numpy
 
-    found = serving()
-    return EncoderRow(found.network.precision, found.why)
+    return EncoderRow(*serving())
 
 
 def _chosen(names: tuple[str, ...]) -> list[str]:
@@ -148,8 +147,8 @@ def _chosen(names: tuple[str, ...]) -> list[str]:
     return [known_model(name).name for name in dict.fromkeys(names)]
 
 
-def _row(name: str, checks: list[FileCheck]) -> ModelRow:
-    spec, states = known_model(name), {check.state for check in checks}
+def _row(name: str, checks: Mapping[ModelFile, FileState]) -> ModelRow:
+    spec, states = known_model(name), set(checks.values())
     # Some files here and some not is a damaged model.
     state = states.pop() if len(states) == 1 else "damaged"
     return ModelRow(
@@ -159,7 +158,7 @@ def _row(name: str, checks: list[FileCheck]) -> ModelRow:
         licence=spec.licence,
         state=state,
         folder=str(model_folder(name)),
-        files=tuple(FileRow(*check.file, check.state) for check in checks),
+        files=tuple(FileRow(*file, state) for file, state in checks.items()),
         next_step=None if state == "present" else f"chimera models pull {name}",
     )
 

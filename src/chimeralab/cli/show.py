@@ -84,7 +84,7 @@ def show(**options: Any) -> None:
     # Drawing is slow to import, and a wrong name should be told at once.
     if options["out"]:
         check_page_name(options["out"])
-    from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415
+    from chimeralab.embedding.encoder import open_encoder  # noqa: PLC0415
     from chimeralab.report.conversation import draw_conversation, page_name  # noqa: PLC0415
 
     path = options["out"] or Path(page_name(trajectory.id))
@@ -92,7 +92,7 @@ def show(**options: Any) -> None:
         trajectory,
         judges,
         speaker=options["speaker"],
-        open_encoder=partial(Encoder, cache_file=options["cache"]),
+        open_encoder=partial(open_encoder, options["cache"]),
         words=words,
     )
     with replacing(path) as part:
@@ -110,7 +110,7 @@ def draw_several(
             f"there are several conversations: choose one with --id (`chimera detect` lists them),"
             f" or give --out the name of a folder, not of a page such as {folder}"
         )
-    from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415 - as above
+    from chimeralab.embedding.encoder import open_encoder  # noqa: PLC0415 - as above
     from chimeralab.report.conversation import INDEX, write_index  # noqa: PLC0415
 
     conversations, looping, collapsed = write_index(
@@ -118,7 +118,7 @@ def draw_several(
         folder,
         judges,
         speaker=options["speaker"],
-        open_encoder=partial(Encoder, cache_file=options["cache"]),
+        open_encoder=partial(open_encoder, options["cache"]),
     )
     say(f"{counted(conversations, 'conversation')}: {looping:,} in a loop, {collapsed:,} collapsed")
     return folder / INDEX

@@ -25,7 +25,7 @@ from chimeralab.core.result_words import MARK
 from chimeralab.detection.locked import LOCKED, READINGS, Locked
 from chimeralab.detection.measure import measure
 from chimeralab.detection.sweep import STUDY_GRID, Sweep, Sweeper, all_cutoffs, grid_of
-from chimeralab.embedding.encoder import Encoder
+from chimeralab.embedding.encoder import open_encoder
 
 CONDITION = "condition"
 
@@ -77,7 +77,7 @@ def sweep(**options: Any) -> None:
     grid = grid_of(base, {name: options[name] for name in STUDY_GRID})
     coming = measure(
         read_logs(options),
-        Encoder(cache_file=options["cache"]),
+        open_encoder(options["cache"]),
         all_cutoffs(grid),
         speaker=options["speaker"],
         skip_blank=base.empty == "skip",

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from chimeralab.core.errors import ChimeraError
 from chimeralab.embedding.build import LIBRARY
-from chimeralab.embedding.minilm import LAYERS, MARGINS, WIDTH, places
-from chimeralab.embedding.pieces import grouped
+from chimeralab.embedding.minilm import LAYERS, MARGINS, WIDTH, grouped, places
 from chimeralab.embedding.workers import cores, on_all_cores, pool
 from chimeralab.weights.tensors import Tensors
 

@@ -1,23 +1,19 @@
-"""MiniLM in numpy f32: word pieces in, vectors out. Every other encoder is held against this one.
+"""MiniLM in numpy f32: text to word pieces to vectors. Faster networks are held against this one.
 
 The pieces of all texts stand below each other in one table, a row each: what a layer does to a row
 it does to all of them at once, and only attention looks at the rows of one text together.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
-from chimeralab import weights
-from chimeralab.core.text import readable
-from chimeralab.embedding.pieces import WordPieces, grouped
 from chimeralab.embedding.workers import blas_stays_in_its_thread, on_all_cores
-from chimeralab.weights.tensors import Tensors, read_tensors
+from chimeralab.weights.tensors import Tensors
 
 WIDTH = 384
 HEADS = 12
@@ -40,15 +36,74 @@ ROWS_IN_CACHE = 32
 ERF_OVER = (1.97469387e-06, 2.88019463e-04, 4.00333160e-03, 5.34665533e-02, 1.96243755e-01, 1.12837898e+00)  # fmt: skip  # noqa: E501
 ERF_UNDER = (3.74782588e-05, 1.21625371e-03, 1.54438395e-02, 1.16474046e-01, 5.07247666e-01, 1.0)
 
+MAX_PIECES = 256
+# [CLS] and [SEP] count towards the limit.
+_ROOM = MAX_PIECES - 2
+# A piece is about four letters; most long turns are settled by a head of this size.
+_FIRST_HEAD = 2_048
+
 Floats = NDArray[np.float32]
 Pieces = Sequence[int]
+Hidden = tuple[Floats, list[slice]]
+"""What a layer says of each piece, and which rows belong to which text."""
 
 
-class Hidden(NamedTuple):
-    """What a layer says of each piece, and which rows belong to which text."""
+class WordPieces:
+    """MiniLM's own tokenizer. Texts must be `readable`."""
 
-    rows: Floats
-    spans: list[slice]
+    def __init__(self, tokenizer_json: Path) -> None:
+        self._tokenizer = Tokenizer.from_file(str(tokenizer_json))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._first, self._last = self._tokenizer.encode("").ids
+
+    def split(self, texts: Sequence[str]) -> list[tuple[list[int], bool]]:
+        """The pieces of each text, with [CLS] and [SEP], and whether its tail was cut off."""
+        heads = [_head(text, _FIRST_HEAD) for text in texts]
+        encoded = self._tokenizer.encode_batch_fast(heads, add_special_tokens=False)
+        return [
+            self._with_ends(text, head, item.ids)
+            for text, head, item in zip(texts, heads, encoded, strict=True)
+        ]
+
+    def _with_ends(self, text: str, head: str, ids: list[int]) -> tuple[list[int], bool]:
+        size = _FIRST_HEAD
+        while len(ids) <= _ROOM and len(head) < len(text):
+            size *= 4
+            head = _head(text, size)
+            ids = self._tokenizer.encode(head, add_special_tokens=False).ids
+        return [self._first, *ids[:_ROOM], self._last], len(ids) > _ROOM
+
+
+def _head(text: str, size: int) -> str:
+    """The first words of a text, about `size` characters.
+
+    The cut is made before white space, where the tokenizer cuts too: so the pieces of the head
+    are the first pieces of the text.
+    """
+    if len(text) <= size:
+        return text
+    for end in range(size, len(text)):
+        if text[end] in " \t\n\r":
+            return text[:end]
+    return text
+
+
+def grouped(texts: Sequence[Sequence[int]], most: int) -> list[list[int]]:
+    """The places of the texts, those of like length together, up to `most` pieces in a group.
+
+    >>> grouped([[1] * 5, [1] * 9, [1] * 3, [1] * 8], most=16)
+    [[1], [3, 0, 2]]
+    """
+    groups: list[list[int]] = []
+    room = 0
+    for index in sorted(range(len(texts)), key=lambda index: -len(texts[index])):
+        room -= len(texts[index])
+        if room < 0:
+            groups.append([])
+            room = most - len(texts[index])
+        groups[-1].append(index)
+    return groups
 
 
 class MiniLM:
@@ -70,18 +125,18 @@ class MiniLM:
         """One unit vector per text, each computed by itself: it depends on nothing but its text."""
         return self._in_groups(texts, 0)
 
-    def hidden(self, texts: Sequence[Pieces]) -> Hidden:
-        """The last layer's rows, before they are pooled."""
-        [hidden] = self._through_all_layers([texts])
-        return hidden
+    def hidden(self, text: Pieces) -> Floats:
+        """The last layer's rows of a text, before they are pooled."""
+        [(rows, _)] = self._through_all_layers([[text]])
+        return rows
 
     def _in_groups(self, texts: Sequence[Pieces], rows: int) -> Floats:
         vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
         groups = iter(grouped(texts, rows))
         while some := list(islice(groups, GROUPS_AT_ONCE)):
             done = self._through_all_layers([[texts[index] for index in group] for group in some])
-            for group, hidden in zip(some, done, strict=True):
-                vectors[group] = [hidden.rows[span].mean(axis=0) for span in hidden.spans]
+            for group, (hidden, spans) in zip(some, done, strict=True):
+                vectors[group] = [hidden[span].mean(axis=0) for span in spans]
         return unit(vectors)
 
     def _through_all_layers(self, groups: Sequence[Sequence[Pieces]]) -> list[Hidden]:
@@ -91,7 +146,7 @@ class MiniLM:
 
             def advance(place: int, name: str = f"encoder.layer.{index}") -> None:
                 rows, spans = states[place]
-                states[place] = Hidden(self._layer(name, rows, spans), spans)
+                states[place] = self._layer(name, rows, spans), spans
 
             if blas_stays_in_its_thread():
                 on_all_cores(advance, range(len(states)))
@@ -107,7 +162,7 @@ class MiniLM:
         x = self._tensors["embeddings.word_embeddings.weight"][np.concatenate(texts)]
         for span, text in zip(spans, texts, strict=True):
             x[span] += self._places[: len(text)]
-        return Hidden(self._normalised("embeddings.LayerNorm", x), spans)
+        return self._normalised("embeddings.LayerNorm", x), spans
 
     def _layer(self, name: str, x: Floats, spans: Sequence[slice]) -> Floats:
         query, key, value = (
@@ -195,29 +250,3 @@ def unit(x: Floats) -> Floats:
     lengths = np.sqrt(np.einsum("ij,ij->i", x, x))
     rows: Floats = x / np.maximum(lengths, NORM_EPSILON)[:, None]
     return rows
-
-
-REMEMBERED_TEXTS = 4_096
-
-
-class TokenEncoder:
-    """MiniLM before it pools: unit vectors of the pieces, without [CLS] and [SEP].
-
-    Texts are computed one by one, so that a vector depends on nothing but its text.
-    """
-
-    def __init__(self, folder: Path | None = None) -> None:
-        folder = folder or weights.ensure("minilm")
-        self._words = WordPieces(folder / "tokenizer.json")
-        self._model = MiniLM(read_tensors(folder / "model.safetensors"))
-        self.encode = lru_cache(REMEMBERED_TEXTS)(self._encode)
-
-    def _encode(self, text: str) -> Floats:
-        [pieces] = self._words.split([readable(text)])
-        return unit(self._model.hidden([pieces.ids]).rows[1:-1])
-
-
-@cache
-def default_token_encoder() -> TokenEncoder:
-    """The one that a process shares, with the weights from the user's cache."""
-    return TokenEncoder()

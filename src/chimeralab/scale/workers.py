@@ -49,10 +49,10 @@ class Worker:
 
     @cached_property
     def _judge(self) -> Judge:
-        from chimeralab.embedding.encoder import Encoder  # noqa: PLC0415 - words alone need none
+        from chimeralab.embedding.encoder import open_encoder  # noqa: PLC0415 - words alone need none
 
         judging = self._judging
-        return Judge(judging.detector, judging.loops, Encoder, speaker=judging.speaker)
+        return Judge(judging.detector, judging.loops, open_encoder, speaker=judging.speaker)
 
     def rows(self, conversations: Iterable[Trajectory]) -> Iterator[Mapping[str, Any]]:
         judged = self._judge.judge(conversations)

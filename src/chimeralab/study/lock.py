@@ -20,7 +20,8 @@ from chimeralab.core.parts import PARTS, shown
 from chimeralab.core.records import Record, plain_value
 from chimeralab.runner import Prompt, Said
 from chimeralab.study.plan import Plan
-from chimeralab.weights.catalogue import MODELS as FILES
+from chimeralab.weights import ENCODER
+from chimeralab.weights import MODELS as FILES
 
 DIFFERENCES_SHOWN = 12
 # The key under which a lock says that its study has a chain; early versions had none.
@@ -63,7 +64,7 @@ def resolve(plan: Plan) -> dict[str, Any]:
     return {
         "chimeralab": version.__version__,
         RECORDS: "chained",
-        "encoder": hashes["minilm"],
+        "encoder": hashes[ENCODER],
         "weights": {
             name: hashes.get(getattr(subject.part.settings, "weights", ""))
             for name, subject in plan.models.items()

@@ -14,8 +14,7 @@ from chimeralab.core.parts import StandIn, shown
 from chimeralab.core.records import Detection
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import loops_beside
-from chimeralab.embedding.encoder import Encoder, study_encoder
-from chimeralab.embedding.minilm import MARGINS
+from chimeralab.embedding.encoder import MARGINS, Encoder, study_encoder
 from chimeralab.study.detecting import detector_key
 from chimeralab.study.folder import Study
 from chimeralab.study.store import Archive
@@ -75,14 +74,15 @@ def recompute_verdicts(study: Study, archive: Archive, *, quick: bool = False) -
             finding = Finding("encoder", str(error))
             return Recomputed((finding,), (), (f"{count} could not be computed again",))
         if encoder is None:
-            pull = "the encoder is not on this machine; `chimera models pull minilm` fetches it"
+            fetch = f"`chimera models pull {weights.ENCODER}` fetches it"
+            pull = f"the encoder is not on this machine; {fetch}"
             return Recomputed(unchecked=(f"{count} were not computed again: {pull}",))
     return _judge_again(study, archive, stored, encoder)
 
 
 def _encoder_at_hand() -> Encoder | None:
     """The encoder, its file hashed; None where verifying would have to download it."""
-    if any(check.state == "missing" for check in weights.glance("minilm")):
+    if "missing" in weights.glance(weights.ENCODER).values():
         return None
     return study_encoder()
 

@@ -190,7 +190,7 @@ def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
         return None
     detector: Detector = plan.acting.settings
     needs = detector.needs
-    at_hand = not needs.lags or weights.locate("minilm") is not None
+    at_hand = not needs.lags or weights.locate(weights.ENCODER) is not None
     if not (plan.needs_guard or (wanted and at_hand and not needs.why_not_live)):
         return None
     encoder = None

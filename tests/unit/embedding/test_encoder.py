@@ -1,5 +1,6 @@
 """The encoder computes each distinct text once and gives the rows back in order."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -7,29 +8,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chimeralab.embedding.encoder import Encoder
+from chimeralab import Guard, detect
+from chimeralab.embedding.encoder import Encoded, Encoder, MiniLMEncoder
 
 TEXTS = ["The tide is out.", "A longer line about the harbour, its boats and its gulls.", "No."]
 
 
 @pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return Encoder()
+def encoder() -> MiniLMEncoder:
+    return MiniLMEncoder()
 
 
-def test_rows_come_back_in_order(encoder: Encoder) -> None:
+def test_rows_come_back_in_order(encoder: MiniLMEncoder) -> None:
     together = encoder.encode(TEXTS).vectors
     for row, text in zip(together, TEXTS, strict=True):
         np.testing.assert_allclose(row, encoder.encode([text]).vectors[0], atol=1e-6)
 
 
-def test_equal_texts_have_equal_vectors(encoder: Encoder) -> None:
+def test_equal_texts_have_equal_vectors(encoder: MiniLMEncoder) -> None:
     vectors = encoder.encode([TEXTS[0], TEXTS[1], TEXTS[0]]).vectors
     np.testing.assert_array_equal(vectors[0], vectors[2])
 
 
 def test_each_distinct_text_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = Encoder()
+    encoder = MiniLMEncoder()
     computed: list[int] = []
     compute = encoder._compute
 
@@ -43,21 +45,21 @@ def test_each_distinct_text_is_computed_once(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(computed) == len(TEXTS)
 
 
-def test_exact_vectors_do_not_depend_on_company(encoder: Encoder) -> None:
-    alone = Encoder().encode_exactly([TEXTS[0]]).vectors[0]
-    np.testing.assert_array_equal(alone, Encoder().encode_exactly(TEXTS).vectors[0])
+def test_exact_vectors_do_not_depend_on_company(encoder: MiniLMEncoder) -> None:
+    alone = MiniLMEncoder().encode_exactly([TEXTS[0]]).vectors[0]
+    np.testing.assert_array_equal(alone, MiniLMEncoder().encode_exactly(TEXTS).vectors[0])
 
 
-def test_no_texts_give_no_vectors(encoder: Encoder) -> None:
+def test_no_texts_give_no_vectors(encoder: MiniLMEncoder) -> None:
     assert encoder.encode([]).vectors.shape == (0, 384)
 
 
-def test_lone_surrogates_and_nulls_are_encoded(encoder: Encoder) -> None:
+def test_lone_surrogates_and_nulls_are_encoded(encoder: MiniLMEncoder) -> None:
     assert np.isfinite(encoder.encode(["half \ud83d a pair", "nul \x00 inside"]).vectors).all()
 
 
-def test_threads_may_share_an_encoder_and_its_file(encoder: Encoder, tmp_path: Path) -> None:
-    shared = Encoder(cache_file=tmp_path / "v.db")
+def test_threads_may_share_an_encoder_and_its_file(encoder: MiniLMEncoder, tmp_path: Path) -> None:
+    shared = MiniLMEncoder(cache_file=tmp_path / "v.db")
     texts = [f"Line {number}." for number in range(24)]
     with ThreadPoolExecutor(4) as threads:
         found = threads.map(lambda text: shared.encode([text]).vectors[0], texts)
@@ -69,7 +71,31 @@ def test_threads_may_share_an_encoder_and_its_file(encoder: Encoder, tmp_path: P
 def test_a_cache_file_spares_the_second_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = Encoder(cache_file=tmp_path / "v.db").encode(TEXTS).vectors
-    again = Encoder(cache_file=tmp_path / "v.db")
+    first = MiniLMEncoder(cache_file=tmp_path / "v.db").encode(TEXTS).vectors
+    again = MiniLMEncoder(cache_file=tmp_path / "v.db")
     monkeypatch.setattr(again, "_compute", lambda *_: pytest.fail("computed again"))
     np.testing.assert_array_equal(first, again.encode(TEXTS).vectors)
+
+
+class Letters(Encoder):
+    """Counts letters: all that an encoder has to write."""
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        rows = [[text.count(letter) for letter in "abcdefghij"] for text in texts]
+        vectors = np.array(rows, dtype=np.float32).reshape(-1, 10) + 1
+        return Encoded(vectors, np.zeros(len(texts), dtype=bool))
+
+
+def test_an_encoder_of_ones_own_needs_one_method() -> None:
+    found = detect(["cab"] * 6, encoder=Letters())
+    assert found.collapsed == (5, 6)
+    assert found.encoder["model"] == "an encoder without a name"
+    guard = Guard(encoder=Letters())
+    assert [guard.update("cab").collapsed for _ in range(6)] == [False] * 4 + [True] * 2
+
+
+def test_exact_vectors_are_made_one_by_one_unless_an_encoder_knows_better() -> None:
+    np.testing.assert_array_equal(
+        Letters().encode_exactly(TEXTS).vectors, Letters().encode(TEXTS).vectors
+    )
+    assert Letters().encode_exactly([]).vectors.shape == (0, 10)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimeralab.embedding import build, workers
-from chimeralab.embedding.encoder import Encoder
+from chimeralab.embedding.encoder import MiniLMEncoder
 from chimeralab.embedding.kernel import Kernel, KernelUnusable
 from chimeralab.embedding.minilm import MARGINS, MiniLM
 from chimeralab.weights.tensors import Tensors
@@ -160,7 +160,7 @@ def test_without_a_sound_library_numpy_serves_and_says_why(
         shutil.copy(f"{library}{suffix}", f"{copy}{suffix}")
     harm(copy)
     monkeypatch.setattr("chimeralab.embedding.kernel.LIBRARY", copy)
-    encoder = Encoder()
+    encoder = MiniLMEncoder()
     assert (encoder.precision, encoder.margin) == ("f32", 1e-5)
     assert encoder.served_by.startswith("numpy, because ")
     assert why in encoder.served_by

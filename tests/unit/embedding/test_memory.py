@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.embedding.memory import FileMemory, RecentMemory, text_key
+from chimeralab.embedding.encoder import FileMemory, RecentMemory, text_key
 
 ONE = np.ones(384, dtype=np.float32)
 

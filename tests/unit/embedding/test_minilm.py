@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from chimeralab import weights
 from chimeralab.embedding import workers
-from chimeralab.embedding.minilm import MiniLM, TokenEncoder, gelu
-from chimeralab.embedding.pieces import grouped
+from chimeralab.embedding.encoder import TokenEncoder
+from chimeralab.embedding.minilm import MiniLM, gelu, grouped
 from chimeralab.weights.tensors import read_tensors
 
 pieces = st.lists(st.integers(0, 30_521), min_size=1, max_size=40)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from chimeralab import weights
 from chimeralab.core.text import readable
-from chimeralab.embedding.pieces import MAX_PIECES, WordPieces
+from chimeralab.embedding.minilm import MAX_PIECES, WordPieces
 
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 
@@ -28,24 +28,24 @@ def test_reading_only_the_head_changes_nothing(
     split: WordPieces, parts: list[str], times: int, space: str
 ) -> None:
     text = readable(space.join(parts * times))
-    assert split.split([text])[0].ids == whole(split, text)
+    assert split.split([text])[0][0] == whole(split, text)
 
 
 def test_a_text_without_spaces_is_read_as_far_as_needed(split: WordPieces) -> None:
     text = "雨" * 50_000
-    assert split.split([text])[0].ids == whole(split, text)
+    assert split.split([text])[0][0] == whole(split, text)
 
 
 def test_long_words_that_become_one_piece_do_not_end_the_reading_early(split: WordPieces) -> None:
     text = ("x" * 500 + " ") * 300 + "end"
-    pieces = split.split([text])[0]
-    assert pieces.ids == whole(split, text)
-    assert pieces.truncated
+    [(pieces, truncated)] = split.split([text])
+    assert pieces == whole(split, text)
+    assert truncated
 
 
 def test_trailing_space_is_no_truncation(split: WordPieces) -> None:
     text = "word " * 254 + " " * 10_000
-    assert not split.split([text])[0].truncated
+    assert not split.split([text])[0][1]
 
 
 def test_readable_keeps_pairs_and_replaces_halves() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.embedding.minilm import default_token_encoder
+from chimeralab.embedding.encoder import default_token_encoder
 from chimeralab.trial.course import Layout
 from chimeralab.trial.marking import score
 from chimeralab.trial.replies import chosen_option

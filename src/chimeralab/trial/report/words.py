@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from chimeralab.core.numbers import NO_BREAK, between, counted, p_phrase
+from chimeralab.embedding.encoder import PAPERS
 from chimeralab.report.frame import computed_with, locked_in_words, verified_in_words
 from chimeralab.report.references import Methods, References
 from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference, signed
@@ -285,7 +286,7 @@ def _measurement(material: TrialMaterial, references: References) -> Iterator[st
     if any(not step.question.options for course in material.plan.courses for step in course.steps):
         yield (
             "Free answers count as right when they match the truth exactly, in number, or by the "
-            f"similarity of their tokens (above 0.9) {references.cite('minilm')} without a "
+            f"similarity of their tokens (above 0.9) {references.cite(PAPERS[-1])} without a "
             "contradiction in negation, number or antonym."
         )
     weights = material.plan.weights
