@@ -25,8 +25,7 @@ from chimeralab.selfplay.robustness import (
     primary_questions,
     robustness,
 )
-from chimeralab.stats.effects import Effect, short
-from chimeralab.stats.families import ComparisonRow
+from chimeralab.stats.effects import ComparisonRow, Effect, short
 
 if TYPE_CHECKING:
     from chimeralab.study import Study

@@ -24,7 +24,7 @@ from chimeralab.core.numbers import NONE, between, number, p_value
 from chimeralab.core.result_words import MARK
 from chimeralab.selfplay.outcomes import EXPLORATORY
 from chimeralab.selfplay.replication import Replication, compare
-from chimeralab.stats.families import ComparisonRow
+from chimeralab.stats.effects import ComparisonRow
 
 runs_path = click.Path(path_type=Path)
 

@@ -44,8 +44,16 @@ from chimeralab.selfplay.outcomes import (
     settings_for,
 )
 from chimeralab.selfplay.runs import Run, Runs, RunsLeftOut, at_risk_turns
-from chimeralab.stats.effects import AskedContrast, Effect, Role, pairs_of
-from chimeralab.stats.families import ComparisonRow, Family, each_once, key_of
+from chimeralab.stats.effects import (
+    AskedContrast,
+    ComparisonRow,
+    Effect,
+    Family,
+    Role,
+    each_once,
+    key_of,
+    pairs_of,
+)
 
 SIGNIFICANT = 0.05
 # How a conversation ends that is neither complete nor stopped for having collapsed.

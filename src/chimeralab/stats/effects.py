@@ -4,7 +4,7 @@ The conditions of self-play and the arms of a trial are compared by the same cod
 that carries its words and its key.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
@@ -284,3 +284,63 @@ def holm_corrected(family: Sequence[Effect]) -> tuple[Effect, ...]:
     """Effects that are asked together, their p-values corrected together."""
     corrected = holm([each.p for each in family])
     return tuple(replace(each, p_holm=p) for each, p in zip(family, corrected, strict=True))
+
+
+# The measure, the weights with the first condition on the plus side, and p, which tells apart
+# what is compared on other runs.
+Key = tuple[str, frozenset[tuple[str, float]], float | None]
+
+
+class ComparisonRow(NamedTuple):
+    """A comparison where it is listed, and whether it was declared as primary."""
+
+    effect: Effect
+    role: Role
+
+    @property
+    def name(self) -> str:
+        """What is compared, the primary ones marked."""
+        mark = " (primary)" if self.role == "primary" else ""
+        return f"{self.effect.a} − {self.effect.b}{mark}"
+
+
+def key_of(effect: Effect) -> Key:
+    """What a comparison is, whichever side is written first."""
+    sign = 1 if effect.weights[min(effect.weights)] > 0 else -1
+    weights = frozenset((name, round(sign * w, 9)) for name, w in effect.weights.items())
+    return effect.measure, weights, None if effect.p is None else round(effect.p, 9)
+
+
+def each_once(primary: Iterable[Effect], others: Iterable[Effect]) -> Iterator[ComparisonRow]:
+    """Every comparison in one row with one sign, that of its first place; the primary ones first.
+
+    Of others, those on the same weights as a primary one of the same measure are the same.
+    """
+    seen: set[Key] = set()
+    listed: tuple[tuple[Role, Iterable[Effect]], ...] = (
+        ("primary", primary),
+        ("exploratory", others),
+    )
+    for role, effects in listed:
+        for effect in effects:
+            if key_of(effect) not in seen:
+                seen.add(key_of(effect))
+                yield ComparisonRow(effect, role)
+
+
+class Family:
+    """Holm-corrected p-values by what is compared: one family per role.
+
+    Self-play declares roles in its plan. In a trial, what a stressor is aimed at is primary.
+    """
+
+    def __init__(self, rows: Sequence[ComparisonRow]) -> None:
+        self._corrected: dict[Key, dict[str, Any]] = {}
+        roles: tuple[Role, ...] = ("primary", "exploratory")
+        for role in roles:
+            effects = [row.effect for row in rows if row.role == role]
+            for effect, p in zip(effects, holm([each.p for each in effects]), strict=True):
+                self._corrected[key_of(effect)] = {"p_holm": p, "role": role}
+
+    def correct(self, effects: Iterable[Effect]) -> tuple[Effect, ...]:
+        return tuple(replace(each, **self._corrected[key_of(each)]) for each in effects)

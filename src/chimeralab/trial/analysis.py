@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chimeralab.core.records import Record
-from chimeralab.stats.effects import AskedContrast, Effect, short
-from chimeralab.stats.families import Family, each_once
+from chimeralab.stats.effects import AskedContrast, Effect, Family, each_once, short
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.effects import (
     DeclaredEffect,

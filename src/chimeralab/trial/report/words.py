@@ -8,8 +8,7 @@ from chimeralab.embedding.encoder import PAPERS
 from chimeralab.report.frame import computed_with, locked_in_words, verified_in_words
 from chimeralab.report.references import Methods, References
 from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference, signed
-from chimeralab.stats.effects import Effect, short
-from chimeralab.stats.families import Key, key_of
+from chimeralab.stats.effects import Effect, Key, key_of, short
 from chimeralab.stats.intervals import FEWEST_CLUSTERS
 from chimeralab.trial.analysis import SubjectResult
 from chimeralab.trial.arms import CONTROL

@@ -8,7 +8,7 @@ import pytest
 from chimeralab.analysis import Estimand, Outcomes, WeightedContrast, analyse
 from chimeralab.core.parts import Beside
 from chimeralab.stats.contrasts import holm
-from chimeralab.stats.families import key_of
+from chimeralab.stats.effects import key_of
 
 HEAT = WeightedContrast("heat", weights={"warm": 1, "cool": -1})
 VOICES = WeightedContrast("voices", weights={"cool": 1, "voices": -1})
