@@ -7,7 +7,6 @@ class or a number, never markup, so that nothing a model wrote can become more t
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.responses import StreamingResponse
@@ -35,12 +34,12 @@ def lines(place: str, *added: dict[str, str]) -> Patch:
     return {"place": place, "lines": list(added)}
 
 
-@dataclass(eq=False)
 class Listener:
     """An open page: what it has not been told yet, the newest patch of each place."""
 
-    waiting: dict[str, Patch] = field(default_factory=dict)
-    awake: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(self) -> None:
+        self.waiting: dict[str, Patch] = {}
+        self.awake = asyncio.Event()
 
     def add(self, patches: Iterable[Patch]) -> None:
         for each in patches:

@@ -56,7 +56,8 @@ def invite(request: Request, form: Form) -> Response:
     """Make an invitation, and show its link this once."""
     task: Task = "adjudicate" if first(form, "task") == "adjudicate" else "rate"
     desk = desk_of(request)
-    token = desk.ask(RatingRoom.invite, first(form, "name"), first(form, "sample") or None, task)
+    name, sample = first(form, "name"), first(form, "sample") or None
+    token = desk.ask(lambda room: room.invite(name, sample, task))
     link = f"{request.url.scheme}://{request.headers['host']}/rate?token={token}"
     return about_study(request, "raters.html", link=link, **desk.ask(_progress))
 

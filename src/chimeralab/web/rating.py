@@ -7,7 +7,7 @@ alone: what the study knows about a conversation never reaches them.
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
 from starlette.concurrency import run_in_threadpool
@@ -33,7 +33,6 @@ from chimeralab.web.safety import Door, Visitor
 # All that a rater's link opens.
 PATHS = ("/rate", "/static/")
 WORDS = {"": "not rated", "0": "0, no loop", "1": "1, a loop", UNSURE: "unsure"}
-Given = ParamSpec("Given")
 Got = TypeVar("Got")
 Form = dict[str, list[str]]
 """What a page has sent: fields that may come several times."""
@@ -47,17 +46,12 @@ class RatingDesk:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="rating")
         self._room: RatingRoom | None = None
 
-    def ask(
-        self,
-        what: Callable[Concatenate[RatingRoom, Given], Got],
-        *args: Given.args,
-        **named: Given.kwargs,
-    ) -> Got:
+    def ask(self, what: Callable[[RatingRoom], Got]) -> Got:
         """Have something done in the room."""
 
         def do() -> Got:
             self._room = self._room or RatingRoom(Study(self.folder))
-            return what(self._room, *args, **named)
+            return what(self._room)
 
         return self._worker.submit(do).result()
 
@@ -75,7 +69,7 @@ def rater_door(desks: Sequence[RatingDesk]) -> Door:
             if not (desk.folder / "study.db").is_file():
                 continue
             try:
-                found = desk.ask(RatingRoom.invited, token)
+                found = desk.ask(lambda room: room.invited(token))
             except ChimeraError:
                 continue  # a store that can't be written has nobody who rates in it
             if found:
@@ -102,7 +96,7 @@ def first(form: Form, name: str) -> str:
 
 
 class Seat(NamedTuple):
-    """A rater at work: their study's desk, their invitation, its sheets and drafts."""
+    """A rater at work: their study's desk, the sheets of their invitation, and their drafts."""
 
     desk: RatingDesk
     invitation: Invitation
@@ -145,11 +139,12 @@ class Seat(NamedTuple):
 def seat_of(request: Request) -> Seat:
     """Whose request this is; the owner has no sheets of their own."""
     visitor: Visitor = request.scope["visitor"]
-    if visitor.kind != "rater" or visitor.study is None or visitor.name is None:
+    if visitor.study is None or visitor.token is None:
         raise HTTPException(403, "this page is for people who were invited to rate")
     desk: RatingDesk = request.app.state.site.desks[visitor.study - 1]
+    token = visitor.token
 
-    def sit_down(room: RatingRoom, token: str) -> Seat:
+    def sit_down(room: RatingRoom) -> Seat:
         invitation = room.invited(token)
         if invitation is None:
             raise HTTPException(403, "this invitation has ended; ask for a new link")
@@ -157,7 +152,7 @@ def seat_of(request: Request) -> Seat:
         trained = room.drafts(invitation, training=True)
         return Seat(desk, invitation, room.desk(invitation), drafts, trained)
 
-    return desk.ask(sit_down, visitor.name)
+    return desk.ask(sit_down)
 
 
 def goto(path: str) -> Response:
@@ -196,9 +191,8 @@ def training(request: Request) -> Response:
 @posted
 def train(request: Request, form: Form) -> Response:
     n, seat = request.path_params["n"], seat_of(request)
-    seat.desk.ask(
-        RatingRoom.save, seat.invitation, DraftRating(f"training-{n}", first(form, "label"))
-    )
+    draft = DraftRating(f"training-{n}", first(form, "label"))
+    seat.desk.ask(lambda room: room.save(seat.invitation, draft))
     return goto(f"/rate/training/{n}")
 
 
@@ -233,7 +227,7 @@ def save(request: Request, form: Form) -> Response:
     turns = [int(turn) for turn in form.get("turn", ()) if turn.isascii() and turn.isdigit()]
     reason = " ".join(first(form, "reason").split())
     draft = DraftRating(name, label, written_turns(turns), reason)
-    kept = seat.desk.ask(RatingRoom.save, seat.invitation, draft)
+    kept = seat.desk.ask(lambda room: room.save(seat.invitation, draft))
     if not label:
         return Response(status_code=204)
     return goto(seat._replace(drafts={**seat.drafts, name: kept}).next_page(n))
@@ -243,7 +237,7 @@ def save(request: Request, form: Form) -> Response:
 def undo(request: Request, form: Form) -> Response:
     """Take the last label back, and show its sheet."""
     seat = seat_of(request)
-    name = seat.desk.ask(RatingRoom.undo, seat.invitation)
+    name = seat.desk.ask(lambda room: room.undo(seat.invitation))
     names = list(seat.papers.sheets)
     return goto(f"/rate/{names.index(name) + 1}" if name in names else "/rate/overview")
 
@@ -262,7 +256,7 @@ def hand_in(request: Request, form: Form) -> Response:
     """Store the labels for good."""
     seat = seat_of(request)
     if not seat.invitation.handed_in:
-        seat.desk.ask(RatingRoom.hand_in, seat.invitation)
+        seat.desk.ask(lambda room: room.hand_in(seat.invitation))
     return goto("/rate")
 
 

@@ -54,13 +54,13 @@ LARGEST_BODY = 100_000
 class Visitor(NamedTuple):
     """Whoever holds a token: the owner of the server, or a person who was invited to rate.
 
-    `paths` are what they may ask for, by how it begins; `study` and `name` are of a rater.
+    `paths` are what they may ask for, by how it begins; `study` and `token` are of a rater.
     """
 
     kind: str
     paths: tuple[str, ...]
     study: int | None = None
-    name: str | None = None
+    token: str | None = None
 
     def may_see(self, path: str) -> bool:
         return any(path == start or path.startswith(start) for start in self.paths)
@@ -87,9 +87,9 @@ class Names:
     def __init__(self, host: str, port: int, *, secure: bool = False) -> None:
         self.port, self.secure = port, secure
         self.is_loopback = is_loopback(host)
-        names = (
-            ("localhost",) if self.is_loopback else (host, socket.gethostname(), socket.getfqdn())
-        )
+        names = ["localhost"]
+        if not self.is_loopback:
+            names = [host, socket.gethostname(), socket.getfqdn()]
         self.own = {name.lower() for name in names}
 
     def are_ours(self, host: str) -> bool:

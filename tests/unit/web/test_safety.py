@@ -156,7 +156,7 @@ def test_a_huge_body_is_refused_whatever_it_says_of_its_length() -> None:
 
 
 def test_a_rater_can_do_nothing_but_rate() -> None:
-    rater = Visitor("rater", ("/rate/", "/static/"), study=1, name="Ann")
+    rater = Visitor("rater", ("/rate/", "/static/"), study=1, token="Ann")
     client = small_app(rater)
     assert client.get("/fail").status_code == 403
     assert client.get("/rate/../fail").status_code == 403
