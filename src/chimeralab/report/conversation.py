@@ -39,7 +39,7 @@ from chimeralab.report.charts.timeline import (
 )
 from chimeralab.report.listing import COLUMNS, ListedConversation, list_conversation
 from chimeralab.report.messages import ShownMessage, Transcript, list_messages, stretches
-from chimeralab.report.page import Facts, HeadFact, render
+from chimeralab.report.page import render
 
 MOST_SPANS_NAMED = 6
 MOST_LOOPS_NAMED = 6
@@ -177,38 +177,14 @@ def _to_message(position: int, places: Mapping[int, str]) -> Markup:
     return Markup('<a href="#{}">{}</a>').format(places[position], position)
 
 
-def facts(
-    trajectory: Trajectory, detection: Detection, detectors: Sequence[Detector]
-) -> Iterator[HeadFact]:
-    """How the verdicts were reached, and what the log says about the conversation."""
-    if detection.detector["name"] is not None:
-        whose = f"{detection.judged}: {detection.turns:,} of {len(trajectory.turns):,} messages"
-        yield HeadFact("Judged for collapse", whose)
-    if detection.steps is not None:
-        yield HeadFact("Judged for loops", f"{detection.steps:,} spoken messages and tool calls")
-    for detector in detectors:
-        point = f"{detector.name}: {detector.rule}"
-        if detector.changed:
-            usual = {f.name: f.default for f in fields(detector)}  # type: ignore[arg-type]
-            what = ", ".join(
-                f"{name} = {v} instead of {usual[name]}" for name, v in detector.changed.items()
-            )
-            point = f"{detector.name}, changed, so this is not the {detector.standard} rule: {what}"
-        yield HeadFact("Operating point", point)
-    precision = detection.encoder["precision"]
-    vectors = "none: the detector compares no vectors"
-    if detection.detector["name"] is None:
-        vectors = "none were wanted: no collapse verdict, no timeline and no heat map"
-    if precision is not None:
-        exact = "" if precision == "f32" else "; what lay near a threshold was recomputed in f32"
-        vectors = f"{detection.encoder['model']} in {precision}{exact}"
-    yield HeadFact("Vectors", vectors)
-    if detection.source:
-        yield HeadFact("Log", detection.source)
-    known = list(detection.metadata.items())
-    yield from (HeadFact(name, str(value)) for name, value in known[:MOST_FIELDS])
-    if len(known) > MOST_FIELDS:
-        yield HeadFact("Further fields", f"{len(known) - MOST_FIELDS:,}, in the log only")
+def operating_point(detector: Detector) -> str:
+    """The rule of a detector, or how its settings differ from it."""
+    if not detector.changed:
+        return f"{detector.name}: {detector.rule}"
+    usual = {f.name: f.default for f in fields(detector)}  # type: ignore[arg-type]
+    changes = (f"{name} = {v} instead of {usual[name]}" for name, v in detector.changed.items())
+    what = ", ".join(changes)
+    return f"{detector.name}, changed, so this is not the {detector.standard} rule: {what}"
 
 
 def timeline_figure(
@@ -306,7 +282,6 @@ def conversation_page(
     shown = frozenset(message.turn for message in said if message.turn)
     places = {m.position: f"turn-{m.turn}" if m.turn else f"message-{m.position}" for m in said}
     window = detector.thresholds.window if detector and detector.thresholds else None
-    used = list(dict.fromkeys(judge for judge in judges if judge))
     marks = {message.position: message.loop for message in said if message.loop}
     sure = (n for n, (loops, _) in marks.items() if loops[0].level == "verdict")
     first_loop = next(sure, None)
@@ -321,7 +296,8 @@ def conversation_page(
         "loops": list(loop_lines(detection, places)),
         "first_loop": places[first_loop] if first_loop else None,
         "repeated": stretches(trajectory, detection, marks),
-        "facts": Facts(list(facts(trajectory, detection, used))),
+        "points": [operating_point(judge) for judge in dict.fromkeys(judges) if judge],
+        "most_fields": MOST_FIELDS,
         "trace": [row for row in detection.trace or () if row.turn in shown],
         "transcript": Transcript(messages, window, "log", words, shown, places),
         "left_out": len(trajectory.turns) - len(said),
