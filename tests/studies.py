@@ -17,9 +17,9 @@ import pytest
 from filelock import FileLock
 
 from chimeralab import pipeline
-from chimeralab.rating.raters import candidates, insert_ratings, open_store, planned_rater
+from chimeralab.rating.raters import insert_ratings, planned_rater
 from chimeralab.rating.ratings import Rating
-from chimeralab.rating.samples import draw
+from chimeralab.rating.samples import candidates, draw, open_store
 from chimeralab.report.files import write_report
 from chimeralab.study import RunOptions, Study
 from chimeralab.study.database import transaction

@@ -8,8 +8,8 @@ from typing import Any
 from chimeralab.analysis import Analysis, Outcomes, Runs, analyse
 from chimeralab.core.records import Detection, plain_value
 from chimeralab.rating.auditing import StudyAudit, audit_study
-from chimeralab.rating.rate import RatingSummary, rate_study
 from chimeralab.rating.rater_checks import RaterCheck, check_rater
+from chimeralab.rating.raters import RatingSummary, rate_study
 from chimeralab.rating.ratings import Rating
 from chimeralab.runner import Subscriber
 from chimeralab.stats.effects import SELF_PLAY, TRIAL

@@ -40,7 +40,7 @@ permutations = 100
 """,
 )
 # What commands import when they are at it.
-ALSO_IMPORTED = ("chimeralab.pipeline", "chimeralab.report.files", "chimeralab.rating.rate")
+ALSO_IMPORTED = ("chimeralab.pipeline", "chimeralab.report.files", "chimeralab.rating.raters")
 
 
 def outliving(session: int) -> list[int]:

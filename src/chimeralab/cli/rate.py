@@ -244,7 +244,7 @@ def _sample(study: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hand_out(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.rating.rate import hand_out  # noqa: PLC0415
+    from chimeralab.rating.raters import hand_out  # noqa: PLC0415
 
     folder = options["export_packet"]
     key = hand_out(study, folder, options["only"], options["seed"] or 0)
@@ -253,7 +253,7 @@ def _hand_out(study: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _take_back(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.rating.rate import take_back  # noqa: PLC0415
+    from chimeralab.rating.raters import take_back  # noqa: PLC0415
 
     if not options["rater"]:
         raise InputError("--import-packet needs --rater human:NAME: who filled it in?")

@@ -37,19 +37,14 @@ from chimeralab.rating.gate import (
 from chimeralab.rating.labels import LabelTable, from_ratings, write_targets
 from chimeralab.rating.plan import GateTable
 from chimeralab.rating.rater_checks import stored_retest
-from chimeralab.rating.raters import (
-    candidates,
-    places_of,
-    planned_rater,
-    rubric_of,
-    stored_raters,
-    stored_ratings,
-)
+from chimeralab.rating.raters import planned_rater, rubric_of, stored_raters, stored_ratings
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
 from chimeralab.rating.samples import (
     StoredSample,
+    candidates,
     draw,
+    places_of,
     sample_named,
     stored_samples,
     use,

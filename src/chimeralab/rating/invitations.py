@@ -35,17 +35,16 @@ from chimeralab.rating.packets import (
     written_turns,
 )
 from chimeralab.rating.plan import HUMAN, GateTable
-from chimeralab.rating.rate import telling_names
 from chimeralab.rating.raters import (
-    candidates,
     insert_ratings,
     planned_rater,
     rubric_of,
     stored_ratings,
+    telling_names,
 )
 from chimeralab.rating.ratings import Item
 from chimeralab.rating.rubric import Rubric
-from chimeralab.rating.samples import sample_named, stored_samples
+from chimeralab.rating.samples import candidates, sample_named, stored_samples
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.store import RETESTS, now

@@ -14,18 +14,17 @@ import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
-from chimeralab.rating.rate import count_cost, rating_brake
 from chimeralab.rating.raters import (
     PlannedRater,
-    candidates,
-    open_store,
+    count_cost,
     planned_rater,
+    rating_brake,
     rubric_of,
 )
 from chimeralab.rating.ratings import Item, Rater, Rating, rate_all
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.rating.rules import rate_by_rules
-from chimeralab.rating.samples import sample_named
+from chimeralab.rating.samples import candidates, open_store, sample_named
 from chimeralab.runner.room import Brake
 from chimeralab.study.folder import Study
 from chimeralab.study.store import CHECKS, RETESTS, Store, now

@@ -1,7 +1,9 @@
 """Which items are rated: drawn by seed, apart from each other, and a gate's sample used once."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,14 +13,40 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.plan import GateTable, SampledBy
-from chimeralab.rating.raters import candidates, open_store, places_of
+from chimeralab.rating.ratings import Item, item_of
 from chimeralab.rating.validity import verdict_of
-from chimeralab.study.database import transaction
+from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
 from chimeralab.study.store import now
 
 Method = Literal["proportional", "balanced"]
+
+
+@contextmanager
+def open_store(study: Study) -> Iterator[sqlite3.Connection]:
+    """The database of a study that was run, with the tables that rating needs."""
+    if not study.store_path.is_file():
+        raise InputError(f"{study.path} has not been run yet; start with `chimera run`")
+    with closing(open_to_write(study.store_path)) as db:
+        yield db
+
+
+def candidates(study: Study) -> dict[str, Item]:
+    """Every finished conversation with a turn, in the order of the plan."""
+    return {
+        talk.id: item_of(talk, "all")
+        for talk in study.trajectories()
+        if talk.metadata["outcome"] is not None
+    }
+
+
+def places_of(study: Study) -> tuple[dict[str, str], dict[str, str]]:
+    """The condition and the prompt of each conversation."""
+    with study.archive() as archive:
+        rows = list(archive.rows("SELECT id, condition, prompt FROM trajectories"))
+    conditions = {row["id"]: row["condition"] for row in rows}
+    return conditions, {row["id"]: row["prompt"] for row in rows}
 
 
 @dataclass(frozen=True, slots=True)

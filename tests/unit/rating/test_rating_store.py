@@ -9,9 +9,8 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.rating.auditing import audit_study
-from chimeralab.rating.rate import hand_out, rate_study, take_back
 from chimeralab.rating.rater_checks import check_rater
-from chimeralab.rating.raters import planned_rater, stored_ratings
+from chimeralab.rating.raters import hand_out, planned_rater, rate_study, stored_ratings, take_back
 from chimeralab.rating.rubric import BUILT_IN
 from chimeralab.rating.samples import draw, sample_named, stored_samples, use
 from chimeralab.rating.validity import Validity
