@@ -1,6 +1,6 @@
 """What a plan says about rating: by which rubric, who rates and how, and what raters must reach."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,6 +14,7 @@ from chimeralab.rating.gate import Gate, RuleName, StatisticName, ValidityBar
 from chimeralab.rating.ratings import SEAM, RaterPart
 from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric
 from chimeralab.rating.rules import NAME, RulesPart
+from chimeralab.stats.planning import KappaPower, gate_power
 
 # The raters that are there without being declared. Models of a plan are raters too, and so are
 # people, who go by this prefix.
@@ -24,6 +25,11 @@ OwnName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 RaterName = Annotated[str, Field(pattern=rf"^({HUMAN})?[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Count = Annotated[int, Field(ge=1)]
 SampledBy = Literal["condition", "verdict"]
+
+# How many of the 720 conversations of a published study raters called loops; half of them would be
+# the best case.
+PREVALENCES = (0.5, 0.91)
+TOO_OFTEN, TOO_RARELY = 0.1, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,49 @@ class GateTable(Record):
 
     def gate(self, population: str) -> Gate:
         return Gate(self.statistic, self.threshold, self.rule, population, self.attempts)
+
+    def power(self, conversations: int, prompts: int) -> tuple[KappaPower, ...]:
+        """What the items of the gate can show, by the share of loops among them.
+
+        Conversations on one prompt are one cluster, in the gate as here; a sample is as if drawn
+        from all of them.
+        """
+        # Where half the labels are 1, agreement is kappa on another scale, and so are the others.
+        threshold = 2 * self.threshold - 1 if self.statistic == "agreement" else self.threshold
+        if not self.declared or not -0.9 < threshold < 1:
+            return ()
+        of_kappa = self.statistic in ("kappa", "alpha")
+        items, bound = min(self.sample or conversations, conversations), self.rule == "lower_ci"
+        others = max(conversations - 1, 1)
+        partners = (items - 1) * (conversations / prompts - 1) / others
+        return tuple(
+            gate_power(items, threshold, share, lower_bound=bound, partners=partners)
+            for share in (PREVALENCES if of_kappa else PREVALENCES[:1])
+        )
+
+    def advise(self, power: Sequence[KappaPower]) -> Iterator[str]:
+        """Whether a gate can decide anything."""
+        if not power:
+            return
+        best = power[0]
+        threshold = 2 * best.good - 1
+        if self.rule == "point" and best.poor_passes > TOO_OFTEN:
+            yield (
+                "the gate passes on noise: with rule = 'point', raters with a true kappa of "
+                f"{best.poor:.2f} meet it with a chance of {100 * best.poor_passes:.0f} %; "
+                "use rule = 'lower_ci'"
+            )
+        if self.rule == "lower_ci" and best.best < threshold:
+            yield (
+                f"the gate can't be met: on {best.items} items even raters who agree on all of "
+                f"them have a lower bound of {best.best:.2f}, and {threshold:.2f} is asked for"
+            )
+        elif best.good_passes < TOO_RARELY:
+            yield (
+                f"the gate can hardly decide: raters with a true kappa of {best.good:.2f} meet it "
+                f"with a chance of {100 * best.good_passes:.0f} % at best; `chimera plan-ratings` "
+                "says how many items it takes"
+            )
 
 
 def check_raters(gate: GateTable, raters: RatersTable, models: Collection[str]) -> None:

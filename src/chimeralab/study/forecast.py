@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from chimeralab.core.records import Record
-from chimeralab.rating.plan import GateTable
 from chimeralab.runner.interventions import models_of
 from chimeralab.stats.planning import (
     WITHIN_PROMPTS,
     KappaPower,
     detectable_difference,
-    gate_power,
 )
 from chimeralab.study.plan import Plan
 from chimeralab.study.subjects import FirstAnswer
@@ -21,9 +19,6 @@ TOKENS_A_MESSAGE = 8
 # How a difference between two conditions varied between prompts and between repeats in a published
 # study of 720 self-play conversations: the only figures there are until a study has its own.
 PUBLISHED = (0.0505, 0.0871)
-# How many of its conversations raters called loops; half of them would be the best case.
-PREVALENCES = (0.5, 0.91)
-TOO_OFTEN, TOO_RARELY = 0.1, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +56,8 @@ def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
         loads.append(Load(model, calls, prompt_tokens, completion_tokens, cost))
     costs = [load.cost for load in loads if load.calls]
     conversations = len(plan.conditions) * len(plan.prompts) * plan.conversation.repeats
-    gate: GateTable = plan.extras["gate"]
-    sharpness = _sharpness(gate, conversations, len(plan.prompts))
+    gate = plan.extras["gate"]
+    sharpness = gate.power(conversations, len(plan.prompts))
     return Forecast(
         conversations=conversations,
         calls=sum(load.calls for load in loads),
@@ -71,31 +66,11 @@ def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
         hours=_hours(loads, answers, plan.run.concurrency),
         advice=(
             *_advice(plan, loads),
-            *_on_gate(gate, sharpness),
+            *gate.advise(sharpness),
             *plan.kind.advise(plan),
         ),
         gate=sharpness,
         detectable=plan.kind.detectable(plan),
-    )
-
-
-def _sharpness(gate: GateTable, conversations: int, prompts: int) -> tuple[KappaPower, ...]:
-    """What the items of a declared gate can show, by the share of loops among them.
-
-    Conversations on one prompt are one cluster, in the gate as here; a sample is as if drawn from
-    all of them.
-    """
-    # Where half the labels are 1, agreement is kappa on another scale, and so are the others.
-    threshold = 2 * gate.threshold - 1 if gate.statistic == "agreement" else gate.threshold
-    if not gate.declared or not -0.9 < threshold < 1:
-        return ()
-    of_kappa = gate.statistic in ("kappa", "alpha")
-    items, bound = min(gate.sample or conversations, conversations), gate.rule == "lower_ci"
-    others = max(conversations - 1, 1)
-    partners = (items - 1) * (conversations / prompts - 1) / others
-    return tuple(
-        gate_power(items, threshold, share, lower_bound=bound, partners=partners)
-        for share in (PREVALENCES if of_kappa else PREVALENCES[:1])
     )
 
 
@@ -110,31 +85,6 @@ def gate_in_words(found: KappaPower) -> str:
         f"{found.effective:.0f} independent ones: labels on one prompt are assumed to correlate by "
         f"{WITHIN_PROMPTS:g})"
     )
-
-
-def _on_gate(gate: GateTable, sharpness: Sequence[KappaPower]) -> Iterator[str]:
-    """Whether a gate can decide anything."""
-    if not sharpness:
-        return
-    best_case = sharpness[0]
-    threshold = 2 * best_case.good - 1
-    if gate.rule == "point" and best_case.poor_passes > TOO_OFTEN:
-        yield (
-            f"the gate passes on noise: with rule = 'point', raters with a true kappa of "
-            f"{best_case.poor:.2f} meet it with a chance of {100 * best_case.poor_passes:.0f} %; "
-            "use rule = 'lower_ci'"
-        )
-    if gate.rule == "lower_ci" and best_case.best < threshold:
-        yield (
-            f"the gate can't be met: on {best_case.items} items even raters who agree on all of "
-            f"them have a lower bound of {best_case.best:.2f}, and {threshold:.2f} is asked for"
-        )
-    elif best_case.good_passes < TOO_RARELY:
-        yield (
-            f"the gate can hardly decide: raters with a true kappa of {best_case.good:.2f} meet it "
-            f"with a chance of {100 * best_case.good_passes:.0f} % at best; `chimera plan-ratings` "
-            "says how many items it takes"
-        )
 
 
 def tokens_at_most(text: str) -> int:
