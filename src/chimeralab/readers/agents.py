@@ -1,6 +1,7 @@
 """Logs of agent frameworks: LangChain and AutoGen."""
 
 from collections.abc import Iterator, Mapping
+from itertools import starmap
 from typing import Any
 
 from chimeralab.core.records import Trajectory, role_of
@@ -11,6 +12,7 @@ from chimeralab.readers.chat import (
     brought,
     call_of,
     message_of,
+    messages_of,
     result_text,
     spoken,
     turns_of,
@@ -19,10 +21,15 @@ from chimeralab.readers.seam import (
     Place,
     Reader,
     Unreadable,
+    bool_or_none,
     identity,
+    items,
     listing,
     mapping,
+    nested,
+    numbered,
     scalars,
+    str_or_none,
     text,
 )
 
@@ -50,10 +57,7 @@ class LangChain(Reader):
         return is_langchain(next(iter(_langchain_list(value)), None))
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        messages = [
-            langchain_message(each, f"messages[{n}]")
-            for n, each in enumerate(_langchain_list(value))
-        ]
+        messages = starmap(langchain_message, numbered(_langchain_list(value), "messages"))
         fields = value if isinstance(value, dict) else {}
         name = identity(fields, "id", "thread_id") if "lc" not in fields else None
         metadata = {} if "lc" in fields else scalars(fields, but={"id"})
@@ -65,7 +69,7 @@ def _langchain_list(value: Any) -> list[Any]:
     for key in ("kwargs", "values", "messages"):
         if isinstance(value, dict) and isinstance(value.get(key), dict | list):
             value = value[key]
-    return value if isinstance(value, list) else []
+    return items(value)
 
 
 def _langchain_fields(message: Any) -> tuple[str, Mapping[str, Any]] | None:
@@ -74,8 +78,7 @@ def _langchain_fields(message: Any) -> tuple[str, Mapping[str, Any]] | None:
         return None
     kind, data = message.get("type"), message
     if "lc" in message and isinstance(message.get("kwargs"), dict):
-        names = message.get("id")
-        kind = names[-1] if isinstance(names, list) and names else None
+        kind = next(reversed(items(message.get("id"))), None)
         data = message["kwargs"]
     elif isinstance(message.get("data"), dict):
         data = message["data"]
@@ -97,21 +100,15 @@ def langchain_message(message: Any, place: str) -> ChatMessage:
         raise Unreadable(f"{place} is not a LangChain message")
     kind, data = found
     role = text(data, "role", place) if kind == "chat" else LANGCHAIN_ROLES[kind]
-    extra = data.get("additional_kwargs")
-    calls = [
-        call
-        for key in ("tool_calls", "invalid_tool_calls")
-        if isinstance(data.get(key), list)
-        for call in data[key]
-    ]
+    calls = items(data.get("tool_calls")) + items(data.get("invalid_tool_calls"))
     content = data.get("content")
     if calls and isinstance(content, list):
         # Anthropic's parts repeat the calls.
         content = [
             p for p in content if not (isinstance(p, dict) and str(p.get("type")) in CALL_PARTS)
         ]
-    elif not calls and isinstance(extra, dict):
-        calls = extra.get("tool_calls") or []
+    elif not calls:
+        calls = nested(data, "additional_kwargs", "tool_calls") or []
     fields = {"role": role, "content": content, "tool_calls": calls, "name": data.get("name")}
     if data.get("tool_call_id"):
         fields["tool_call_id"] = data["tool_call_id"]
@@ -130,8 +127,6 @@ AUTOGEN_SILENT = (
     "CodeGenerationEvent",
     "CodeExecutionEvent",
 )
-# It repeats the result of the tool in the agent's name.
-AUTOGEN_ASIDE = "ToolCallSummaryMessage"
 
 
 class AutoGen(Reader):
@@ -148,8 +143,8 @@ class AutoGen(Reader):
         self._lines: list[ChatMessage] = []
 
     def matches(self, value: Any) -> bool:
-        listed = value.get("messages") if isinstance(value, dict) else value
-        first = listed[0] if isinstance(listed, list) and listed else value
+        listed = items(value.get("messages") if isinstance(value, dict) else value)
+        first = listed[0] if listed else value
         return (
             isinstance(first, dict)
             and all(key in first for key in ("source", "content"))
@@ -162,11 +157,7 @@ class AutoGen(Reader):
             self._lines += _autogen_messages(value, "the line")
             return
         fields = {"messages": value} if isinstance(value, list) else mapping(value, "the line")
-        messages = [
-            message
-            for n, each in enumerate(listing(fields, "messages"))
-            for message in _autogen_messages(each, f"messages[{n}]")
-        ]
+        messages = messages_of(_autogen_messages, listing(fields, "messages"), "messages")
         name = identity(fields, "id") or place.default_id()
         yield Trajectory(name, turns_of(messages), scalars(fields, but={"id"}), str(place))
 
@@ -179,15 +170,13 @@ def _autogen_messages(message: Any, place: str) -> Iterator[ChatMessage]:
     fields = mapping(message, place)
     source, named = text(fields, "source", place), text(fields, "type", place)
     content = fields.get("content")
-    listed = content if isinstance(content, list) else []
-    entries = [entry for entry in listed if isinstance(entry, dict)]
+    entries = [entry for entry in items(content) if isinstance(entry, dict)]
     if named in AUTOGEN_SILENT:
         return
     if entries and all("call_id" in entry for entry in entries):
         for entry in entries:
-            failed = entry.get("is_error")
-            call = entry["call_id"] if isinstance(entry["call_id"], str) else None
-            yield brought(entry.get("content"), call, failed if isinstance(failed, bool) else None)
+            call, failed = str_or_none(entry["call_id"]), bool_or_none(entry.get("is_error"))
+            yield brought(entry.get("content"), call, failed)
         return
     role = "user" if role_of(source) == "user" else "assistant"
     role = "system" if named == "SystemMessage" else role
@@ -195,9 +184,8 @@ def _autogen_messages(message: Any, place: str) -> Iterator[ChatMessage]:
         calls = tuple(map(call_of, entries))
         yield spoken(Content("", tools=True, calls=calls), role, source)
         return
-    texts = [part for part in listed if isinstance(part, str)]
+    texts = [part for part in items(content) if isinstance(part, str)]
     said = content if isinstance(content, str) else "\n".join(texts) or result_text(content)
-    turn, whole = spoken(Content(said, tools=named == AUTOGEN_ASIDE), role, source)
-    if named == AUTOGEN_ASIDE:
-        turn, whole = spoken(Content(said), "tool")
-    yield ChatMessage(turn, whole)
+    # A summary repeats the result of the tool in the agent's name.
+    is_summary = named == "ToolCallSummaryMessage"
+    yield spoken(said, "tool") if is_summary else spoken(said, role, source)

@@ -5,8 +5,9 @@ Who speaks, what is text and what nobody says aloud is the same in all logs of m
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 from chimeralab.core.records import CALLS, RESULTS, SILENT, Call, Trajectory, Turn, role_of
@@ -14,11 +15,18 @@ from chimeralab.readers.seam import (
     Place,
     Reader,
     Unreadable,
+    bool_or_none,
+    first_text,
     identity,
+    items,
+    json_inside,
     kind,
     listing,
     mapping,
+    nested,
+    numbered,
     scalars,
+    str_or_none,
     text,
     text_or_none,
 )
@@ -61,16 +69,17 @@ def message_of(message: Any, place: str) -> ChatMessage:
     if role in RESULTS and not content.results:
         failed = fields.get("error")
         error = bool(failed) if "error" in fields or isinstance(failed, dict) else None
-        called = fields.get("tool_call_id")
-        said = failed.get("message") if isinstance(failed, dict) and not content.text else None
-        result = Result(called if isinstance(called, str) else None, said or content.text, error)
+        said = nested(failed, "message") if not content.text else None
+        result = Result(str_or_none(fields.get("tool_call_id")), said or content.text, error)
         content = content._replace(text=result.text, results=(result,))
     return spoken(content, role, name, model)
 
 
 def spoken(
-    content: Content, role: str, name: str | None = None, model: str | None = None
+    said: Content | str, role: str, name: str | None = None, model: str | None = None
 ) -> ChatMessage:
+    """A message of some content, or of a mere text, in a role."""
+    content = Content(said) if isinstance(said, str) else said
     only_tools = content.tools and not content.text.strip()
     if only_tools and content.results and not content.calls:
         # In the user's name, but it is what tools gave back: the same message as elsewhere.
@@ -81,15 +90,22 @@ def spoken(
     return ChatMessage(Turn(content.text, name or role, role, model, says, calls), content)
 
 
-def called(name: str, arguments: Any, call: str | None = None) -> ChatMessage:
-    """A message of the assistant that only calls a tool."""
-    return spoken(Content("", tools=True, calls=((call, Call(name, arguments)),)), "assistant")
+def unsaid(message: ChatMessage) -> ChatMessage:
+    """The same as nobody's words: what a program writes in someone's name."""
+    return message._replace(turn=replace(message.turn, spoken=False))
 
 
 def brought(content: Any, call: str | None = None, error: bool | None = None) -> ChatMessage:
     """A message that only brings what a tool gave back."""
     said = result_text(content)
     return spoken(Content(said, tools=True, results=(Result(call, said, error),)), "tool")
+
+
+def messages_of(
+    read: Callable[[Any, str], Iterable[ChatMessage]], listed: Iterable[Any], place: str
+) -> Iterator[ChatMessage]:
+    """The messages of items, each of which may hold several or none."""
+    return chain.from_iterable(starmap(read, numbered(listed, place)))
 
 
 def turns_of(messages: Iterable[ChatMessage]) -> tuple[Turn, ...]:
@@ -113,24 +129,27 @@ def turns_of(messages: Iterable[ChatMessage]) -> tuple[Turn, ...]:
 
 def content_of(message: Mapping[str, Any], place: str) -> Content:
     content = message.get("content")
-    listed = message.get("tool_calls")
-    listed = [*(listed if isinstance(listed, list) else ()), message.get("function_call")]
+    listed = [*items(message.get("tool_calls")), message.get("function_call")]
     calls = tuple(call_of(each) for each in listed if isinstance(each, dict))
     tools = bool(message.get("tool_calls") or message.get("function_call"))
     match content:
         case str():
             return Content(content, tools, calls)
         case list():
-            pieces = [
-                _text_of_part(part, f"{place}.content[{n}]") for n, part in enumerate(content)
-            ]
-            said = "\n".join(piece for piece in pieces if piece is not None)
+            texts = starmap(_text_of_part, numbered(content, f"{place}.content"))
+            said = "\n".join(text for text in texts if text is not None)
             parts = [part for part in content if isinstance(part, dict)]
             used = tuple(call_of(part) for part in parts if str(part.get("type")) in CALL_PARTS)
-            brought = tuple(
-                _result_of(part) for part in parts if str(part.get("type")) in RESULT_PARTS
+            results = tuple(
+                Result(
+                    str_or_none(part.get("tool_use_id", part.get("call_id"))),
+                    result_text(part.get("content", part.get("output"))),
+                    bool_or_none(part.get("is_error")),
+                )
+                for part in parts
+                if str(part.get("type")) in RESULT_PARTS
             )
-            return Content(said, bool(tools or used or brought), calls + used, brought)
+            return Content(said, bool(tools or used or results), calls + used, results)
         case None:
             # A refusal stands where the content would.
             return Content(text_or_none(message, "refusal", place) or "", tools, calls)
@@ -144,30 +163,16 @@ def call_of(fields: Mapping[str, Any]) -> tuple[str | None, Call]:
     inner = function if isinstance(function, dict) else fields
     name = function if isinstance(function, str) else inner.get("name")
     arguments = next((inner[key] for key in ("arguments", "input", "args") if key in inner), None)
-    names = (fields.get(key) for key in ("id", "call_id"))
-    identity = next((name for name in names if isinstance(name, str)), None)
-    return identity, Call(str(name or ""), arguments)
-
-
-def _result_of(part: Mapping[str, Any]) -> Result:
-    called = next((part[key] for key in ("tool_use_id", "call_id") if key in part), None)
-    content = part.get("content", part.get("output"))
-    error = part.get("is_error")
-    return Result(
-        called if isinstance(called, str) else None,
-        result_text(content),
-        error if isinstance(error, bool) else None,
-    )
+    return first_text(fields, "id", "call_id"), Call(str(name or ""), arguments)
 
 
 def result_text(content: Any) -> str:
     """What a tool gave back as text: its texts, or else JSON."""
     if isinstance(content, str):
         return content
-    if isinstance(content, list) and any(
-        isinstance(part, dict) and "text" in part for part in content
-    ):
-        texts = (part.get("text") for part in content if isinstance(part, dict))
+    parts = [part for part in items(content) if isinstance(part, dict)]
+    if any("text" in part for part in parts):
+        texts = (part.get("text") for part in parts)
         return "\n".join(text for text in texts if isinstance(text, str))
     return "" if content is None else json.dumps(content, default=str)
 
@@ -211,17 +216,15 @@ class OpenAI(Reader):
         request, response = unwrapped(fields, "request"), unwrapped(fields, "response")
         messages: list[ChatMessage] = []
         cut_off = False
-        key = next((key for key in self.LISTS if key in request), None)
-        if key is not None or not response.get("choices"):
-            listed = enumerate(listing(request, key or self.LISTS[0]))
-            messages += [message_of(message, f"{key}[{n}]") for n, message in listed]
+        key = next((key for key in self.LISTS if key in request), self.LISTS[0])
+        if key in request or not response.get("choices"):
+            messages += starmap(message_of, numbered(listing(request, key), key))
         if response.get("choices"):
             choice = mapping(listing(response, "choices")[0], "choices[0]")
             messages.append(message_of(choice.get("message"), "choices[0].message"))
             cut_off = choice.get("finish_reason") == "length"
-        models = [each.get("model") for each in (request, response)]
-        named = [model for model in models if isinstance(model, str)]
-        metadata = ({"model": named[-1]} if named else {}) | scalars(fields, but={"id"})
+        models = [m for m in (request.get("model"), response.get("model")) if isinstance(m, str)]
+        metadata = ({"model": models[-1]} if models else {}) | scalars(fields, but={"id"})
         metadata |= {"unfinished": True} if cut_off else {}
         name = identity(fields, "id", "custom_id") or place.default_id()
         yield Trajectory(name, turns_of(messages), metadata, str(place))
@@ -253,15 +256,9 @@ class ShareGPT(Reader):
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = {"conversations": value} if isinstance(value, list) else mapping(value, "the line")
-        key = (
-            "conversation"
-            if "conversations" not in fields and "conversation" in fields
-            else "conversations"
-        )
-        entries = enumerate(listing(fields, key))
-        messages = [
-            message for n, entry in entries for message in self._messages(entry, f"{key}[{n}]")
-        ]
+        keys = ("conversations", "conversation")
+        key = next((key for key in keys if key in fields), keys[0])
+        messages = messages_of(self._messages, listing(fields, key), key)
         name = identity(fields, "id", "conversation_id") or place.default_id()
         yield Trajectory(name, turns_of(messages), scalars(fields, but={"id"}), str(place))
 
@@ -273,7 +270,9 @@ class ShareGPT(Reader):
             content = Content(said, results=results)
             if role in CALLS:
                 # The assistant's call, spelled out under a role of its own.
-                role, content = "assistant", Content("", tools=True, calls=(_call_in(said),))
+                spelled = json_inside(said)
+                call = call_of(spelled) if isinstance(spelled, dict) else (None, Call("", said))
+                role, content = "assistant", Content("", tools=True, calls=(call,))
             yield spoken(content, role)
             return
         if "role" in fields:
@@ -283,16 +282,7 @@ class ShareGPT(Reader):
         if not sides:
             raise Unreadable(f"{place}.from is missing")
         for side in sides:
-            yield spoken(Content(text(fields, side, place)), role_of(side))
-
-
-def _call_in(said: str) -> tuple[str | None, Call]:
-    """The call that a message of a tool role spells out; where it is not JSON, as it stands."""
-    try:
-        fields = json.loads(said)
-    except (ValueError, RecursionError):
-        fields = None
-    return call_of(fields) if isinstance(fields, dict) else (None, Call("", said))
+            yield spoken(text(fields, side, place), role_of(side))
 
 
 HUMAN = re.compile(r"(?:^|\n\n)(Human|Assistant): ?")
@@ -331,13 +321,13 @@ def _preferred(value: Any, place: str, role: str) -> Iterator[ChatMessage]:
     if value is None:
         return
     if isinstance(value, list):
-        yield from (message_of(each, f"{place}[{n}]") for n, each in enumerate(value))
+        yield from starmap(message_of, numbered(value, place))
     elif isinstance(value, dict):
         yield message_of(value, place)
     elif not isinstance(value, str):
         raise Unreadable(f"{place} is {kind(value)}, not text or a list")
     elif len(pieces := HUMAN.split(value)) > 2:
         sides = zip(pieces[1::2], pieces[2::2], strict=True)
-        yield from (spoken(Content(said.strip()), role_of(side)) for side, said in sides)
+        yield from (spoken(said.strip(), role_of(side)) for side, said in sides)
     else:
-        yield spoken(Content(value), role)
+        yield spoken(value, role)

@@ -13,6 +13,7 @@ from chimeralab.readers.chat import (
     call_of,
     content_of,
     message_of,
+    messages_of,
     result_text,
     spoken,
     turns_of,
@@ -20,11 +21,17 @@ from chimeralab.readers.chat import (
 from chimeralab.readers.seam import (
     Place,
     Reader,
+    first_given,
+    first_text,
     identity,
+    items,
     listing,
     listing_if_any,
     mapping,
+    nested,
+    numbered,
     scalars,
+    str_or_none,
     text,
     text_or_none,
 )
@@ -49,14 +56,12 @@ class SWEAgent(Reader):
         """The attempts of an agent that tries again, where none of them was chosen yet."""
         if not isinstance(value, dict) or "trajectory" in value:
             return []
-        tried = value.get("attempts")
-        return [each for each in tried if self.matches(each)] if isinstance(tried, list) else []
+        return [each for each in items(value.get("attempts")) if self.matches(each)]
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = mapping(value, "the line")
         messages = list(_before_the_steps(fields.get("history")))
-        for n, step in enumerate(listing(fields, "trajectory")):
-            where = f"trajectory[{n}]"
+        for step, where in numbered(listing(fields, "trajectory"), "trajectory"):
             given = mapping(step, where)
             said = text_or_none(given, "thought", where) or ""
             action = text_or_none(given, "action", where) or ""
@@ -77,13 +82,13 @@ class SWEAgent(Reader):
 
 def _before_the_steps(history: Any) -> Iterator[ChatMessage]:
     """What the agent was told at first, without the demonstrations."""
-    for n, message in enumerate(history if isinstance(history, list) else ()):
-        fields = mapping(message, f"history[{n}]")
+    for message, place in numbered(items(history), "history"):
+        fields = mapping(message, place)
         if fields.get("is_demo") or fields.get("message_type") == "demonstration":
             continue
         if fields.get("role") not in ("system", "user"):
             return
-        yield message_of(fields, f"history[{n}]")
+        yield message_of(fields, place)
 
 
 class ATIF(Reader):
@@ -106,12 +111,10 @@ class ATIF(Reader):
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = mapping(value, "the line")
         messages: list[ChatMessage] = []
-        for n, step in enumerate(listing(fields, "steps")):
-            given = mapping(step, f"steps[{n}]")
-            if not given.get("is_copied_context"):
-                messages += self._messages(given, f"steps[{n}]")
-        agent = fields.get("agent") if isinstance(fields.get("agent"), dict) else {}
-        assert isinstance(agent, dict)
+        for step, where in numbered(listing(fields, "steps"), "steps"):
+            if not mapping(step, where).get("is_copied_context"):
+                messages += self._messages(step, where)
+        agent = fields["agent"] if isinstance(fields.get("agent"), dict) else {}
         metadata = scalars(fields, but={"id"}) | {
             "agent": identity(agent, "name"),
             "model": identity(agent, "model_name"),
@@ -130,9 +133,7 @@ class ATIF(Reader):
             calls.append((identity(fields, "tool_call_id"), Call(name, fields.get("arguments"))))
         model = text_or_none(step, "model_name", place)
         yield spoken(Content(said, bool(calls), tuple(calls)), role, None, model)
-        observation = step.get("observation")
-        results = observation.get("results") if isinstance(observation, dict) else None
-        for result in results if isinstance(results, list) else ():
+        for result in items(nested(step, "observation", "results")):
             fields = mapping(result, f"{place}.observation.results")
             yield brought(fields.get("content"), identity(fields, "source_call_id"))
 
@@ -158,8 +159,13 @@ class OpenHands(Reader):
         self._events: list[Any] = []
 
     def matches(self, value: Any) -> bool:
-        listed = value.get("history") if isinstance(value, dict) else value
-        return _is_event(listed[0] if isinstance(listed, list) and listed else value)
+        listed = items(value.get("history") if isinstance(value, dict) else value)
+        event = listed[0] if listed else value
+        if not isinstance(event, dict) or "source" not in event:
+            return False
+        if isinstance(event.get("kind"), str) and event["source"] in SOURCES:
+            return True
+        return first_text(event, "action", "observation") is not None
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         if isinstance(value, dict) and "history" not in value:
@@ -177,33 +183,17 @@ class OpenHands(Reader):
 
 
 def _event_talk(name: str, events: list[Any], metadata: dict[str, Any], place: Place) -> Trajectory:
-    messages = [
-        each for n, event in enumerate(events) for each in _event_messages(event, f"events[{n}]")
-    ]
-    states = [state for event in events if (state := _state(event)) is not None]
+    turns = turns_of(messages_of(_event_messages, events, "events"))
+    states = [state for event in events if isinstance(state := _state(event), str)]
     metadata |= {"unfinished": True} if states and states[-1] in GOES_ON else {}
-    return Trajectory(name, turns_of(messages), metadata, str(place))
+    return Trajectory(name, turns, metadata, str(place))
 
 
-def _state(event: Any) -> str | None:
+def _state(event: Any) -> Any:
     """The state that an event says the agent is now in."""
-    if not isinstance(event, dict):
-        return None
-    extras = event.get("extras")
-    state = extras.get("agent_state") if isinstance(extras, dict) else None
-    if event.get("kind") == "ConversationStateUpdateEvent":
-        state = (
-            event.get("value") if event.get("key") in ("execution_status", "agent_status") else None
-        )
-    return state if isinstance(state, str) else None
-
-
-def _is_event(value: Any) -> bool:
-    if not isinstance(value, dict) or "source" not in value:
-        return False
-    if isinstance(value.get("kind"), str) and value["source"] in SOURCES:
-        return True
-    return any(isinstance(value.get(key), str) for key in ("action", "observation"))
+    if nested(event, "kind") != "ConversationStateUpdateEvent":
+        return nested(event, "extras", "agent_state")
+    return event.get("value") if event.get("key") in ("execution_status", "agent_status") else None
 
 
 def _event_messages(event: Any, place: str) -> Iterator[ChatMessage]:
@@ -211,11 +201,10 @@ def _event_messages(event: Any, place: str) -> Iterator[ChatMessage]:
     if isinstance(fields.get("kind"), str):
         yield from _sdk_messages(fields, place)
     elif isinstance(fields.get("observation"), str):
-        extras = fields.get("extras")
-        told = extras if isinstance(extras, dict) else {}
-        inner = told.get("metadata")
-        told = inner if isinstance(inner, dict) else told
-        failed = fields["observation"] == "error" or told.get("exit_code") not in (None, 0, -1)
+        told = fields.get("extras")
+        inner = nested(told, "metadata")
+        code = nested(inner if isinstance(inner, dict) else told, "exit_code")
+        failed = fields["observation"] == "error" or code not in (None, 0, -1)
         if fields["observation"] not in NOTES and fields.get("cause") is not None:
             yield brought(fields.get("content"), str(fields["cause"]), failed or None)
     else:
@@ -229,15 +218,13 @@ def _action_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMess
         return
     role = "user" if fields.get("source") == "user" else "assistant"
     if action == "system" or action in SAYS:
-        keys = ("content", "final_thought", "thought", "message")
-        said = next((args[key] for key in keys if isinstance(args.get(key), str)), "")
+        said = first_text(args, "content", "final_thought", "thought", "message")
         said = said or text_or_none(fields, "message", place) or ""
-        yield spoken(Content(said), "system" if action == "system" else role)
+        yield spoken(said, "system" if action == "system" else role)
         return
-    thought = args.get("thought")
     given = {key: value for key, value in args.items() if key != "thought"}
     call = (str(fields.get("id")), Call(action, given))
-    said = thought if isinstance(thought, str) else ""
+    said = str_or_none(args.get("thought")) or ""
     yield spoken(Content(said, tools=True, calls=(call,)), role)
 
 
@@ -250,24 +237,22 @@ def _sdk_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage
     elif kind == "ActionEvent":
         said = content_of({"content": fields.get("thought") or ""}, place).text
         called = fields.get("tool_call")
-        identity_, call = call_of(called if isinstance(called, dict) else {})
+        inner, call = call_of(called if isinstance(called, dict) else {})
         name = call.name or str(fields.get("tool_name") or "")
         arguments = call.arguments if call.arguments is not None else fields.get("action")
-        named = fields.get("tool_call_id")
-        at = named if isinstance(named, str) else identity_
-        action = fields.get("action")
-        if name == "finish" and isinstance(action, dict) and isinstance(action.get("message"), str):
-            yield spoken(Content(action["message"]), "assistant")
+        named = str_or_none(fields.get("tool_call_id"))
+        ending = nested(fields, "action", "message")
+        if name == "finish" and isinstance(ending, str):
+            yield spoken(ending, "assistant")
             return
+        at = inner if named is None else named
         yield spoken(Content(said, True, ((at, Call(name, arguments)),)), "assistant")
     elif kind in ("ObservationEvent", "AgentErrorEvent", "UserRejectObservation"):
         if fields.get("tool_name") == "finish":
             return  # it repeats what the agent said
-        keys = ("observation", "error", "rejection_reason")
-        given = next((fields[key] for key in keys if fields.get(key) is not None), None)
+        given = first_given(fields, "observation", "error", "rejection_reason")
         failed = kind == "AgentErrorEvent"
         if isinstance(given, dict):
             failed = failed or bool(given.get("is_error"))
             given = next((given[k] for k in ("content", "output") if given.get(k)), given)
-        named = fields.get("tool_call_id")
-        yield brought(given, named if isinstance(named, str) else None, failed or None)
+        yield brought(given, str_or_none(fields.get("tool_call_id")), failed or None)

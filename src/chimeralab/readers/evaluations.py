@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any
 from zipfile import ZipFile
 
@@ -13,9 +14,11 @@ from chimeralab.readers.chat import (
     brought,
     call_of,
     message_of,
+    messages_of,
     result_text,
     spoken,
     turns_of,
+    unsaid,
 )
 from chimeralab.readers.json_values import value_of
 from chimeralab.readers.opening import read_member
@@ -23,12 +26,17 @@ from chimeralab.readers.seam import (
     Place,
     Reader,
     Unreadable,
+    bool_or_none,
     identity,
+    items,
     json_inside,
     kind,
     listing,
     mapping,
+    nested,
+    numbered,
     scalars,
+    str_or_none,
 )
 
 HEADERS = ("header.json", "_journal/start.json")  # an unfinished log has only the second
@@ -87,7 +95,10 @@ class Inspect(Reader):
         fields = mapping(value_of(read_member(archive, header)), header)
         self._run = mapping(fields.get("eval"), f"{header}: eval")
         self._open = fields.get("status") in UNFINISHED or header != HEADERS[0]
-        return sorted(filter(MEMBER.fullmatch, names), key=_in_counting_order)
+        return sorted(
+            filter(MEMBER.fullmatch, names),
+            key=lambda name: [p.zfill(20) if p.isdigit() else p for p in re.split(r"(\d+)", name)],
+        )
 
     def load(self, archive: ZipFile, name: str) -> Any:
         if name.endswith(CHUNKED):
@@ -125,37 +136,19 @@ def inspect_turns(messages: Iterable[Any]) -> tuple[Turn, ...]:
     nobody says it, and an agent that does something new each time is not going round in circles.
     """
     heard: set[str] = set()
-
-    def read() -> Iterator[ChatMessage]:
-        for n, message in enumerate(messages):
-            found = _by_speaker(message, f"messages[{n}]")
-            if found.turn.role == "user" and found.turn.spoken:
-                found = _unsaid(found) if found.turn.text in heard else found
-                heard.add(found.turn.text)
-            yield found
-
-    return turns_of(read())
-
-
-def _by_speaker(message: Any, place: str) -> ChatMessage:
-    """A message as a turn. Those of our self-play say who speaks, and the seed prompt nobody says.
-
-    Inspect has no names beside the roles, so they stand in the metadata of the message.
-    """
-    metadata = message.get("metadata") if isinstance(message, dict) else None
-    ours = metadata.get(OURS) if isinstance(metadata, dict) else None
-    if not isinstance(ours, dict):
-        return message_of(message, place)
-    found = message_of(message | {"name": ours.get("speaker")}, place)
-    return _unsaid(found) if ours.get("seed") else found
-
-
-def _unsaid(message: ChatMessage) -> ChatMessage:
-    return message._replace(turn=replace(message.turn, spoken=False))
-
-
-def _in_counting_order(name: str) -> list[str]:
-    return [part.zfill(20) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+    found = []
+    for message, place in numbered(messages, "messages"):
+        # Inspect has no names beside the roles: those of our self-play stand in the metadata, as
+        # does that a message is the seed prompt, which nobody says.
+        ours = nested(message, "metadata", OURS)
+        named = {"name": ours.get("speaker")} if isinstance(ours, dict) else {}
+        read = message_of(message | named if named else message, place)
+        aside = bool(nested(ours, "seed"))
+        if read.turn.role == "user" and read.turn.spoken and not aside:
+            aside = read.turn.text in heard
+            heard.add(read.turn.text)
+        found.append(unsaid(read) if aside else read)
+    return turns_of(found)
 
 
 def _restored(message: Any, attachments: Mapping[str, Any]) -> Any:
@@ -200,9 +193,7 @@ class Tau2(Reader):
     def inner(self, value: Any) -> list[Any]:
         if not isinstance(value, dict) or not isinstance(value.get("simulations"), list):
             return []
-        info = value.get("info")
-        agent = info.get("agent_info") if isinstance(info, dict) else None
-        model = agent.get("llm") if isinstance(agent, dict) else None
+        model = nested(value, "info", "agent_info", "llm")
         about = {"model": model} if isinstance(model, str) else {}
         return [
             about | {"task_id": None, "termination_reason": None} | each
@@ -213,25 +204,21 @@ class Tau2(Reader):
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = mapping(value, "the simulation")
-        messages = [
-            message
-            for n, each in enumerate(listing(fields, "messages"))
-            for message in _tau_messages(mapping(each, f"messages[{n}]"), f"messages[{n}]")
-        ]
+        turns = turns_of(messages_of(_tau_messages, listing(fields, "messages"), "messages"))
         metadata = scalars(fields, but={"id"})
         metadata |= {} if fields.get("termination_reason") else {"unfinished": True}
         name = identity(fields, "id") or place.default_id()
-        yield Trajectory(name, turns_of(messages), metadata, str(place))
+        yield Trajectory(name, turns, metadata, str(place))
 
 
-def _tau_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage]:
+def _tau_messages(message: Any, place: str) -> Iterator[ChatMessage]:
+    fields = mapping(message, place)
     inner = fields.get("tool_messages")
     for each in inner if isinstance(inner, list) else [fields]:
         given = mapping(each, place)
         if given.get("role") == "tool":
-            failed = given.get("error")
-            error = failed if isinstance(failed, bool) else None
-            yield brought(given.get("content"), identity(given, "id"), error)
+            failed = bool_or_none(given.get("error"))
+            yield brought(given.get("content"), identity(given, "id"), failed)
         else:
             yield message_of(given, place)
 
@@ -257,36 +244,36 @@ class Promptfoo(Reader):
         self._waiting: dict[str, Trajectory] = {}
 
     def matches(self, value: Any) -> bool:
-        if isinstance(value, PromptfooResult):
+        if isinstance(value, PromptfooResult) or isinstance(self._results(value), list):
             return True
-        if not isinstance(value, dict):
-            return False
-        return isinstance(_promptfoo_results(value), list) or _is_promptfoo_line(value)
+        prompt, told = nested(value, "prompt"), ("testCase", "vars", "testIdx", "promptIdx")
+        return isinstance(prompt, dict) and "raw" in prompt and any(key in value for key in told)
 
     def inner(self, value: Any) -> list[Any]:
-        results = _promptfoo_results(value)
-        if not isinstance(results, list):
-            return []
-        named = value.get("evalId")
-        return [
-            PromptfooResult(each, named if isinstance(named, str) else None) for each in results
-        ]
+        named = str_or_none(nested(value, "evalId"))
+        return [PromptfooResult(each, named) for each in items(self._results(value))]
+
+    def _results(self, value: Any) -> Any:
+        return nested(value, "results", "results")
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         result = value if isinstance(value, PromptfooResult) else PromptfooResult(value, None)
         fields = mapping(result.fields, "the result")
-        if isinstance(_promptfoo_results(fields), list):
+        if isinstance(self._results(fields), list):
             raise Unreadable("holds no results")
         messages = list(_promptfoo_messages(fields))
         provider = fields.get("provider")
         provider = provider.get("id") if isinstance(provider, dict) else provider
         metadata = scalars(fields, but={"id", "prompt", "response"}) | {
-            "model": provider if isinstance(provider, str) else None,
+            "model": str_or_none(provider),
             "evaluation": result.evaluation,
         }
         name = identity(fields, "id") or place.default_id()
         trajectory = Trajectory(name, turns_of(messages), metadata, str(place))
-        joined = _conversation_of(fields)
+        paths = (("metadata", "conversationId"), ("testCase", "metadata", "conversationId"))
+        names = (nested(fields, *path) for path in paths)
+        named = (n for n in names if isinstance(n, str | int) and not isinstance(n, bool))
+        joined = next(named, None)
         if joined is None:
             yield trajectory
             return
@@ -304,34 +291,10 @@ class Promptfoo(Reader):
         yield from self._waiting.values()
 
 
-def _promptfoo_results(value: Any) -> Any:
-    outer = value.get("results") if isinstance(value, dict) else None
-    return outer.get("results") if isinstance(outer, dict) else None
-
-
-def _is_promptfoo_line(value: Mapping[str, Any]) -> bool:
-    prompt = value.get("prompt")
-    told = any(key in value for key in ("testCase", "vars", "testIdx", "promptIdx"))
-    return isinstance(prompt, dict) and "raw" in prompt and told
-
-
-def _conversation_of(fields: Mapping[str, Any]) -> str | None:
-    test = fields.get("testCase")
-    for holder in (
-        fields.get("metadata"),
-        test.get("metadata") if isinstance(test, dict) else None,
-    ):
-        named = holder.get("conversationId") if isinstance(holder, dict) else None
-        if isinstance(named, str | int) and not isinstance(named, bool):
-            return str(named)
-    return None
-
-
 def _promptfoo_messages(fields: Mapping[str, Any]) -> Iterator[ChatMessage]:
-    metadata = fields.get("metadata")
-    told = metadata.get("messages") if isinstance(metadata, dict) else None
-    if isinstance(told, list) and told:
-        yield from (message_of(each, f"metadata.messages[{n}]") for n, each in enumerate(told))
+    told = items(nested(fields, "metadata", "messages"))
+    if told:
+        yield from starmap(message_of, numbered(told, "metadata.messages"))
         return
     prompt = fields.get("prompt")
     raw = prompt.get("raw") if isinstance(prompt, dict) else prompt
@@ -339,15 +302,14 @@ def _promptfoo_messages(fields: Mapping[str, Any]) -> Iterator[ChatMessage]:
         raise Unreadable(f"prompt.raw is {kind(raw)}, not text")
     asked = json_inside(raw)
     if isinstance(asked, list) and asked and isinstance(asked[0], dict) and "role" in asked[0]:
-        yield from (message_of(each, f"prompt.raw[{n}]") for n, each in enumerate(asked))
+        yield from starmap(message_of, numbered(asked, "prompt.raw"))
     else:
-        yield spoken(Content(raw), "user")
-    response = fields.get("response")
-    output = response.get("output") if isinstance(response, dict) else None
+        yield spoken(raw, "user")
+    output = nested(fields, "response", "output")
     if output is None:
         return
-    calls = output if isinstance(output, list) else []
+    calls = items(output)
     if calls and all(isinstance(each, dict) and "function" in each for each in calls):
         yield spoken(Content("", True, tuple(map(call_of, calls))), "assistant")
     else:
-        yield spoken(Content(result_text(output)), "assistant")
+        yield spoken(result_text(output), "assistant")

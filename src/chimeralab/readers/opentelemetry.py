@@ -3,9 +3,16 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from chimeralab.core.records import Trajectory
-from chimeralab.readers.chat import ChatMessage, Content, message_of, spoken
-from chimeralab.readers.seam import Place, identity, json_inside, listing_if_any, mapping
+from chimeralab.readers.chat import ChatMessage, message_of, spoken
+from chimeralab.readers.seam import (
+    Place,
+    first_text,
+    identity,
+    items,
+    json_inside,
+    listing_if_any,
+    mapping,
+)
 from chimeralab.readers.traces import MOST_LEVELS, Generation, SpanReader, messages_in
 
 MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
@@ -39,7 +46,7 @@ class OpenTelemetry(SpanReader):
         told = (_attributes(span.get("attributes")) for span in _spans(value))
         return any(key.startswith(("gen_ai.", "llm.")) for each in told for key in each)
 
-    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+    def generations(self, value: Any, place: Place) -> Iterator[Generation]:
         for span in _spans(mapping(value, "the line")):
             told = _attributes(span.get("attributes"))
             asked, given = span_messages(told, listing_if_any(span, "events", "span"))
@@ -48,11 +55,9 @@ class OpenTelemetry(SpanReader):
             session = identity(told, "gen_ai.conversation.id", "session.id")
             trace = session or identity(holder, "traceId", "trace_id") or place.stem
             time = str(span.get("startTimeUnixNano") or span.get("start_time") or "")
-            models = (told.get(key) for key in MODELS)
-            model = next((name for name in models if isinstance(name, str)), None)
+            model = first_text(told, *MODELS)
             outer = told.get("gen_ai.operation.name") in AROUND_CALLS
-            self.keep(Generation(trace, session is not None, time, asked, given, model, outer))
-        return iter(())
+            yield Generation(trace, session is not None, time, asked, given, model, outer)
 
 
 def _spans(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -75,7 +80,7 @@ def _attributes(value: Any) -> dict[str, Any]:
     """Attributes by name, whether an object or OTLP's list of keys and typed values."""
     if isinstance(value, dict):
         return value
-    listed = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    listed = [each for each in items(value) if isinstance(each, dict)]
     return {str(each.get("key")): _untyped(each.get("value")) for each in listed}
 
 
@@ -84,8 +89,7 @@ def _untyped(value: Any) -> Any:
         return value
     ((kind, inner),) = value.items()
     if kind == "arrayValue" and isinstance(inner, dict):
-        listed = inner.get("values")
-        return [_untyped(each) for each in listed] if isinstance(listed, list) else []
+        return [_untyped(each) for each in items(inner.get("values"))]
     if kind == "kvlistValue" and isinstance(inner, dict):
         return _attributes(inner.get("values"))
     return inner if str(kind).endswith("Value") else value
@@ -105,7 +109,7 @@ def span_messages(
             texts = [
                 each.turn.text for each in messages_in(_as_content(system), "system", "system")
             ]
-            first = [spoken(Content("\n".join(texts)), "system")] if texts else []
+            first = [spoken("\n".join(texts), "system")] if texts else []
             return (
                 first + list(messages_in(asked, "user", "gen_ai.input.messages")),
                 list(messages_in(given, "assistant", "gen_ai.output.messages")),
@@ -114,7 +118,7 @@ def span_messages(
         ("gen_ai.prompt.", "gen_ai.completion."),
         ("llm.input_messages.", "llm.output_messages."),
     ):
-        flat = _numbered(told, asked_by, "user"), _numbered(told, given_by, "assistant")
+        flat = _spelled_out(told, asked_by, "user"), _spelled_out(told, given_by, "assistant")
         if any(flat):
             return flat
     asked, given = [], []
@@ -149,7 +153,7 @@ def _event_message(told: Mapping[str, Any], role: str) -> Iterator[ChatMessage]:
     )
 
 
-def _numbered(told: Mapping[str, Any], prefix: str, role: str) -> list[ChatMessage]:
+def _spelled_out(told: Mapping[str, Any], prefix: str, role: str) -> list[ChatMessage]:
     """Messages spelled out as attributes: `gen_ai.prompt.0.content` and the like."""
     tree: dict[str, Any] = {}
     for key, value in told.items():
@@ -164,13 +168,12 @@ def _numbered(told: Mapping[str, Any], prefix: str, role: str) -> list[ChatMessa
             else:
                 node[last] = value
     messages = []
-    for _, node in _in_order(tree):
+    for node in _in_order(tree):
         inner = node.get("message")
         fields = inner if isinstance(inner, dict) else node
-        listed = fields.get("tool_calls")
         calls = [
             each.get("tool_call") if isinstance(each.get("tool_call"), dict) else each
-            for _, each in _in_order(listed if isinstance(listed, dict) else {})
+            for each in _in_order(fields.get("tool_calls"))
         ]
         kept = {key: fields[key] for key in ("content", "tool_call_id", "name") if key in fields}
         kept |= {"role": fields.get("role") or role, "tool_calls": calls}
@@ -178,7 +181,8 @@ def _numbered(told: Mapping[str, Any], prefix: str, role: str) -> list[ChatMessa
     return messages
 
 
-def _in_order(tree: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
-    numbered = [(key, node) for key, node in tree.items() if isinstance(node, dict)]
-    known = [(int(key), node) for key, node in numbered if key.isdecimal() and len(key) < 9]
-    return sorted(known, key=lambda pair: pair[0])
+def _in_order(tree: Any) -> list[dict[str, Any]]:
+    """The objects under numbers, by number."""
+    nodes = tree if isinstance(tree, dict) else {}
+    known = [key for key in nodes if key.isdecimal() and len(key) < 9]
+    return [nodes[key] for key in sorted(known, key=int) if isinstance(nodes[key], dict)]

@@ -1,6 +1,7 @@
 """Logs of providers that are no plain messages: OpenAI Responses, Gemini, and ChatGPT's export."""
 
 from collections.abc import Iterator, Mapping
+from itertools import chain, starmap
 from typing import Any
 
 from chimeralab.core.records import Call, Trajectory, role_of
@@ -18,9 +19,14 @@ from chimeralab.readers.chat import (
 from chimeralab.readers.seam import (
     Place,
     Reader,
+    first_given,
+    first_text,
     identity,
+    items,
     listing,
     mapping,
+    nested,
+    numbered,
     scalars,
     text,
     text_or_none,
@@ -29,7 +35,6 @@ from chimeralab.readers.seam import (
 CALL = "_call"
 OUTPUT = "_call_output"
 ARGUMENTS = ("arguments", "input", "action", "code", "queries", "operation")
-GIVEN = ("output", "outputs", "results", "result")
 THOUGHT = "reasoning"
 UNFINISHED = ("in_progress", "queued", "incomplete", "cancelled")
 
@@ -64,10 +69,10 @@ class Responses(Reader):
         request, response = unwrapped(fields, "request"), unwrapped(fields, "response")
         messages = []
         if isinstance(system := response.get("instructions", request.get("instructions")), str):
-            messages.append(spoken(Content(system), "system"))
+            messages.append(spoken(system, "system"))
         asked = request.get("input")
         if isinstance(asked, str):
-            messages.append(spoken(Content(asked), "user"))
+            messages.append(spoken(asked, "user"))
         elif asked is not None:
             messages += items_of_responses(listing(request, "input"), "input")
         if response.get("output") is not None:
@@ -91,8 +96,7 @@ def _is_item(item: Any) -> bool:
 
 def items_of_responses(items: list[Any], place: str) -> list[ChatMessage]:
     """The items that say, call or bring something."""
-    read = (item_message(item, f"{place}[{n}]") for n, item in enumerate(items))
-    return [message for message in read if message]
+    return [each for each in starmap(item_message, numbered(items, place)) if each]
 
 
 def item_message(item: Any, place: str) -> ChatMessage | None:
@@ -101,17 +105,15 @@ def item_message(item: Any, place: str) -> ChatMessage | None:
     named = text_or_none(fields, "type", place) or "message"
     if named == "message":
         return message_of(fields, place)
-    call = next(
-        (fields[key] for key in ("call_id", "id") if isinstance(fields.get(key), str)), None
-    )
-    given = next((fields[key] for key in GIVEN if fields.get(key) is not None), None)
+    call = first_text(fields, "call_id", "id")
+    given = first_given(fields, "output", "outputs", "results", "result")
     failed = fields.get("status") == "failed" or bool(fields.get("error"))
     if named.endswith(OUTPUT):
         return brought(given, call, failed or None)
     if not named.endswith(CALL):
         return None
     name = fields.get("name") if isinstance(fields.get("name"), str) else named.removesuffix(CALL)
-    arguments = next((fields[key] for key in ARGUMENTS if fields.get(key) is not None), None)
+    arguments = first_given(fields, *ARGUMENTS)
     # What the provider runs itself brings its result along.
     given = given if given is not None else fields.get("error")
     done = Call(str(name), arguments, None if given is None else result_text(given), failed or None)
@@ -140,7 +142,8 @@ class Gemini(Reader):
         request, response = unwrapped(value, "request"), unwrapped(value, "response")
         listed = (request.get(key) for key in self.KEYS)
         found = any(isinstance(each, list) and each and _is_content(each[0]) for each in listed)
-        return found or _is_candidates(response.get("candidates"))
+        candidate = next(iter(items(response.get("candidates"))), None)
+        return found or isinstance(candidate, dict)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = {"contents": value} if isinstance(value, list) else mapping(value, "the line")
@@ -149,11 +152,10 @@ class Gemini(Reader):
         messages = [
             _said_by("system", request[s], s) for s in systems if _is_content(request.get(s))
         ]
-        key = next((key for key in self.KEYS if key in request), None)
+        key = next((key for key in self.KEYS if key in request), self.KEYS[0])
         candidates = response.get("candidates")
-        if key is not None or not candidates:
-            listed = enumerate(listing(request, key or self.KEYS[0]))
-            messages += [gemini_message(each, f"{key}[{n}]") for n, each in listed]
+        if key in request or not candidates:
+            messages += starmap(gemini_message, numbered(listing(request, key), key))
         cut_off = False
         if candidates:
             first = mapping(listing(response, "candidates")[0], "candidates[0]")
@@ -174,24 +176,19 @@ def _is_content(value: Any) -> bool:
     return not (parts and isinstance(parts[0], dict) and "type" in parts[0])
 
 
-def _is_candidates(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
-
-
 def gemini_message(value: Any, place: str, role: str = "user") -> ChatMessage:
     """A content: its role, and parts of text, calls and responses."""
     if isinstance(value, str):
-        return spoken(Content(value), "user")
+        return spoken(value, "user")
     fields = mapping(value, place)
     return _said_by(role_of(text_or_none(fields, "role", place) or role), fields, place)
 
 
 def _said_by(role: str, fields: Mapping[str, Any], place: str) -> ChatMessage:
     if fields.get("parts") is None:
-        return spoken(Content(""), role)
+        return spoken("", role)
     texts, calls, results = [], [], []
-    for n, part in enumerate(listing(fields, "parts", place)):
-        where = f"{place}.parts[{n}]"
+    for part, where in numbered(listing(fields, "parts", place), f"{place}.parts"):
         given = {"text": part} if isinstance(part, str) else mapping(part, where)
         if given.get("thought") is True:
             continue
@@ -202,19 +199,23 @@ def _said_by(role: str, fields: Mapping[str, Any], place: str) -> ChatMessage:
             calls.append((identity(call, "id"), Call(str(call.get("name")), call.get("args"))))
         result = given.get("functionResponse", given.get("function_response"))
         if isinstance(result, dict):
-            results.append(_response(result))
+            results.append(_result(result))
     content = Content("\n".join(texts), bool(calls or results), tuple(calls), tuple(results))
     return spoken(content, role)
 
 
-def _response(fields: Mapping[str, Any]) -> Result:
+def _result(fields: Mapping[str, Any]) -> Result:
     given = fields.get("response")
-    failed = None
+    failed = bool(nested(given, "error")) or None
     if isinstance(given, dict):
-        failed = True if given.get("error") else None
         only = next((given[key] for key in ("error", "output", "result") if given.get(key)), None)
         given = only if only is not None and len(given) == 1 else given
     return Result(identity(fields, "id"), result_text(given), failed)
+
+
+CHATGPT_ASIDES = (
+    "thoughts", "reasoning_recap", "user_editable_context", "model_editable_context",
+)  # fmt: skip
 
 
 class ChatGPT(Reader):
@@ -227,23 +228,18 @@ class ChatGPT(Reader):
     left_out = "other branches, hidden messages, thoughts, images"
 
     def matches(self, value: Any) -> bool:
-        nodes = value.get("mapping") if isinstance(value, dict) else None
-        if not isinstance(nodes, dict):
-            return False
-        first = next(iter(nodes.values()), None)
+        nodes = nested(value, "mapping")
+        first = next(iter(nodes.values()), None) if isinstance(nodes, dict) else None
         return isinstance(first, dict) and ("parent" in first or "children" in first)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = mapping(value, "the line")
-        branch = _branch(mapping(fields.get("mapping"), "mapping"), fields)
-        messages = [
-            message
-            for key, node in branch
-            for message in _chatgpt_messages(node, f"mapping.{key}.message")
-        ]
+        nodes = mapping(fields.get("mapping"), "mapping")
+        at = text_or_none(fields, "current_node")
+        branch = _branch(nodes, next(reversed(list(nodes)), None) if at is None else at)
+        messages = list(chain.from_iterable(starmap(_chatgpt_messages, branch)))
         metadata = scalars(fields, but={"id", "conversation_id"})
-        last = branch[-1][1] if branch else None
-        if isinstance(last, dict) and last.get("status") == "in_progress":
+        if branch and nested(branch[-1][0], "status") == "in_progress":
             metadata["unfinished"] = True
         models = [message.turn.model for message in messages if message.turn.model]
         metadata |= {"model": models[-1]} if models else {}
@@ -251,34 +247,26 @@ class ChatGPT(Reader):
         yield Trajectory(name, turns_of(messages), metadata, str(place))
 
 
-def _branch(nodes: Mapping[str, Any], fields: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The nodes from the root to the current one; without one, to the last in the file."""
-    at = text_or_none(fields, "current_node")
-    if at is None:
-        at = next(reversed(list(nodes)), None)
-    path: dict[str, Any] = {}
+def _branch(nodes: Mapping[str, Any], at: str | None) -> list[tuple[Any, str]]:
+    """The messages from the root to a node, and their places."""
+    path: dict[str, tuple[Any, str]] = {}
     while at is not None and at not in path:
         node = mapping(nodes.get(at), f"mapping.{at}")
-        path[at] = node.get("message")
+        path[at] = node.get("message"), f"mapping.{at}.message"
         at = text_or_none(node, "parent", f"mapping.{at}")
-    return list(reversed(path.items()))
+    return list(reversed(path.values()))
 
 
 def _chatgpt_messages(message: Any, place: str) -> Iterator[ChatMessage]:
     if message is None:
         return
     fields = mapping(message, place)
-    about = fields.get("metadata") if isinstance(fields.get("metadata"), dict) else {}
-    assert isinstance(about, dict)
+    hidden = nested(fields, "metadata", "is_visually_hidden_from_conversation")
     content = mapping(fields.get("content") or {}, f"{place}.content")
     role = text(mapping(fields.get("author"), f"{place}.author"), "role", f"{place}.author")
-    if about.get("is_visually_hidden_from_conversation"):
+    if hidden or content.get("content_type") in CHATGPT_ASIDES:
         return
-    named = content.get("content_type")
-    if named in ("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"):
-        return
-    parts = content.get("parts")
-    said = [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+    said = [part for part in items(content.get("parts")) if isinstance(part, str)]
     if isinstance(content.get("text"), str):
         said.append(content["text"])
     whole = "\n".join(said)
@@ -288,4 +276,5 @@ def _chatgpt_messages(message: Any, place: str) -> Iterator[ChatMessage]:
     elif isinstance(recipient, str) and recipient not in ("all", ""):
         yield spoken(Content("", True, ((None, Call(recipient, whole)),)), role)
     else:
-        yield spoken(Content(whole), role, None, text_or_none(about, "model_slug", place))
+        about = fields["metadata"] if isinstance(fields.get("metadata"), dict) else {}
+        yield spoken(whole, role, None, text_or_none(about, "model_slug", place))

@@ -221,7 +221,8 @@ def everything(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]
     for key, value in kept.items():
         level = [value]
         for _ in range(MAX_DEPTH):
-            level = [inner for outer in level for inner in _inside(outer)]
+            holders = [list(each.values()) if isinstance(each, dict) else each for each in level]
+            level = [inner for held in holders for inner in items(held)]
             if not level:
                 break
         else:
@@ -229,16 +230,49 @@ def everything(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]
     return kept
 
 
-def _inside(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
-
-
 def scalars(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]:
     """All other fields that are one value: tool lists and nested payloads stay behind."""
     kept = everything(fields, but)
     return {key: value for key, value in kept.items() if not isinstance(value, list | dict)}
+
+
+def str_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def bool_or_none(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def items(value: Any) -> list[Any]:
+    """The items of a list; none of anything else."""
+    return value if isinstance(value, list) else []
+
+
+def numbered(listed: Iterable[Any], place: str) -> Iterator[tuple[Any, str]]:
+    """Items with the names of their places: `messages[0]` and so on."""
+    return ((each, f"{place}[{n}]") for n, each in enumerate(listed))
+
+
+def nested(value: Any, *path: str) -> Any:
+    """What objects hold under one key after the other; None where one of them is missing.
+
+    >>> nested({"info": {"agent": {"llm": "m"}}}, "info", "agent", "llm")
+    'm'
+    """
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def first_text(fields: Mapping[str, Any], *keys: str) -> str | None:
+    """The first of some fields that is text."""
+    return next((fields[key] for key in keys if isinstance(fields.get(key), str)), None)
+
+
+def first_given(fields: Mapping[str, Any], *keys: str) -> Any:
+    """The first of some fields that is there and not null."""
+    return next((fields[key] for key in keys if fields.get(key) is not None), None)
 
 
 def json_inside(said: str) -> Any:

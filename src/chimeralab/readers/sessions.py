@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,19 +11,24 @@ from chimeralab.readers.chat import (
     ChatMessage,
     Content,
     content_of,
+    messages_of,
     result_text,
     spoken,
     turns_of,
+    unsaid,
 )
 from chimeralab.readers.providers import gemini_message, item_message
 from chimeralab.readers.seam import (
     Place,
     Reader,
+    first_given,
     identity,
+    items,
     json_inside,
     listing,
     listing_if_any,
     mapping,
+    numbered,
     scalars,
     text,
     text_or_none,
@@ -37,17 +42,6 @@ NO_MODEL = "<synthetic>"
 
 
 @dataclass(frozen=True, slots=True)
-class SessionMessage:
-    """What one line says; an aside is the program's own text in someone's name."""
-
-    role: str
-    content: Content
-    model: str | None
-    message: str | None
-    aside: bool
-
-
-@dataclass(frozen=True, slots=True)
 class SessionLine:
     """One line of a session: a link in the chain, and what it says if anything."""
 
@@ -58,7 +52,13 @@ class SessionLine:
     session: str
     branch: str | None
     time: str
-    said: SessionMessage | None
+    message: str | None
+    """The id of the message that it is a part of."""
+    role: str
+    content: Content | None
+    model: str | None
+    aside: bool
+    """Whether it is the program's own text in someone's name."""
 
 
 Message = list[SessionLine]
@@ -87,9 +87,34 @@ class ClaudeCode(Reader):
         return value["type"] in TALK
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        line = session_line(value, place)
-        if line is not None:
-            self._lines.append(line)
+        fields = mapping(value, "the line")
+        says = fields.get("type") in TALK
+        message = mapping(fields.get("message"), "message") if says else {}
+        model = text_or_none(message, "model", "message")
+        role = text_or_none(message, "role", "message") or str(fields.get("type"))
+        content = content_of(message, "message") if says else None
+        part_of = text_or_none(message, "id", "message")
+        uuid = text_or_none(fields, "uuid")
+        if uuid is None and not says:
+            return iter(())  # a note that stands outside the chain
+        parent = text_or_none(fields, "parentUuid") or text_or_none(fields, "logicalParentUuid")
+        session = text_or_none(fields, "sessionId") or text_or_none(fields, "session_id")
+        side = (text_or_none(fields, "agentId") or "side") if fields.get("isSidechain") else None
+        line = SessionLine(
+            line=place.line or 1,
+            uuid=uuid or str(place),
+            parent=parent,
+            begins="parentUuid" in fields and parent is None,
+            session=session or place.stem,
+            branch=side,
+            time=text_or_none(fields, "timestamp") or "",
+            message=part_of,
+            role=role_of(role),
+            content=content,
+            model=model,
+            aside=model == NO_MODEL or any(fields.get(key) for key in ASIDES),
+        )
+        self._lines.append(line)
         return iter(())
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
@@ -99,97 +124,56 @@ class ClaudeCode(Reader):
         chains: dict[tuple[str, str | None], list[SessionLine]] = defaultdict(list)
         for line in lines.values():
             chains[line.session, line.branch].append(line)
-        for chain in chains.values():
-            for number, thread in enumerate(_threads(chain, lines), 1):
-                yield _trajectory(thread, number, place)
+        for links in chains.values():
+            for number, thread in enumerate(_threads(links, lines), 1):
+                first = thread[0][0]
+                turns = turns_of(filter(None, map(_message, thread)))
+                models = [turn.model for turn in turns if turn.model and turn.spoken]
+                metadata = {
+                    "session": first.session,
+                    "model": models[0] if models else None,
+                    "side_chain": first.branch is not None,
+                }
+                marks = [first.branch, str(number) if number > 1 else None]
+                suffix = "-".join(mark for mark in marks if mark)
+                name = f"{first.session}#{suffix}" if suffix else first.session
+                yield Trajectory(name, turns, metadata, str(place.at(first.line)))
 
 
-def session_line(value: Any, place: Place) -> SessionLine | None:
-    """A line as a link; None for a note that stands outside the chain."""
-    fields = mapping(value, "the line")
-    said = _said(fields) if fields.get("type") in TALK else None
-    uuid = text_or_none(fields, "uuid")
-    if uuid is None and said is None:
-        return None
-    parent = text_or_none(fields, "parentUuid") or text_or_none(fields, "logicalParentUuid")
-    session = text_or_none(fields, "sessionId") or text_or_none(fields, "session_id")
-    return SessionLine(
-        line=place.line or 1,
-        uuid=uuid or str(place),
-        parent=parent,
-        begins="parentUuid" in fields and parent is None,
-        session=session or place.stem,
-        branch=(text_or_none(fields, "agentId") or "side") if fields.get("isSidechain") else None,
-        time=text_or_none(fields, "timestamp") or "",
-        said=said,
-    )
-
-
-def _said(fields: Mapping[str, Any]) -> SessionMessage:
-    message = mapping(fields.get("message"), "message")
-    model = text_or_none(message, "model", "message")
-    return SessionMessage(
-        role=role_of(text_or_none(message, "role", "message") or fields["type"]),
-        content=content_of(message, "message"),
-        model=model,
-        message=text_or_none(message, "id", "message"),
-        aside=model == NO_MODEL or any(fields.get(key) for key in ASIDES),
-    )
-
-
-def _threads(chain: list[SessionLine], known: Container[str | None]) -> Iterator[list[Message]]:
+def _threads(links: list[SessionLine], known: Container[str | None]) -> Iterator[list[Message]]:
     by_message: dict[str, Message] = defaultdict(list)
-    for line in chain:
-        by_message[(line.said and line.said.message) or line.uuid].append(line)
+    for line in links:
+        by_message[line.message or line.uuid].append(line)
     messages = list(by_message.values())
     home: dict[str | None, int]
     home = {line.uuid: n for n, message in enumerate(messages) for line in message}
-    parents = [_parent(n, message, home, known) for n, message in enumerate(messages)]
-    times = [
-        max(line.time for line in message) if message[0].said else None for message in messages
-    ]
+    parents: list[int | None] = []
+    for n, message in enumerate(messages):
+        homes = (home.get(line.parent) for line in message)
+        parent = next((at for at in homes if at not in (None, n)), None)
+        if parent is None and not message[0].begins and message[0].parent not in known:
+            # A link to a line that is not there: the file was written in order, so follow that.
+            parent = n - 1 if n else None
+        parents.append(parent)
+    times = [max(each.time for each in m) if m[0].content else None for m in messages]
     for path in threads(parents, times):
         yield [messages[n] for n in path]
 
 
-def _parent(
-    number: int, message: Message, home: Mapping[str | None, int], known: Container[str | None]
-) -> int | None:
-    homes = (home.get(line.parent) for line in message)
-    parent = next((home for home in homes if home is not None and home != number), None)
-    if parent is not None or message[0].begins or message[0].parent in known:
-        return parent
-    # A link to a line that is not there: the file was written in order, so follow that.
-    return number - 1 if number else None
-
-
-def _trajectory(thread: list[Message], number: int, place: Place) -> Trajectory:
-    first = thread[0][0]
-    turns = turns_of(said for message in thread for said in _message(message))
-    models = [turn.model for turn in turns if turn.model and turn.spoken]
-    metadata = {
-        "session": first.session,
-        "model": models[0] if models else None,
-        "side_chain": first.branch is not None,
-    }
-    marks = [first.branch, str(number) if number > 1 else None]
-    suffix = "-".join(mark for mark in marks if mark)
-    name = f"{first.session}#{suffix}" if suffix else first.session
-    return Trajectory(name, turns, metadata, str(place.at(first.line)))
-
-
-def _message(lines: Message) -> Iterator[ChatMessage]:
-    said = [line.said for line in lines if line.said]
-    if said:
-        parts = [part.content for part in said]
-        whole = Content(
-            "\n".join(part.text for part in parts if part.text),
-            any(part.tools for part in parts),
-            tuple(call for part in parts for call in part.calls),
-            tuple(result for part in parts for result in part.results),
-        )
-        turn, _ = spoken(whole, said[0].role, None, said[0].model)
-        yield ChatMessage(replace(turn, spoken=turn.spoken and not said[0].aside), whole)
+def _message(lines: Message) -> ChatMessage | None:
+    """The message that lines make up, in the role of the first that says something."""
+    parts = [line.content for line in lines if line.content]
+    first = next((line for line in lines if line.content), None)
+    if first is None:
+        return None
+    whole = Content(
+        "\n".join(part.text for part in parts if part.text),
+        any(part.tools for part in parts),
+        tuple(call for part in parts for call in part.calls),
+        tuple(result for part in parts for result in part.results),
+    )
+    message = spoken(whole, first.role, None, first.model)
+    return unsaid(message) if first.aside else message
 
 
 Parents = Sequence[int | None]
@@ -280,7 +264,8 @@ class Codex(Reader):
         elif named in ("turn.started", "turn.completed", "turn.failed"):
             self._open = named == "turn.started"
         elif named == "item.completed":
-            self._messages += _exec_messages(mapping(fields.get("item"), "item"))
+            message = _exec_message(mapping(fields.get("item"), "item"))
+            self._messages += [message] if message else []
         return iter(())
 
     def _line(self, named: str, payload: Mapping[str, Any]) -> None:
@@ -292,11 +277,7 @@ class Codex(Reader):
             self._open = payload["type"] == "task_started"
         elif named == "response_item" and (message := item_message(_unwrapped(payload), "payload")):
             aside = message.turn.text.startswith(CODEX_ASIDES)
-            self._messages.append(
-                ChatMessage(replace(message.turn, spoken=False), message.content)
-                if aside
-                else message
-            )
+            self._messages.append(unsaid(message) if aside else message)
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
         if self._messages:
@@ -328,23 +309,20 @@ def _unwrapped(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     return payload
 
 
-def _exec_messages(item: Mapping[str, Any]) -> Iterator[ChatMessage]:
+def _exec_message(item: Mapping[str, Any]) -> ChatMessage | None:
     named = item.get("type") or item.get("item_type")
     if named in ("agent_message", "assistant_message", "user_message"):
         role = "user" if named == "user_message" else "assistant"
-        yield spoken(Content(text(item, "text", "item")), role)
-    elif named in CODEX_CALLS:
-        keys = ("command", "arguments", "changes", "query")
-        asked = next((item[key] for key in keys if item.get(key) is not None), None)
-        given = next(
-            (item[k] for k in ("aggregated_output", "result", "error") if item.get(k)), None
-        )
+        return spoken(text(item, "text", "item"), role)
+    if named in CODEX_CALLS:
+        asked = first_given(item, "command", "arguments", "changes", "query")
+        given = item.get("aggregated_output") or item.get("result") or item.get("error") or None
         failed = item.get("status") == "failed" or item.get("exit_code") not in (None, 0)
         name = str(item.get("tool") or named)
         call = Call(name, asked, None if given is None else result_text(given), failed or None)
-        yield ChatMessage(
-            Turn("", "assistant", "assistant", spoken=False, calls=(call,)), Content("", tools=True)
-        )
+        turn = Turn("", "assistant", "assistant", spoken=False, calls=(call,))
+        return ChatMessage(turn, Content("", tools=True))
+    return None
 
 
 GEMINI_KINDS = ("user", "gemini", "info", "warning", "error")
@@ -378,9 +356,8 @@ class GeminiCLI(Reader):
             return True
         if "sessionId" in value and "type" not in value:
             listed = value.get("messages", [] if "projectHash" in value else None)
-            return isinstance(listed, list) and not (
-                listed and isinstance(listed[0], dict) and "role" in listed[0]
-            )
+            first = next(iter(items(listed)), None)
+            return isinstance(listed, list) and not (isinstance(first, dict) and "role" in first)
         return _is_cli_message(value)
 
     def says_something(self, value: Any) -> bool:
@@ -389,10 +366,7 @@ class GeminiCLI(Reader):
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = mapping(value, "the line")
         if "messages" in fields:
-            listed = enumerate(listing(fields, "messages"))
-            yield _cli_session(
-                [mapping(each, f"messages[{n}]") for n, each in listed], fields, place
-            )
+            yield _cli_session(listing(fields, "messages"), fields, place)
         elif "$rewindTo" in fields:
             names = list(self._messages)
             ids = [name for name, _ in names]
@@ -402,8 +376,8 @@ class GeminiCLI(Reader):
             changed = mapping(fields["$set"], "$set")
             if "messages" in changed:
                 self._messages = {}
-                for n, each in enumerate(listing(changed, "messages", "$set")):
-                    self._keep(mapping(each, f"$set.messages[{n}]"))
+                for each in numbered(listing(changed, "messages", "$set"), "$set.messages"):
+                    self._keep(mapping(*each))
         elif "type" in fields:
             self._keep(fields)
         else:
@@ -418,7 +392,7 @@ class GeminiCLI(Reader):
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
         if self._messages:
-            yield _cli_session(list(self._messages.values()), self._session, place)
+            yield _cli_session(self._messages.values(), self._session, place)
 
 
 def _is_cli_message(value: Mapping[str, Any]) -> bool:
@@ -427,19 +401,14 @@ def _is_cli_message(value: Mapping[str, Any]) -> bool:
     return told and not others and value.get("type") in GEMINI_KINDS
 
 
-def _cli_session(
-    listed: list[Mapping[str, Any]], session: Mapping[str, Any], place: Place
-) -> Trajectory:
-    messages = [
-        message
-        for n, each in enumerate(listed)
-        for message in _cli_messages(each, f"messages[{n}]")
-    ]
+def _cli_session(listed: Iterable[Any], session: Mapping[str, Any], place: Place) -> Trajectory:
+    turns = turns_of(messages_of(_cli_messages, listed, "messages"))
     name = identity(session, "sessionId") or place.stem
-    return Trajectory(name, turns_of(messages), scalars(session, but={"sessionId"}), str(place))
+    return Trajectory(name, turns, scalars(session, but={"sessionId"}), str(place))
 
 
-def _cli_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage]:
+def _cli_messages(message: Any, place: str) -> Iterator[ChatMessage]:
+    fields = mapping(message, place)
     named = text(fields, "type", place)
     if named not in ("user", "gemini"):
         return
@@ -459,9 +428,9 @@ def _cli_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage
         turn, content = spoken(Content(said.turn.text, tools=True), role, None, model)
         yield ChatMessage(replace(turn, calls=tuple(calls)), content)
     else:
-        turn, content = spoken(said.content, role, None, model)
-        aside = role == "user" and turn.text.startswith(GEMINI_ASIDE)
-        yield ChatMessage(replace(turn, spoken=turn.spoken and not aside), content)
+        found = spoken(said.content, role, None, model)
+        aside = role == "user" and found.turn.text.startswith(GEMINI_ASIDE)
+        yield unsaid(found) if aside else found
 
 
 def _cli_call(fields: Mapping[str, Any], place: str) -> Call:

@@ -9,16 +9,20 @@ from typing import Any, ClassVar, NamedTuple
 
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.agents import is_langchain, langchain_message
-from chimeralab.readers.chat import ChatMessage, Content, message_of, spoken, turns_of
+from chimeralab.readers.chat import ChatMessage, message_of, spoken, turns_of
 from chimeralab.readers.providers import item_message
 from chimeralab.readers.seam import (
     Place,
     Reader,
     Unreadable,
     identity,
+    items,
     json_inside,
     listing_if_any,
     mapping,
+    nested,
+    numbered,
+    str_or_none,
 )
 
 HOLDERS = (
@@ -45,41 +49,65 @@ class Generation(NamedTuple):
     unfinished: bool = False
 
 
-def rebuilt(generations: Iterable[Generation], place: Place) -> Iterator[Trajectory]:
-    """The conversations of a trace, each from the last call that goes on from the ones before."""
-    traces: dict[str, list[Generation]] = {}
-    for each in generations:
-        if each.asked or each.given:
-            traces.setdefault(each.trace, []).append(each)
-    for trace, found in traces.items():
-        calls = [call for call in found if not call.outer] or found
-        chains: list[list[Generation]] = []
-        ends: dict[int, int] = {}
-        for call in sorted(calls, key=lambda each: each.time):
-            marks = _marks(call.asked)
-            at = next((ends[m] for m in reversed(marks[:-1]) if m in ends), None)
-            if at is not None:
-                chains[at] = [call]
-            elif call.session and (at := _chain_of_session(call, chains)) is not None:
+class SpanReader(Reader):
+    """A format of spans: those that hold messages are rebuilt into conversations at the end."""
+
+    whole = False
+    no_messages: ClassVar[str] = ""
+    """What to say of a trace in which no span holds any."""
+
+    def __init__(self) -> None:
+        self._spans: list[Generation] = []
+
+    def generations(self, value: Any, place: Place) -> Iterator[Generation]:
+        """The calls of a model that a value tells of."""
+        raise NotImplementedError
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        self._spans += self.generations(value, place)
+        return iter(())
+
+    def finish(self, place: Place) -> Iterator[Trajectory]:
+        traces: dict[str, list[Generation]] = {}
+        for span in self._spans:
+            if span.asked or span.given:
+                traces.setdefault(span.trace, []).append(span)
+        if self._spans and not traces and self.no_messages:
+            raise Unreadable(self.no_messages)
+        for trace, found in traces.items():
+            calls = [call for call in found if not call.outer] or found
+            models = [call.model for call in calls if call.model]
+            for number, chain in enumerate(_chains(calls), 1):
+                metadata: dict[str, Any] = {"trace": trace, "model": models[-1] if models else None}
+                metadata |= {"unfinished": True} if chain[-1].unfinished else {}
+                name = trace if number == 1 else f"{trace}#{number}"
+                messages = [message for call in chain for message in call.asked + call.given]
+                yield Trajectory(name, turns_of(messages), metadata, str(place))
+
+
+def _chains(calls: Iterable[Generation]) -> list[list[Generation]]:
+    """The calls of each conversation: the last that goes on from the ones before, or a session.
+
+    In a session, a call without history belongs to the chain of the same instructions.
+    """
+    chains: list[list[Generation]] = []
+    ends: dict[int, int] = {}
+    for call in sorted(calls, key=lambda each: each.time):
+        marks = _marks(call.asked)
+        at = next((ends[m] for m in reversed(marks[:-1]) if m in ends), None)
+        if at is not None:
+            chains[at] = [call]
+        else:
+            told = [_instructions(chain[0]) for chain in chains] if call.session else []
+            if (mine := _instructions(call)) in told:
+                at = told.index(mine)
                 chains[at].append(call)
             else:
                 at = len(chains)
                 chains.append([call])
-            if marks:
-                ends[marks[-1]] = at
-        models = [call.model for call in calls if call.model]
-        for number, chain in enumerate(chains, 1):
-            metadata: dict[str, Any] = {"trace": trace, "model": models[-1] if models else None}
-            metadata |= {"unfinished": True} if chain[-1].unfinished else {}
-            name = trace if number == 1 else f"{trace}#{number}"
-            messages = [message for call in chain for message in call.asked + call.given]
-            yield Trajectory(name, turns_of(messages), metadata, str(place))
-
-
-def _chain_of_session(call: Generation, chains: list[list[Generation]]) -> int | None:
-    """The chain that a call without history belongs to: the one of the same instructions."""
-    told = _instructions(call)
-    return next((n for n, chain in enumerate(chains) if _instructions(chain[0]) == told), None)
+        if marks:
+            ends[marks[-1]] = at
+    return chains
 
 
 def _instructions(call: Generation) -> str | None:
@@ -106,10 +134,10 @@ def messages_in(value: Any, role: str, place: str, level: int = 0) -> Iterator[C
         if isinstance(inner, dict | list):
             yield from messages_in(inner, role, place, level + 1)
         else:
-            yield spoken(Content(value), role)
+            yield spoken(value, role)
     elif isinstance(value, list):
-        for n, each in enumerate(value):
-            yield from messages_in(each, role, f"{place}[{n}]", level + 1)
+        for each, where in numbered(value, place):
+            yield from messages_in(each, role, where, level + 1)
     elif isinstance(value, dict):
         message = _one_message(value, role, place)
         holder = next((key for key in HOLDERS if value.get(key) is not None), None)
@@ -144,30 +172,7 @@ def parts_message(fields: Mapping[str, Any], place: str, role: str = "user") -> 
     return message_of({"role": named, "content": parts, "name": fields.get("name")}, place)
 
 
-class SpanReader(Reader):
-    """A format of spans: those that hold messages are rebuilt into conversations at the end."""
-
-    whole = False
-    no_messages: ClassVar[str]
-    """What to say of a trace in which no span holds any."""
-
-    def __init__(self) -> None:
-        self._found: list[Generation] = []
-        self._silent = 0
-
-    def keep(self, call: Generation) -> None:
-        if call.asked or call.given:
-            self._found.append(call)
-        else:
-            self._silent += 1
-
-    def finish(self, place: Place) -> Iterator[Trajectory]:
-        if self._silent and not self._found:
-            raise Unreadable(self.no_messages)
-        yield from rebuilt(self._found, place)
-
-
-class LangSmith(Reader):
+class LangSmith(SpanReader):
     """Runs as LangSmith exports them: with a run_type, inputs and outputs."""
 
     name = "langsmith"
@@ -175,71 +180,41 @@ class LangSmith(Reader):
     recognised = "objects with run_type and inputs"
     turns = "a message of the last llm run of a chain; without one, of the root run"
     left_out = "chains and tools around the calls of the model, feedback, timing"
-    whole = False
-
-    def __init__(self) -> None:
-        self._found: list[Generation] = []
 
     def matches(self, value: Any) -> bool:
         return (
             isinstance(value, dict) and isinstance(value.get("run_type"), str) and "inputs" in value
         )
 
-    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+    def generations(self, value: Any, place: Place) -> Iterator[Generation]:
         waiting = [mapping(value, "the run")]
         while waiting:
             run = waiting.pop()
             waiting += [mapping(each, "child_runs") for each in listing_if_any(run, "child_runs")]
             calls_model = run.get("run_type") in ("llm", "chat_model")
             if calls_model or run.get("parent_run_id") is None:
-                session = _thread(run)
-                call = Generation(
+                about = nested(run, "extra", "metadata")
+                about = about if isinstance(about, dict) else {}
+                session = identity(about, "thread_id", "session_id", "conversation_id")
+                yield Generation(
                     session or identity(run, "trace_id", "id") or place.stem,
                     session is not None,
                     str(run.get("dotted_order") or run.get("start_time") or ""),
                     list(messages_in(run.get("inputs"), "user", "inputs")),
                     list(messages_in(run.get("outputs"), "assistant", "outputs")),
-                    _run_model(run),
+                    str_or_none(about.get("ls_model_name")),
                     outer=not calls_model,
                     unfinished=run.get("outputs") is None and run.get("end_time") is None,
                 )
-                self._found.append(call)
-        return iter(())
-
-    def finish(self, place: Place) -> Iterator[Trajectory]:
-        yield from rebuilt(self._found, place)
 
 
-def _extra(run: Mapping[str, Any]) -> Mapping[str, Any]:
-    extra = run.get("extra")
-    inner = extra.get("metadata") if isinstance(extra, dict) else None
-    return inner if isinstance(inner, dict) else {}
-
-
-def _thread(run: Mapping[str, Any]) -> str | None:
-    return identity(_extra(run), "thread_id", "session_id", "conversation_id")
-
-
-def _run_model(run: Mapping[str, Any]) -> str | None:
-    model = _extra(run).get("ls_model_name")
-    return model if isinstance(model, str) else None
-
-
-LANGFUSE_KINDS = [
-    "GENERATION",
-    "SPAN",
-    "EVENT",
-    "AGENT",
-    "TOOL",
-    "CHAIN",
-    "RETRIEVER",
-    "EVALUATOR",
-    "EMBEDDING",
+LANGFUSE_KINDS = (
+    "GENERATION", "SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING",
     "GUARDRAIL",
-]
+)  # fmt: skip
 
 
-class Langfuse(Reader):
+class Langfuse(SpanReader):
     """Observations and traces as Langfuse exports them."""
 
     name = "langfuse"
@@ -247,10 +222,6 @@ class Langfuse(Reader):
     recognised = "observations with a traceId and a type such as GENERATION, or traces of them"
     turns = "a message of the last generation of a chain; without one, of the trace"
     left_out = "spans, events and tools around the calls of the model, scores, costs"
-    whole = False
-
-    def __init__(self) -> None:
-        self._found: list[Generation] = []
 
     def matches(self, value: Any) -> bool:
         if not isinstance(value, dict):
@@ -262,31 +233,24 @@ class Langfuse(Reader):
 
     def inner(self, value: Any) -> list[Any]:
         """What a page of Langfuse's own interface lists."""
-        listed = value.get("data") if isinstance(value, dict) else None
-        if isinstance(listed, list) and listed and self.matches(listed[0]):
-            return listed
-        return []
+        listed = items(nested(value, "data"))
+        return listed if listed and self.matches(listed[0]) else []
 
-    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+    def generations(self, value: Any, place: Place) -> Iterator[Generation]:
         fields = mapping(value, "the line")
         session = identity(fields, "sessionId", "session_id")
         if fields.get("type") in LANGFUSE_KINDS:
             trace = session or identity(fields, "traceId", "trace_id") or place.stem
             outer = fields["type"] != "GENERATION"
             if not outer or fields.get("isRootObservation"):
-                self._found.append(_generation(fields, trace, session is not None, outer=outer))
-            return iter(())
+                yield _generation(fields, trace, session is not None, outer=outer)
+            return
         trace = session or identity(fields, "id") or place.stem
-        self._found.append(_generation(fields, trace, session is not None, outer=True))
-        observed = fields.get("observations")
-        for each in observed if isinstance(observed, list) else ():
+        yield _generation(fields, trace, session is not None, outer=True)
+        for each in items(fields.get("observations")):
             # In some exports they are ids alone.
-            if isinstance(each, dict) and each.get("type") == "GENERATION":
-                self._found.append(_generation(each, trace, session is not None))
-        return iter(())
-
-    def finish(self, place: Place) -> Iterator[Trajectory]:
-        yield from rebuilt(self._found, place)
+            if nested(each, "type") == "GENERATION":
+                yield _generation(each, trace, session is not None)
 
 
 def _generation(
@@ -294,14 +258,13 @@ def _generation(
 ) -> Generation:
     started = ("startTime", "start_time", "timestamp")
     ended = [fields[key] for key in ("endTime", "end_time", "ended_at") if key in fields]
-    model = fields.get("model")
     return Generation(
         trace,
         session,
         next((str(fields[key]) for key in started if fields.get(key)), ""),
         list(messages_in(fields.get("input"), "user", "input")),
         list(messages_in(fields.get("output"), "assistant", "output")),
-        model if isinstance(model, str) else None,
+        str_or_none(fields.get("model")),
         outer,
         unfinished=ended == [None] and fields.get("output") is None,
     )
@@ -326,14 +289,13 @@ class OpenAITraces(SpanReader):
     def says_something(self, value: Any) -> bool:
         return bool(value.get("object") == "trace.span")
 
-    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+    def generations(self, value: Any, place: Place) -> Iterator[Generation]:
         fields = mapping(value, "the line")
         data = fields.get("span_data")
         if not isinstance(data, dict) or data.get("type") not in ("generation", "response"):
-            return iter(())
+            return
         given = data.get("output", data.get("response"))
         trace = identity(fields, "trace_id") or place.stem
         said = {"input": data.get("input"), "output": given, "model": data.get("model")}
         times = {"timestamp": fields.get("started_at"), "ended_at": fields.get("ended_at")}
-        self.keep(_generation(said | times, trace, False))
-        return iter(())
+        yield _generation(said | times, trace, False)
