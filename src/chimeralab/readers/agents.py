@@ -33,14 +33,8 @@ from chimeralab.readers.seam import (
     text,
 )
 
-LANGCHAIN_ROLES = {
-    "human": "user",
-    "ai": "assistant",
-    "system": "system",
-    "developer": "developer",
-    "tool": "tool",
-    "function": "function",
-    "chat": "chat",
+LANGCHAIN_ROLES = {"human": "user", "ai": "assistant"} | {
+    role: role for role in ("system", "developer", "tool", "function", "chat")
 }
 
 
@@ -118,15 +112,9 @@ def langchain_message(message: Any, place: str) -> ChatMessage:
 
 
 AUTOGEN_SILENT = (
-    "ThoughtEvent",
-    "MemoryQueryEvent",
-    "UserInputRequestedEvent",
-    "ModelClientStreamingChunkEvent",
-    "SelectSpeakerEvent",
-    "SelectorEvent",
-    "CodeGenerationEvent",
-    "CodeExecutionEvent",
-)
+    "ThoughtEvent", "MemoryQueryEvent", "UserInputRequestedEvent", "ModelClientStreamingChunkEvent",
+    "SelectSpeakerEvent", "SelectorEvent", "CodeGenerationEvent", "CodeExecutionEvent",
+)  # fmt: skip
 
 
 class AutoGen(Reader):

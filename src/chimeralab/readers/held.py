@@ -74,7 +74,12 @@ def conversations_in(frame: DataFrame) -> Iterator[Trajectory]:
     """The conversations of a frame: one in each row, or a turn in each, or a text in each."""
     names = list(map(str, frame.columns))
     columns = guessed(dict.fromkeys(names))
-    rows = [dict(zip(names, row, strict=True)) for row in _rows(frame)]
+    held: Any = frame
+    of_polars = hasattr(held, "iter_rows")
+    cells = held.iter_rows() if of_polars else held.itertuples(index=False, name=None)
+    rows = [
+        {name: _plain(name, cell) for name, cell in zip(names, row, strict=True)} for row in cells
+    ]
     whole = any(isinstance(row.get(n), list) for n in names if n.lower() in WHOLE for row in rows)
     if not whole and "text" not in columns:
         listed = ", ".join(map(repr, names[:MOST_COLUMNS])) or "none"
@@ -166,14 +171,6 @@ def _fields(item: Any, number: int | None) -> dict[str, Any]:
 def _kind(held: Any) -> str:
     name = type(held).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
-
-
-def _rows(frame: Any) -> Iterator[Sequence[Any]]:
-    """The rows of a frame with plain values in their cells."""
-    names = [str(name) for name in frame.columns]
-    of_polars = hasattr(frame, "iter_rows")
-    for row in frame.iter_rows() if of_polars else frame.itertuples(index=False, name=None):
-        yield [_plain(name, cell) for name, cell in zip(names, row, strict=True)]
 
 
 def _plain(name: str, cell: Any) -> Any:

@@ -234,15 +234,9 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, ZSTD)
 MAX_MEMBER = 512 << 20
 
 _DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    OSError,
-    OverflowError,
-    RuntimeError,
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError,
     ValueError,
-)
+)  # fmt: skip
 
 
 def open_archive(stream: BinaryIO) -> zipfile.ZipFile:

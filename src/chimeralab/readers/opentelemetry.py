@@ -106,9 +106,11 @@ def span_messages(
         asked = attributes.get("gen_ai.input.messages")
         given = attributes.get("gen_ai.output.messages")
         if asked is not None or given is not None:
-            texts = [
-                each.turn.text for each in messages_in(_as_content(system), "system", "system")
-            ]
+            # Instructions are bare parts, and parts of text are all that matters of them.
+            parts = json_inside(system) if isinstance(system, str) else system
+            if isinstance(parts, list):
+                system = [each.get("content") for each in parts if isinstance(each, dict)]
+            texts = [each.turn.text for each in messages_in(system, "system", "system")]
             first = [spoken("\n".join(texts), "system")] if texts else []
             return (
                 first + list(messages_in(asked, "user", "gen_ai.input.messages")),
@@ -125,21 +127,13 @@ def span_messages(
     for event, attributes in zip(named, inside, strict=True):
         kind = str(event.get("name"))
         if kind == "gen_ai.choice":
-            given += _event_message(attributes, "assistant")
+            given.append(_event_message(attributes, "assistant"))
         elif kind.startswith("gen_ai.") and kind.endswith(".message"):
-            asked += _event_message(attributes, kind.split(".")[1])
+            asked.append(_event_message(attributes, kind.split(".")[1]))
     return asked, given
 
 
-def _as_content(system: Any) -> Any:
-    """Instructions are bare parts, and parts of text are all that matters of them."""
-    listed = json_inside(system) if isinstance(system, str) else system
-    if isinstance(listed, list):
-        return [each.get("content") for each in listed if isinstance(each, dict)]
-    return system
-
-
-def _event_message(told: Mapping[str, Any], role: str) -> Iterator[ChatMessage]:
+def _event_message(told: Mapping[str, Any], role: str) -> ChatMessage:
     inner: Any = told.get("gen_ai.event.content", told.get("message"))
     inner = json_inside(inner) if isinstance(inner, str) else inner
     fields = dict(inner) if isinstance(inner, dict) else dict(told)
@@ -148,9 +142,8 @@ def _event_message(told: Mapping[str, Any], role: str) -> Iterator[ChatMessage]:
     calls = fields.get("tool_calls")
     calls = json_inside(calls) if isinstance(calls, str) else calls
     kept = {key: fields.get(key) for key in ("content", "name") if key in fields}
-    yield message_of(
-        kept | {"role": role, "tool_calls": calls, "tool_call_id": fields.get("id")}, role
-    )
+    kept |= {"role": role, "tool_calls": calls, "tool_call_id": fields.get("id")}
+    return message_of(kept, role)
 
 
 def _spelled_out(told: Mapping[str, Any], prefix: str, role: str) -> list[ChatMessage]:

@@ -143,25 +143,19 @@ class Reader:
         raise NotImplementedError
 
 
+KINDS = {
+    type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "text",
+    list: "a list",
+}  # fmt: skip
+
+
 def kind(value: Any) -> str:
     """What a JSON value is, in words.
 
     >>> kind(3.5), kind([]), kind(None)
     ('a number', 'a list', 'null')
     """
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "text"
-        case list():
-            return "a list"
-        case _:
-            return "an object"
+    return KINDS.get(type(value), "an object")
 
 
 def text(holder: Mapping[str, Any], key: str, place: str = "") -> str:

@@ -152,24 +152,20 @@ def _one_message(fields: Mapping[str, Any], role: str, place: str) -> ChatMessag
     if is_langchain(fields):
         return langchain_message(fields, place)
     if isinstance(fields.get("parts"), list):
-        return parts_message(fields, place, role)
+        # OpenTelemetry's conventions, whose parts have a type and content.
+        parts = [
+            {"type": "tool_result", "tool_use_id": part.get("id")}
+            | {"content": part.get("response", part.get("result"))}
+            if nested(part, "type") == "tool_call_response"
+            else part
+            for part in fields["parts"]
+        ]
+        named = {"role": fields.get("role", role), "name": fields.get("name")}
+        return message_of(named | {"content": parts}, place)
     if "role" in fields:
         return message_of(fields, place)
     is_call = isinstance(fields.get("type"), str) and "call" in fields["type"]
     return item_message(fields, place) if is_call else None
-
-
-def parts_message(fields: Mapping[str, Any], place: str, role: str = "user") -> ChatMessage:
-    """A message of OpenTelemetry's conventions, whose parts have a type and content."""
-    parts = [
-        {"type": "tool_result", "tool_use_id": part.get("id")}
-        | {"content": part.get("response", part.get("result"))}
-        if isinstance(part, dict) and part.get("type") == "tool_call_response"
-        else part
-        for part in fields["parts"]
-    ]
-    named = fields.get("role", role)
-    return message_of({"role": named, "content": parts, "name": fields.get("name")}, place)
 
 
 class LangSmith(SpanReader):
