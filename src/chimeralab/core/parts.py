@@ -99,19 +99,6 @@ def read_value(hint: Any, value: Any, place: str) -> Any:
         raise InputError(f"{place} = {shown(value)}: {reason}") from None
 
 
-def locked_table(folder: Path, name: str) -> Mapping[str, Any] | None:
-    """A later table of a plan as the lock in this folder has it; None where it has none.
-
-    A plan that was locked keeps the defaults that it was locked with.
-    """
-    try:
-        lock = json.loads((folder / "plan.lock").read_text(encoding="utf-8"))
-        found = lock["resolved"]["extras"][name]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, Mapping) else None
-
-
 def choose(name: str, known: Iterable[str], what: str, or_else: str = "") -> None:
     """Refuse a name that is not among the known ones, with the closest one as a hint."""
     known = list(known)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Beside, Part, locked_table, read_part, read_record, read_value
+from chimeralab.core.parts import Beside, Part, read_part, read_record, read_value
 from chimeralab.core.records import Record, plain_value
 from chimeralab.rating.gate import Gate, RuleName, StatisticName, ValidityBar
 from chimeralab.rating.ratings import SEAM, RaterPart
@@ -126,10 +126,8 @@ class GateTable(Record):
     @classmethod
     def read(cls, table: Any, place: str, beside: Beside) -> "GateTable":
         """The table of a plan, with the defaults of today or of its lock."""
-        if isinstance(table, Mapping) and table.get("raters"):
-            locked = locked_table(beside.folder, "gate")
-            if locked is None or "seed" in locked:
-                table = {"rule": "lower_ci", "seed": 0, **table}
+        if isinstance(table, Mapping) and table.get("raters") and not beside.early:
+            table = {"rule": "lower_ci", "seed": 0, **table}
         return read_record(cls, table, place)
 
     def as_dict(self) -> dict[str, Any]:

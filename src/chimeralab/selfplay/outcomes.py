@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Beside, locked_table, read_record
+from chimeralab.core.parts import Beside, read_record
 from chimeralab.core.records import Record, plain_value
 from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.selfplay.runs import Runs, at_risk_turns
@@ -140,8 +140,7 @@ class Outcomes(Record):
     @classmethod
     def read(cls, table: Any, place: str, beside: Beside) -> "Outcomes":
         """The table of a plan, with the family of today or of its lock."""
-        locked = locked_table(beside.folder, "outcomes")
-        if isinstance(table, Mapping) and locked is not None and "family" not in locked:
+        if isinstance(table, Mapping) and beside.early:
             table = {"family": "estimand", **table}
         return read_record(cls, table, place)
 
