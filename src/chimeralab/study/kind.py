@@ -121,6 +121,14 @@ class Kind:
         """What was measured of each conversation: the rows that an analysis is made from."""
         raise NotImplementedError
 
+    def live_results(self, study: "Study") -> Mapping[str, Mapping[str, str]]:
+        """What is measured of each condition so far, as a page shows it while the study runs."""
+        return {}
+
+    def show_talk(self, study: "Study", talk: str, condition: str) -> Any:
+        """A finished conversation as a block of a page; None where it is shown as any other."""
+        return None
+
 
 def kind_named(name: str) -> type[Kind]:
     """A kind of this package; its module is loaded when a plan is of it."""

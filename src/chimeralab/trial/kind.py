@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import counted
+from chimeralab.core.numbers import between, counted, number
 from chimeralab.core.parts import Beside, StandIn, read_value
 from chimeralab.core.tables import Columns
 from chimeralab.models.catalogue import MODELS
@@ -24,9 +26,11 @@ from chimeralab.study.store import Archive
 from chimeralab.trial import plan as trial_plan
 from chimeralab.trial.agents import AGENTS, abilities_of, opened
 from chimeralab.trial.agents import seam as agents
+from chimeralab.trial.columns import columns_of
 from chimeralab.trial.course import Course
 from chimeralab.trial.effects import sessions_of
 from chimeralab.trial.forecast import asked_at_most
+from chimeralab.trial.metrics import PARTS, Metrics, measure
 from chimeralab.trial.phantoms import SUBJECTS, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, read_trial, tokens_needed
 from chimeralab.trial.power import detectable
@@ -40,7 +44,10 @@ from chimeralab.trial.rows import (
     stored_trials,
 )
 from chimeralab.trial.trials import COLUMNS as TRIAL_COLUMNS
+from chimeralab.trial.trials import TrialRow
 
+LIVE_RESAMPLES = 300
+MOST_TRIALS_SHOWN = 200
 # One row per whole session and measure.
 OUTCOME_COLUMNS: Columns = {
     "trajectory": str,
@@ -184,6 +191,36 @@ class Trial(Kind):
                     hits / among if among else None,
                 )
                 yield dict(zip(OUTCOME_COLUMNS, cells, strict=True))
+
+    def live_results(self, study: Study) -> Mapping[str, Mapping[str, str]]:
+        """The metrics of each arm, with their intervals."""
+        arms: dict[str, list[TrialRow]] = {}
+        for row in stored_trials(study):
+            arms.setdefault(str(row.arm), []).append(row)
+        rng, weights = np.random.default_rng(0), study.plan.own.weights
+        return {
+            arm: _metric_cells(
+                measure(columns_of(rows), weights, rng=rng, resamples=LIVE_RESAMPLES)
+            )
+            for arm, rows in arms.items()
+        }
+
+    def show_talk(self, study: Study, talk: str, condition: str) -> Any:
+        """A session as the report shows it: asked, disturbed, answered, judged."""
+        from chimeralab.trial.report.page import show_session  # noqa: PLC0415 - drawing is slow
+
+        found = show_session(study, talk, condition, most=MOST_TRIALS_SHOWN)
+        return found if found.trials else None
+
+
+def _metric_cells(metrics: Metrics) -> dict[str, str]:
+    cells = {"sessions": f"{metrics.sessions:,}", "trials": f"{metrics.trials:,}"}
+    for name in PARTS:
+        part = getattr(metrics, name)
+        cells[name] = number(part.value, 2)
+        if part.value is not None and part.interval is not None:
+            cells[name] += f" ({between(part.interval, 2)})"
+    return cells
 
 
 def _read_agents(

@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from chimeralab.core.files import is_running
-from chimeralab.core.numbers import between, counted, number
+from chimeralab.core.numbers import counted
 from chimeralab.core.result_words import MARK
 from chimeralab.core.text import inert
 from chimeralab.study import Plan, Study
 from chimeralab.study.store import Archive
-from chimeralab.trial.metrics import PARTS, Metrics
 from chimeralab.web.live import Patch, patch
 
 # Tokens a second are those of this last while.
@@ -202,17 +201,6 @@ def _time_left(turns: int, totals: AttemptTotals) -> str:
     minutes, rest = divmod(round(totals.run_seconds / totals.run_turns * turns), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def metric_cells(metrics: Metrics) -> dict[str, str]:
-    """The metrics of an arm as they are shown, each with its interval."""
-    cells = {"sessions": f"{metrics.sessions:,}", "trials": f"{metrics.trials:,}"}
-    for name in PARTS:
-        part = getattr(metrics, name)
-        cells[name] = number(part.value, 2)
-        if part.value is not None and part.interval is not None:
-            cells[name] += f" ({between(part.interval, 2)})"
-    return cells
 
 
 # The lines

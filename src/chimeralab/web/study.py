@@ -3,7 +3,7 @@
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
@@ -27,15 +27,11 @@ from chimeralab.web.pages import (
     show_conversation,
     trail_to,
 )
-from chimeralab.web.progress import TalkCell, event_lines, failure_lines, metric_cells, turn_line
+from chimeralab.web.progress import TalkCell, event_lines, failure_lines, turn_line
 from chimeralab.web.watch import StudyWatch
-
-if TYPE_CHECKING:
-    from chimeralab.trial.report.page import ShownSession
 
 SECONDS_TO_OPEN = 60
 MOST_LINES = 40
-MOST_TRIALS = 200
 # Named here again: drawing a report takes a while to import, and none is drawn here.
 REPORT, REPORT_PAGE = "report", "index.html"
 # The page of a report was made for a browser without a server, so its styles stand inside it. It
@@ -71,8 +67,6 @@ def overview(request: Request) -> Response:
     """The whole study: numbers, grid, metrics, failures and events."""
     watch = study_of(request)
     plan = watch.study.plan
-    metrics: dict[str, dict[str, str]] = {arm: {} for arm in plan.conditions}
-    metrics |= {arm: metric_cells(found) for arm, found in watch.metrics.items()}
     failures, happened = [], []
     if watch.study.store_path.is_file():
         newest = "ORDER BY id DESC LIMIT ?"
@@ -93,7 +87,7 @@ def overview(request: Request) -> Response:
         allow_run=request.app.state.site.allow_run,
         running=watch.child.is_running or watch.run_state()[0],
         open_cells=any(cell.outcome is None for cell in watch.cells.values()),
-        metrics=metrics,
+        metrics={arm: watch.metrics.get(arm, {}) for arm in plan.conditions},
         failures=failures,
         events=happened,
         most=MOST_LINES,
@@ -120,7 +114,9 @@ def talk(request: Request) -> Response:
     trail = trail_to(watch.number, watch.name)
     if cell.outcome is not None and cell.turns and watch.is_judged:
         return show_conversation(request, judged_talk(watch, cell), trail)
-    session = session_of(watch, cell) if cell.outcome and not watch.is_judged else None
+    study, session = watch.study, None
+    if cell.outcome is not None:
+        session = study.plan.kind.show_talk(study, cell.id, cell.condition)
     done = []
     if not session and watch.study.store_path.is_file():
         with watch.study.archive() as archive:
@@ -138,15 +134,6 @@ def talk(request: Request) -> Response:
         session=session,
         trail=trail,
     )
-
-
-def session_of(watch: StudyWatch, cell: TalkCell) -> "ShownSession | None":
-    """A finished session of a trial as its report shows it: asked, disturbed, answered, judged."""
-    # Drawing takes a while to import, and the grid must not wait for it.
-    from chimeralab.trial.report.page import show_session  # noqa: PLC0415
-
-    found = show_session(watch.study, cell.id, cell.condition, most=MOST_TRIALS)
-    return found if found.trials else None
 
 
 def judged_talk(watch: StudyWatch, cell: TalkCell) -> JudgedConversation:

@@ -7,12 +7,9 @@ shows the same. The chain of the store says what was written since the last look
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from chimeralab.core.errors import ChimeraError
 from chimeralab.core.parts import StandIn
@@ -24,9 +21,6 @@ from chimeralab.study.database import CHAINED
 from chimeralab.study.detecting import detector_key, stored_detections
 from chimeralab.study.run import watcher
 from chimeralab.study.store import Archive, Row
-from chimeralab.trial.columns import columns_of
-from chimeralab.trial.metrics import Metrics, measure
-from chimeralab.trial.rows import stored_trials
 from chimeralab.web.live import Feed, Patch, lines, patch
 from chimeralab.web.pages import ENCODING
 from chimeralab.web.progress import (
@@ -37,7 +31,6 @@ from chimeralab.web.progress import (
     event_lines,
     failure_lines,
     figures,
-    metric_cells,
     run_state,
     stored_cells,
     totals,
@@ -51,7 +44,6 @@ SECONDS_BETWEEN_TRIES = 1.0
 SECONDS_BETWEEN_METRICS = 1.0
 # Of the time that a long study runs, at most one part in so many goes into its numbers.
 SHARE_OF_TIME = 5
-RESAMPLES = 300
 
 _WRITTEN = "SELECT id, kind, key FROM chain WHERE id > ? ORDER BY id LIMIT 5000"
 _LAST = "SELECT coalesce(max(id), 0) FROM "
@@ -105,7 +97,7 @@ class StudyWatch:
         self.problem: str | None = None
         self.cells: dict[str, TalkCell] = {}
         self.totals = AttemptTotals()
-        self.metrics: dict[str, Metrics] = {}
+        self.metrics: Mapping[str, Mapping[str, str]] = {}
         self.ready = threading.Event()
         self._seen = 0
         self._last_failure = self._last_event = 0
@@ -209,8 +201,8 @@ class StudyWatch:
         yield patch("failure", failure or "", hidden=failure is None)
 
     def metric_patches(self) -> Iterator[Patch]:
-        for arm, metrics in self.metrics.items():
-            for name, text in metric_cells(metrics).items():
+        for arm, cells in self.metrics.items():
+            for name, text in cells.items():
                 yield patch(f"metric-{arm}-{name}", text)
 
     # Looking at the store
@@ -391,21 +383,8 @@ class StudyWatch:
             self._stop.wait(max(SECONDS_BETWEEN_METRICS, SHARE_OF_TIME * spent))
 
     def measure(self) -> None:
-        """Compute the metrics of each arm, as far as they have come."""
-        plan = self.study.plan.trial
-        if plan is None or not self.study.store_path.is_file():
-            return
-        with self.study.archive() as archive:
-            stored = int(archive.value("SELECT count(*) FROM trials"))
-        if stored == self._measured:
-            return
-        arms: dict[str, list[Any]] = {}
-        for row in stored_trials(self.study):
-            arms.setdefault(str(row.arm), []).append(row)
-        rng = np.random.default_rng(0)
-        self.metrics = {
-            arm: measure(columns_of(trials), plan.weights, rng=rng, resamples=RESAMPLES)
-            for arm, trials in arms.items()
-        }
-        self._measured = stored
-        self.feed.publish(self.metric_patches())
+        """Compute what is measured of each condition, as far as it has come."""
+        if (seen := self._seen) != self._measured:
+            self.metrics = self.study.plan.kind.live_results(self.study)
+            self._measured = seen
+            self.feed.publish(self.metric_patches())
