@@ -5,8 +5,8 @@ from pathlib import Path
 
 from chimeralab.study import Study
 from chimeralab.study.database import open_to_write
-from chimeralab.trial.marking import score
 from chimeralab.trial.scoring import Scorer
+from chimeralab.trial.session import score
 
 COMPLETE = "UPDATE trials SET stands = ?, gone = ? WHERE trajectory = ? AND trial = ?"
 ANSWERS = "SELECT text FROM turns WHERE trajectory = ? ORDER BY turn"

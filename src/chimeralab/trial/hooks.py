@@ -30,6 +30,7 @@ class Observed(NamedTuple):
 
 
 Watcher = Callable[[Observed], None]
+Sightings = Iterator[tuple[Point, dict[str, Any]]]
 
 
 class Hooks:
@@ -57,40 +58,33 @@ class Hooks:
                 watcher(news)
 
 
-class Observation(NamedTuple):
-    """A hook point, and what its watchers receive."""
-
-    point: Point
-    detail: dict[str, Any]
-
-
-def at_question(row: TrialRow) -> Iterator[Observation]:
+def at_question(row: TrialRow) -> Sightings:
     """What can be observed when a question is put; of the row, no answer has to be there."""
     if row.novel:
-        yield Observation("novel_task_flagged", {"item": row.item, "kind": row.kind})
+        yield "novel_task_flagged", {"item": row.item, "kind": row.kind}
     if row.pair is not None:
-        yield Observation("pair_generated", {"pair": row.pair, "frame": row.frame})
+        yield "pair_generated", {"pair": row.pair, "frame": row.frame}
     if row.bias:
         where = {"consensus": row.consensus, "phase": row.phase}
         where |= {"evidence": row.evidence} if row.evidence else {}
-        yield Observation("bias_injected", {"signal": row.signal, **where})
+        yield "bias_injected", {"signal": row.signal, **where}
 
 
-def at_answer(row: TrialRow) -> Iterator[Observation]:
+def at_answer(row: TrialRow) -> Sightings:
     """What can be observed when the answer is there; of the row, nothing else has to be."""
     cells = row.cells()
     judged = {name: cells[name] for name in ("item", "response", "truth", "correct")}
-    yield Observation("memory_recall_validated", judged)
+    yield "memory_recall_validated", judged
     if row.kind in RELATIONAL:
         checked = {name: cells[name] for name in ("item", "kind", "claim", "correct")}
-        yield Observation("relation_checked", checked)
+        yield "relation_checked", checked
 
 
-def at_probe(probe: Probe, row: TrialRow) -> Iterator[Observation]:
+def at_probe(probe: Probe, row: TrialRow) -> Sightings:
     """What can be observed when the reply to a probe is there and can be read."""
     if probe.observed is None:
         return
     point, *columns = probe.observed
     cells = row.cells()
     if cells[columns[0]] is not None:
-        yield Observation(cast("Point", point), {name: cells[name] for name in columns})
+        yield cast("Point", point), {name: cells[name] for name in columns}

@@ -74,11 +74,8 @@ class SceneReading(NamedTuple):
     reviewed: bool
 
 
-class Mind(NamedTuple):
-    """What a phantom holds to be right, and how likely it holds it to be."""
-
-    answer: str
-    chance: float
+# What a phantom holds to be right, and how likely it holds it to be.
+Mind = tuple[str, float]
 
 
 class PhantomSubject:
@@ -104,14 +101,15 @@ class PhantomSubject:
         if request.probe == Noticed.name:
             return self._heard(request, key)
         seen = request.messages[:-2] if request.probe == EarlierFact.name else request.messages
-        return self._mind(request, key, seen, request.probe).answer
+        answer, _ = self._mind(request, key, seen, request.probe)
+        return answer
 
     def _stated(self, request: Request, key: Key) -> float:
         said = request.messages[-2].content
-        mind = self._mind(request, key, request.messages[:-2], "")
+        answer, chance = self._mind(request, key, request.messages[:-2], "")
         if request.probe == StatedBelief.name:
-            return mind.chance if mind.answer == key["lure"] else 1 - mind.chance
-        right = mind.chance if said == mind.answer else 1 - mind.chance
+            return chance if answer == key["lure"] else 1 - chance
+        right = chance if said == answer else 1 - chance
         return min(1.0, max(0.0, right + self._settings.overconfidence))
 
     def _heard(self, request: Request, key: Key) -> str:
@@ -123,17 +121,18 @@ class PhantomSubject:
         return str(pick(key["options"], *place, "noticed"))
 
     def _mind(self, request: Request, key: Key, seen: tuple[Message, ...], probe: str) -> Mind:
-        found = read_scene(key, seen)
-        place = self._settings.seed, request.conversation, key["item"]
-        mind = self._remembered(request, key, found, probe)
+        found, settings = read_scene(key, seen), self._settings
+        place = settings.seed, request.conversation, key["item"]
+        answer, chance = self._remembered(request, key, found, probe)
         if not key["evidence"]["true"]:
-            if self._taken_in(found, place):
-                mind = Mind(key["lure"], mind.chance)
+            seen_through = uniform(*place, "discernment") < settings.discernment
+            if not seen_through and self._convinced(found, place):
+                answer = key["lure"]
         elif self._misled(found, place):
-            mind = Mind(key["lure"], 1 - (1 - self._settings.credulity) ** found.feedback)
+            answer, chance = key["lure"], 1 - (1 - settings.credulity) ** found.feedback
         if probe != Alone.name and self._follows(found, (*place, request.turn)):
-            mind = Mind(key["lure"], mind.chance)
-        return mind
+            answer = key["lure"]
+        return answer, chance
 
     def _remembered(self, request: Request, key: Key, found: SceneReading, probe: str) -> Mind:
         settings = self._settings
@@ -143,8 +142,8 @@ class PhantomSubject:
         chance = known + (1 - known) * guess
         draw = (settings.seed, request.conversation, request.turn, probe, key["item"])
         if uniform(*draw, "recall") >= known:
-            return Mind(pick(key["options"] or [NO_IDEA], *draw, "guess"), chance)
-        return Mind(found.swapped or key["truth"], chance)
+            return pick(key["options"] or [NO_IDEA], *draw, "guess"), chance
+        return found.swapped or key["truth"], chance
 
     def _misled(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
         settings = self._settings
@@ -154,10 +153,6 @@ class PhantomSubject:
         if found.reviewed and uniform(*place, "review") < settings.helped:
             return False
         return not self._convinced(found, place)
-
-    def _taken_in(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
-        seen_through = uniform(*place, "discernment") < self._settings.discernment
-        return not seen_through and self._convinced(found, place)
 
     def _convinced(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
         """Whether the evidence was believed, against all the feedback."""

@@ -10,11 +10,11 @@ from chimeralab.core.records import Record
 from chimeralab.models.seam import Request
 from chimeralab.stats.planning import detectable_difference
 from chimeralab.trial.effects import DeclaredEffect, MeasuredSession, sessions_of
-from chimeralab.trial.marking import score
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, reference_of
 from chimeralab.trial.scoring import Scorer
 from chimeralab.trial.script import Presented, Script
+from chimeralab.trial.session import score
 from chimeralab.trial.trials import TrialRow
 
 # So many phantoms go through the design; their differences are pooled.

@@ -50,7 +50,6 @@ class Probe(Record):
 SEAM = Seam("text", {"name": str, "words": str, "first": bool}, Probe)
 
 
-@dataclass(frozen=True, slots=True)
 class Alone(Probe):
     """The question itself, before the others are heard."""
 
@@ -68,7 +67,6 @@ class Alone(Probe):
         return step.question.options
 
 
-@dataclass(frozen=True, slots=True)
 class Confidence(Probe):
     """How sure the subject is of its answer."""
 
@@ -86,7 +84,6 @@ class Confidence(Probe):
         return LEVELS
 
 
-@dataclass(frozen=True, slots=True)
 class StatedBelief(Probe):
     """How likely the subject holds the wrong answer to be."""
 
@@ -104,7 +101,6 @@ class StatedBelief(Probe):
         return LEVELS
 
 
-@dataclass(frozen=True, slots=True)
 class EarlierFact(Probe):
     """A fact that was told before."""
 
@@ -128,7 +124,6 @@ class EarlierFact(Probe):
         return self.question(step).options
 
 
-@dataclass(frozen=True, slots=True)
 class Noticed(Probe):
     """Whether a signal was taken in, not whether it was believed: the question leaves both open."""
 

@@ -13,12 +13,11 @@ from chimeralab.study.folder import Study
 from chimeralab.study.lock import branch, digest
 from chimeralab.study.store import Archive, Row, now, written
 from chimeralab.trial.analysis import SessionsLeftOut
-from chimeralab.trial.marking import score
 from chimeralab.trial.measures import HitRate, OwnMeasure
 from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.scoring import Scorer
 from chimeralab.trial.script import Script
-from chimeralab.trial.session import events_of
+from chimeralab.trial.session import events_of, score
 from chimeralab.trial.stressors import Arrival, Stressor
 from chimeralab.trial.trials import TrialRow
 

@@ -5,7 +5,7 @@ session that was broken off goes on exactly as it would have gone.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -17,11 +17,7 @@ from chimeralab.runner.interventions import Ask
 from chimeralab.runner.room import Room
 from chimeralab.runner.talk import Put, Talk
 from chimeralab.trial.course import Course, Evidence
-from chimeralab.trial.probes import (
-    Alone,
-    Probe,
-    question_text,
-)
+from chimeralab.trial.probes import Alone, Probe, question_text
 from chimeralab.trial.replies import read_choice
 from chimeralab.trial.scenarios.items import Question
 from chimeralab.trial.scene import (
@@ -67,11 +63,6 @@ class Arm(Record):
         """A key for what is done: arms that share it have the same stressors, equally set."""
         settings = {name: part.as_dict() for name, part in self.stressors.items()}
         return json.dumps(settings, sort_keys=True, default=str)
-
-    @property
-    def spares_words(self) -> bool:
-        """Whether what any of its stressors said stays where it was said."""
-        return all(part.spares_others for part in self.stressors.values())
 
     def acted(self, name: str, scene: Scene, moment: Moment) -> Scene:
         """The scene after one of the stressors, or its sham; on record under its name here."""
@@ -150,29 +141,24 @@ class Script(Record):
         answers: Sequence[str],
         probed: ProbedAt,
     ) -> Put:
-        """One question as the subject gets it, with the solution for whoever scores it."""
-        if ask.probe is None:
-            shown = self.asked(ask.turn, answers, ask.probed)
-        else:
-            shown = self.fork(ask.turn, answers, ask.probe, ask.probed)
-        heard = self._all_heard(ask, answers, probed, shown) if self.own_memory else ()
-        if heard and system:
-            first = replace(heard[0], text=f"{system[0].content}\n\n{heard[0].text}")
-            heard = (first, *heard[1:])
-        return Put((*system, *shown.messages), shown.key, heard, shown.options)
+        """One question as the subject gets it, with the solution for whoever scores it.
 
-    def _all_heard(
-        self, ask: Ask, answers: Sequence[str], probed: ProbedAt, shown: Presented
-    ) -> tuple[Heard, ...]:
-        """Every turn up to this one as it was heard; the last has an answer if there is one."""
-        present = self.hears(shown.scene, answers)
-        past = [self.heard_at(turn, answers, probed(turn)) for turn in range(1, ask.turn)]
-        said = answers[ask.turn - 1] if len(answers) >= ask.turn else None
-        turns = (*past, present)
-        return tuple(
-            replace(each, answer=answer)
-            for each, answer in zip(turns, (*answers[: ask.turn - 1], said), strict=True)
-        )
+        With its own memory it is told what it heard at every turn, and so far answered.
+        """
+        turn = ask.turn
+        if ask.probe is None:
+            shown = self.asked(turn, answers, ask.probed)
+        else:
+            shown = self.fork(turn, answers, ask.probe, ask.probed)
+        heard: list[Heard] = []
+        if self.own_memory:
+            heard = [self.heard_at(n, answers, probed(n)) for n in range(1, turn)]
+            heard.append(self.hears(shown.scene, answers))
+            said = [*answers[:turn], None][:turn]
+            heard = [replace(each, answer=answer) for each, answer in zip(heard, said, strict=True)]
+            if system:
+                heard[0] = replace(heard[0], text=f"{system[0].content}\n\n{heard[0].text}")
+        return Put((*system, *shown.messages), shown.key, tuple(heard), shown.options)
 
     def examine(self, talk: Talk, room: Room) -> "Examination":
         """Whoever puts a subject through it."""
@@ -187,39 +173,34 @@ class Script(Record):
         # A turn is put, forked and put on record: what it shows is worked out once for all three.
         place = turn, tuple(answers[: turn - 1]), probed.get(Alone.name)
         if self._known.get("asked") != place:
-            scene = self.scene(turn, answers, probed)
             question = self.course.step(turn).question
-            key, options = self._key(question, turn), self._held_to(question.options)
-            self._known["shown"] = Presented(messages(scene), key, scene, options)
+            scene = self.scene(turn, answers, probed)
+            self._known["shown"] = self._present(scene, question, question.options)
             self._known["asked"] = place
         shown: Presented = self._known["shown"]
         return shown
-
-    def scene(self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED) -> Scene:
-        """What the subject has before it at a turn, and what was done to it."""
-        return self._staged(self._moment(turn, answers, probed), answers, tuple(self.arm.stressors))
 
     def fork(self, turn: int, answers: Sequence[str], probe: str, probed: Probed) -> Presented:
         """What is asked in a fork at a turn: before its answer and without what is not heard alone,
         or after it."""
         step, part = self.course.step(turn), self.probes[probe]
-        key, options = self._key(part.question(step), turn), self._held_to(part.options(step))
+        question, options = part.question(step), part.options(step)
         if part.first:
-            heard = tuple(name for name, each in self.arm.stressors.items() if each.heard_alone)
-            scene = self._staged(self._moment(turn, answers), answers, heard)
-            return Presented(messages(scene), key, scene, options)
+            heard = [name for name, each in self.arm.stressors.items() if each.heard_alone]
+            return self._present(self._staged(turn, answers, heard), question, options)
         shown = self.asked(turn, answers, probed)
         text = part.text(step, self.misleader(turn))
         more = (Message("assistant", answers[turn - 1]), Message("user", text))
-        return Presented((*shown.messages, *more), key, shown.scene, options)
+        return self._present(shown.scene, question, options, (*shown.messages, *more))
+
+    def scene(self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED) -> Scene:
+        """What the subject has before it at a turn, and what was done to it."""
+        return self._staged(turn, answers, tuple(self.arm.stressors), probed.get(Alone.name))
 
     def is_readable(self, turn: int, answer: str) -> bool:
         """Whether an answer can be read; a free one can, unless it is empty."""
         options = self.course.step(turn).question.options
         return bool(read_choice(answer, options) if options else answer.strip())
-
-    def _held_to(self, options: tuple[str, ...]) -> tuple[str, ...]:
-        return options if self.answering.constrained else ()
 
     def heard_at(self, turn: int, answers: Sequence[str], probed: Probed) -> Heard:
         """An earlier turn as a subject with its own memory heard it then."""
@@ -233,19 +214,19 @@ class Script(Record):
         """A scene for a subject that keeps its own memory: its newest message, and what is gone."""
         # Of an episode that is gone, what other stressors said is said again.
         left = tuple(exchange for exchange in scene.past if exchange.answer is None)
-        opening = scene.opening if scene.present.turn == 1 else ""
+        now = scene.present.turn
+        opening = scene.opening if now == 1 else ""
         present = messages(replace(scene, opening=opening, past=left))
-        moment = self._moment(scene.present.turn, answers)
         kept = {exchange.turn: exchange for exchange in scene.past if exchange not in left}
+        _, past = self._past(answers[: now - 1])
         for turn, exchange in kept.items():
-            if exchange.lines != self._heard(_earlier(moment, turn)).lines:
+            if exchange.lines != past[turn - 1].lines:
                 raise InputError(
                     f"{self.course.id}: what was said at turn {turn} was changed afterwards, and "
                     "this subject keeps its own memory, where nothing can be rewritten; leave that "
                     "stressor out, or see recall in docs/agents.md"
                 )
-        gone = tuple(turn for turn in range(1, scene.present.turn) if turn not in kept)
-        return Heard(present[-1].content, gone)
+        return Heard(present[-1].content, tuple(n for n in range(1, now) if n not in kept))
 
     def probes_at(self, turn: int) -> tuple[str, ...]:
         """What is asked in forks at a turn, by name."""
@@ -258,20 +239,29 @@ class Script(Record):
 
     def misleader(self, turn: int) -> str | None:
         """Who said something false about a turn's question that still stands."""
-        place = "misleader", turn
-        if place not in self._known:
-            found = () if self.arm.sham else self._misleaders(turn)
-            self._known[place] = next(iter(found), None)
-        who: str | None = self._known[place]
-        return who
-
-    def _misleaders(self, turn: int) -> Iterator[str]:
-        # What is gone from memory does not depend on the answers, so blank ones will do.
-        blank = [""] * (turn - 1)
-        for part in self.arm.stressors.values():
+        for name, part in self.arm.stressors.items():
             who = part.misleads(self.course, turn)
-            if who and part.stands(self.scene(turn, blank), self._moment(turn, blank)):
-                yield who
+            if who and not self.arm.sham and self._can_be_read(name, turn):
+                return who
+        return None
+
+    def stands(self, turn: int) -> bool:
+        """Whether what a stressor has said about a turn's question can still be read."""
+        parts = self.arm.stressors
+        spared = all(part.spares_others for part in parts.values())
+        return not self.arm.sham and any(
+            part.signals(self.course, turn) and (spared or self._can_be_read(name, turn))
+            for name, part in parts.items()
+        )
+
+    def _can_be_read(self, stressor: str, turn: int) -> bool:
+        place = "read", turn, stressor
+        if place not in self._known:
+            # What is gone from memory does not depend on the answers, so blank ones will do.
+            blank = [""] * (turn - 1)
+            shown = self.scene(turn, blank), self._moment(turn, blank)
+            self._known[place] = self.arm.stressors[stressor].stands(*shown)
+        return bool(self._known[place])
 
     @property
     def _strength(self) -> float:
@@ -290,52 +280,47 @@ class Script(Record):
             self._known["falsified"] = self.course.falsified(self.evidence_shown)
         return question.id in self._known["falsified"]
 
-    def stands(self, turn: int) -> bool:
-        """Whether what a stressor has said about a turn's question can still be read."""
-        place = "stands", turn
-        if place not in self._known:
-            parts = self.arm.stressors.values() if not self.arm.sham else ()
-            said = [part for part in parts if part.signals(self.course, turn)]
-            if said and not self.arm.spares_words:
-                # What is gone from memory does not depend on the answers, so blank ones will do.
-                blank = [""] * (turn - 1)
-                scene, moment = self.scene(turn, blank), self._moment(turn, blank)
-                said = [part for part in said if part.stands(scene, moment)]
-            self._known[place] = bool(said)
-        found: bool = self._known[place]
-        return found
-
-    def _moment(self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED) -> Moment:
+    def _moment(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Moment:
         options = self.course.step(turn).question.options
-        alone = probed.get(Alone.name)
         own = None if alone is None else read_choice(alone, options)
-        steps = zip(answers[: turn - 1], self.course.steps, strict=False)
-        chosen = tuple(read_choice(text, step.question.options) for text, step in steps)
+        chosen, _ = self._past(answers[: turn - 1])
         return Moment(self.course, turn, self.seed, chosen, self._strength, own, self.own_memory)
 
-    def _key(self, question: Question, turn: int) -> dict[str, Any]:
-        place = turn, question.id
-        if place not in self._known:
-            shown = self._testimony(question)
-            self._known[place] = solution(question, self.course, turn, shown)
-        key: dict[str, Any] = self._known[place]
-        return key
-
-    def _staged(self, moment: Moment, answers: Sequence[str], names: Sequence[str]) -> Scene:
+    def _staged(
+        self, turn: int, answers: Sequence[str], names: Sequence[str], alone: str | None = None
+    ) -> Scene:
         """A turn under some of the stressors; in the past, all of them have spoken."""
-        past = tuple(
-            self._answered(
-                self._heard(_earlier(moment, n)),
-                answers[n - 1],
-            )
-            for n in range(1, moment.turn)
-        )
-        scene = Scene(self.course.opening, past, self.bare(moment.turn))
+        moment = self._moment(turn, answers, alone)
+        _, past = self._past(answers[: turn - 1])
+        scene = Scene(self.course.opening, past, self.bare(turn))
         for name in names:
             scene = self.arm.acted(name, scene, moment)
         if self.arm.countermeasure is not None:
             scene = self.arm.countermeasure.apply(scene, moment)
         return scene
+
+    def _past(self, answers: Sequence[str]) -> tuple[tuple[str | None, ...], tuple[Exchange, ...]]:
+        """The options that answers name, and the turns at which they were given, with what all
+        stressors said then, whatever is forgotten since.
+
+        A turn adds one to those before it, which are kept. What a countermeasure said is left out:
+        a notebook that is read again at every turn would be repeated in each past message, and a
+        reminder of what was answered in a fork would carry the fork into the conversation.
+        """
+        known, said = self._known.setdefault("past", {(): ((), ())}), tuple(answers)
+        kept = next(n for n in range(len(said), -1, -1) if said[:n] in known)
+        chosen, past = known[said[:kept]]
+        for turn, answer in enumerate(said[kept:], start=kept + 1):
+            moment = Moment(
+                self.course, turn, self.seed, chosen, self._strength, own_memory=self.own_memory
+            )
+            scene = Scene("", (), self.bare(turn))
+            for name in self.arm.stressors:
+                scene = self.arm.acted(name, scene, moment)
+            chosen = (*chosen, read_choice(answer, self.course.step(turn).question.options))
+            past = (*past, self._answered(scene.present, answer))
+            known[said[:turn]] = chosen, past
+        return chosen, past
 
     def _answered(self, asked: Exchange, answer: str) -> Exchange:
         """An earlier turn with its answer; where that can't be read, without it and its question.
@@ -346,22 +331,6 @@ class Script(Record):
         if kept or self.is_readable(asked.turn, answer):
             return replace(asked, answer=answer)
         return replace(asked, lines=tuple(line for line in asked.lines if line.kind != "question"))
-
-    def _heard(self, moment: Moment) -> Exchange:
-        """An earlier turn with what the stressors said then, whatever is forgotten since.
-
-        What a countermeasure said then is left out. A notebook that is read again at every turn
-        would be repeated in each past message, and a reminder of what was answered in a fork would
-        carry the fork into the conversation.
-        """
-        place = moment.turn, moment.chosen
-        if place not in self._known:
-            scene = Scene("", (), self.bare(moment.turn))
-            for name in self.arm.stressors:
-                scene = self.arm.acted(name, scene, moment)
-            self._known[place] = scene.present
-        heard: Exchange = self._known[place]
-        return heard
 
     def bare(self, turn: int) -> Exchange:
         """A turn as it is without any stressor."""
@@ -377,30 +346,35 @@ class Script(Record):
         named = question.signal if self.is_falsified(question) else question.truth
         return testimony(question, self._strength, str(named))
 
-
-def _earlier(moment: Moment, turn: int) -> Moment:
-    return moment._replace(turn=turn, chosen=moment.chosen[: turn - 1], alone=None)
-
-
-def solution(question: Question, course: Course, turn: int, shown: Testimony) -> dict[str, Any]:
-    """The solution of a question, for subjects whose behaviour is set in advance."""
-    facts = {fact.id: fact for fact in course.told_before(turn + 1)}
-    return {
-        "item": question.id,
-        "question": question.prompt,
-        "truth": str(question.truth),
-        "options": question.options,
-        "lure": None if question.signal is None else str(question.signal),
-        "evidence": shown._asdict(),
-        "needs": [
-            {
-                "text": facts[name].text,
-                "wrong": [
-                    facts[name].text.replace(facts[name].value, other)
-                    for other in course.alike(facts[name])
+    def _present(
+        self,
+        scene: Scene,
+        question: Question,
+        options: tuple[str, ...],
+        chat: tuple[Message, ...] = (),
+    ) -> Presented:
+        """A scene with a question and its solution, for subjects whose behaviour is set."""
+        place = scene.present.turn, question.id
+        if place not in self._known:
+            facts = {fact.id: fact for fact in self.course.told_before(scene.present.turn + 1)}
+            needed = [facts[name] for name in question.needs if name in facts]
+            self._known[place] = {
+                "item": question.id,
+                "question": question.prompt,
+                "truth": str(question.truth),
+                "options": question.options,
+                "lure": None if question.signal is None else str(question.signal),
+                "evidence": self._testimony(question)._asdict(),
+                "needs": [
+                    {
+                        "text": fact.text,
+                        "wrong": [
+                            fact.text.replace(fact.value, other)
+                            for other in self.course.alike(fact)
+                        ],
+                    }
+                    for fact in needed
                 ],
             }
-            for name in question.needs
-            if name in facts
-        ],
-    }
+        held_to = options if self.answering.constrained else ()
+        return Presented(chat or messages(scene), self._known[place], scene, held_to)

@@ -9,11 +9,11 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.embedding.encoder import default_token_encoder
 from chimeralab.trial.course import Layout
-from chimeralab.trial.marking import score
 from chimeralab.trial.replies import chosen_option
 from chimeralab.trial.scenarios import GENERATORS
 from chimeralab.trial.scoring import Scorer, statement_similarity
 from chimeralab.trial.script import Arm, Script
+from chimeralab.trial.session import score
 from chimeralab.trial.trials import Answer, read_truth
 from chimeralab.trial.wording import numbers_differ, quantities
 

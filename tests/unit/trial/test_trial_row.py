@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from chimeralab.trial.course import Layout
-from chimeralab.trial.marking import score
 from chimeralab.trial.scenarios import GENERATORS
 from chimeralab.trial.scoring import Scorer
 from chimeralab.trial.script import Arm, Script
+from chimeralab.trial.session import score
 from chimeralab.trial.trials import COLUMNS, Statement, TrialRow
 
 COURSE = Layout().lay_out(GENERATORS["ledger"]().make(3), 3, seed=2)
