@@ -53,7 +53,7 @@ def label(study: Study, person: str, choose: Callable[[str], bool]) -> None:
             (item, Rating(name, person, 1 if choose(name) else 0, REASON, turns=()))
             for name, item in candidates(study).items()
         ]
-        insert_ratings(db, planned_rater(study, person).identity, rows)
+        insert_ratings(db, planned_rater(study, person), rows)
 
 
 def take_step(study: Study, step: str) -> None:

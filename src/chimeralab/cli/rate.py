@@ -239,7 +239,7 @@ def _sample(study: Any, options: dict[str, Any]) -> dict[str, Any]:
             raise InputError("the seed of the gate's sample stands in the plan: leave out --seed")
         size, seed, by = size or gate.sample, gate.seed, by or gate.by
     drawn = draw(study, kind or "gate", size, seed or 0, by or "condition")
-    say(f"{drawn.population}; rate it with --only {drawn.name}")
+    say(f"{drawn}; rate it with --only {drawn.name}")
     return drawn.as_dict()
 
 

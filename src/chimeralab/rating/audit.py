@@ -80,12 +80,6 @@ class Audit(Record):
     weighted: bool = False
     unrated_strata: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def pair(self) -> Panel | None:
-        """The panel of the two raters; None when there are more."""
-        pairs = list(self.overall.pairs.values())
-        return pairs[0] if len(pairs) == 1 else None
-
 
 def audit(
     table: LabelTable, gate: Gate | None = None, *, seed: int = 0, may_be_silent: bool = False

@@ -41,7 +41,7 @@ from chimeralab.rating.raters import planned_rater, rubric_of, stored_raters, st
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
 from chimeralab.rating.samples import (
-    StoredSample,
+    Sample,
     candidates,
     draw,
     places_of,
@@ -158,7 +158,7 @@ def _decide(study: Study, gate: GateTable, known: Mapping[str, Item]) -> StudyAu
 def _judge(
     study: Study,
     gate: GateTable,
-    sample: StoredSample,
+    sample: Sample,
     known: Mapping[str, Item],
     *,
     any_labels: bool = False,
@@ -177,7 +177,7 @@ def _judge(
             )
         _refuse_unrated(study, given, sample.ids)
     table = _table(study, given, known, sample)
-    found = audit(table, gate.gate(sample.population), may_be_silent=True)
+    found = audit(table, gate.gate(str(sample)), may_be_silent=True)
     against = _validate(study, table, given, known)
     validated = judge_validity(gate.validity, gate.rule, against)
     return StudyAudit(found, sample.name, against, validated), given
@@ -219,12 +219,12 @@ def contested(study: Study) -> tuple[StudyAudit, Given] | None:
     return _judge(study, gate, sample, candidates(study))
 
 
-def _decided_sample(study: Study) -> StoredSample | None:
+def _decided_sample(study: Study) -> Sample | None:
     used = [each for each in stored_samples(study) if each.kind == "gate" and each.used]
     return used[-1] if used else None
 
 
-def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Item]) -> StoredSample:
+def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Sample:
     """The last sample of the gate; one that takes in everything is drawn when all is rated."""
     samples = stored_samples(study)
     drawn = [sample for sample in samples if sample.kind == "gate"]
@@ -267,7 +267,7 @@ def _refuse_unrated(study: Study, given: Given, items: Sequence[str]) -> None:
 
 
 def _table(
-    study: Study, given: Given, known: Mapping[str, Item], sample: StoredSample | None = None
+    study: Study, given: Given, known: Mapping[str, Item], sample: Sample | None = None
 ) -> LabelTable:
     """Strata are conditions; conversations about one prompt belong together."""
     if len(given) < 2:
@@ -276,7 +276,7 @@ def _table(
         )
     weights = None
     if sample is not None and sample.by == "verdict":
-        weights = {item.id: item.weight for item in sample.sample.items}
+        weights = {item.id: item.weight for item in sample.items}
     conditions, prompts = places_of(study)
     return from_ratings(
         (rating for ratings in given.values() for rating in ratings.values()),

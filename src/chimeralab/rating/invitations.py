@@ -237,10 +237,10 @@ class RatingRoom:
             for n, entry in enumerate(key.entries, 1)
         ]
         result = take_in(f"packet {key.packet}", rows, key, known, who.rater)
-        identity = planned_rater(self.study, who.rater).identity
+        rater = planned_rater(self.study, who.rater)
         rated = [(known[rating.item], rating) for rating in result.ratings]
         notes = {f"{RETESTS}{who.rater} {key.packet}": result.repeated}
-        self._close(who, lambda db: insert_ratings(db, identity, rated, notes))
+        self._close(who, lambda db: insert_ratings(db, rater, rated, notes))
         return len(rated), result.blank, self._decide()
 
     def _close(self, who: Invitation, write: Callable[[sqlite3.Connection], object]) -> None:

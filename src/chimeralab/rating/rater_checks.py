@@ -177,7 +177,7 @@ def stored_retest(study: Study, who: PlannedRater) -> tuple[int, int] | None:
     told = [same for each in packets for same in each.values() if same is not None]
     if told:
         return len(told), sum(told)
-    known = [each for each in checks if each["report"] and each["identity"] == who.identity.key]
+    known = [each for each in checks if each["report"] and each["identity"] == who.key]
     twice = known[-1]["report"]["undisturbed"] if known else {}
     items = twice.get("compared", 0)
     return (items, items - twice["flips"]) if items else None
@@ -248,4 +248,4 @@ async def _check(study: Study, who: PlannedRater, items: list[Item]) -> RaterChe
             stopped = str(why)
     cost = sum(each.cost for each in opened)
     ids = tuple(item.id for item in items)
-    return RaterCheck(who.name, who.identity.key, now(), ids, cost, report, stopped)
+    return RaterCheck(who.name, who.key, now(), ids, cost, report, stopped)

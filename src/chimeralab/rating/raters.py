@@ -52,48 +52,40 @@ from chimeralab.study.subjects import ask_once, open_models
 
 
 @dataclass(frozen=True, slots=True)
-class Identity(Record):
-    """All that a rater's labels depend on besides the texts: its name, rubric, version, settings.
-
-    A model is known by its settings, weights and prompt too.
-    """
-
-    name: str
-    rubric_sha256: str
-    version: str | None = None
-    model: Mapping[str, Any] | None = None
-    weights: Mapping[str, str] | None = None
-    settings: Mapping[str, Any] | None = None
-    prompt_sha256: str | None = None
-
-    @property
-    def key(self) -> str:
-        return digest(self.as_dict())
-
-
-@dataclass(frozen=True, slots=True)
 class PlannedRater:
     """A rater as the plan has it; one that is given a packet can't be opened.
 
-    `turned` opens a model that is told the labels in the other order.
+    `identity` is all that its labels depend on besides the texts: its name, rubric, version and
+    settings, and for a model its weights and prompt too. `turned` opens a model that is told the
+    labels in the other order.
     """
 
     about: RaterFacts
-    identity: Identity
+    identity: Mapping[str, Any]
     opened: Callable[[], AbstractAsyncContextManager[Rater]] | None = None
     turned: Callable[[], AbstractAsyncContextManager[Rater]] | None = None
 
     @property
     def name(self) -> str:
-        return self.identity.name
+        return str(self.identity["name"])
+
+    @property
+    def key(self) -> str:
+        """What its ratings are stored under."""
+        return digest(self.identity)
 
     @property
     def for_record(self) -> RaterIdentity:
         """Who it is, in the words of a gate record."""
         known = self.identity
-        use = None if known.model is None else known.model["use"]
-        settings = ", ".join(f"{key} {value}" for key, value in (known.settings or {}).items())
-        return RaterIdentity(self.name, use, known.version, settings, self.about.kind)
+        use = None if known["model"] is None else known["model"]["use"]
+        settings = ", ".join(f"{key} {value}" for key, value in (known["settings"] or {}).items())
+        return RaterIdentity(self.name, use, known["version"], settings, self.about.kind)
+
+
+UNKNOWN = dict.fromkeys(
+    ("name", "rubric_sha256", "version", "model", "weights", "settings", "prompt_sha256")
+)
 
 
 def rubric_of(study: Study) -> Rubric:
@@ -110,20 +102,21 @@ def planned_rater(study: Study, name: str) -> PlannedRater:
     raters: RatersTable = study.plan.extras["raters"]
     refuse_unknown(name, raters, study.plan.models)
     rubric = rubric_of(study)
+    known = {**UNKNOWN, "name": name, "rubric_sha256": rubric.sha256}
     if name in RATERS:
-        by_us = Identity(name, rubric.sha256, f"chimera-lab {version.__version__}")
-        return _program(RATERS[name], by_us, rubric)
+        by_us = f"chimera-lab {version.__version__}"
+        return _program(RATERS[name], {**known, "version": by_us}, rubric)
     if name in raters.own:
         part: Part = raters.own[name]
+        settings = {"use": part.use, **part.as_dict()["settings"]}
         code = study.plan.code[part.use].sha256
-        known = {"use": part.use, **part.as_dict()["settings"]}
-        return _program(part.settings, Identity(name, rubric.sha256, code, settings=known), rubric)
+        return _program(part.settings, {**known, "version": code, "settings": settings}, rubric)
     if name in study.plan.models:
-        return _model(study, name, rubric)
-    return PlannedRater(RaterFacts("person", needs_packet=True), Identity(name, rubric.sha256))
+        return _model(study, known, rubric)
+    return PlannedRater(RaterFacts("person", needs_packet=True), known)
 
 
-def _program(part: Any, identity: Identity, rubric: Rubric) -> PlannedRater:
+def _program(part: Any, identity: Mapping[str, Any], rubric: Rubric) -> PlannedRater:
     @asynccontextmanager
     async def opened() -> AsyncIterator[Rater]:
         yield part.open(rubric)
@@ -131,19 +124,19 @@ def _program(part: Any, identity: Identity, rubric: Rubric) -> PlannedRater:
     return PlannedRater(getattr(part, "about", RaterFacts()), identity, opened)
 
 
-def _model(study: Study, name: str, rubric: Rubric) -> PlannedRater:
-    subject, raters = study.plan.models[name], study.plan.extras["raters"]
+def _model(study: Study, known: Mapping[str, Any], rubric: Rubric) -> PlannedRater:
+    name, raters = known["name"], study.plan.extras["raters"]
+    subject = study.plan.models[name]
     remote, price = getattr(subject.part.settings, "needs_network", False), subject.price
     paid = remote if price is None else bool(price.input or price.output)
-    identity = Identity(
-        name,
-        rubric.sha256,
-        subject.revision,
-        subject.part.as_dict(),
-        resolve(study.plan)["weights"][name],
-        raters.asking(),
-        prompt_hash(rubric),
-    )
+    identity = {
+        **known,
+        "version": subject.revision,
+        "model": subject.part.as_dict(),
+        "weights": resolve(study.plan)["weights"][name],
+        "settings": raters.asking(),
+        "prompt_sha256": prompt_hash(rubric),
+    }
 
     @asynccontextmanager
     async def opened(first_label: Label = 1) -> AsyncIterator[Rater]:
@@ -168,27 +161,27 @@ class Priced:
         return replace(reply, cost=self.price.of(reply.prompt_tokens, reply.completion_tokens))
 
 
-def rated_by(identity: Identity, db: sqlite3.Connection) -> set[str]:
+def rated_by(who: PlannedRater, db: sqlite3.Connection) -> set[str]:
     """The conversations that a rater has rated."""
     query = "SELECT trajectory FROM ratings WHERE rater = ?"
-    return {row[0] for row in db.execute(query, [identity.key])}
+    return {row[0] for row in db.execute(query, [who.key])}
 
 
 def insert_ratings(
     db: sqlite3.Connection,
-    identity: Identity,
+    who: PlannedRater,
     rated: Iterable[tuple[Item, Rating]],
     notes: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Put down ratings and notes on them, in a transaction; what was said before stays."""
-    who = (identity.key, identity.name, json.dumps(identity.as_dict(), sort_keys=True))
-    rows = []
+    key, rows = who.key, []
     for item, rating in rated:
         plain = rating.as_dict()
         turns, *lists = (json.dumps(plain[name]) for name in LISTS)
         said = (rating.label, rating.reason, turns, rating.step, *lists)
-        rows.append((item.id, identity.key, *said, item.sha256, now()))
-    db.execute("INSERT OR IGNORE INTO raters VALUES (?, ?, ?)", who)
+        rows.append((item.id, key, *said, item.sha256, now()))
+    rater = (key, who.name, json.dumps(who.identity, sort_keys=True))
+    db.execute("INSERT OR IGNORE INTO raters VALUES (?, ?, ?)", rater)
     db.executemany("INSERT OR IGNORE INTO ratings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
     kept = ((key, json.dumps(dict(value))) for key, value in notes.items())
     db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", kept)
@@ -210,7 +203,7 @@ def stored_ratings(study: Study, name: str) -> dict[str, Rating]:
         "SELECT r.* FROM ratings r JOIN trajectories ON id = trajectory "
         "WHERE rater = ? ORDER BY position"
     )
-    key, given = planned_rater(study, name).identity.key, {}
+    key, given = planned_rater(study, name).key, {}
     with study.archive() as archive:
         for row in archive.rows(query, key):
             values = {name: json.loads(row[name]) for name in LISTS}
@@ -313,12 +306,12 @@ def rate_study(
         if not known:
             raise InputError(f"{study.path} has no finished conversation to rate")
         wanted = tuple(known) if only is None else sample_named(study, only).ids
-        done = rated_by(who.identity, db)
+        done = rated_by(who, db)
         missing = [known[each] for each in wanted if each not in done]
 
         def keep(item: Item, rating: Rating) -> None:
             with transaction(db, study.store_path):
-                insert_ratings(db, who.identity, [(item, rating)])
+                insert_ratings(db, who, [(item, rating)])
             publish(rating)
 
         kept = asyncio.run(_rate(study, who, missing, keep)) if missing else None
@@ -412,11 +405,11 @@ def take_back(study: Study, sheet: Path, rater: str) -> PacketResult:
             raise InputError(f"{sheet}: packet '{name}' was not handed out by {study.path}")
         items, key = candidates(study), PacketKey.of(json.loads(row[0]))
         result = import_packet(sheet, key, items, rubric_of(study), rater)
-        again = rated_by(who.identity, db) & {rating.item for rating in result.ratings}
+        again = rated_by(who, db) & {rating.item for rating in result.ratings}
         if again:
             raise InputError(f"{rater} has rated '{min(again)}' before; a label is given once")
         rated = [(items[rating.item], rating) for rating in result.ratings]
         with transaction(db, study.store_path):
             notes = {f"{RETESTS}{rater} {name}": result.repeated}
-            insert_ratings(db, who.identity, rated, notes)
+            insert_ratings(db, who, rated, notes)
     return result

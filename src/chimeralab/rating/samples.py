@@ -4,13 +4,13 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Record
+from chimeralab.core.records import Record, plain_value
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.plan import GateTable, SampledBy
 from chimeralab.rating.ratings import Item, item_of
@@ -21,6 +21,7 @@ from chimeralab.study.folder import Study
 from chimeralab.study.store import now
 
 Method = Literal["proportional", "balanced"]
+Purpose = Literal["calibration", "gate"]
 
 
 @contextmanager
@@ -60,16 +61,50 @@ class SampledItem(Record):
 
 @dataclass(frozen=True, slots=True)
 class Sample(Record):
-    """Items to rate and how they were drawn; kappa on a balanced sample needs the weights."""
+    """Items to rate and how they were drawn; kappa on a balanced sample needs the weights.
+
+    What a study stores has a name, and says what it was asked for: without a size, everything. A
+    gate's sample is used when it has met its gate, or failed to.
+    """
 
     items: tuple[SampledItem, ...]
     method: Method
     seed: int
     population: Mapping[str, int]
+    name: str = ""
+    kind: Purpose = "calibration"
+    size: int | None = None
+    by: SampledBy = "condition"
+    used: str | None = None
+    labels_sha256: str | None = None
+    passed: bool | None = None
 
     @property
     def ids(self) -> tuple[str, ...]:
         return tuple(item.id for item in self.items)
+
+    @property
+    def draw(self) -> dict[str, Any]:
+        """How it was asked for."""
+        return {name: getattr(self, name) for name in ("kind", "size", "seed", "by")}
+
+    @property
+    def drawn(self) -> dict[str, Any]:
+        """What was drawn, as plain values."""
+        names = ("items", "method", "seed", "population")
+        return {name: plain_value(getattr(self, name)) for name in names}
+
+    def __str__(self) -> str:
+        """What the items stand for."""
+        total = sum(self.population.values())
+        return (
+            f"{self.name}: {len(self.items)} of {total} conversations "
+            f"by {self.by}, seed {self.seed}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        used = {name: getattr(self, name) for name in ("used", "labels_sha256", "passed")}
+        return {"name": self.name, "draw": self.draw, "sample": self.drawn, **used}
 
 
 def draw_sample(
@@ -135,75 +170,21 @@ def _equal(population: Mapping[str, int], size: int) -> dict[str, int]:
     return seats
 
 
-Purpose = Literal["calibration", "gate"]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSample(Record):
-    """A sample as the store keeps it, and how it was asked for; without a size it is everything.
-
-    A gate's is used when it has met its gate, or failed to.
-    """
-
-    name: str
-    kind: Purpose
-    size: int | None
-    by: SampledBy
-    sample: Sample
-    used: str | None = None
-    labels_sha256: str | None = None
-    passed: bool | None = None
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return self.sample.ids
-
-    @property
-    def asked(self) -> dict[str, Any]:
-        """How it was asked for."""
-        return {"kind": self.kind, "size": self.size, "seed": self.sample.seed, "by": self.by}
-
-    @property
-    def population(self) -> str:
-        """What the items stand for, in words."""
-        total = sum(self.sample.population.values())
-        return (
-            f"{self.name}: {len(self.ids)} of {total} conversations "
-            f"by {self.by}, seed {self.sample.seed}"
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """What was asked for by itself, as `draw`."""
-        values = Record.as_dict(self)
-        asked = {"name": values.pop("name"), "draw": self.asked}
-        return asked | {name: value for name, value in values.items() if name not in self.asked}
-
-
-def stored_samples(study: Study) -> list[StoredSample]:
+def stored_samples(study: Study) -> list[Sample]:
     """The samples in the order in which they were drawn."""
     with study.archive() as archive:
         rows = list(archive.rows("SELECT * FROM samples ORDER BY drawn, name"))
     found = []
     for row in rows:
-        values = json.loads(row["sample"])
-        items = tuple(SampledItem(**item) for item in values.pop("items"))
-        asked = json.loads(row["drawn_by"])
-        found.append(
-            StoredSample(
-                name=row["name"],
-                kind=asked["kind"],
-                size=asked["size"],
-                by=asked["by"],
-                sample=Sample(items=items, **values),
-                used=row["used"],
-                labels_sha256=row["labels_sha256"],
-                passed=None if row["passed"] is None else bool(row["passed"]),
-            )
-        )
+        values = json.loads(row["sample"]) | json.loads(row["drawn_by"])
+        values["items"] = tuple(SampledItem(**item) for item in values["items"])
+        values |= {name: row[name] for name in ("name", "used", "labels_sha256")}
+        passed = None if row["passed"] is None else bool(row["passed"])
+        found.append(Sample(**values, passed=passed))
     return found
 
 
-def sample_named(study: Study, name: str) -> StoredSample:
+def sample_named(study: Study, name: str) -> Sample:
     samples = {sample.name: sample for sample in stored_samples(study)}
     if name not in samples:
         known = ", ".join(samples) or "none has been drawn"
@@ -213,13 +194,13 @@ def sample_named(study: Study, name: str) -> StoredSample:
 
 def draw(
     study: Study, kind: Purpose, size: int | None, seed: int = 0, by: SampledBy = "condition"
-) -> StoredSample:
+) -> Sample:
     """Draw a sample from what no other sample holds. The same question gives the same sample."""
     study.checked_lock()
     with open_store(study):
         earlier = stored_samples(study)
     asked = {"kind": kind, "size": size, "seed": seed, "by": by}
-    same = next((sample for sample in earlier if sample.asked == asked and not sample.used), None)
+    same = next((sample for sample in earlier if sample.draw == asked and not sample.used), None)
     if same is not None:
         return same
     if kind == "gate":
@@ -235,22 +216,22 @@ def draw(
     method: Method = "balanced" if by == "verdict" else "proportional"
     drawn = draw_sample(strata, size or left, seed=seed, method=method, without=taken)
     name = f"{kind}-{1 + sum(sample.kind == kind for sample in earlier)}"
-    row = (name, kind, json.dumps(drawn.as_dict()), json.dumps(asked), now())
+    row = (name, kind, json.dumps(drawn.drawn), json.dumps(asked), now())
     with open_store(study) as db, transaction(db, study.store_path):
         db.execute(
             "INSERT INTO samples (name, kind, sample, drawn_by, drawn) VALUES (?, ?, ?, ?, ?)", row
         )
-    return StoredSample(name, kind, size, by, drawn)
+    return replace(drawn, name=name, kind=kind, size=size, by=by)
 
 
-def use(study: Study, sample: StoredSample, labels_sha256: str, *, passed: bool) -> None:
+def use(study: Study, sample: Sample, labels_sha256: str, *, passed: bool) -> None:
     """Mark a gate's sample as used; the store refuses to do this twice."""
     row = (now(), labels_sha256, passed, sample.name)
     with open_store(study) as db, transaction(db, study.store_path):
         db.execute("UPDATE samples SET used = ?, labels_sha256 = ?, passed = ? WHERE name = ?", row)
 
 
-def _refuse_gate(study: Study, asked: Mapping[str, Any], earlier: Sequence[StoredSample]) -> None:
+def _refuse_gate(study: Study, asked: Mapping[str, Any], earlier: Sequence[Sample]) -> None:
     """Refuse a gate's sample that the plan does not allow, or that comes too early."""
     gate: GateTable = study.plan.extras["gate"]
     if not gate.declared:
@@ -266,7 +247,7 @@ def _refuse_gate(study: Study, asked: Mapping[str, Any], earlier: Sequence[Store
         if sample.passed:
             raise InputError(f"{sample.name} has met the gate; there is nothing to try again")
         # With the seed of the plan another sample is one of what the first has left.
-        if sample.asked == asked and gate.seed is None:
+        if sample.draw == asked and gate.seed is None:
             raise InputError(f"{sample.name} was drawn like this and is used; choose another seed")
     if len(earlier) >= gate.attempts:
         raise InputError(

@@ -53,12 +53,10 @@ def test_weights_undo_a_balanced_sample() -> None:
     }
     items = tuple(map(str, range(20)))
     strata = ("collapsed",) * 10 + ("clear",) * 10
-    balanced = audit(LabelTable(items, labels)).pair
-    weighted = audit(
-        LabelTable(items, labels, strata=strata, weights=(9.0,) * 10 + (1.0,) * 10)
-    ).pair
-    assert balanced is not None
-    assert weighted is not None
+    weights = (9.0,) * 10 + (1.0,) * 10
+    [balanced] = audit(LabelTable(items, labels)).overall.pairs.values()
+    table = LabelTable(items, labels, strata=strata, weights=weights)
+    [weighted] = audit(table).overall.pairs.values()
     assert balanced.prevalence == pytest.approx(0.55)
     assert weighted.prevalence == pytest.approx(0.91)
     assert weighted.kappa != pytest.approx(balanced.kappa)
