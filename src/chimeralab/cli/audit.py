@@ -15,13 +15,9 @@ from chimeralab.core.numbers import percent
 from chimeralab.rating.audit import FIGURES, Audit, audit_json, explain, panel_json, write_record
 from chimeralab.rating.audit import audit as compare
 from chimeralab.rating.gate import (
-    NOT_ASKED,
     Gate,
     RuleName,
     StatisticName,
-    ValidityOutcome,
-    claim_scope,
-    gate_headline,
 )
 from chimeralab.rating.labels import from_counts, read_labels
 from chimeralab.rating.rubric import BUILT_IN, load_rubric
@@ -132,19 +128,19 @@ def _audit_study(options: dict[str, Any]) -> None:
     if options["as_json"]:
         rows = {**audit_json(found.audit), "sample": found.sample}
         rows |= {"validity": validity_json(found.validity)}
-        rows |= {"outcome": found.outcome, "validated": found.validated.as_dict()}
+        rows |= {"outcome": found.outcome, "validated": found.audit.gate.validity.as_dict()}
         click.echo(json_text(rows))
     else:
-        _print(found.audit, found.validated)
+        _print(found.audit)
         for rater, against in found.validity.items():
             out.print(Text(plain(validity_in_words(rater, against))))
         if found.sample:
-            out.print(Text(plain(claim_scope(found.audit.gate, found.validated).sentence)))
+            out.print(Text(plain(found.audit.gate.scope.sentence)))
     if found.sample and not found.audit.gate.passed:
         raise click.exceptions.Exit(1)
 
 
-def _print(result: Audit, validity: ValidityOutcome = NOT_ASKED) -> None:
+def _print(result: Audit) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     table.add_column("all", justify="right")
@@ -168,9 +164,7 @@ def _print(result: Audit, validity: ValidityOutcome = NOT_ASKED) -> None:
     for name, why in result.unrated_strata.items():
         out.print(Text(plain(f"{name} is left out of the columns: {why}")))
     outcome = result.gate
-    verdict = Text(
-        f"{gate_headline(outcome, validity)}: ", style="bold" if outcome.declared else ""
-    )
+    verdict = Text(f"{outcome.headline}: ", style="bold" if outcome.declared else "")
     out.print(verdict + Text(plain(f"{outcome.gate}. {outcome.reason}.")))
 
 

@@ -14,13 +14,9 @@ from chimeralab.core.numbers import percent
 from chimeralab.core.records import Record
 from chimeralab.core.text import markdown
 from chimeralab.rating.gate import (
-    NOT_ASKED,
     Gate,
     GateOutcome,
-    ValidityOutcome,
-    claim_scope,
     judge_gate,
-    outcome_name,
 )
 from chimeralab.rating.labels import LabelTable
 from chimeralab.rating.ratings import RaterKind
@@ -250,7 +246,6 @@ def write_record(
     result: Audit,
     rubric: Rubric | None = None,
     raters: Sequence[RaterIdentity] = (),
-    validity: ValidityOutcome = NOT_ASKED,
 ) -> None:
     """Write the record in Markdown and JSON; an earlier record is never written over."""
     for name in (MARKDOWN, JSON):
@@ -258,12 +253,12 @@ def write_record(
             raise InputError(f"{folder / name} already exists; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
     known = list(raters) or [RaterIdentity(name) for name in result.overall.raters]
-    verdict = "passed" if result.gate.passed else "failed"
+    gate = result.gate
     record = {
-        "verdict": verdict,
-        "outcome": outcome_name(result.gate, validity),
-        "consequence": claim_scope(result.gate, validity).as_dict(),
-        "validity": validity.as_dict(),
+        "verdict": "passed" if gate.passed else "failed",
+        "outcome": gate.name,
+        "consequence": gate.scope.as_dict(),
+        "validity": gate.validity.as_dict(),
         "rater_identities": [rater.as_dict() for rater in known],
         "rubric": None
         if rubric is None
@@ -276,20 +271,18 @@ def write_record(
         "audit": audit_json(result),
     }
     write_text(folder / JSON, json_text(record) + "\n")
-    write_text(folder / MARKDOWN, "\n".join(_markdown(result, validity, rubric, known)) + "\n")
+    write_text(folder / MARKDOWN, "\n".join(_markdown(result, rubric, known)) + "\n")
 
 
 def _markdown(
     result: Audit,
-    validity: ValidityOutcome,
     rubric: Rubric | None,
     raters: Sequence[RaterIdentity],
 ) -> Iterator[str]:
     gate, overall = result.gate, result.overall
     yield from ("# Gate record", "")
-    verdict, reason = outcome_name(gate, validity), markdown(gate.reason)
-    yield f"**Verdict: {verdict}.** Asked: {gate.gate}. {reason}."
-    yield from ("", markdown(claim_scope(gate, validity).sentence), "")
+    yield f"**Verdict: {gate.name}.** Asked: {gate.gate}. {markdown(gate.reason)}."
+    yield from ("", markdown(gate.scope.sentence), "")
     yield f"- items: {overall.n_valid} valid of {overall.n_total}"
     yield from (f"- rater: {markdown(str(rater))}" for rater in raters)
     if rubric is None:

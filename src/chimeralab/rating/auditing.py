@@ -27,12 +27,8 @@ from chimeralab.rating.audit import (
 from chimeralab.rating.gate import (
     FORBIDDEN,
     NO_AUDIT,
-    NOT_ASKED,
     ClaimScope,
     OutcomeName,
-    ValidityOutcome,
-    claim_scope,
-    outcome_name,
 )
 from chimeralab.rating.labels import LabelTable, from_ratings, write_targets
 from chimeralab.rating.plan import GateTable
@@ -77,12 +73,11 @@ class StudyAudit(Record):
     audit: Audit
     sample: str | None
     validity: AgainstRaters
-    validated: ValidityOutcome = NOT_ASKED
     record: str | None = None
 
     @property
     def outcome(self) -> OutcomeName:
-        return outcome_name(self.audit.gate, self.validated)
+        return self.audit.gate.name
 
 
 class Reliability(NamedTuple):
@@ -150,7 +145,7 @@ def _decide(study: Study, gate: GateTable, known: Mapping[str, Item]) -> StudyAu
     folder = study.path / FOLDER
     raters = [planned_rater(study, name).for_record for name in gate.raters]
     _make_room(folder, found.audit)
-    write_record(folder, found.audit, rubric, raters, found.validated)
+    write_record(folder, found.audit, rubric, raters)
     write_text(folder / VALIDITY, json_text(validity_json(found.validity)) + "\n")
     return replace(found, record=str(folder))
 
@@ -180,7 +175,8 @@ def _judge(
     found = audit(table, gate.gate(str(sample)), may_be_silent=True)
     against = _validate(study, table, given, known)
     validated = judge_validity(gate.validity, gate.rule, against)
-    return StudyAudit(found, sample.name, against, validated), given
+    found = replace(found, gate=replace(found.gate, validity=validated))
+    return StudyAudit(found, sample.name, against), given
 
 
 def reliability(study: Study) -> Reliability | None:
@@ -201,7 +197,7 @@ def reliability(study: Study) -> Reliability | None:
         )
         return Reliability(ClaimScope("descriptive", why, FORBIDDEN), "not reliable", None)
     return Reliability(
-        scope=claim_scope(found.audit.gate, found.validated),
+        scope=found.audit.gate.scope,
         verdict=found.outcome,
         figures=audit_json(found.audit),
         raters=[each.for_record for each in planned],

@@ -13,7 +13,6 @@ from chimeralab.stats.raters import RatersPanel
 
 StatisticName = Literal["kappa", "alpha", "pabak", "ac1", "agreement"]
 RuleName = Literal["point", "lower_ci"]
-# Raters who agree make a label reliable; a detector that agrees with them is validated.
 OutcomeName = Literal["not reliable", "reliable, not validated", "validated"]
 
 
@@ -40,23 +39,6 @@ class Gate(Record):
     def __str__(self) -> str:
         bound = "lower 95 % bound of " if self.rule == "lower_ci" else ""
         return f"{bound}{self.statistic} at least {self.threshold:.2f}"
-
-
-@dataclass(frozen=True, slots=True)
-class GateOutcome(Record):
-    """Whether a gate was met. Without a value, `reason` says why, and the gate is not met."""
-
-    gate: Gate
-    declared: bool
-    passed: bool
-    value: float | None
-    compared: float | None
-    reason: str
-
-    def as_json(self) -> dict[str, Any]:
-        """The gate and its outcome in one object."""
-        values = self.as_dict()
-        return {**values.pop("gate"), **values}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,47 +86,6 @@ class ValidityOutcome(Record):
 NOT_ASKED = ValidityOutcome(None, "lower_ci", False, "the plan declares no validity in [gate]")
 
 
-def outcome_name(outcome: GateOutcome, validity: ValidityOutcome) -> OutcomeName:
-    """The outcome of a gate: its raters first, then the detector."""
-    if not outcome.passed:
-        return "not reliable"
-    return "validated" if validity.passed else "reliable, not validated"
-
-
-def judge_gate(gate: Gate, panel: RatersPanel, *, declared: bool = True) -> GateOutcome:
-    """Compare a panel with a gate. Of more than two raters the weakest pair counts."""
-    value, interval, why_undefined, where = _figure(gate.statistic, panel)
-    bound = None if interval is None else interval.low
-    compared = value if gate.rule == "point" else bound
-    if compared is None:
-        reason = f"{gate.statistic} is undefined: {why_undefined}"
-        return GateOutcome(gate, declared, False, value, None, reason)
-    passed = compared >= gate.threshold
-    verb = "reaches" if passed else "stays below"
-    reason = f"{compared:.4f}{where} {verb} {gate.threshold:.2f}"
-    return GateOutcome(gate, declared, passed, value, compared, reason)
-
-
-def _figure(
-    statistic: StatisticName, panel: RatersPanel
-) -> tuple[float | None, Interval | None, str, str]:
-    """The statistic of all raters, or of the pair that agrees least.
-
-    With its interval, why it is undefined if it is, and the pair where there are more than one.
-    """
-    if statistic == "alpha":
-        return panel.alpha, panel.alpha_ci, panel.reasons.get("alpha", ""), ""
-    figures = []
-    for pair, found in panel.pairs.items():
-        where = f" ({', '.join(pair)})" if len(panel.pairs) > 1 else ""
-        agreed = found.pabak_ci and Interval(*((1 + bound) / 2 for bound in found.pabak_ci))
-        intervals = {"kappa": found.kappa_ci_score, "pabak": found.pabak_ci, "agreement": agreed}
-        why, interval = found.reasons.get(statistic, ""), intervals.get(statistic)
-        figures.append((getattr(found, statistic), interval, why, where))
-    undefined = next((figure for figure in figures if figure[0] is None), None)
-    return undefined or min(figures, key=lambda figure: figure[0])
-
-
 # What nobody may write of a study whose detector was not compared with raters, or fell short.
 FORBIDDEN = (
     "validated",
@@ -179,35 +120,97 @@ NO_AUDIT = ClaimScope(
 )
 
 
-def claim_scope(outcome: GateOutcome, validity: ValidityOutcome = NOT_ASKED) -> ClaimScope:
-    """What every later report has to keep to."""
-    name = outcome_name(outcome, validity)
-    if name == "not reliable":
+@dataclass(frozen=True, slots=True)
+class GateOutcome(Record):
+    """Whether a gate was met. Without a value, `reason` says why, and the gate is not met.
+
+    Raters who agree make a label reliable; a detector that agrees with them is validated.
+    """
+
+    gate: Gate
+    declared: bool
+    passed: bool
+    value: float | None
+    compared: float | None
+    reason: str
+    validity: ValidityOutcome = NOT_ASKED
+
+    @property
+    def name(self) -> OutcomeName:
+        """The raters come first, then the detector."""
+        if not self.passed:
+            return "not reliable"
+        return "validated" if self.validity.passed else "reliable, not validated"
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a few words."""
+        if self.declared:
+            return f"{'Gate met' if self.passed else 'Gate NOT met'} ({self.name})"
+        return f"No gate was named. The customary one would {'' if self.passed else 'not '}be met"
+
+    @property
+    def scope(self) -> ClaimScope:
+        """What every later report has to keep to."""
+        if self.name == "not reliable":
+            return ClaimScope(
+                "descriptive",
+                f"The reliability gate ({self.gate}) was not met. Every claim about collapse "
+                "describes what the detector marked and compares conditions; none rests on labels "
+                "that raters agree on.",
+                FORBIDDEN,
+            )
+        met = f"The reliability gate ({self.gate}) was met on {self.gate.population}"
+        if self.name == "validated":
+            agreed = "the detector agrees with every rater as declared"
+            return ClaimScope("validated", f"{met}, and {agreed} ({self.validity}).", ())
         return ClaimScope(
-            "descriptive",
-            f"The reliability gate ({outcome.gate}) was not met. Every claim about collapse "
-            "describes what the detector marked and compares conditions; none rests on labels "
-            "that raters agree on.",
+            "reliable",
+            f"{met}: the labels are reliable. The detector is not validated: "
+            f"{self.validity.reason}. Every claim about collapse describes what the detector "
+            "marked.",
             FORBIDDEN,
         )
-    met = f"The reliability gate ({outcome.gate}) was met on {outcome.gate.population}"
-    if name == "validated":
-        agreed = f"{met}, and the detector agrees with every rater as declared ({validity})."
-        return ClaimScope("validated", agreed, ())
-    return ClaimScope(
-        "reliable",
-        f"{met}: the labels are reliable. The detector is not validated: {validity.reason}. Every "
-        "claim about collapse describes what the detector marked.",
-        FORBIDDEN,
-    )
+
+    def as_json(self) -> dict[str, Any]:
+        """The gate and its outcome in one object, without what was asked of the detector."""
+        values = self.as_dict()
+        del values["validity"]
+        return {**values.pop("gate"), **values}
 
 
-def gate_headline(outcome: GateOutcome, validity: ValidityOutcome = NOT_ASKED) -> str:
-    """The verdict of a gate in a few words."""
-    if outcome.declared:
-        met = "Gate met" if outcome.passed else "Gate NOT met"
-        return f"{met} ({outcome_name(outcome, validity)})"
-    return f"No gate was named. The customary one would {'' if outcome.passed else 'not '}be met"
+def judge_gate(gate: Gate, panel: RatersPanel, *, declared: bool = True) -> GateOutcome:
+    """Compare a panel with a gate. Of more than two raters the weakest pair counts."""
+    value, interval, why_undefined, where = _figure(gate.statistic, panel)
+    bound = None if interval is None else interval.low
+    compared = value if gate.rule == "point" else bound
+    if compared is None:
+        reason = f"{gate.statistic} is undefined: {why_undefined}"
+        return GateOutcome(gate, declared, False, value, None, reason)
+    passed = compared >= gate.threshold
+    verb = "reaches" if passed else "stays below"
+    reason = f"{compared:.4f}{where} {verb} {gate.threshold:.2f}"
+    return GateOutcome(gate, declared, passed, value, compared, reason)
+
+
+def _figure(
+    statistic: StatisticName, panel: RatersPanel
+) -> tuple[float | None, Interval | None, str, str]:
+    """The statistic of all raters, or of the pair that agrees least.
+
+    With its interval, why it is undefined if it is, and the pair where there are more than one.
+    """
+    if statistic == "alpha":
+        return panel.alpha, panel.alpha_ci, panel.reasons.get("alpha", ""), ""
+    figures = []
+    for pair, found in panel.pairs.items():
+        where = f" ({', '.join(pair)})" if len(panel.pairs) > 1 else ""
+        agreed = found.pabak_ci and Interval(*((1 + bound) / 2 for bound in found.pabak_ci))
+        intervals = {"kappa": found.kappa_ci_score, "pabak": found.pabak_ci, "agreement": agreed}
+        why, interval = found.reasons.get(statistic, ""), intervals.get(statistic)
+        figures.append((getattr(found, statistic), interval, why, where))
+    undefined = next((figure for figure in figures if figure[0] is None), None)
+    return undefined or min(figures, key=lambda figure: figure[0])
 
 
 def forbidden_words(text: str, scope: ClaimScope) -> Iterator[tuple[int, str]]:

@@ -1,5 +1,7 @@
 """The gate: which number is held against which, and what may be claimed after it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,6 @@ from chimeralab.rating.gate import (
     ValidityBar,
     ValidityOutcome,
     check_wording,
-    claim_scope,
     judge_gate,
 )
 from chimeralab.rating.labels import from_counts
@@ -67,7 +68,7 @@ def test_one_undefined_pair_fails_the_gate() -> None:
 
 
 def test_after_a_failed_gate_nothing_may_be_called_validated() -> None:
-    scope = claim_scope(judge_gate(Gate(), STUDY))
+    scope = judge_gate(Gate(), STUDY).scope
     assert (scope.name, scope.words) == ("descriptive", MARK)
     check_wording(scope.sentence, scope)
     with pytest.raises(InputError, match="line 2 says 'Validated'"):
@@ -79,7 +80,7 @@ BAR = ValidityBar(sensitivity=0.8, specificity=0.9)
 
 
 def test_raters_who_agree_make_labels_reliable_and_no_detector_valid() -> None:
-    scope = claim_scope(MET)
+    scope = MET.scope
     assert (scope.name, scope.words) == ("reliable", MARK)
     check_wording(scope.sentence, scope)
     with pytest.raises(InputError, match="validated"):
@@ -88,15 +89,15 @@ def test_raters_who_agree_make_labels_reliable_and_no_detector_valid() -> None:
 
 def test_only_a_detector_that_agrees_with_raters_frees_every_word() -> None:
     agreed = ValidityOutcome(BAR, "lower_ci", True, "it reaches both")
-    scope = claim_scope(MET, agreed)
+    scope = replace(MET, validity=agreed).scope
     assert (scope.name, scope.words) == ("validated", FACT)
     assert "sensitivity at least 0.80, specificity at least 0.90" in scope.sentence
     check_wording("A validated detector.", scope)
-    assert claim_scope(judge_gate(Gate(), STUDY), agreed).name == "descriptive"
+    assert replace(judge_gate(Gate(), STUDY), validity=agreed).scope.name == "descriptive"
 
 
 def test_saying_that_nothing_is_validated_claims_nothing() -> None:
-    check_wording("The detector is not validated.", claim_scope(MET))
+    check_wording("The detector is not validated.", MET.scope)
 
 
 @pytest.mark.parametrize("values", [{}, {"sensitivity": 80.0}])
