@@ -4,15 +4,22 @@ import re
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator
+from difflib import SequenceMatcher
 from pathlib import Path
 from posixpath import normpath
 from typing import Any, NamedTuple
 
-from chimeralab.bundle.carrying import carried_over
-from chimeralab.bundle.citation import BLANK, CITATION, citation
-from chimeralab.bundle.codebook import CODEBOOK, PROMPTS, codebook
-from chimeralab.bundle.crate import CRATE, crate
-from chimeralab.bundle.datasheet import DATASHEET, datasheet
+from chimeralab.bundle.crate import CITATION, CRATE, crate
+from chimeralab.bundle.documents import (
+    BLANK,
+    PROMPTS,
+    citation,
+    codebook,
+    datasheet,
+    preregistration,
+    readme,
+    versions,
+)
 from chimeralab.bundle.manifest import (
     bundle_hash,
     hashes_of,
@@ -20,9 +27,6 @@ from chimeralab.bundle.manifest import (
     read_manifest,
     write_manifest,
 )
-from chimeralab.bundle.preregistration import PREREGISTRATION, preregistration
-from chimeralab.bundle.readme import README, readme
-from chimeralab.bundle.versions import VERSIONS, versions
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text, replacing_folder, write_text
 from chimeralab.core.tables import open_table
@@ -38,7 +42,7 @@ from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import export_study, write_conversations
 
 # What the author completes; edited, it is kept when the bundle is made again.
-OWN: dict[str, Callable[[Study], str]] = {CITATION: citation, DATASHEET: datasheet}
+OWN: dict[str, Callable[[Study], str]] = {CITATION: citation, "datasheet.md": datasheet}
 TABLES = "tables"
 
 
@@ -76,20 +80,25 @@ def write_bundle(
         copy = _readable(new)
         tell("writing tables")
         write_derived(copy, new)
-        write_text(new / VERSIONS, versions(copy))
+        write_text(new / "versions.json", versions(copy))
         write_report(copy, tell, estimates=Estimates(study))
-        own = {name: _carried(edits.get(name), write(copy)) for name, write in OWN.items()}
-        for name, (text, _) in own.items():
-            write_text(new / name, text)
-        write_text(new / README, readme(copy))
+        own, stale = {}, []
+        for name, write in OWN.items():
+            own[name] = write(copy)
+            if name in edits:
+                base, edited = edits[name]
+                carried = carry_over(base, edited, own[name])
+                own[name] = edited if carried is None else carried
+                stale += [name] if carried is None else []
+            write_text(new / name, own[name])
+        write_text(new / "README.md", readme(copy))
         write_text(new / CRATE, crate(copy))
         _refuse_keys(study, new)
         write_manifest(new)
-        blanks = {name: text.count(BLANK) for name, (text, _) in own.items() if BLANK in text}
+        blanks = {name: text.count(BLANK) for name, text in own.items() if BLANK in text}
         files = 1 + len(read_manifest(new))
         root, sha256 = copy.root, bundle_hash(new)
-    stale = tuple(name for name, (_, is_stale) in own.items() if is_stale)
-    return Bundle(folder, root, sha256, withheld, tuple(edits), stale, blanks, files)
+    return Bundle(folder, root, sha256, withheld, tuple(edits), tuple(stale), blanks, files)
 
 
 def write_derived(study: Study, folder: Path) -> None:
@@ -99,12 +108,12 @@ def write_derived(study: Study, folder: Path) -> None:
         for prompt in study.plan.prompts:
             write(prompt.as_dict())
     write_conversations(study, folder / "trajectories.jsonl")
-    write_text(folder / PREREGISTRATION, preregistration(study))
-    write_text(folder / CODEBOOK, codebook(study))
+    write_text(folder / "preregistration.md", preregistration(study))
+    write_text(folder / "codebook.md", codebook(study))
 
 
 def _refuse_unjudged(study: Study) -> None:
-    if study.plan.trial is not None:
+    if not study.plan.kind.judged:
         return
     judged = {row["id"] for row in stored_detections(study)}
     with study.archive() as archive:
@@ -117,29 +126,11 @@ def _refuse_unjudged(study: Study) -> None:
         )
 
 
-class Edited(NamedTuple):
-    """A document as it was written, and as its author left it."""
+def _edits_of_the_author(target: Path, study: Study) -> dict[str, tuple[str, str]]:
+    """The documents that an author changed in an earlier bundle: as written, and as left there.
 
-    base: str
-    text: str
-
-
-class CarriedText(NamedTuple):
-    """A document for the new bundle; stale if it is as the author left it, whatever is new."""
-
-    text: str
-    stale: bool
-
-
-def _carried(edited: Edited | None, new: str) -> CarriedText:
-    if edited is None:
-        return CarriedText(new, stale=False)
-    text = carried_over(edited.base, edited.text, new)
-    return CarriedText(edited.text if text is None else text, stale=text is None)
-
-
-def _edits_of_the_author(target: Path, study: Study) -> dict[str, Edited]:
-    """What the author changed in an earlier bundle; a folder that is anything else is refused."""
+    A folder that is anything else is refused.
+    """
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return {}
     if not target.is_dir() or not is_bundle(target):
@@ -160,11 +151,46 @@ def _edits_of_the_author(target: Path, study: Study) -> dict[str, Edited]:
             "changed; name another folder"
         )
     found = {
-        name: Edited(write(earlier), read_text(target / name))
+        name: (write(earlier), read_text(target / name))
         for name, write in OWN.items()
         if (target / name).is_file()
     }
-    return {name: edited for name, edited in found.items() if edited.text != edited.base}
+    return {name: (base, text) for name, (base, text) in found.items() if text != base}
+
+
+def carry_over(base: str, edited: str, new: str) -> str | None:
+    """The new text with the edits that led from the base to the edited one.
+
+    None where a line that was edited is not in the new text any more.
+
+    >>> carry_over("by: ?\\nturns: 4\\n", "by: Ada\\nturns: 4\\n", "by: ?\\nturns: 9\\n")
+    'by: Ada\\nturns: 9\\n'
+    """
+    before, after, lines = (text.splitlines(keepends=True) for text in (base, edited, new))
+    places = {
+        block.a + offset: block.b + offset
+        for block in SequenceMatcher(None, before, lines, autojunk=False).get_matching_blocks()
+        for offset in range(block.size)
+    }
+    # The places around the text, so that something can be added at its ends.
+    places |= {-1: -1, len(before): len(lines)}
+    changes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    for kind, start, end, first, last in reversed(changes):
+        if kind == "equal":
+            continue
+        there = [places.get(place) for place in range(start, end)]
+        at = there[0] if there else _behind(places, start)
+        if at is None or there != list(range(at, at + len(there))):
+            return None
+        lines[at : at + len(there)] = after[first:last]
+    return "".join(lines)
+
+
+def _behind(places: dict[int, int], start: int) -> int | None:
+    """Where something stands now that was put before a line of the base."""
+    if start - 1 in places:
+        return places[start - 1] + 1
+    return places.get(start)
 
 
 def _copy_plan(study: Study, new: Path) -> None:

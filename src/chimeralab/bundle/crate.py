@@ -1,19 +1,18 @@
 """`ro-crate-metadata.json`: what is in a bundle, for machines (RO-Crate 1.1, JSON-LD)."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from chimeralab.bundle.citation import CITATION, read_credits
-from chimeralab.bundle.facts import design, first_day, last_day
+from chimeralab.bundle.documents import BLANK, day, describe
 from chimeralab.bundle.manifest import hashes_of
-from chimeralab.bundle.readme import describe
 from chimeralab.core.files import read_text
 from chimeralab.study import Study
 from chimeralab.version import __version__
 
-CRATE = "ro-crate-metadata.json"
+CITATION, CRATE = "CITATION.cff", "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/crate/1.1"
 SOFTWARE = "#chimera-lab"
 NO_LICENCE = "Not stated yet; CITATION.cff takes it."
@@ -33,26 +32,28 @@ KINDS = {
     ".toml": "application/toml",
     ".txt": "text/plain",
 }
+_KEY = re.compile(r"^(?P<dash>  - )?(?P<indent> *)(?P<key>[a-z-]+): *(?P<value>[^#]*?) *(#.*)?$")
 
 
 def crate(study: Study) -> str:
     """The graph as text: the bundle, who made it, every file in it, and the run that gave it."""
     folder, about = study.path, study.plan.study
-    credited = read_credits(read_text(folder / CITATION))
+    design = study.plan.kind.describe(study.plan)
+    credited, spdx, doi = read_credits(read_text(folder / CITATION))
     # The manifest comes last, and can't be described by its size.
     files = [_file(folder, name) for name in hashes_of(folder) if name != CRATE]
-    authors = [_author(each, place) for place, each in enumerate(credited.authors, start=1)]
+    authors = [_author(each, place) for place, each in enumerate(credited, start=1)]
     employers = {each["affiliation"]["@id"] for each in authors if "affiliation" in each}
     people = authors + [_organization(each) for each in sorted(employers)]
-    licence = credited.licence and f"https://spdx.org/licenses/{credited.licence}"
+    licence = spdx and f"https://spdx.org/licenses/{spdx}"
     root: dict[str, Any] = {
         "@id": "./",
         "@type": "Dataset",
         "name": about.name,
-        "description": about.question or f"Records of a Chimera Lab study: {design(study)}.",
-        "datePublished": last_day(study),
+        "description": about.question or f"Records of a Chimera Lab study: {design}.",
+        "datePublished": day(study, "max"),
         "license": {"@id": licence} if licence else NO_LICENCE,
-        "identifier": f"https://doi.org/{credited.doi}" if credited.doi else f"sha256:{study.root}",
+        "identifier": f"https://doi.org/{doi}" if doi else f"sha256:{study.root}",
         "version": (study.root or "")[:12],
         "hasPart": [{"@id": each["@id"]} for each in files],
         "mentions": {"@id": "#run"},
@@ -67,8 +68,8 @@ def crate(study: Study) -> str:
         "instrument": {"@id": SOFTWARE},
         "object": {"@id": "plan.toml"},
         "result": {"@id": "study.db"},
-        "startTime": first_day(study),
-        "endTime": last_day(study),
+        "startTime": day(study, "min"),
+        "endTime": day(study, "max"),
     }
     software = {
         "@id": SOFTWARE,
@@ -82,7 +83,7 @@ def crate(study: Study) -> str:
         "conformsTo": {"@id": PROFILE},
         "about": {"@id": "./"},
     }
-    terms = [{"@id": licence, "@type": "CreativeWork", "name": credited.licence}] if licence else []
+    terms = [{"@id": licence, "@type": "CreativeWork", "name": spdx}] if licence else []
     graph = [descriptor, root, *files, *people, *terms, made, software]
     return json.dumps({"@context": f"{PROFILE}/context", "@graph": graph}, indent=1) + "\n"
 
@@ -109,3 +110,25 @@ def _author(credit: dict[str, str], place: int) -> dict[str, Any]:
 
 def _organization(name: str) -> dict[str, Any]:
     return {"@id": name, "@type": "Organization", "name": unquote(name[1:])}
+
+
+def read_credits(text: str) -> tuple[list[dict[str, str]], str | None, str | None]:
+    """The authors, licence and DOI of a citation that its author completed; blanks are left out.
+
+    >>> read_credits("authors:\\n  - family-names: Doe\\n    given-names: Ann\\nlicense: CC0-1.0")
+    ([{'family-names': 'Doe', 'given-names': 'Ann'}], 'CC0-1.0', None)
+    """
+    block, authors, top = "", list[dict[str, str]](), dict[str, str]()
+    for line in text.splitlines():
+        found = _KEY.match(line)
+        if not found:
+            continue
+        key, value = found["key"], found["value"].strip("\"'")
+        if not found["dash"] and not found["indent"]:
+            block, top[key] = key, value
+        elif block == "authors":
+            if found["dash"]:
+                authors.append({})
+            if authors and value and BLANK not in value:
+                authors[-1][key] = value
+    return list(filter(None, authors)), top.get("license"), top.get("doi")

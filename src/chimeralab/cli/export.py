@@ -75,11 +75,12 @@ def _export_bundle(study: Study, folder: Path) -> None:
 
 
 def _export_preregistration(study: Study, folder: Path) -> None:
-    from chimeralab.bundle.preregistration import PREREGISTRATION, preregistration  # noqa: PLC0415
+    from chimeralab.bundle.documents import preregistration  # noqa: PLC0415
 
     make_folder(folder)
-    write_text(folder / PREREGISTRATION, preregistration(study))
-    click.echo(f"wrote {folder / PREREGISTRATION}")
+    path = folder / "preregistration.md"
+    write_text(path, preregistration(study))
+    click.echo(f"wrote {path}")
     click.echo(f"root hash {study.root or 'none: not locked'}")
 
 

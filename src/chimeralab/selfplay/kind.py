@@ -2,16 +2,19 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
+from chimeralab.core.numbers import counted
 from chimeralab.core.parts import Beside, read_record
+from chimeralab.core.result_words import MARK
 from chimeralab.core.tables import Columns
 from chimeralab.detection.verdict import from_json
 from chimeralab.models.catalogue import MODELS
-from chimeralab.rating.auditing import recompute_gate
+from chimeralab.rating.auditing import recompute_gate, reliability
 from chimeralab.rating.plan import check_raters
 from chimeralab.runner import Rules
-from chimeralab.selfplay.outcomes import PAIRS
+from chimeralab.selfplay.outcomes import PAIRS, Outcomes, measure_name
 from chimeralab.selfplay.plan import (
     EXTRA_TABLES,
     ConditionTable,
@@ -155,6 +158,26 @@ class SelfPlay(Kind):
     def recompute(self, study: Study, archive: Archive) -> Iterator[Recomputed]:
         yield recompute_gate(study)
 
+    def describe(self, plan: Plan) -> str:
+        sides = [counted(len(plan.conditions), "condition"), counted(len(plan.prompts), "prompt")]
+        return " × ".join([*sides, counted(plan.conversation.repeats, "repeat")])
+
+    def facts(self, study: Study) -> Mapping[str, Any]:
+        outcomes: Outcomes = study.plan.extras["outcomes"]
+        measured = dict.fromkeys(each.measure for each in outcomes.estimands)
+        return {
+            "detector": study.plan.detector.settings,
+            "outcomes": outcomes,
+            "questions": partial(_questions, outcomes),
+            "measures": {name: measure_name(name, MARK) for name in measured},
+            "exclusions": list(
+                dict.fromkeys((each.failed_turns, each.empty_turns) for each in outcomes.estimands)
+            ),
+            "raters": partial(_raters, study),
+            "reliability": partial(reliability, study),
+            "codebook_measures": {},
+        }
+
     def outcome_columns(self) -> Columns:
         return OUTCOME_COLUMNS
 
@@ -178,3 +201,27 @@ def _things(side: Sequence[Condition]) -> dict[str, object]:
         "length of replies": {speaker.sampling.max_tokens for speaker in speakers},
         "what is done on collapse": {repr(condition.countermeasure) for condition in side},
     }
+
+
+def _questions(outcomes: Outcomes, role: str) -> Iterator[str]:
+    """What the declared comparisons of a role ask."""
+    weights = {each.name: each.by_condition for each in outcomes.contrasts}
+    for each in outcomes.estimands:
+        if each.role == role:
+            sides = weights.get(each.contrast)
+            said = "every pair of conditions"
+            if sides:
+                terms = ", ".join(f"{name} {weight:+.3g}" for name, weight in sides.items())
+                said = f"{each.contrast} ({terms})"
+            among = f", among prompts of {', '.join(each.population)}" if each.population else ""
+            yield f"{each.summary()}: {said}{among}"
+
+
+def _raters(study: Study) -> dict[str, int]:
+    """How many labels each rater gave."""
+    query = (
+        "SELECT w.name, count(*) AS n FROM ratings r JOIN raters w ON w.id = r.rater "
+        "GROUP BY w.name"
+    )
+    with study.archive() as archive:
+        return {row["name"]: row["n"] for row in archive.rows(query)}

@@ -63,8 +63,10 @@ class Kind:
     units: ClassVar[Units] = Units()
     required: ClassVar[tuple[str, ...]] = ()
     tables: ClassVar[tuple[str, ...]] = ()
-    # Whether a guard may watch the conversations while they run.
-    watched: ClassVar[bool] = True
+    # Whether a detector judges the conversations, and a guard may watch them while they run.
+    judged: ClassVar[bool] = True
+    # The package whose templates say in a bundle what only this kind can say.
+    templates: ClassVar[str] = "chimeralab.selfplay"
 
     def read(
         self, tables: Mapping[str, Any], beside: Beside, locked: Mapping[str, Any] | None
@@ -112,6 +114,14 @@ class Kind:
 
     def export_tables(self) -> Mapping[str, tuple[Columns, str]]:
         """The tables that only this kind has, each with its columns and its query."""
+        return {}
+
+    def describe(self, plan: "Plan") -> str:
+        """What is crossed with what, in words."""
+        raise NotImplementedError
+
+    def facts(self, study: "Study") -> Mapping[str, Any]:
+        """What the templates of this kind say of a study."""
         return {}
 
     def outcome_columns(self) -> Columns:

@@ -186,7 +186,7 @@ def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
     Watching for its own sake must not make anyone download an encoder, and a detector that compares
     no vectors never needs one.
     """
-    if not plan.kind.watched:
+    if not plan.kind.judged:
         return None
     detector: Detector = plan.acting.settings
     needs = detector.needs

@@ -12,6 +12,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import between, counted, number
 from chimeralab.core.parts import Beside, StandIn, read_value
 from chimeralab.core.tables import Columns
+from chimeralab.core.text import markdown
 from chimeralab.models.catalogue import MODELS
 from chimeralab.models.seam import Model
 from chimeralab.runner import Script
@@ -31,6 +32,7 @@ from chimeralab.trial.course import Course
 from chimeralab.trial.effects import sessions_of
 from chimeralab.trial.forecast import asked_at_most
 from chimeralab.trial.metrics import PARTS, Metrics, measure
+from chimeralab.trial.measures import MEASURES, words_of
 from chimeralab.trial.phantoms import SUBJECTS, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, read_trial, tokens_needed
 from chimeralab.trial.power import detectable
@@ -60,6 +62,18 @@ OUTCOME_COLUMNS: Columns = {
     "among": float,
     "value": float,
 }
+INDICES = {
+    "mci": "Memory Coherence Index",
+    "mci.rf": "recall fidelity, a part of the MCI",
+    "mci.ci": "continuity integrity, a part of the MCI",
+    "mci.cb": "context binding, a part of the MCI",
+    "gfq": "Generalization Fidelity Quotient",
+    "gfq.ta": "task accuracy, a part of the GFQ",
+    "gfq.cta": "confidence-task agreement, a part of the GFQ",
+    "dfs": "Decision Frame Stability",
+    "dfs.fi": "frame invariance, a part of the DFS",
+    "dfs.br": "bias resistance, a part of the DFS",
+}
 
 
 @dataclass(frozen=True)
@@ -71,7 +85,8 @@ class Trial(Kind):
     required: ClassVar[tuple[str, ...]] = trial_plan.REQUIRED
     tables: ClassVar[tuple[str, ...]] = trial_plan.TABLES
     # A subject that gives the same short answer twice has not collapsed.
-    watched: ClassVar[bool] = False
+    judged: ClassVar[bool] = False
+    templates: ClassVar[str] = "chimeralab.trial"
 
     def read(
         self, tables: Mapping[str, Any], beside: Beside, locked: Mapping[str, Any] | None
@@ -172,6 +187,23 @@ class Trial(Kind):
                 "JOIN trajectories c ON c.id = p.trajectory ORDER BY c.position, p.turn",
             ),
         }
+
+    def describe(self, plan: Plan) -> str:
+        own: TrialPlan = plan.own
+        subjects = len(set(own.subjects.values()))
+        sides = {
+            "subject": subjects,
+            "arm": len(own.arms) // subjects,
+            "scenario": len(own.courses),
+            "repeat": plan.conversation.repeats,
+        }
+        return " × ".join(counted(n, noun) for noun, n in sides.items())
+
+    def facts(self, study: Study) -> Mapping[str, Any]:
+        names = (*MEASURES, *study.plan.own.own_measures)
+        measures = {str(name): words_of(name).says for name in names}
+        said = {name: markdown(says) for name, says in measures.items()}
+        return {"measures": measures, "indices": INDICES, "codebook_measures": said | INDICES}
 
     def outcome_columns(self) -> Columns:
         return OUTCOME_COLUMNS

@@ -2,10 +2,10 @@
 
 import pytest
 
-from chimeralab.bundle.codebook import ANYWHERE, INDICES, THERE, meaning
+from chimeralab.bundle.documents import _listed, meaning
 from chimeralab.selfplay.kind import SelfPlay
 from chimeralab.study.export import TABLES
-from chimeralab.trial.kind import Trial
+from chimeralab.trial.kind import INDICES, Trial
 from chimeralab.trial.measures import METRICS
 
 KINDS = (SelfPlay(), Trial())
@@ -27,5 +27,6 @@ def test_every_index_of_a_trial_has_a_meaning() -> None:
 
 def test_no_meaning_is_of_a_column_that_is_not_there() -> None:
     columns = {name for columns in EVERY.values() for name in columns}
-    assert ANYWHERE.keys() <= columns | {"id", "bucket", "text"}
-    assert {name for _, name in THERE} <= ANYWHERE.keys()
+    known = _listed("columns.toml")
+    assert known.keys() - {"in"} <= columns | {"id", "bucket", "text"}
+    assert {name for there in known["in"].values() for name in there} <= known.keys()

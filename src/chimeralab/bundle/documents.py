@@ -1,0 +1,153 @@
+"""The documents of a bundle: templates, filled in from the study and from what its kind knows."""
+
+import json
+import tomllib
+from functools import cache, partial
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
+
+from chimeralab.core.numbers import counted
+from chimeralab.core.tables import Columns
+from chimeralab.core.text import markdown
+from chimeralab.embedding.encoder import MODEL
+from chimeralab.report.frame import models, software
+from chimeralab.study import Study, flow
+from chimeralab.study.copying import sealed_items
+from chimeralab.study.export import TABLES
+from chimeralab.study.lock import resolve
+from chimeralab.version import __version__
+
+BLANK = "TO FILL IN"
+PROMPTS: Columns = {"id": str, "bucket": str, "text": str}
+_DAYS = """
+    SELECT {what}(day) FROM (
+        SELECT started AS day FROM runs UNION ALL SELECT ended FROM runs
+        UNION ALL SELECT ended FROM trajectories UNION ALL SELECT at FROM ratings
+    ) WHERE day IS NOT NULL
+"""
+
+
+def preregistration(study: Study) -> str:
+    """The plan in the order of the OSF form. Where the plan is silent, the answer says so."""
+    return _render(study, "kind/preregistration.md", talks=len(study.talks))
+
+
+def datasheet(study: Study) -> str:
+    """The questions of a datasheet with what the study knows of their answers."""
+    with study.archive() as archive:
+        failed = archive.value("SELECT count(*) FROM attempts WHERE outcome != 'answered'")
+        arms = flow(archive)
+    return _render(study, "kind/datasheet.md", arms=arms, failed=failed, models=models(study).raw)
+
+
+def citation(study: Study) -> str:
+    """How to cite the bundle, in the Citation File Format that repositories and editors read."""
+    return _render(study, "bundle/CITATION.cff")
+
+
+def codebook(study: Study) -> str:
+    """Every table of this study with its columns, and what else its kind explains."""
+    kind = study.plan.kind
+    own = {name: columns for name, (columns, _) in kind.export_tables().items()}
+    tables = {"outcomes": kind.outcome_columns(), **TABLES, **own, "prompts": PROMPTS}
+    return _render(study, "bundle/codebook.md", tables=tables, meaning=meaning)
+
+
+def readme(study: Study) -> str:
+    """What is there, file by file; the files of the report are named by their folders."""
+    written = [p.relative_to(study.path).as_posix() for p in study.path.rglob("*") if p.is_file()]
+    folders = ("report/figures/", "report/tables/")
+    later = ("README.md", "ro-crate-metadata.json", "manifest-sha256.txt")
+    names = {next((f for f in folders if name.startswith(f)), name) for name in written}
+    order = {name: place for place, name in enumerate(_listed("files.toml"))}
+    listed = sorted({*names, *later}, key=lambda name: (order.get(name, len(order) / 2), name))
+    return _render(
+        study, "bundle/README.md", names=listed, describe=describe, sealed=sealed_items(study)
+    )
+
+
+def versions(study: Study) -> str:
+    """Everything as JSON. A hash is null where the files are out of our sight, as on a server."""
+    # What was locked is what was used; a study without a lock has what its plan resolves to.
+    known = study.lock.resolved if study.lock else resolve(study.plan)
+    found: dict[str, Any] = {
+        "bundle_made_with": __version__,
+        "root_hash": study.root,
+        "lock": study.lock.sha256 if study.lock else None,
+        "locked_at": study.lock.locked_at if study.lock else None,
+        "software": {row["what"]: row["version"] for row in software(study).raw},
+        "encoder": {
+            "name": MODEL,
+            "sha256": known["encoder"],
+            "used": bool(study.plan.detector.settings.needs.lags),
+        },
+        "models": [
+            {**row, "weights_sha256": known["weights"].get(row["model"])}
+            for row in models(study).raw
+        ],
+        "outside_code_sha256": known["outside_code"],
+    }
+    return json.dumps(found, indent=1) + "\n"
+
+
+def meaning(table: str, column: str) -> str:
+    """What a column of a table holds."""
+    known = _listed("columns.toml")
+    found: str = known["in"].get(table, {}).get(column) or known[column]
+    return found
+
+
+def describe(name: str) -> str:
+    """What a file of a bundle is, by the longest beginning of its path that is known."""
+    known = [start for start in _listed("files.toml") if name.startswith(start)]
+    if not known:
+        return "a file that the plan names"
+    found: str = _listed("files.toml")[max(known, key=len)]
+    return found
+
+
+def day(study: Study, which: str) -> str:
+    """The `min` or `max` day of the records: the same bundle is dated alike whenever it is made."""
+    with study.archive() as archive:
+        return str(archive.value(_DAYS.format(what=which)))[:10]
+
+
+def _render(study: Study, template: str, **facts: Any) -> str:
+    plan = study.plan
+    loader = PrefixLoader(
+        {name: PackageLoader(package) for name, package in _PLACES.items()}
+        | {"kind": PackageLoader(plan.kind.templates)}
+    )
+    page = Environment(  # noqa: S701 - Markdown, whose marks the filter takes out
+        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page.filters |= {"markdown": markdown, "counted": counted, "json": _json}
+    text = page.get_template(template).render(
+        plan=plan,
+        units=plan.kind.units,
+        design=plan.kind.describe(plan),
+        lock=study.lock,
+        gate=plan.extras["gate"],
+        first_day=partial(day, study, "min"),
+        last_day=partial(day, study, "max"),
+        root=study.root,
+        version=__version__,
+        BLANK=BLANK,
+        **plan.kind.facts(study),
+        **facts,
+    )
+    return text.rstrip("\n") + "\n"
+
+
+_PLACES = {"bundle": "chimeralab.bundle"}
+
+
+def _json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+@cache
+def _listed(name: str) -> dict[str, Any]:
+    return tomllib.loads((files("chimeralab.bundle") / name).read_text(encoding="utf-8"))
