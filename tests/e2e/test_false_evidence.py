@@ -69,7 +69,7 @@ def test_evidence_of_two_kinds_needs_two_beliefs(make_study):
 
 def test_a_plan_with_true_evidence_is_locked_as_before(make_study):
     bare, stated = (
-        make_study(OBEDIENT, more, TWO_BELIEFS).plan.trial.as_dict()
+        make_study(OBEDIENT, more, TWO_BELIEFS).plan.own.as_dict()
         for more in ("", MIXED.replace("mixed", "true"))
     )
     assert "evidence" not in bare

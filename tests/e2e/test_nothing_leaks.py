@@ -36,7 +36,7 @@ def chat(asked: dict[str, Any]) -> tuple[int, Any]:
 
 def telling(study: Study) -> list[str]:
     """Every name and id of the plan that would tell a subject where it is."""
-    trial = study.plan.trial
+    trial = study.plan.own
     assert trial is not None
     ids = [question.question.id for course in trial.courses for question in course.steps]
     long_ones = [name for name in ids if len(name) > 3]
@@ -55,7 +55,7 @@ def test_no_request_of_a_full_trial_tells_what_it_is_about(make_study, chimera, 
             files = changed(files, model)
         study = make_study(files)
         assert chimera("run", study.path).code == 0
-    assert len(study.plan.trial.arms) == 15
+    assert len(study.plan.own.arms) == 15
     assert len(received) > 400
     names = {*OF_THE_LAB, *telling(study)} - {"recall", "alone", "confidence", "belief"}
     forbidden = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in names), re.IGNORECASE)

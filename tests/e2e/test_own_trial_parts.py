@@ -57,7 +57,7 @@ def test_parts_of_one_s_own_go_through_a_whole_trial_under_their_names(
     study = make_study(FILES)
     for step in ("lock", "run", "verify"):
         assert chimera(step, study.path).code == 0, step
-    arms = list(study.plan.trial.arms)
+    arms = list(study.plan.own.arms)
     assert {"rumour", "rumour-times-1", "rumour+amnesia", "rumour-with-warning"} <= set(arms)
 
     lock = json.loads((study.path / "plan.lock").read_text())["resolved"]
@@ -122,7 +122,7 @@ def test_what_is_wrong_with_a_part_is_said_before_the_lock(make_study, old, new,
 def test_a_stressor_of_this_package_can_stand_under_another_name(make_study):
     crowd = ("[probes.mood]", '[stressors.crowd]\nuse = "conformity"\nsize = 9\n[probes.mood]')
     each = ('each = ["rumour"]', 'each = ["rumour", "crowd"]')
-    plan = make_study(FILES, crowd, each, ("[layout]", "[layout]\nconsensus = 1")).plan.trial
+    plan = make_study(FILES, crowd, each, ("[layout]", "[layout]\nconsensus = 1")).plan.own
     course = plan.courses[0]
     script = plan.script("crowd", course.id, seed=1)
     answers = [step.truth for step in course.steps]

@@ -77,8 +77,8 @@ class Knowing:
         self.truths: dict[str, str] = {}
 
     def learn(self, study: Study) -> None:
-        assert study.plan.trial is not None
-        for course in study.plan.trial.courses:
+        assert study.plan.own is not None
+        for course in study.plan.own.courses:
             for step in course.steps:
                 for question in filter(None, (step.question, step.recall)):
                     self.truths[question.prompt] = str(question.truth)

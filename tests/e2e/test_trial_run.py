@@ -40,7 +40,7 @@ def test_a_trial_runs_from_its_lock_to_its_analysis(make_study, chimera):
     assert json.loads(again.out)["complete"]
     measured = json.loads(chimera("measure", study.path, "--by", "arm", "--json").out)
     assert measured["mci"]["value"] is not None
-    assert measured["groups"].keys() == study.plan.trial.arms.keys()
+    assert measured["groups"].keys() == study.plan.own.arms.keys()
     found = json.loads(chimera("analyse", study.path, "--json").out)["subjects"][0]
     assert found["informative"]
     mains = {e["name"]: e["estimate"] for e in found["factorial"] if e["measure"] == "accuracy"}
@@ -172,7 +172,7 @@ def test_nothing_but_the_subject_is_contacted(make_study, monkeypatch):
 def test_every_template_is_a_valid_plan(tmp_path, name):
     new_study(tmp_path / "study", name)
     plan = Study(tmp_path / "study", allow_code=True).plan
-    assert plan.trial is not None
+    assert plan.own is not None
     assert {"phantom.control", "phantom.sham"} <= plan.conditions.keys()
 
 

@@ -61,7 +61,7 @@ def watched(state):
 graph = compiled(node=watched)
 """
     study = app(tmp_path, code)
-    assert study.plan.trial.agents == {"a": ("fork", "forget")}
+    assert study.plan.own.agents == {"a": ("fork", "forget")}
     for step in ("check", "lock", "run", "verify"):
         ran = chimera(step, study.path)
         assert ran.code == 0, ran.err
@@ -136,7 +136,7 @@ graph = RunnableLambda(read)
 )
 def test_without_a_checkpointer_the_whole_conversation_goes_in(tmp_path, chimera, code):
     study = app(tmp_path, code)
-    assert study.plan.trial.agents == {"a": ("history",)}
+    assert study.plan.own.agents == {"a": ("history",)}
     assert chimera("run", study.path).code == 0
     assert all(recalled(study, "control"))
     assert not all(recalled(study, "amnesia"))

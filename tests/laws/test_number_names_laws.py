@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimeralab.core.result_words import MARK
-from chimeralab.report.named_numbers import Entry, named, selfplay_entries
+from chimeralab.report.named_numbers import Entry, named
 from chimeralab.selfplay.analysis import analyse
+from chimeralab.selfplay.numbers import selfplay_entries
 from chimeralab.selfplay.outcomes import Estimand, Outcomes
 from chimeralab.selfplay.runs import Run, table_of
 

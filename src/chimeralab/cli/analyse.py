@@ -80,7 +80,7 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
     others are ignored. STUDY is a study or a bundle. Repeats of a seed prompt are one cluster.
     """
     study = open_study(path)
-    if study is not None and study.plan.trial is not None:
+    if study is not None and not study.plan.kind.judged:
         _analyse_trial(study, {**options, "robustness": robust})
         return
     source = take_runs(path, study)
@@ -102,10 +102,10 @@ def _analyse(source: Source, outcomes: Outcomes) -> Analysis:
     """Analyse the runs; what a study declares is stored with it, what is asked now is not."""
     if source.study is None or outcomes != source.outcomes:
         return analyse(source.runs, outcomes)
-    from chimeralab import pipeline  # noqa: PLC0415
+    from chimeralab.selfplay.kind import analyse_runs  # noqa: PLC0415
     from chimeralab.study.estimates import Estimates  # noqa: PLC0415
 
-    return pipeline.analyse_selfplay(source.study, source.runs, Estimates(source.study, renew=True))
+    return analyse_runs(source.study, source.runs, Estimates(source.study, renew=True))
 
 
 def _robustness(source: Source, outcomes: Outcomes, result: Analysis) -> DetectorRobustness:

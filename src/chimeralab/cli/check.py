@@ -41,8 +41,7 @@ def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> 
 
 async def _first_answers(study: Study) -> tuple[FirstAnswer, ...]:
     async with open_models(study.plan, study.path) as models:
-        trial = study.plan.trial
-        return await ask_once(models, trial.agents if trial else (), time_it=True)
+        return await ask_once(models, study.plan.kind.agents(study.plan), time_it=True)
 
 
 def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer, ...]) -> None:
@@ -55,9 +54,8 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
     out.print(table)
     for answer in answers:
         click.echo(plain(answered(answer)))
-    if trial := study.plan.trial:
-        for name in trial.agents:
-            click.echo(f"{name} {trial.memory_in_words(name)}")
+    for name, memory in study.plan.kind.describe_agents(study.plan).items():
+        click.echo(f"{name} {memory}")
     for name, subject in study.plan.models.items():
         if subject.revision:
             click.echo(f"{name} is declared as revision {plain(subject.revision)}: not verified")

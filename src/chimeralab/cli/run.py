@@ -83,8 +83,7 @@ def run(
         raise InputError("--json and --events - both write to standard output; name a file")
     study = Study(path, asking(allow_code))
     allow_keys(study.plan)  # here, as it can't ask while the run is shown
-    trial = study.plan.trial
-    progress = RunProgress(trials=TrialMonitor(trial.weights if trial else None))
+    progress = RunProgress(trials=TrialMonitor(getattr(study.plan.own, "weights", None)))
     with event_lines(events) as tell, showing(progress) as show:
 
         def publish(news: News) -> None:

@@ -44,7 +44,7 @@ def say(message: str) -> None:
 
 def say_unchecked(study: "Study") -> None:
     """Say that verdicts are believed here; `verify` and `report` compute them again."""
-    if study.plan.trial is None:
+    if study.plan.kind.judged:
         say(f"verdicts as they are stored, unchecked; `chimera verify {study.path}` checks them")
 
 

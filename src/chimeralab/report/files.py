@@ -1,6 +1,6 @@
 """The files of a report: the page, every figure as SVG and PNG, every table as CSV, the numbers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,19 +8,11 @@ from chimeralab.core.files import make_folder, replacing
 from chimeralab.core.tables import open_table
 from chimeralab.report.frame import Report
 from chimeralab.report.named_numbers import write_numbers
-from chimeralab.selfplay.report.page import report_selfplay
 from chimeralab.study import Study
 from chimeralab.study.estimates import Estimates
-from chimeralab.trial.report.page import report_trial
 
 PAGE = "index.html"
 FIGURES, TABLES = "figures", "tables"
-
-# How the report of each kind of study is made.
-REPORTS: Mapping[str, Callable[[Study, Callable[[str], None], Estimates], Report]] = {
-    "selfplay": report_selfplay,
-    "trial": report_trial,
-}
 
 
 class Written(NamedTuple):
@@ -43,7 +35,7 @@ def write_report(
     stored.
     """
     known = estimates or Estimates(study, renew=True)
-    report = REPORTS[study.plan.study.kind](study, tell, known)
+    report: Report = study.plan.kind.report(study, tell, known)
     folder = folder or study.path / "report"
     # All pictures are made before the first file is written: a report is whole or not there.
     pictures = {

@@ -1,19 +1,21 @@
 """Self-play as a kind of study: models talk to each other, and a detector judges what they say."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
 from chimeralab.core.numbers import counted
 from chimeralab.core.parts import Beside, read_record
+from chimeralab.core.records import plain_value
 from chimeralab.core.result_words import MARK
 from chimeralab.core.tables import Columns
 from chimeralab.detection.verdict import from_json
 from chimeralab.models.catalogue import MODELS
-from chimeralab.rating.auditing import recompute_gate, reliability
+from chimeralab.rating.auditing import Reliability, recompute_gate, reliability, scope_of
 from chimeralab.rating.plan import check_raters
 from chimeralab.runner import Rules
+from chimeralab.selfplay.analysis import Analysis, analyse
 from chimeralab.selfplay.outcomes import PAIRS, Outcomes, measure_name
 from chimeralab.selfplay.plan import (
     EXTRA_TABLES,
@@ -24,9 +26,10 @@ from chimeralab.selfplay.plan import (
     read_extras,
     read_prompts,
 )
-from chimeralab.selfplay.runs import judged_run
-from chimeralab.stats.effects import AskedContrast, pairs_of
+from chimeralab.selfplay.runs import Runs, judged_run, study_runs
+from chimeralab.stats.effects import SELF_PLAY, AskedContrast, pairs_of
 from chimeralab.study.detecting import stored_detections
+from chimeralab.study.estimates import Estimates
 from chimeralab.study.folder import Study
 from chimeralab.study.forecast import TOKENS_A_MESSAGE, tokens_at_most
 from chimeralab.study.kind import Design, Kind
@@ -158,6 +161,33 @@ class SelfPlay(Kind):
     def recompute(self, study: Study, archive: Archive) -> Iterator[Recomputed]:
         yield recompute_gate(study)
 
+    def analyse(self, study: Study, estimates: Estimates) -> Analysis:
+        detections = [from_json(row) for row in stored_detections(study)]
+        return analyse_runs(study, study_runs(study, detections, study.path.name), estimates)
+
+    def name_numbers(
+        self,
+        study: Study,
+        analysis: Analysis | None,
+        decided: Reliability | None = None,
+        **found: Any,
+    ) -> Iterator[Any]:
+        from chimeralab.selfplay.numbers import loop_entries, selfplay_entries  # noqa: PLC0415
+
+        detections = found.get("detections")
+        if detections is None:
+            detections = [from_json(row) for row in stored_detections(study)]
+        if analysis:
+            first = (name for name in study.plan.conditions if name in analysis.conditions)
+            order = list(dict.fromkeys([*first, *analysis.conditions]))
+            yield from selfplay_entries(analysis, order, scope_of(decided).words)
+        yield from loop_entries(detections, list(study.plan.conditions))
+
+    def report(self, study: Study, tell: Callable[[str], None], estimates: Estimates) -> Any:
+        from chimeralab.selfplay.report.page import report_selfplay  # noqa: PLC0415 - draws charts
+
+        return report_selfplay(study, tell, estimates)
+
     def describe(self, plan: Plan) -> str:
         sides = [counted(len(plan.conditions), "condition"), counted(len(plan.prompts), "prompt")]
         return " × ".join([*sides, counted(plan.conversation.repeats, "repeat")])
@@ -225,3 +255,20 @@ def _raters(study: Study) -> dict[str, int]:
     )
     with study.archive() as archive:
         return {row["name"]: row["n"] for row in archive.rows(query)}
+
+
+def analyse_runs(
+    study: Study, runs: Runs, estimates: Estimates, changed: Mapping[str, Any] | None = None
+) -> Analysis:
+    """Say what the runs of a study show, as its plan declares it.
+
+    `changed` are the verdicts behind them that are not those of the store.
+    """
+    outcomes = study.plan.extras.get("outcomes", Outcomes())
+
+    def compute() -> Analysis:
+        return analyse(runs, outcomes)
+
+    inputs = (plain_value(runs.left_out), changed or {})
+    found = estimates.take(Analysis, compute, *inputs, known={"words": SELF_PLAY})
+    return replace(found, source=runs.source)

@@ -1,6 +1,6 @@
 """A kind of study, such as self-play or a trial: a part that knows what only its studies have."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from chimeralab.models.seam import Model
     from chimeralab.runner import Prompt, Rules, Script
+    from chimeralab.study.estimates import Estimates
     from chimeralab.study.folder import Study
     from chimeralab.study.plan import Condition, Plan, Subject
     from chimeralab.study.recompute import Recomputed
@@ -89,6 +90,10 @@ class Kind:
         """The models that are agents, with what each can do."""
         return {}
 
+    def describe_agents(self, plan: "Plan") -> Mapping[str, str]:
+        """Who keeps the memory of each agent, and what follows from what it can do."""
+        return {}
+
     def open_agent(self, plan: "Plan", name: str, folder: "Path") -> "Model":
         """An agent of the plan, made ready."""
         raise NotImplementedError
@@ -115,6 +120,20 @@ class Kind:
     def export_tables(self) -> Mapping[str, tuple[Columns, str]]:
         """The tables that only this kind has, each with its columns and its query."""
         return {}
+
+    def analyse(self, study: "Study", estimates: "Estimates") -> Any:
+        """What the records show, read from the stored estimates or computed."""
+        raise NotImplementedError
+
+    def name_numbers(
+        self, study: "Study", analysis: Any, decided: Any = None, **found: Any
+    ) -> Iterator[Any]:
+        """The numbers of an analysis for texts, each as a `report.named_numbers.Entry`."""
+        yield from ()
+
+    def report(self, study: "Study", tell: Callable[[str], None], estimates: "Estimates") -> Any:
+        """The report of a study, as a `report.frame.Report`."""
+        raise NotImplementedError
 
     def describe(self, plan: "Plan") -> str:
         """What is crossed with what, in words."""

@@ -140,10 +140,6 @@ class Plan(Record):
         return {**values, "trial": None, **({self.kind.name: own} if own is not None else {})}
 
     @property
-    def trial(self) -> Any:
-        return self.own if self.kind.name == "trial" else None
-
-    @property
     def acting(self) -> Part:
         """The detector that `stop_early` and countermeasures listen to."""
         return self.live or self.detector

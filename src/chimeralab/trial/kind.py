@@ -1,8 +1,8 @@
 """A trial as a kind of study: a subject is put through scenarios, under stress and without."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +17,8 @@ from chimeralab.models.catalogue import MODELS
 from chimeralab.models.seam import Model
 from chimeralab.runner import Script
 from chimeralab.selfplay.plan import read_extras
+from chimeralab.stats.effects import TRIAL
+from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import TALK
 from chimeralab.study.folder import Study, planned_talks
 from chimeralab.study.forecast import TOKENS_A_MESSAGE, tokens_at_most
@@ -27,17 +29,20 @@ from chimeralab.study.store import Archive
 from chimeralab.trial import plan as trial_plan
 from chimeralab.trial.agents import AGENTS, abilities_of, opened
 from chimeralab.trial.agents import seam as agents
+from chimeralab.trial.analysis import Draws, TrialAnalysis, TrialDesign
+from chimeralab.trial.analysis import analyse_trial as analyse_sessions
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.course import Course
 from chimeralab.trial.effects import sessions_of
 from chimeralab.trial.forecast import asked_at_most
-from chimeralab.trial.metrics import PARTS, Metrics, measure
 from chimeralab.trial.measures import MEASURES, words_of
+from chimeralab.trial.metrics import PARTS, Metrics, measure
 from chimeralab.trial.phantoms import SUBJECTS, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, read_trial, tokens_needed
 from chimeralab.trial.power import detectable
 from chimeralab.trial.rows import (
     count_sessions,
+    left_out,
     misscored,
     outside_code,
     own_counts,
@@ -114,6 +119,10 @@ class Trial(Kind):
         own: TrialPlan = plan.own
         return own.agents
 
+    def describe_agents(self, plan: Plan) -> Mapping[str, str]:
+        own: TrialPlan = plan.own
+        return {name: own.memory_in_words(name) for name in own.agents}
+
     def open_agent(self, plan: Plan, name: str, folder: Path) -> Model:
         settings = plan.models[name].part.settings
         if plan.consent is None and hasattr(settings, "code"):
@@ -187,6 +196,22 @@ class Trial(Kind):
                 "JOIN trajectories c ON c.id = p.trajectory ORDER BY c.position, p.turn",
             ),
         }
+
+    def analyse(self, study: Study, estimates: Estimates) -> TrialAnalysis:
+        return analyse_trial(study, estimates=estimates)
+
+    def name_numbers(
+        self, study: Study, analysis: TrialAnalysis | None, decided: Any = None, **found: Any
+    ) -> Iterator[Any]:
+        from chimeralab.trial.numbers import trial_entries  # noqa: PLC0415 - few commands need them
+
+        if analysis:
+            yield from trial_entries(analysis)
+
+    def report(self, study: Study, tell: Callable[[str], None], estimates: Estimates) -> Any:
+        from chimeralab.trial.report.page import report_trial  # noqa: PLC0415 - draws charts
+
+        return report_trial(study, tell, estimates)
 
     def describe(self, plan: Plan) -> str:
         own: TrialPlan = plan.own
@@ -305,3 +330,36 @@ def _recompute_counts(study: Study) -> Recomputed:
         tuple(findings),
         unchecked=tuple(f"not recomputed: {n:,} counts of {code}" for code, n in by_code.items()),
     )
+
+
+def analyse_trial(
+    study: Study, resampling: Draws | None = None, estimates: Estimates | None = None
+) -> TrialAnalysis:
+    """Say what the whole sessions of a trial show: can it be judged, and what does each arm do?
+
+    Estimates with other draws than the usual ones are not stored.
+    """
+
+    def compute() -> TrialAnalysis:
+        plan = recalled_plan(study)
+        design = TrialDesign(
+            plan.arms,
+            plan.subjects,
+            plan.weights,
+            len(study.talks),
+            left_out(study),
+            plan.own_measures,
+            plan.declared,
+        )
+        trials = stored_trials(study, whole=True)
+        return analyse_sessions(trials, design, str(study.path), resampling)
+
+    if resampling not in (None, Draws()):
+        return compute()
+    plan: TrialPlan = study.plan.own
+    names = {f"{type(each).__name__} {each}": each for each in (*plan.arms, *plan.own_measures)}
+    known = {"words": TRIAL, **names}
+    stored = estimates or Estimates(study)
+    # Without its code, a stressor of the user's own can't say what of it could still be read.
+    found = stored.take(TrialAnalysis, compute, study.consent is not None, known=known)
+    return replace(found, source=str(study.path))

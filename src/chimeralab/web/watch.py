@@ -121,7 +121,7 @@ class StudyWatch:
     @property
     def is_judged(self) -> bool:
         """Whether detectors judge its conversations; a trial measures its sessions instead."""
-        return self.study.plan.kind.watched
+        return self.study.plan.kind.judged
 
     def start(self) -> None:
         for thread in self._threads:

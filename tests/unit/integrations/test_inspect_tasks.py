@@ -170,7 +170,7 @@ def test_a_trial_is_scored_as_the_analysis_does(make_study: MakeStudy, tmp_path:
     pipeline.run(study)
     expected = {
         session.rows[0].session: session.tallies
-        for session in sessions_of(rows(study), study.plan.trial.weights)
+        for session in sessions_of(rows(study), study.plan.own.weights)
     }
     samples = log.samples or []
     assert len(samples) == len(expected) == 6

@@ -12,11 +12,11 @@ from chimeralab.report.named_numbers import (
     NamedNumber,
     control_word,
     entries_of,
-    loop_entries,
     named,
     study_numbers,
     write_numbers,
 )
+from chimeralab.selfplay.numbers import loop_entries
 from chimeralab.selfplay.report.material import Material
 
 

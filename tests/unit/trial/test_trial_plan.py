@@ -31,7 +31,7 @@ novel = 1
 
 
 def test_a_factorial_is_one_line_and_has_its_control_and_sham(make_study):
-    arms = make_study(SMALL).plan.trial.arms
+    arms = make_study(SMALL).plan.own.arms
     assert len(arms) == 9
     assert arms["control"].stressors == {}
     assert {arm.cell for arm in arms.values()} == {
@@ -45,13 +45,13 @@ def test_a_dose_design_is_one_line(make_study):
     line = "dose = { conformity.size = [0, 3, 7] }"
     plan = make_study(SMALL, ('factorial = ["amnesia", "infallibility", "conformity"]', line),
                  ("[stressors.amnesia]\nfrequency = 0.5\n", "")).plan  # fmt: skip
-    doses = {name: arm.dose for name, arm in plan.trial.arms.items() if arm.dose is not None}
+    doses = {name: arm.dose for name, arm in plan.own.arms.items() if arm.dose is not None}
     assert doses == {"conformity-size-0": 0, "conformity-size-3": 3, "conformity-size-7": 7}
 
 
 def test_countermeasures_stand_beside_the_bare_arm(make_study):
     plan = make_study(SMALL, ("factorial =", 'countermeasures = ["ledger"]\nfactorial =')).plan
-    assert {"amnesia", "amnesia-with-ledger"} <= plan.trial.arms.keys()
+    assert {"amnesia", "amnesia-with-ledger"} <= plan.own.arms.keys()
 
 
 def test_plans_of_earlier_versions_call_countermeasures_measures_under_the_same_lock(make_study):
@@ -201,7 +201,7 @@ def test_public_sets_become_scenarios(make_study, use, file):
         ("recall = 4\ninference = 2\nnovel = 1\n", ""),
     ).plan
     assert len(plan.prompts) == 2
-    assert all(len(course.steps) == 5 for course in plan.trial.courses)
+    assert all(len(course.steps) == 5 for course in plan.own.courses)
 
 
 def test_a_public_set_that_is_not_there_is_named(make_study):
@@ -253,16 +253,16 @@ def test_one_more_stressor_of_ours_leaves_the_cells_of_other_trials_alone(
         name = "another"
 
     monkeypatch.setitem(STRESSORS, Another.name, Another)
-    arms = make_study(SMALL).plan.trial.arms
+    arms = make_study(SMALL).plan.own.arms
     assert arms["amnesia+conformity"].cell == "110"
     factorial = 'factorial = ["amnesia", "infallibility", "conformity"]'
-    arms = make_study(SMALL, (factorial, 'each = ["amnesia", "another"]')).plan.trial.arms
+    arms = make_study(SMALL, (factorial, 'each = ["amnesia", "another"]')).plan.own.arms
     assert (arms["amnesia"].cell, arms["another"].cell) == ("1000", "0001")
 
 
 def test_amnesia_can_take_only_what_a_stressor_says(make_study):
     named = make_study(SMALL, ("frequency = 0.5", 'also = ["infallibility", "evidence"]'))
-    assert named.plan.trial.arms["amnesia"].stressors["amnesia"].also
+    assert named.plan.own.arms["amnesia"].stressors["amnesia"].also
     misspelt = make_study(SMALL, ("frequency = 0.5", 'also = ["infalibility"]'))
     with pytest.raises(InputError, match="unknown stressor 'infalibility'"):
         _ = misspelt.plan
@@ -280,7 +280,7 @@ def test_answers_fit_their_options_and_check_warns_where_they_may_not(make_study
 
 def test_a_plan_says_what_becomes_of_a_reply_that_cannot_be_read(make_study):
     table = '[answers]\nunreadable = "ask again"\n[scenarios]'
-    assert make_study(SMALL, ("[scenarios]", table)).plan.trial.answering.unreadable == "ask again"
+    assert make_study(SMALL, ("[scenarios]", table)).plan.own.answering.unreadable == "ask again"
     odd = '[answers]\nunreadable = "retry"\n[scenarios]'
     with pytest.raises(InputError, match="unreadable"):
         _ = make_study(SMALL, ("[scenarios]", odd)).plan

@@ -64,12 +64,12 @@ def analysed(plan, change=lambda trials: trials):
 def undeclared(tmp_path_factory):
     """A plan that declares no outcome, and the analysis of what a phantom does in it."""
     folder = tmp_path_factory.mktemp("undeclared")
-    plan = write_study(folder, SMALL, ("number = 2", "number = 4")).plan.trial
+    plan = write_study(folder, SMALL, ("number = 2", "number = 4")).plan.own
     return plan, analysed(plan)
 
 
 def small(make_study: MakeStudy, *changes: Change):
-    return make_study(SMALL, ("number = 2", "number = 4"), *changes).plan.trial
+    return make_study(SMALL, ("number = 2", "number = 4"), *changes).plan.own
 
 
 def test_the_declared_effects_alone_are_primary_and_corrected_together(make_study):
@@ -114,20 +114,20 @@ def test_a_declared_effect_that_nobody_could_find_is_refused(make_study, old, ne
 
 def test_more_scenarios_find_smaller_differences(make_study):
     few, many = (
-        detectable(make_study(SMALL, ("number = 2", f"number = {n}"), DECLARED).plan.trial)
+        detectable(make_study(SMALL, ("number = 2", f"number = {n}"), DECLARED).plan.own)
         for n in (3, 9)
     )
     assert [each.measure for each in few] == ["mci", "conformity_rate"]
     for small_trial, large_trial in zip(few, many, strict=True):
         assert small_trial.difference > large_trial.difference > 0
         assert "9 scenarios find" in str(large_trial)
-    assert detectable(make_study(SMALL).plan.trial) == ()
+    assert detectable(make_study(SMALL).plan.own) == ()
 
 
 def test_what_is_set_in_a_phantom_is_found_where_it_is_large_enough(make_study):
     phantoms = {"firm": PhantomSubjectSettings(conformity=0.0), "soft": FREE}
     changes = ("number = 2", "number = 6"), ("[scenarios]", ALONE), ("novel = 1", "novel = 3")
-    (found,) = detectable(make_study(SMALL, *changes).plan.trial, phantoms)
+    (found,) = detectable(make_study(SMALL, *changes).plan.own, phantoms)
     firm, soft = found.known
     assert soft.difference > soft.smallest > 0
     assert abs(firm.difference) < 0.1

@@ -44,7 +44,7 @@ def test_amnesia_needs_scenarios_with_facts(tmp_path, template, use):
 @pytest.mark.parametrize("template", TRIALS)
 def test_no_template_has_two_arms_that_are_the_same(tmp_path, template):
     new_study(tmp_path / "study", template)
-    plan = Study(tmp_path / "study").plan.trial
+    plan = Study(tmp_path / "study").plan.own
     done = [
         (plan.subjects[name], repr((arm.stressors, arm.countermeasure, arm.sham)))
         for name, arm in plan.arms.items()
@@ -59,7 +59,7 @@ def test_a_template_declares_what_it_is_for_and_is_small_enough_for_a_first_look
     """Some five calls per second, on two cores: 1,500 of them take five minutes."""
     new_study(tmp_path / "study", template)
     study = Study(tmp_path / "study")
-    assert study.plan.trial.declared
+    assert study.plan.own.declared
     scripts = [
         talk.script
         for talk in study.talks

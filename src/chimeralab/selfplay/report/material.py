@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chimeralab import pipeline
 from chimeralab.analysis import Analysis, Outcomes, Runs
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
@@ -24,6 +23,7 @@ from chimeralab.report.charts.flow import ArmFlow, Stage, asked_of, endings, los
 from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.report.table import SIGNIFICANT
 from chimeralab.selfplay.analysis import select
+from chimeralab.selfplay.kind import analyse_runs
 from chimeralab.selfplay.outcomes import Estimand, Measure
 from chimeralab.selfplay.robustness import primary_questions
 from chimeralab.selfplay.runs import (
@@ -45,9 +45,9 @@ from chimeralab.selfplay.specifications import (
 )
 from chimeralab.stats.effects import Effect
 from chimeralab.study import ConditionFlow, Lock, LockError, Study, flow
-from chimeralab.study.detecting import stored_detections
+from chimeralab.study.detecting import detect_study, stored_detections
 from chimeralab.study.estimates import Estimates
-from chimeralab.study.verify import Verification
+from chimeralab.study.verify import Verification, verify_study
 
 NOTHING = float("nan")
 # Why a conversation that ended has no verdict.
@@ -114,7 +114,7 @@ def gather(
     tell("judging what has no verdict yet")
     unjudged = _judge(study)
     tell("computing verdicts and hashes again")
-    verification = pipeline.verify(study)
+    verification = verify_study(study)
     # Where another verdict is stored than the texts give, the texts are believed.
     corrected = verification.corrected
     rows = list(stored_detections(study))
@@ -158,7 +158,7 @@ _INTERVENTIONS = """
 def _judge(study: Study) -> str:
     """Judge what is missing. A plan that is no longer the locked one judges nothing more."""
     try:
-        pipeline.detect(study)
+        detect_study(study)
     except LockError:
         judged = {row["id"] for row in stored_detections(study)}
         with study.archive() as archive:
@@ -211,7 +211,7 @@ def results_of(
     ``changed`` are the verdicts that are not those of the store.
     """
     outcomes = outcomes_of(study)
-    analysis = pipeline.analyse_selfplay(study, runs, estimates, changed)
+    analysis = analyse_runs(study, runs, estimates, changed)
     primary = primary_of(outcomes)
     described = select(runs, primary) if primary else runs
     order = sorted(analysis.conditions, key=lambda name: place_of(study, name))

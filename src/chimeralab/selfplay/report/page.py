@@ -137,7 +137,7 @@ def make_report(material: Material) -> Report:
                     study,
                     results and results.analysis,
                     material.reliability,
-                    material.detections,
+                    detections=material.detections,
                 )
             ),
         )

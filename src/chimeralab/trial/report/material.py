@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from chimeralab import pipeline
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.report.charts.flow import OUTCOMES, ArmFlow, Stage, asked_of, lost
@@ -13,8 +12,9 @@ from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.stats.effects import short
 from chimeralab.study import ConditionFlow, Lock, Study, flow
 from chimeralab.study.estimates import Estimates
-from chimeralab.study.verify import Verification
+from chimeralab.study.verify import Verification, verify_study
 from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
+from chimeralab.trial.kind import analyse_trial
 from chimeralab.trial.metrics import Metrics
 from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.rows import trial_plan
@@ -58,9 +58,9 @@ def gather_trial(
     """Verify, measure and analyse everything that a trial has stored."""
     refuse_unrun(study)
     tell("computing scores and hashes again")
-    verification = pipeline.verify(study)
+    verification = verify_study(study)
     tell("analysing")
-    analysis = pipeline.analyse_trial(study, estimates=estimates)
+    analysis = analyse_trial(study, estimates=estimates)
     if not analysis.sessions:
         raise InputError(
             f"{study.path} has no whole session yet, so there is nothing to report; "
