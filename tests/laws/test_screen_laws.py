@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 from unittest import mock
 
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from chimeralab.core.records import Turn
 from chimeralab.detection import screen
 from chimeralab.detection.evidence import NO_EVIDENCE, TextMemory
-from chimeralab.detection.loops import Loops, LoopSignal, LoopStream, is_said
+from chimeralab.detection.loops import Loops, LoopStream, is_said
 from chimeralab.detection.words import HeardMessage, words_of
 
 WORDS = """
@@ -53,18 +54,18 @@ def talks(draw: st.DrawFn) -> list[Turn]:
     return turns
 
 
-def one_by_one(turns: list[Turn], rules: Loops) -> list[LoopSignal]:
+def one_by_one(turns: list[Turn], rules: Loops) -> list[tuple[Any, ...]]:
     stream = LoopStream(rules)
-    return [stream.update(turn) for turn in turns]
+    return [(stream.update(turn), stream.going_on, stream.score) for turn in turns]
 
 
-def at_once(many: list[list[Turn]], rules: Loops) -> Iterator[list[LoopSignal]]:
+def at_once(many: list[list[Turn]], rules: Loops) -> Iterator[list[tuple[Any, ...]]]:
     words = screen.Screen(rules).hear([t.text for t in turns if is_said(t)] for turns in many)
     for turns in many:
         stream, signals = LoopStream(rules), []
         for turn in turns:
-            stream.take(turn, next(words) if is_said(turn) else None)
-            signals.append(stream.signal)
+            repeats = stream.take(turn, next(words) if is_said(turn) else None)
+            signals.append((sorted(repeats), stream.going_on, stream.score))
         yield signals
 
 

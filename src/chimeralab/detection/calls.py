@@ -44,15 +44,6 @@ class Made(NamedTuple):
     is_new: bool
 
 
-class CallRepeat(NamedTuple):
-    """How much a call repeats earlier ones: 2 is enough for a loop. `of` are their numbers."""
-
-    weight: float
-    of: tuple[int, ...]
-    failed: bool
-    period: int
-
-
 class CallLog:
     """The last calls of a conversation, and the last results of its tools."""
 
@@ -68,8 +59,10 @@ class CallLog:
         self._results.append(text)
         return not _FAILED.search(text[:HEAD])
 
-    def add(self, number: int, call: Call) -> CallRepeat:
-        """Take in a call and its result, and say how much it repeats.
+    def add(self, number: int, call: Call) -> tuple[float, tuple[int, ...], bool, int]:
+        """Take in a call and its result, and say how much it repeats: 2 is enough for a loop.
+
+        Then come the numbers of the calls that it repeats, whether it failed, and the period.
 
         The same call with the same result counts 1, and half where only times and ids differ; the
         same failure of the same tool with other arguments counts half. What lies behind a new call
@@ -100,7 +93,7 @@ class CallLog:
         is_new = bool(result) and first_time and not alike and not failed
         self._made.append(Made(number, name, arguments, result, steady, failed, is_new))
         weight = weight if result else weight / 2
-        return CallRepeat(weight, of, failed, alike[0] if alike else 0)
+        return weight, of, failed, alike[0] if alike else 0
 
 
 def has_failed(call: Call) -> bool:

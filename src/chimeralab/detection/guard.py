@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Call, Loop, Turn
-from chimeralab.detection.locked import LOCKED
-from chimeralab.detection.loops import LOOPS, Loops, LoopStream, ToolRule
-from chimeralab.detection.saved import from_plain, to_plain
+from chimeralab.detection.calls import CallLog, Made
+from chimeralab.detection.evidence import TextMemory
+from chimeralab.detection.locked import LOCKED, Locked, LockedStream
+from chimeralab.detection.loops import LOOPS, LoopingTurns, Loops, LoopStream, Sum
 from chimeralab.detection.seam import Detector, Seen, Signal
-from chimeralab.detection.words import is_blank
+from chimeralab.detection.words import HeardMessage, MessageWords, is_blank
 from chimeralab.readers.chat import ChatMessage, Result, message_of
 from chimeralab.readers.seam import Unreadable
 
@@ -78,14 +79,6 @@ class GuardSignal(NamedTuple):
         return self.loop is not None and self.loop.level == "stop"
 
 
-class Waiting(NamedTuple):
-    """A tool call whose result has not come yet, its id, and the position of its message."""
-
-    id: str | None
-    call: Call
-    position: int
-
-
 class Guard:
     """Watches one conversation live: by words and tool calls, and by vectors unless told not to.
 
@@ -120,7 +113,8 @@ class Guard:
         """Forget the conversation and start again."""
         self._loops = LoopStream(self._settings, self._tools)
         self._collapse = _Collapse(self._detector, self._encoder) if self._detector else None
-        self._waiting: list[Waiting] = []
+        # Calls whose results have not come yet: the id, the call, and where its message stands.
+        self._waiting: list[tuple[str | None, Call, int]] = []
         self._told: dict[Loop, int] = {}
 
     def update(self, message: str | Mapping[str, Any] | Turn) -> GuardSignal:
@@ -150,12 +144,13 @@ class Guard:
             self._answer(result)
         # A note of the system between a call and its result is not the talk going on.
         if not content.results and self._waiting and (turn.spoken or turn.calls):
-            self._give_up_waiting()
-        self._loops.update(replace(turn, calls=tuple(c for c in turn.calls if _is_known(c))))
+            for _, call, called_at in self._waiting:
+                self._loops.judge_call(call, called_at)
+            self._waiting = []
+        known = tuple(call for call in turn.calls if call.result is not None)
+        self._loops.update(replace(turn, calls=known))
         position = self._loops.position
-        self._waiting += [
-            Waiting(name, c, position) for name, c in content.calls if not _is_known(c)
-        ]
+        self._waiting += [(name, c, position) for name, c in content.calls if c.result is None]
         signal = NO_SIGNAL
         if self._collapse:
             signal = self._collapse.update(turn) if turn.spoken else self._collapse.last
@@ -163,7 +158,7 @@ class Guard:
 
     def nudged(self) -> None:
         """Say that the advice was handed on: from now on there is less patience."""
-        for loop in self._loops.signal.loops:
+        for loop in self._loops.going_on:
             self._told.setdefault(_known_by(loop), self._loops.repeats_since(loop))
 
     def forgive(self) -> None:
@@ -173,9 +168,9 @@ class Guard:
     def state(self) -> dict[str, Any]:
         """All that the guard knows of the conversation, as plain JSON values for `restore`."""
         return {
-            "guard": 1,
+            "guard": 2,
             "loops": to_plain(self._loops),
-            "waiting": [to_plain(tuple(waiting)) for waiting in self._waiting],
+            "waiting": to_plain(self._waiting),
             "told": to_plain(self._told),
             "collapse": self._collapse.state() if self._collapse else None,
         }
@@ -183,14 +178,13 @@ class Guard:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state that a guard with the same settings has given."""
         parts = {"guard", "loops", "waiting", "told", "collapse"}
-        known = isinstance(state, Mapping) and parts <= state.keys() and state["guard"] == 1
+        known = isinstance(state, Mapping) and parts <= state.keys() and state["guard"] == 2
         if not known or (state["collapse"] is None) != (self._collapse is None):
             raise InputError("this is not the state of a guard with these settings")
-        loops, told = from_plain(state["loops"]), from_plain(state["told"])
-        try:
-            waiting = [Waiting(*from_plain(each)) for each in state["waiting"]]
-        except TypeError:
-            raise InputError("this is not the state of a guard: its calls are no calls") from None
+        loops, told, waiting = (from_plain(state[key]) for key in ("loops", "told", "waiting"))
+        sound = isinstance(waiting, list) and all(isinstance(each, tuple) for each in waiting)
+        if not sound or any(len(each) != 3 for each in waiting):
+            raise InputError("this is not the state of a guard: its calls are no calls")
         if not isinstance(loops, LoopStream) or not isinstance(told, dict):
             raise InputError("this is not the state of a guard: it knows no loops")
         if self._collapse:
@@ -198,20 +192,16 @@ class Guard:
         self._loops, self._waiting, self._told = loops, waiting, told
 
     def _answer(self, result: Result) -> None:
-        named = [waiting for waiting in self._waiting if waiting.id == result.call]
+        named = [waiting for waiting in self._waiting if waiting[0] == result.call]
         found = next(iter(named or (self._waiting if result.call is None else [])), None)
         if found is not None:
             self._waiting.remove(found)
-            call = replace(found.call, result=result.text, error=result.error)
-            self._loops.judge_call(call, found.position)
-
-    def _give_up_waiting(self) -> None:
-        for waiting in self._waiting:
-            self._loops.judge_call(waiting.call, waiting.position)
-        self._waiting = []
+            _, call, position = found
+            call = replace(call, result=result.text, error=result.error)
+            self._loops.judge_call(call, position)
 
     def _warning(self) -> LoopWarning | None:
-        going_on = sorted(self._loops.signal.loops, key=lambda loop: loop.level != "verdict")
+        going_on = sorted(self._loops.going_on, key=lambda loop: loop.level != "verdict")
         if not going_on:
             return None
         loop = going_on[0]
@@ -221,8 +211,8 @@ class Guard:
         level: Literal["notice", "nudge", "stop"] = "stop" if spent else "nudge"
         # The excerpt is text of a model or a tool: it can't end its own quotation.
         quoted = loop.excerpt.translate(QUOTATION).rstrip(".")
-        rules = (rule for name, rule in self._tools.items() if loop.excerpt.startswith(f"{name} "))
-        least = next((rule.repeats for rule in rules), 0) if loop.level == "verdict" else 0
+        rules = (n for name, n in self._tools.items() if loop.excerpt.startswith(f"{name} "))
+        least = next(rules, 0) or 0 if loop.level == "verdict" else 0
         what, times = f"“{quoted}”", more + max(least, len(loop.repeats) + 1)
         words = ADVICE[loop.kind].format(
             what=what, times=times, place=self.place(loop.began), period=loop.period
@@ -289,25 +279,85 @@ def _read(message: Any) -> ChatMessage:
     return message_in(message)
 
 
-def _is_known(call: Call) -> bool:
-    return call.result is not None
-
-
 def _known_by(loop: Loop) -> Loop:
     """A loop without what may change while it goes on."""
     return replace(loop, kind="", period=0, ended=None, score=0.0)
 
 
-def _tool_rules(tools: Tools) -> dict[str, ToolRule]:
-    rules = {}
+def _tool_rules(tools: Tools) -> dict[str, int | None]:
+    """How many identical calls of a tool make a loop; None where it is ignored."""
+    rules: dict[str, int | None] = {}
     for name, setting in tools.items():
         repeats = setting.get("repeats") if isinstance(setting, Mapping) else None
         if setting == "ignore":
-            rules[name] = ToolRule(ignore=True)
+            rules[name] = None
         elif isinstance(repeats, int) and repeats >= 2 and len(setting) == 1:
-            rules[name] = ToolRule(repeats)
+            rules[name] = repeats
         else:
             raise InputError(
                 f"tools[{name!r}] is {setting!r}; it takes 'ignore' or {{'repeats': N}} from 2 on"
             )
     return rules
+
+
+# A state is loaded from plain JSON values: nothing but these classes of ours is made.
+_ROWS = {cls.__name__: cls for cls in (Call, Loop, Made, Signal, Locked, Loops)}
+_OBJECTS = {
+    cls.__name__: cls
+    for cls in (
+        *(CallLog, TextMemory, HeardMessage, LockedStream),
+        *(LoopStream, LoopingTurns, Sum),
+    )
+}
+_LISTS: dict[str, Callable[[list[Any]], Any]] = {
+    "tuple": tuple,
+    "list": list,
+    "set": set,
+    "frozenset": frozenset,
+    "MessageWords": MessageWords,
+}
+
+
+def to_plain(value: Any) -> Any:
+    """A value of the guard's as JSON can hold it."""
+    name = type(value).__name__
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if name in _ROWS:
+        names = getattr(value, "_fields", None) or type(value).__dataclass_fields__
+        return {"row": name, "cells": {each: to_plain(getattr(value, each)) for each in names}}
+    if name in _OBJECTS:
+        return {"object": name, "cells": {k: to_plain(v) for k, v in vars(value).items()}}
+    if isinstance(value, dict):
+        pairs = [[to_plain(k), to_plain(v)] for k, v in value.items()]
+        return {"pairs": pairs}
+    if isinstance(value, deque):
+        return {"deque": value.maxlen, "items": [to_plain(item) for item in value]}
+    if name in _LISTS:
+        return {"list": name, "items": [to_plain(item) for item in value]}
+    raise InputError(f"a guard with a {name} of your own can't be saved")
+
+
+def from_plain(plain: Any) -> Any:
+    """The value that `to_plain` wrote; refuses what it did not write."""
+    if not isinstance(plain, dict):
+        return plain
+    try:
+        return _made(plain)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"this is not the state of a guard ({error!r})") from None
+
+
+def _made(plain: dict[str, Any]) -> Any:
+    if "row" in plain:
+        cells = {name: from_plain(cell) for name, cell in plain["cells"].items()}
+        return _ROWS[plain["row"]](**cells)
+    if "object" in plain:
+        cls: Any = _OBJECTS[plain["object"]]
+        made = cls.__new__(cls)
+        vars(made).update({name: from_plain(cell) for name, cell in plain["cells"].items()})
+        return made
+    if "pairs" in plain:
+        return {from_plain(key): from_plain(value) for key, value in plain["pairs"]}
+    items = [from_plain(item) for item in plain["items"]]
+    return deque(items, plain["deque"]) if "deque" in plain else _LISTS[plain["list"]](items)

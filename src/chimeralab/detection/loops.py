@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from chimeralab.core.records import RESULTS, Call, Loop, Turn, side_of
+from chimeralab.core.records import RESULTS, Call, Loop, Record, Turn, side_of
 from chimeralab.detection.calls import CallLog, as_told
-from chimeralab.detection.evidence import NOTHING, LoopSettings, TextEvidence, TextMemory, Weighed
+from chimeralab.detection.evidence import NOTHING, TextEvidence, TextMemory, Weighed
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.seam import Detector, Needs, Seen, Signal
 from chimeralab.detection.words import HeardMessage
@@ -20,14 +20,41 @@ from chimeralab.detection.words import HeardMessage
 EXCERPT = 80
 ROUNDING = 1e-9
 WARMTH = 0.05  # evidence per message that leaves the score as it is
+IDENTICAL_CALLS = 3  # make a loop, unless a tool has a number of its own
 FOURTH = 2.35  # what the fourth identical message has added up to, as the third identical call
 # Fitted to the share of stuck conversations: benchmarks/validity/loop_score.py
 HALF_WAY, STEEPNESS = 1.62, 1.3
 
 
 @dataclass(frozen=True, slots=True)
-class Loops(LoopSettings, Detector):
-    """A turn at which the loop detector has a verdict that is still going on."""
+class Loops(Record, Detector):
+    """The settings of the loop detector. The defaults are `loops-1`; whatever differs is marked.
+
+    Pairs of `low` and `high` are ramps: evidence is 0 up to the one and 1 from the other on.
+    """
+
+    window: int = 32  # messages looked back
+    twin_low: float = 0.15  # three-word runs shared with one earlier message
+    twin_high: float = 0.45
+    order_low: float = 0.60  # words in the same order, the mean of the three nearest messages
+    order_high: float = 0.80
+    frame_low: float = 0.22  # words that stand in the last two messages too, around a slot
+    frame_high: float = 0.35
+    frame: float = 0.70  # evidence of one frame with ever new fillings
+    words_low: float = 0.38  # words shared, the mean of the three nearest messages
+    words_high: float = 0.60
+    fresh_low: float = 0.30  # new content words that weaken a paraphrase, and that refute it
+    fresh_high: float = 0.60
+    short: int = 4  # a message of fewer words weighs less
+    short_weight: float = 0.75
+    progress: float = 0.30  # weight of a repeat after a tool has brought something new
+    courtesy: float = 0.65  # evidence of an empty courteous message after another one
+    reply: float = 0.60  # weight of a short answer to something new
+    own_words: int = 6  # a speaker's own loop is made of messages of so many words
+    drift: float = 0.30  # evidence that a healthy message may have
+    on: float = 1.6  # the sum at which a loop is noticed; it ends at half of it
+    cap: float = 2.0
+    calls: int = 16  # tool calls looked back
 
     @property
     def name(self) -> str:
@@ -79,7 +106,7 @@ class Sum:
     a loop began.
     """
 
-    def __init__(self, settings: LoopSettings, level: str, stream: str) -> None:
+    def __init__(self, settings: Loops, level: str, stream: str) -> None:
         self._settings = settings
         self.level, self.stream = level, stream
         self.value = 0.0
@@ -130,39 +157,6 @@ class Sum:
         return max(self.first, self.left_zero - self.period)
 
 
-class LoopSignal(NamedTuple):
-    """What the detector says after a message: the loops that are going on, and the score so far.
-
-    ``repeats`` are the positions of earlier messages that this one repeats, in a loop or not.
-    """
-
-    position: int
-    loops: tuple[Loop, ...]
-    score: float
-    repeats: tuple[int, ...] = ()
-
-    @property
-    def looping(self) -> bool:
-        return any(loop.level == "verdict" for loop in self.loops)
-
-
-class ToolRule(NamedTuple):
-    """What counts for one tool: how many identical calls make a loop, if any number does."""
-
-    repeats: int = 3
-    ignore: bool = False
-
-
-ANY_TOOL = ToolRule()
-
-
-class Occasion(NamedTuple):
-    """Where a sum stands: positions of its messages, and the text of the last one."""
-
-    positions: Sequence[int]
-    said: str
-
-
 def is_said(turn: Turn) -> bool:
     """Whether somebody says something in a turn."""
     return turn.spoken and bool(turn.text.strip())
@@ -175,14 +169,20 @@ def is_in_stream(turn: Turn, stream: str) -> bool:
     return is_said(turn) and stream in ("all", f"speaker:{turn.speaker}")
 
 
+def _strongest(*seen: Weighed) -> Weighed:
+    """Of what a message is evidence of, what says most."""
+    return max(seen, key=lambda each: each.evidence)
+
+
 class LoopStream:
     """Judges one conversation as it goes on; what a message costs depends on the window alone.
 
     Spoken messages and tool calls are numbered apart; `loops` speak of positions of messages.
+    `tools` says how many identical calls of a tool make a loop, or None where no number does.
     """
 
     def __init__(
-        self, settings: LoopSettings = LOOPS, tools: Mapping[str, ToolRule] | None = None
+        self, settings: Loops = LOOPS, tools: Mapping[str, int | None] | None = None
     ) -> None:
         self.settings = settings
         self._tools = tools or {}
@@ -202,13 +202,15 @@ class LoopStream:
         self._calling = Sum(settings, "verdict", "calls")
         self._failing = Sum(settings, "notice", "calls")
 
-    def update(self, turn: Turn) -> LoopSignal:
-        """Take the next message of the conversation, whoever says it."""
-        self.take(turn, HeardMessage(turn.text) if is_said(turn) else None)
-        return self.signal
+    def update(self, turn: Turn) -> list[int]:
+        """Take the next message, whoever says it.
+
+        Gives the positions of earlier messages that it repeats, in a loop or not.
+        """
+        return sorted(self.take(turn, HeardMessage(turn.text) if is_said(turn) else None))
 
     def take(self, turn: Turn, message: HeardMessage | None) -> set[int]:
-        """Take the next message, with its words if it says any; which earlier ones it repeats."""
+        """The same with the words of the message, if it says any."""
         self.position += 1
         self._repeated = set()
         if message is not None:
@@ -220,10 +222,9 @@ class LoopStream:
         return self._repeated
 
     @property
-    def signal(self) -> LoopSignal:
-        """How things stand after the last message."""
-        going_on = tuple(self.loops[place] for place in self._going_on.values())
-        return LoopSignal(self.position, going_on, self.score, tuple(sorted(self._repeated)))
+    def going_on(self) -> list[Loop]:
+        """The loops that have not ended."""
+        return [self.loops[place] for place in self._going_on.values()]
 
     @property
     def steps(self) -> int:
@@ -235,8 +236,10 @@ class LoopStream:
         return self._repeats[loop.level, loop.stream]
 
     def _judge_text(self, message: HeardMessage, speaker: str | None) -> None:
+        said = message.text
         seen = self._texts.weigh(message, speaker)
         self._text_positions.append(self.position)
+        repeated, reworded, polite, own, _ = seen
         if message.quiet:
             if self._heat:  # else nothing was ever added
                 self._fade(speaker)
@@ -245,31 +248,30 @@ class LoopStream:
         else:
             self._add(seen, speaker)
         loudest = max(self._repeating, self._polite, key=lambda each: (each.on, each.value))
-        common = seen.polite if loudest is self._polite else seen.repeated
-        moment = Occasion(self._text_positions, message.text)
-        self._follow(loudest, moment, common.near)
-        for own in self._speakers.values():
-            self._follow(own, moment, seen.own.near, hidden=loudest.on)
-        self._follow(self._rewording, moment, seen.best.near, hidden=loudest.on)
+        common = polite if loudest is self._polite else repeated
+        self._follow(loudest, said, common.near)
+        for each in self._speakers.values():
+            self._follow(each, said, own.near, hidden=loudest.on)
+        best = _strongest(repeated, reworded)
+        self._follow(self._rewording, said, best.near, hidden=loudest.on)
 
     def _add(self, seen: TextEvidence, speaker: str | None) -> None:
         """Add to the sums what a message is evidence of."""
-        number, best = self._texts.number, seen.best
-        if seen.repeated.kind == "within-turn":
-            self._repeating.rise(number, seen.repeated)
+        repeated, reworded, polite, own, own_heat = seen
+        number, best = self._texts.number, _strongest(repeated, reworded)
+        if repeated.kind == "within-turn":
+            self._repeating.rise(number, repeated)
         else:
-            self._repeating.add(number, seen.repeated)
-        self._polite.add(number, seen.polite)
+            self._repeating.add(number, repeated)
+        self._polite.add(number, polite)
         self._rewording.add(number, best)
         self._warm(None, best.evidence)
         if speaker is not None:
-            self._warm(speaker, seen.own_heat)
-            own = self._speakers.get(speaker)
-            if own is None:
-                own = Sum(self.settings, "verdict", f"speaker:{speaker}")
-                self._speakers[speaker] = own
-            own.add(number, seen.own)
-        telling = max(best, seen.own, seen.polite, key=lambda each: each.evidence)
+            self._warm(speaker, own_heat)
+            if speaker not in self._speakers:
+                self._speakers[speaker] = Sum(self.settings, "verdict", f"speaker:{speaker}")
+            self._speakers[speaker].add(number, own)
+        telling = _strongest(best, own, polite)
         if telling.evidence > self.settings.drift + ROUNDING:
             self._repeated.update(self._text_positions[n] for n in telling.near)
 
@@ -285,65 +287,63 @@ class LoopStream:
 
     def judge_call(self, call: Call, position: int) -> None:
         """Take a tool call of the message at a position, once its result is known."""
-        rule = self._tools.get(call.name, ANY_TOOL)
-        if rule.ignore:
+        identical = self._tools.get(call.name, IDENTICAL_CALLS)
+        if identical is None:
             return
         s, number = self.settings, len(self._call_positions)
         self._call_positions.append(position)
-        repeat = self._calls.add(number, call)
-        self._texts.something_new |= self._calls.heard(call.result) and not repeat.failed
-        weight = repeat.weight * (ANY_TOOL.repeats - 1) / (rule.repeats - 1)
-        seen = Weighed(s.on * weight / 2, "tool", repeat.of, repeat.period)
+        repeated, near, failed, period = self._calls.add(number, call)
+        self._texts.something_new |= self._calls.heard(call.result) and not failed
+        weight = repeated * (IDENTICAL_CALLS - 1) / (identical - 1)
+        seen = Weighed(s.on * weight / 2, "tool", near, period)
         self._calling.rise(number, seen)
         # The second time that the same call fails in the same way is worth a word.
-        warning = s.on if repeat.failed and weight >= 1 else 0.0
+        warning = s.on if failed and weight >= 1 else 0.0
         self._failing.rise(number, seen._replace(evidence=warning))
         self.score = max(self.score, score_of(FOURTH * weight / 2))
-        moment = Occasion(self._call_positions, f"{call.name} {as_told(call.arguments)}")
-        self._repeated.update({self._call_positions[n] for n in repeat.of[:2]} - {position})
-        self._follow(self._calling, moment, repeat.of[:2])
-        self._follow(self._failing, moment, repeat.of[:2], hidden=self._calling.on)
+        said = f"{call.name} {as_told(call.arguments)}"
+        self._repeated.update({self._call_positions[n] for n in near[:2]} - {position})
+        self._follow(self._calling, said, near[:2])
+        self._follow(self._failing, said, near[:2], hidden=self._calling.on)
 
     def _warm(self, speaker: str | None, evidence: float) -> None:
         self._heat[speaker] = max(0.0, self._heat.get(speaker, 0.0) + evidence - WARMTH)
         self.score = max(self.score, score_of(self._heat[speaker]))
 
-    def _follow(
-        self, sums: Sum, moment: Occasion, near: Sequence[int], *, hidden: bool = False
-    ) -> None:
+    def _follow(self, sums: Sum, said: str, near: Sequence[int], *, hidden: bool = False) -> None:
         """Begin, go on with or end the loop of a sum; one that another explains is not begun.
 
-        The last message repeats those that are `near`.
+        The last message, which is `said`, repeats those that are `near`.
         """
         key = sums.level, sums.stream
         place = self._going_on.get(key)
         if place is None and not sums.on:
             return
+        positions = self._call_positions if sums.stream == "calls" else self._text_positions
         if place is not None and not sums.on:
             del self._going_on[key]
-            ended = moment.positions[sums.last]
-            self.loops[place] = replace(self.loops[place], ended=ended)
+            self.loops[place] = replace(self.loops[place], ended=positions[sums.last])
         elif place is not None:
-            self._repeats[key] += moment.positions[sums.last] == moment.positions[-1]
+            self._repeats[key] += positions[sums.last] == positions[-1]
             self.loops[place] = replace(
                 self.loops[place], kind=sums.kind, period=sums.period, score=self.score
             )
-        elif sums.on and not hidden and moment.positions[sums.last] == moment.positions[-1]:
+        elif not hidden and positions[sums.last] == positions[-1]:
             # Noticed at a message that repeats, never at a new one after a louder loop has ended.
             reworded = sums.kind == "paraphrase"
             began = self._texts.stretched_back(sums.began) if reworded else sums.began
-            excerpt = " ".join(moment.said.split())
+            excerpt = " ".join(said.split())
             self._going_on[key], self._repeats[key] = len(self.loops), 0
             self.loops.append(
                 Loop(
                     level=sums.level,
                     kind=sums.kind,
                     stream=sums.stream,
-                    began=moment.positions[began],
-                    noticed=moment.positions[-1],
+                    began=positions[began],
+                    noticed=positions[-1],
                     ended=None,
                     period=sums.period,
-                    repeats=tuple(sorted(moment.positions[n] for n in near)),
+                    repeats=tuple(sorted(positions[n] for n in near)),
                     excerpt=excerpt if len(excerpt) <= EXCERPT else excerpt[: EXCERPT - 1] + "…",
                     score=self.score,
                 )
@@ -383,13 +383,13 @@ def with_echoes(
 
 
 def recall_echoes(
-    loops: Sequence[Loop], turns: Sequence[Turn], settings: LoopSettings = LOOPS
+    loops: Sequence[Loop], turns: Sequence[Turn], settings: Loops = LOOPS
 ) -> Sequence[Loop]:
     """The same for loops that were stored; those without echoes are looked for again."""
     if all(loop.echoes is not None for loop in loops):
         return loops
     stream = LoopStream(settings)
-    repeats = {n: stream.update(turn).repeats for n, turn in enumerate(turns, start=1)}
+    repeats = {n: stream.update(turn) for n, turn in enumerate(turns, start=1)}
     return with_echoes(loops, turns, repeats)
 
 
@@ -406,16 +406,12 @@ def score_of(heat: float) -> float:
 class LoopingTurns:
     """The loop detector behind the seam: a turn is collapsed while a verdict is going on."""
 
-    def __init__(self, settings: LoopSettings) -> None:
+    def __init__(self, settings: Loops) -> None:
         self._stream = LoopStream(settings)
 
     def update(self, seen: Seen) -> Signal:
-        signal = self._stream.update(seen.turn)
-        found = next((loop for loop in signal.loops if loop.level == "verdict"), None)
-        named = (signal.repeats or found.repeats) if found else ()
-        earlier = [place for place in named if place < signal.position]
-        return Signal(
-            signal.position,
-            collapsed=found is not None,
-            repeats=max(earlier, default=None),
-        )
+        repeats, position = self._stream.update(seen.turn), self._stream.position
+        found = next((loop for loop in self._stream.going_on if loop.level == "verdict"), None)
+        named = (repeats or found.repeats) if found else ()
+        earlier = max((place for place in named if place < position), default=None)
+        return Signal(position, collapsed=found is not None, repeats=earlier)

@@ -9,7 +9,8 @@ compared by hashes: two that collide can make a message look repeated, and never
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from copy import copy
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +21,10 @@ from chimeralab.detection.evidence import (
     COMPARED_WORDS,
     FRAMED_WORDS,
     LONGEST_STEP,
-    LoopSettings,
 )
+from chimeralab.detection.loops import Loops
 from chimeralab.detection.words import (
     WITHIN_WORDS,
-    Common,
     HeardMessage,
     is_content,
     quotes,
@@ -72,7 +72,7 @@ class WordNumbers(dict[str, int]):
 class Screen:
     """Hears the messages of conversations, and knows which of them are quiet."""
 
-    def __init__(self, settings: LoopSettings) -> None:
+    def __init__(self, settings: Loops) -> None:
         self._settings = settings
         self._vocabulary = WordNumbers()
         # To have freed a large block lets the C library keep the memory of one batch for the next,
@@ -89,23 +89,10 @@ class Screen:
             for text in talk:
                 batch.add(text, heads)
                 if len(batch.words) >= WORDS_AT_ONCE or len(batch.messages) >= MESSAGES_AT_ONCE:
-                    yield from self._judged(batch)
+                    yield from batch.judge(self._settings)
                     batch = batch.next(self._settings.window)
             batch.talk += 1
-        yield from self._judged(batch)
-
-    def _judged(self, batch: "Batch") -> list[HeardMessage]:
-        messages = batch.as_numbers(self._settings.window)
-        look = Screened.at(messages, self._vocabulary.facts, self._settings)
-        loud = look.loud | np.array(batch.loud, dtype=bool)
-        loud[: batch.start] = False
-        new = batch.messages[batch.start :]
-        for message in new:
-            message.quiet = True
-        for place, common in zip(np.flatnonzero(loud).tolist(), look.common(loud), strict=True):
-            message = batch.messages[place]
-            message.quiet, message.common = False, common
-        return new
+        yield from batch.judge(self._settings)
 
 
 class Batch:
@@ -149,92 +136,101 @@ class Batch:
             after.words = self.words[len(self.words) - sum(after.lengths) :]
         return after
 
-    def as_numbers(self, window: int) -> "Messages":
-        longest = max(Counter(self.talks).values(), default=0)
-        return Messages(
-            np.fromiter(self.words, dtype=np.int64, count=len(self.words)),
-            np.array(self.lengths, dtype=np.int64),
-            np.arange(len(self.talks)) + window * np.array(self.talks, dtype=np.int64),
-            window,
-            max(3, min(window, longest)),
-        )
+    def judge(self, s: Loops) -> list[HeardMessage]:
+        """The new messages: quiet where a bound proves it, and loud with what they have in common
+        with those before.
+        """
+        words = np.fromiter(self.words, dtype=np.int64, count=len(self.words))
+        stems, content = self._vocabulary.facts[0][words], self._vocabulary.facts[1][words] > 0
+        lengths, talks = np.array(self.lengths, dtype=np.int64), np.array(self.talks, np.int64)
+        place = np.repeat(np.arange(len(lengths)), lengths)
+        # Two talks stand more than a window apart, so no message is in sight of those of another.
+        at = np.arange(len(talks)) + s.window * talks
+        lags = max(3, min(s.window, max(Counter(self.talks).values(), default=0)))
+        runs = Keys(*_runs(words, place, content), at, s.window)
+        held = Keys(stems, place, content, at, s.window)
+        told = held.told
+        fresh = told.per_message(~told.again(1)) / np.maximum(1, told.per_message())
+        near = _shares(held, lags)
+        nearest = np.sort(np.partition(near, -3, axis=1)[:, -3:], axis=1)
+        framed = _framed(held, lengths, s)
+        # Half of a message can stand in it three times; see `MessageWords.may_repeat_within`.
+        within = (3 * runs.per_message() <= 2 * lengths - 2) & (lengths >= WITHIN_WORDS)
+        loud = framed | within | _repeated(runs, lengths, s)
+        # The same in other words needs few new ones; and only short messages are compared by words.
+        stale = (fresh < s.fresh_high) & (lengths >= s.short)
+        loud |= stale & (nearest.sum(axis=1) / 3 > s.words_low - ROUNDING)
+        loud |= (lengths <= LONGEST_STEP) & (nearest[:, -1] >= COMPARED_FROM)
+        copies = runs.in_common(lags, loud) > 0
+        copies |= (lengths < 3)[:, None] & (near == 1)  # too short to have a run
+        for message in self.messages[self.start :]:
+            message.quiet = True
+        loud |= np.array(self.loud, dtype=bool)
+        loud[: self.start] = False
+        columns = (each[loud].tolist() for each in (near, copies, fresh, framed, within))
+        for message_at, *common in zip(np.flatnonzero(loud).tolist(), *columns, strict=True):
+            shares, copied, *rest = common
+            message = self.messages[message_at]
+            message.quiet, message.common = (
+                False,
+                (
+                    {back: share for back, share in enumerate(shares, 1) if share},
+                    [back for back, is_copy in enumerate(copied, 1) if is_copy],
+                    *rest,
+                ),
+            )
+        return self.messages[self.start :]
 
 
-class Messages(NamedTuple):
-    """Messages side by side: their words one after another, how many, and where each stands.
-
-    Two talks stand more than a `window` apart, so no message is in sight of those of another. None
-    has more than `lags` before it.
-    """
-
-    words: Ints
-    lengths: Ints
-    at: Ints
-    window: int
-    lags: int
-
-
-class KeysOfMessages(NamedTuple):
+class Keys:
     """Which messages hold which key, by key and then by message, and how many times.
 
-    A key is `telling` where it says much.
+    A key is `telling` where it says much. Messages stand `at` places, and a `window` reaches so far
+    back.
     """
 
-    among: Messages
-    key: NDArray[np.uint64]
-    message: Ints
-    at: Ints
-    times: Ints
-    telling: Bools
-
-    @classmethod
-    def of(
-        cls, among: Messages, keys: NDArray[Any], place: Ints, telling: Bools
-    ) -> "KeysOfMessages":
+    def __init__(
+        self, keys: NDArray[Any], place: Ints, telling: Bools, at: Ints, window: int
+    ) -> None:
         # Sorted as one number: key, message, and whether it is not telling, so that one that is
         # comes first and stays. The highest bits of a hash are lost.
-        bits = np.uint64(len(among.at).bit_length() + 1)
+        bits = np.uint64(len(at).bit_length() + 1)
         packed = keys.astype(np.uint64) << bits | (place << 1 | ~telling).astype(np.uint64)
         packed.sort()
         held = packed >> np.uint64(1)
         first = np.flatnonzero(np.concatenate([[True], held[1:] != held[:-1]])[: len(held)])
-        packed, times = packed[first], np.diff(first, append=len(packed))
+        packed, self.times = packed[first], np.diff(first, append=len(packed))
         low = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
-        message = low >> 1
-        return cls(among, packed >> bits, message, among.at[message], times, low & 1 == 0)
+        self.key, self.message, self.telling = packed >> bits, low >> 1, low & 1 == 0
+        self.at = at[self.message]
+        self._messages, self._window = len(at), window
 
     @property
-    def told(self) -> "KeysOfMessages":
+    def told(self) -> "Keys":
         """What is telling alone."""
-        where = self.telling
-        return KeysOfMessages(
-            self.among,
-            self.key[where],
-            self.message[where],
-            self.at[where],
-            self.times[where],
-            where[where],
-        )
+        told = copy(self)
+        for name in ("key", "message", "at", "times", "telling"):
+            setattr(told, name, getattr(self, name)[self.telling])
+        return told
 
     def again(self, back: int) -> Bools:
         """Whether the key stands in the window in so many earlier messages, for each."""
         again = np.zeros(len(self.key), dtype=bool)
         again[back:] = self.key[back:] == self.key[:-back]
-        again[back:] &= self.at[back:] - self.at[:-back] <= self.among.window
+        again[back:] &= self.at[back:] - self.at[:-back] <= self._window
         return again
 
     def per_message(self, where: Bools | None = None) -> Ints:
         """How many keys each message holds, or holds there."""
         place = self.message if where is None else self.message[where]
-        return np.bincount(place, minlength=len(self.among.at))
+        return np.bincount(place, minlength=self._messages)
 
-    def in_common(self, of: Bools | None = None) -> Ints:
+    def in_common(self, lags: int, of: Bools | None = None) -> Ints:
         """How many keys each message has in common with each before it, by how far back that is.
 
-        Asked for are all messages, or some.
+        Asked for are all messages, or some; none has more than `lags` before it.
         """
-        count, lags = len(self.among.at), self.among.lags
-        common = np.zeros(count * lags, dtype=np.int64)
+        common = np.zeros(self._messages * lags, dtype=np.int64)
         for back in range(1, lags + 1):
             again = self.again(back)
             here = np.flatnonzero(again if of is None else again & of[self.message])
@@ -242,60 +238,21 @@ class KeysOfMessages(NamedTuple):
                 break
             now = self.message[here]
             cell = now * lags + now - self.message[here - back] - 1
-            common += np.bincount(cell, minlength=count * lags)
-        return common.reshape(count, lags)
+            common += np.bincount(cell, minlength=len(common))
+        return common.reshape(self._messages, lags)
 
 
-class Screened(NamedTuple):
-    """What is seen of messages: which may be evidence, and what each has in common with others."""
-
-    loud: Bools
-    near: Floats
-    copies: Bools
-    fresh: Floats
-    framed: Bools
-    within: Bools
-
-    @classmethod
-    def at(cls, messages: Messages, facts: Ints, s: LoopSettings) -> "Screened":
-        """Look at messages; those are loud that no bound proves quiet."""
-        stems, content = facts[0][messages.words], facts[1][messages.words] > 0
-        lengths, count = messages.lengths, len(messages.lengths)
-        place = np.repeat(np.arange(count), lengths)
-        runs = _runs(messages, place, content)
-        held = KeysOfMessages.of(messages, stems, place, content)
-        told = held.told
-        fresh = told.per_message(~told.again(1)) / np.maximum(1, told.per_message())
-        near = _shares(held)
-        nearest = np.sort(np.partition(near, -3, axis=1)[:, -3:], axis=1)
-        framed, within = _framed(held, s), _within(runs)
-        loud = framed | within | _repeated(runs, s)
-        # The same in other words needs few new ones; and only short messages are compared by words.
-        stale = (fresh < s.fresh_high) & (lengths >= s.short)
-        loud |= stale & (nearest.sum(axis=1) / 3 > s.words_low - ROUNDING)
-        loud |= (lengths <= LONGEST_STEP) & (nearest[:, -1] >= COMPARED_FROM)
-        copies = runs.in_common(loud) > 0
-        copies |= (lengths < 3)[:, None] & (near == 1)  # too short to have a run
-        return cls(loud, near, copies, fresh, framed, within)
-
-    def common(self, where: Bools) -> Iterator[Common]:
-        """What some of the messages have in common with earlier ones."""
-        for near, copies, *rest in zip(*(each[where].tolist() for each in self[1:]), strict=True):
-            shares = {back: share for back, share in enumerate(near, 1) if share}
-            yield Common(shares, [back for back, copy in enumerate(copies, 1) if copy], *rest)
-
-
-def _shares(stems: KeysOfMessages) -> Floats:
+def _shares(stems: Keys, lags: int) -> Floats:
     """The share of stems that each message has in common with each before it."""
-    common, size = stems.in_common(), stems.per_message()
-    count, lags = common.shape
-    earlier = np.arange(count)[:, None] - np.arange(1, lags + 1)
-    return common / np.maximum(1, np.maximum(size[:, None], size[np.maximum(earlier, 0)]))
+    common, size = stems.in_common(lags), stems.per_message()
+    earlier = np.arange(len(size))[:, None] - np.arange(1, lags + 1)
+    larger: Ints = np.maximum(size[:, None], size[np.maximum(earlier, 0)])
+    return common / np.maximum(1, larger)
 
 
-def _framed(stems: KeysOfMessages, s: LoopSettings) -> Bools:
+def _framed(stems: Keys, lengths: Ints, s: Loops) -> Bools:
     """A frame is made of words that the last two messages have too, two of them with content."""
-    times, lengths = stems.times, stems.among.lengths
+    times = stems.times
     three = (stems.key[2:] == stems.key[:-2]) & (stems.at[2:] - stems.at[:-2] == 2)
     here = np.flatnonzero(three) + 2
     shared = np.minimum(np.minimum(times[here], times[here - 1]), times[here - 2])
@@ -308,28 +265,21 @@ def _framed(stems: KeysOfMessages, s: LoopSettings) -> Bools:
     return loud
 
 
-def _runs(messages: Messages, place: Ints, content: Bools) -> KeysOfMessages:
-    """Which messages hold which runs of three words; those with a content word are telling."""
-    words = messages.words.astype(np.uint64)
-    inside = place[:-2] == place[2:]
-    mixed = words[:-2] * _MIX[0] + words[1:-1] * _MIX[1] + words[2:] * _MIX[2]
+def _runs(words: Ints, place: Ints, content: Bools) -> tuple[NDArray[np.uint64], Ints, Bools]:
+    """Runs of three words, the messages that hold them, and which have a content word."""
+    mixed = words.astype(np.uint64)
+    mixed = mixed[:-2] * _MIX[0] + mixed[1:-1] * _MIX[1] + mixed[2:] * _MIX[2]
     telling = content[:-2] | content[1:-1] | content[2:]
-    return KeysOfMessages.of(messages, mixed[inside], place[:-2][inside], telling[inside])
+    inside = place[:-2] == place[2:]
+    return mixed[inside], place[:-2][inside], telling[inside]
 
 
-def _repeated(runs: KeysOfMessages, s: LoopSettings) -> Bools:
+def _repeated(runs: Keys, lengths: Ints, s: Loops) -> Bools:
     """Runs of words that earlier messages have too."""
-    grams, lengths = runs.per_message(runs.telling), runs.among.lengths
+    grams = runs.per_message(runs.telling)
     share = runs.per_message(runs.again(1) & runs.telling) / np.maximum(1, grams)
     # A copy of all is like it even where no share of it would be.
     loud: Bools = share > min(s.twin_low, 1 - ROUNDING)
     loud |= runs.per_message(runs.again(2)) > 0
     loud |= (grams == 0) & (lengths >= 3)
     return loud
-
-
-def _within(runs: KeysOfMessages) -> Bools:
-    """Runs of words that stand in a message often; see `MessageWords.may_repeat_within`."""
-    lengths = runs.among.lengths
-    often: Bools = (3 * runs.per_message() <= 2 * lengths - 2) & (lengths >= WITHIN_WORDS)
-    return often

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 STEM = 5
 MOST_WORDS = 4_000  # of one message; nobody reads further to see that it repeats
@@ -107,20 +107,13 @@ def quotes(text: str) -> bool:
     return '"' in text or ">" in text or "```" in text or "“" in text
 
 
-class Common(NamedTuple):
-    """What a message has in common with earlier ones; these are told by how far back they are.
+Common = tuple[Mapping[int, float], Collection[int], float, bool, bool]
+"""What a message has in common with earlier ones; these are told by how far back they are.
 
-    `near` has shares of words, and those left out have none. Those that have runs of words in
-    common are among `copies`. `fresh` is the share of content words that none of them has. One that
-    is not `framed` has too few words in common with the last two to stand in a frame, and one that
-    is not `within` does not repeat itself.
-    """
-
-    near: Mapping[int, float]
-    copies: Collection[int]
-    fresh: float
-    framed: bool = True
-    within: bool = True
+First the shares of words, without those that share none, and those that have runs of words in
+common. Then the share of content words that none of them has, whether it has enough words in common
+with the last two to stand in a frame, and whether it may repeat itself.
+"""
 
 
 class Memo(dict[str, Value]):
@@ -255,6 +248,13 @@ class HeardMessage:
         self.text = text
         self.quiet = False
         self.common: Common | None = None
+        self.speaker: str | None = None
+        self.evidence = 0.0
+
+    def settle(self, said: MessageWords, evidence: float) -> None:
+        """Once it is weighed, keep no more than later messages are compared with."""
+        vars(self).pop("words", None)
+        vars(self).update(whole=said, evidence=evidence, text="", common=None)
 
     def remember(self, words: list[str], whole: list[str]) -> None:
         """Keep words that it took long to find."""

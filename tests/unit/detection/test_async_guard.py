@@ -116,7 +116,7 @@ def test_a_cancelled_update_ends_before_the_next_one_begins() -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [{"waiting": 5}, {"waiting": [[1]]}, {"told": []}, {"loops": {}}, {"loops": 3}, {"guard": 2}],
+    [{"waiting": 5}, {"waiting": [[1]]}, {"told": []}, {"loops": {}}, {"loops": 3}, {"guard": 1}],
     ids=str,
 )
 def test_a_damaged_state_is_refused_and_changes_nothing(damage: dict[str, Any]) -> None:

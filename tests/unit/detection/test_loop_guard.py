@@ -110,8 +110,8 @@ def test_the_advice_counts_the_calls_of_a_tool_with_a_rule_of_its_own(repeats: i
         None,
         [],
         {},
-        {"guard": 1},
-        {"guard": 1, "loops": 3, "told": {}, "waiting": [], "collapse": None},
+        {"guard": 2},
+        {"guard": 2, "loops": 3, "told": {}, "waiting": [], "collapse": None},
     ],
 )
 def test_what_is_no_state_of_a_guard_is_refused_and_changes_nothing(state: Any) -> None:

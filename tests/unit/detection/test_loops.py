@@ -277,13 +277,13 @@ def test_changed_settings_are_marked() -> None:
 
 def test_every_message_says_which_earlier_ones_it_repeats() -> None:
     stream = LoopStream()
-    repeats = [stream.update(Turn(text)).repeats for text in (*NEWS[:3], *NEWS[:3], NEWS[4])]
-    assert repeats[:3] == [(), (), ()]
+    repeats = [stream.update(Turn(text)) for text in (*NEWS[:3], *NEWS[:3], NEWS[4])]
+    assert repeats[:3] == [[], [], []]
     assert [each[0] for each in repeats[3:6]] == [1, 2, 3]
-    assert repeats[6] == ()
+    assert repeats[6] == []
 
 
 def test_a_call_says_which_earlier_messages_made_it() -> None:
     stream = LoopStream()
     call = Turn("", "bot", spoken=False, calls=(Call("ls", None, "a.txt"),))
-    assert [stream.update(call).repeats for _ in range(4)] == [(), (1,), (1, 2), (2, 3)]
+    assert [stream.update(call) for _ in range(4)] == [[], [1], [1, 2], [2, 3]]
