@@ -24,7 +24,7 @@ from chimeralab import InputError, detect_all, readers, scale
 from chimeralab.core.errors import LogError
 from chimeralab.core.tables import arrow_table
 from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, verdict_rows
-from chimeralab.scale import units
+from chimeralab.scale import parts
 
 pytestmark = [pytest.mark.integrations, pytest.mark.weights]
 
@@ -150,7 +150,7 @@ def test_parts_that_are_there_are_not_made_again(logs: Path, tmp_path: Path) -> 
 
 @pytest.fixture
 def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(units, "SHARE_BYTES", 2_000)
+    monkeypatch.setattr(parts, "SHARE_BYTES", 2_000)
 
 
 @pytest.mark.usefixtures("small_shares")

@@ -4,8 +4,7 @@
 `detect` judges a Ray Dataset for people with a pipeline of their own.
 """
 
-from chimeralab.scale.dataset import detect
 from chimeralab.scale.job import JobTotals, detect_files
-from chimeralab.scale.workers import WorkerSettings
+from chimeralab.scale.workers import WorkerSettings, detect
 
 __all__ = ["JobTotals", "WorkerSettings", "detect", "detect_files"]

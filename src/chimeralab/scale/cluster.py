@@ -1,4 +1,4 @@
-"""Ray itself: the cluster that a job runs on, and pools of actors with one core each."""
+"""Ray itself: the cluster that a job runs on, and what an actor on it has."""
 
 import os
 import socket
@@ -6,35 +6,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import ERROR, getLogger
-from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.embedding.workers import BLAS_THREADS, THREADS
 
+# The environment of an actor, which has one core.
 ONE_THREAD = {"env_vars": dict.fromkeys((*BLAS_THREADS, THREADS), "1")}
 
 
-def unit_pool(workers: int | None, units: int) -> dict[str, Any]:
-    """The arguments for a pool of actors with one core each: all of the cluster's, or as asked."""
-    import ray  # noqa: PLC0415
-
-    # One unit in flight each, lest one worker has a queue while another has nothing left to do.
-    pool = ray.data.ActorPoolStrategy(
-        size=min(workers or _cores_of_cluster(), units), max_tasks_in_flight_per_actor=1
-    )
-    return {"compute": pool, "num_cpus": 1, "runtime_env": ONE_THREAD}
-
-
-def row_pool(workers: int | None) -> dict[str, Any]:
-    """The same for a dataset, which has steps before ours that need cores: the pool grows."""
-    import ray  # noqa: PLC0415
-
-    cores = _cores_of_cluster()
-    pool = ray.data.ActorPoolStrategy(min_size=1, max_size=workers or cores)
-    return {"compute": pool, "num_cpus": min(1, cores / 2), "runtime_env": ONE_THREAD}
-
-
-def _cores_of_cluster() -> int:
+def cores_of_cluster() -> int:
     import ray  # noqa: PLC0415
 
     return max(1, int(ray.cluster_resources().get("CPU", 1)))

@@ -2,16 +2,16 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.extras import need
 from chimeralab.readers.shares import count_lines
-from chimeralab.scale.cluster import cluster, unit_pool
-from chimeralab.scale.results import ResultFolder
-from chimeralab.scale.units import Unit, counted, file_key, find_files, split
+from chimeralab.scale.cluster import ONE_THREAD, cluster, cores_of_cluster
+from chimeralab.scale.parts import ResultFolder, Unit, file_key, find_files, units_of
 from chimeralab.scale.workers import ERROR_COLUMNS, UnitWorker, WorkerSettings
 
 MOST_NAMED = 5
@@ -42,20 +42,31 @@ def detect_files(
     Parts that are there are not made again. What can't be read is named in the table of errors.
     """
     need("ray")
-    files = [split(each, judging.key, judging.format) for each in find_files(sources)]
+    files = [units_of(each, judging.key, judging.format) for each in find_files(sources)]
     store = ResultFolder(out if "://" in out else str(Path(out).absolute()))
     store.make()
     there = store.names("verdicts")
-    units = [unit for file in files for unit in file.units(there)]
+    # A file that was made as a whole stays whole.
+    units = [
+        unit
+        for whole, shares in files
+        for unit in (shares if shares and whole.part not in there else [whole])
+    ]
     missing = [unit for unit in units if unit.part not in there]
     if missing:
         with cluster(address):
             unmade = _made_of(_with_lines(units, missing), store.out, judging, workers)
             if unmade:
-                wholes = [file.whole for file in files if file.whole.source in unmade]
+                wholes = [whole for whole, _ in files if whole.source in unmade]
                 _made_of(wholes, store.out, judging, workers)
                 units = [unit for unit in units if unit.source not in unmade] + wholes
-        _tidy(store, units)
+        # What killed workers have left, and parts of files as they were before.
+        current = defaultdict(set)
+        for unit in units:
+            current[file_key(unit.part)].add(unit.part)
+        for table in ("verdicts", "errors"):
+            names = store.names(table)
+            store.remove(table, [n for n in names if n not in current.get(file_key(n), {n})])
     unfinished = {unit.source for unit in missing}
     return _totals(store, units, len(files), len(files) - len(unfinished))
 
@@ -73,15 +84,12 @@ def _with_lines(units: Sequence[Unit], missing: Sequence[Unit]) -> list[Unit]:
         if unit.source in wanted:
             files[unit.source].append(unit)
     count = ray.remote(count_lines)
-    lines = {
-        source: [count.remote(source, unit.share) for unit in shares[:-1]]
-        for source, shares in files.items()
-    }
-    numbered = {
-        unit.part: unit
-        for source, shares in files.items()
-        for unit in counted(shares, ray.get(lines[source]))
-    }
+    counts = [[count.remote(u.source, u.share) for u in shares[:-1]] for shares in files.values()]
+    numbered = {}
+    for shares, lines in zip(files.values(), counts, strict=True):
+        for unit, first in zip(shares, accumulate(ray.get(lines), initial=1), strict=True):
+            share = unit.share and unit.share._replace(first=first)
+            numbered[unit.part] = unit._replace(share=share)
     return [numbered.get(unit.part, unit) for unit in missing]
 
 
@@ -95,11 +103,15 @@ def _made_of(
     blocks = ray.data.from_items(
         [{"unit": json.dumps(unit)} for unit in units], override_num_blocks=len(units)
     )
+    # One unit in flight each, lest one worker has a queue while another has nothing left to do.
+    size = min(workers or cores_of_cluster(), len(units))
     done = blocks.map_batches(
         UnitWorker,
         fn_constructor_args=(judging, out),
         batch_size=1,
-        **unit_pool(workers, len(units)),
+        compute=ray.data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1),
+        num_cpus=1,
+        runtime_env=ONE_THREAD,
     )
     try:
         return {str(row["source"]) for row in done.iter_rows() if not row["is_made"]}
@@ -108,16 +120,6 @@ def _made_of(
         raise InputError(
             f"the job stopped ({reason}); run it again, and it goes on where it was"
         ) from None
-
-
-def _tidy(store: ResultFolder, units: Iterable[Unit]) -> None:
-    """Remove what killed workers have left, and parts of files as they were before."""
-    current = defaultdict(set)
-    for unit in units:
-        current[file_key(unit.part)].add(unit.part)
-    for table in ("verdicts", "errors"):
-        old = [n for n in store.names(table) if n not in current.get(file_key(n), {n})]
-        store.remove(table, old)
 
 
 def _totals(store: ResultFolder, units: Sequence[Unit], files: int, before: int) -> JobTotals:

@@ -1,4 +1,4 @@
-"""The workers of a job: actors with one encoder and one thread each."""
+"""The workers of a job, and of a Ray Dataset: actors with one encoder and one thread each."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from chimeralab import readers
-from chimeralab.core.errors import LogError
+from chimeralab.core.errors import InputError, LogError
+from chimeralab.core.extras import need
 from chimeralab.core.records import Trajectory
 from chimeralab.core.tables import Columns, arrow_table
 from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, verdict_rows
@@ -15,13 +16,18 @@ from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.loops import LOOPS, Loops
 from chimeralab.detection.seam import Detector
 from chimeralab.readers.formats import Formats
-from chimeralab.readers.reading import OnBad, from_values
+from chimeralab.readers.layouts import guessed
+from chimeralab.readers.reading import from_values
 from chimeralab.readers.seam import Place, Reader
 from chimeralab.readers.shares import NeedsTheWholeLog, read_share
-from chimeralab.scale.results import ResultFolder
-from chimeralab.scale.units import Unit
+from chimeralab.scale.cluster import ONE_THREAD, cores_of_cluster
+from chimeralab.scale.parts import ResultFolder, Unit
 from chimeralab.version import __version__
 
+Dataset = Any  # ray.data.Dataset; Ray is imported only where a job is run
+
+# So many conversations of a dataset are judged together: enough to fill the encoder's batches.
+ROWS_AT_ONCE = 128
 ERROR_COLUMNS: Columns = {"source": str, "line": int, "reason": str}
 
 
@@ -59,12 +65,11 @@ class Worker:
         return (row for _, detection in judged for row in verdict_rows(detection))
 
 
-class UnitWorker:
+class UnitWorker(Worker):
     """The actor: makes the part of one unit after another, unless it is there."""
 
     def __init__(self, judging: WorkerSettings, out: str) -> None:
-        self._worker = Worker(judging)
-        self._format = judging.format
+        super().__init__(judging)
         self._store = ResultFolder(out)
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -82,7 +87,12 @@ class UnitWorker:
         bad: list[LogError] = []
 
         def rows() -> Iterator[Mapping[str, Any]]:
-            yield from self._worker.rows(self._read(unit, bad.append))
+            asked = self._judging.format
+            if unit.share is None:
+                read = readers.read(unit.source, format=asked, on_bad=bad.append)
+            else:
+                read = read_share(unit.source, unit.share, asked, bad.append)
+            yield from self.rows(read)
             # Before the part takes its name: a part that is there has its errors beside it.
             self._write_errors(unit, bad)
 
@@ -96,22 +106,14 @@ class UnitWorker:
             self._write_errors(unit, [*bad, LogError(unit.source, told)])
         return True
 
-    def _read(self, unit: Unit, on_bad: OnBad) -> Iterator[Trajectory]:
-        if unit.share is None:
-            return readers.read(unit.source, format=self._format, on_bad=on_bad)
-        return read_share(unit.source, unit.share, self._format, on_bad)
-
     def _write_errors(self, unit: Unit, bad: Sequence[LogError]) -> None:
         told = ({"source": e.source, "line": e.line, "reason": e.reason} for e in bad)
         if not self._store.write("errors", unit.part, ERROR_COLUMNS, told):
             self._store.remove("errors", [unit.part])  # of an earlier run, which fared worse
 
 
-class RowWorker:
+class RowWorker(Worker):
     """The actor that judges rows of a dataset: whole conversations, or the turns of one."""
-
-    def __init__(self, judging: WorkerSettings) -> None:
-        self._worker = Worker(judging)
 
     def __call__(self, batch: Any) -> Any:
         bad: list[dict[str, Any]] = []
@@ -123,6 +125,49 @@ class RowWorker:
         unnamed = {place.stem, *(place.at(n).default_id() for n in range(1, len(batch) + 1))}
         rows = [
             {**row, "id": None if row["id"] in unnamed else row["id"], "source": None}
-            for row in self._worker.rows(read)
+            for row in self.rows(read)
         ]
         return arrow_table([*rows, *bad], {**CONVERSATION_COLUMNS, "error": str})
+
+
+def detect(
+    dataset: Dataset,
+    *,
+    detector: Detector | None = LOCKED,
+    loops: Loops | None = LOOPS,
+    speaker: str | None = None,
+    workers: int | None = None,
+) -> Dataset:
+    """The verdicts on a Ray Dataset, as one: a row for each conversation.
+
+    A row of the dataset is a conversation, in any format that logs may have; or it is a turn, with
+    the columns of `chimera detect` (conversation_id, speaker, text, turn), and the turns of a
+    conversation are brought together wherever they are. The columns are those of `--out`, and
+    `error`, which says of a row that can't be read why; a conversation without an id has None.
+    """
+    need("ray")
+    first = next(iter(dataset.take(1)), None)
+    if first is None:
+        raise InputError("the dataset has no rows")
+    import ray  # noqa: PLC0415 - only where it is asked for
+
+    cores = cores_of_cluster()
+    shared = {
+        "fn_constructor_args": (WorkerSettings(detector, loops, speaker),),
+        "batch_format": "pyarrow",
+        # Steps of the dataset before this one need cores, too: the pool grows.
+        "compute": ray.data.ActorPoolStrategy(min_size=1, max_size=workers or cores),
+        "num_cpus": min(1, cores / 2),
+        "runtime_env": ONE_THREAD,
+    }
+    columns = guessed(first)
+    reader = Formats().recognise(first)
+    if reader is None or reader.name != "rows":
+        return dataset.map_batches(RowWorker, batch_size=ROWS_AT_ONCE, **shared)
+    for part, name in {"id": "conversation_id", "order": "turn"}.items():
+        if part not in columns:
+            raise InputError(
+                f"a dataset with a row for each turn needs the column {name!r}: blocks have no "
+                f"order; its columns: {', '.join(first)}"
+            )
+    return dataset.groupby(columns["id"]).map_groups(RowWorker, **shared)
