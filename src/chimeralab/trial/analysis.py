@@ -132,7 +132,7 @@ def _ceiling(rows: Rows, name: str) -> Check:
     answers = [row.correct for row in rows]
     answers += [row.recall_correct for row in rows]
     judged = [flag for flag in answers if flag is not None]
-    share, wrong = _quotient(HitRate(sum(judged), len(judged))), len(judged) - sum(judged)
+    share, wrong = HitRate(sum(judged), len(judged)).share, len(judged) - sum(judged)
     if share is None:
         return Check(CEILING, name, None, None, "no answer can be judged")
     if not wrong:
@@ -144,13 +144,13 @@ def _ceiling(rows: Rows, name: str) -> Check:
 
 def _readable(rows: Rows, name: str) -> Iterator[Check]:
     """Answers decide; forks are only told of, since other measures stand without them."""
-    share = _quotient(unread(rows))
+    share = unread(rows).share
     if share is None:
         yield Check("readable", name, None, False, "there is no whole session")
         return
     said = f"{share:.0%} of the answers can't be read"
     yield Check("readable", name, share, share <= MOST_UNREAD, said)
-    aside = _quotient(unread_aside(rows))
+    aside = unread_aside(rows).share
     if aside is not None:
         said = f"{aside:.0%} of the replies to what was asked in a fork can't be read"
         yield Check("readable aside", name, aside, aside <= MOST_UNREAD or None, said)
@@ -171,7 +171,7 @@ def _arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
 
 def _dose(check: Arrival, rows: Rows) -> float | None:
     """The share of the trials at which a stressor did its work."""
-    return _quotient(HitRate(sum(check.shows(row) for row in rows), len(rows)))
+    return HitRate(sum(check.shows(row) for row in rows), len(rows)).share
 
 
 def _short_doses(rows: Mapping[str, Rows], name: str, arms: Mapping[str, Arm]) -> Iterator[Check]:
@@ -197,7 +197,7 @@ def _noticed(what: str, rows: Rows, name: str) -> Check:
     """Whether the subject can say what it was told. What it made of it is an outcome."""
     title, asked = f"{what} noticed", [row for row in rows if row.noticed is not None]
     noticed = sum(bool(row.noticed) for row in asked)
-    share = _quotient(HitRate(noticed, len(asked)))
+    share = HitRate(noticed, len(asked)).share
     if share is None:
         said = f"whether the false {what} was noticed was not asked, or no reply could be read"
         return Check(title, name, None, None, said)
@@ -234,10 +234,6 @@ def _kept(keeps: Callable[[TrialRow], bool | None], rows: Rows, name: str) -> Ch
 
 def _chance(rows: Rows) -> float:
     return sum(1 / row.options if row.options else 0.0 for row in rows) / len(rows)
-
-
-def _quotient(tally: HitRate) -> float | None:
-    return tally.hits / tally.among if tally.among else None
 
 
 NAMES = (*METRICS, *MEASURES)

@@ -124,9 +124,9 @@ def scenario_means(sessions: Sequence[MeasuredSession], name: str) -> Floats:
     """The mean of each scenario over its sessions, where any has an occasion."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     for session in sessions:
-        tally = session.tallies[name]
-        if tally.among:
-            found[session.scenario].append(tally.hits / tally.among)
+        share = session.tallies[name].share
+        if share is not None:
+            found[session.scenario].append(share)
     return np.array([np.mean(values) for _, values in sorted(found.items())], dtype=np.float64)
 
 

@@ -1,29 +1,40 @@
-"""How much a trial asks of one subject: its sessions are gone through without asking anybody."""
+"""A trial before it is run: how much it asks of a subject, and what it can find, by a phantom."""
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from chimeralab.trial.script import Script
+import numpy as np
+
+from chimeralab.core.numbers import number
+from chimeralab.core.records import Record
+from chimeralab.models.seam import Request
+from chimeralab.stats.planning import detectable_difference
+from chimeralab.trial.effects import DeclaredEffect, sessions_of
+from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
+from chimeralab.trial.plan import TrialPlan, reference_of
+from chimeralab.trial.scoring import Scorer
+from chimeralab.trial.script import Presented, Script
+from chimeralab.trial.session import score
+from chimeralab.trial.trials import TrialRow
+
+# So many phantoms go through the design; their differences are pooled.
+PHANTOMS = 3
 
 
-class Asked(NamedTuple):
-    """Calls, and the bytes of all their prompts apart from the subject's own answers.
+def asked_at_most(scripts: Iterable[Script]) -> tuple[int, int, int]:
+    """How much is put to a subject in these sessions, gone through without asking anybody.
 
-    `answers_shown` is how often an answer stands in a prompt, or neutral text of its length.
+    Calls, the bytes of all their prompts apart from the subject's own answers, and how often an
+    answer stands in a prompt, or neutral text of its length.
     """
-
-    calls: int
-    prompt_bytes: int
-    answers_shown: int
-
-
-def asked_at_most(scripts: Iterable[Script]) -> Asked:
-    """Everything that is put to a subject in these sessions."""
     found = [asked for script in scripts for asked in _turns(script)]
-    return Asked(*(sum(column) for column in zip(Asked(0, 0, 0), *found, strict=True)))
+    calls, prompt_bytes, answers_shown = (
+        sum(column) for column in zip((0, 0, 0), *found, strict=True)
+    )
+    return calls, prompt_bytes, answers_shown
 
 
-def _turns(script: Script) -> Iterator[Asked]:
+def _turns(script: Script) -> Iterator[tuple[int, int, int]]:
     # What is said depends on the answers in one way only: feedback praises the lure and corrects
     # all else. One of the two is the longer, whoever gives it.
     right = [step.truth for step in script.course.steps]
@@ -46,8 +57,148 @@ def _turns(script: Script) -> Iterator[Asked]:
             sum(_size(message.content) for message in each.messages if message.role == "user")
             for each in shown
         )
-        yield Asked(calls, calls * put + in_forks, calls * answers)
+        yield calls, calls * put + in_forks, calls * answers
 
 
 def _size(text: str) -> int:
     return len(text.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDifference(Record):
+    """What the settings of a phantom among the subjects make of a primary outcome.
+
+    `smallest` is what can be found with 80 % power in a subject that varies as it does.
+    """
+
+    subject: str
+    difference: float
+    smallest: float | None
+
+    def __str__(self) -> str:
+        will = abs(self.difference) >= (self.smallest or 1.0)
+        return f"{self.subject} has {number(self.difference, 2, sign=True)}, which " + (
+            "will be found" if will else "is too little to be found"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Detectable(Record):
+    """The smallest true difference that a primary outcome shows with 80 % power; None: unknown."""
+
+    measure: str
+    arm: str
+    against: str
+    scenarios: int
+    difference: float | None
+    known: tuple[KnownDifference, ...] = ()
+
+    def __str__(self) -> str:
+        what = f"{self.measure}, {self.arm} − {self.against}"
+        if self.difference is None:
+            return f"{what}: what can be found is unknown, as phantoms show no spread there"
+        if self.difference >= 1:
+            return f"{what}: {self.scenarios} scenarios find nothing with 80 % power; add scenarios"
+        found = (
+            f"{what}: {self.scenarios} scenarios find {self.difference:.2f} or more "
+            "with 80 % power (simulated on phantoms; a subject that varies more needs more)"
+        )
+        return "; ".join([found, *map(str, self.known)])
+
+
+Phantoms = Mapping[str, PhantomSubjectSettings]
+
+
+def detectable(plan: TrialPlan, phantoms: Phantoms | None = None) -> tuple[Detectable, ...]:
+    """What each declared outcome can find, and what it will show of `phantoms`, by name.
+
+    Free answers are beyond a phantom: then nothing.
+    """
+    steps = [step for course in plan.courses for step in course.steps]
+    if not plan.declared or not all(step.question.options for step in steps):
+        return ()
+    subject = next(iter(plan.subjects.values()))
+    by_short = {
+        getattr(key, "arm", key): key for key, who in plan.subjects.items() if who == subject
+    }
+    return tuple(_of(each, plan, by_short, phantoms or {}) for each in plan.declared)
+
+
+def _of(
+    declared: DeclaredEffect, plan: TrialPlan, conditions: dict[str, str], phantoms: Phantoms
+) -> Detectable:
+    pair = declared.pair(reference_of({name: plan.arms[key] for name, key in conditions.items()}))
+    usual = _simulated(declared, pair, plan, conditions, PhantomSubjectSettings())
+    known = []
+    for name, settings in phantoms.items():
+        differences = _simulated(declared, pair, plan, conditions, settings)
+        if differences:
+            mean, smallest = float(np.mean(differences)), _smallest(differences, plan)
+            known.append(KnownDifference(name, mean, smallest))
+    found = _smallest(usual, plan)
+    return Detectable(declared.measure, *pair, len(plan.courses), found, tuple(known))
+
+
+def _smallest(differences: Sequence[float], plan: TrialPlan) -> float | None:
+    """What can be found where scenarios differ like this; None where they don't."""
+    spread = float(np.var(differences, ddof=1)) if len(differences) > 1 else 0.0
+    if spread <= 0 or len(plan.courses) < 2:
+        return None
+    return detectable_difference((spread, 0.0), len(plan.courses), 1)
+
+
+def _simulated(
+    declared: DeclaredEffect,
+    pair: tuple[str, str],
+    plan: TrialPlan,
+    conditions: dict[str, str],
+    settings: PhantomSubjectSettings,
+) -> list[float]:
+    """The differences within the scenarios of the plan, of several phantoms alike."""
+    differences: list[float] = []
+    for seed in range(1, PHANTOMS + 1):
+        subject = PhantomSubject(replace(settings, seed=settings.seed + seed))
+        trials = [
+            row
+            for name in pair
+            for course in plan.courses
+            for row in simulated(
+                replace(plan.script(conditions[name], course.id, seed), own_memory=False),
+                subject,
+                name,
+            )
+        ]
+        sessions = sessions_of(trials, plan.weights, plan.own_measures)
+        values = {
+            (each.arm, each.scenario): each.tallies[declared.measure].share for each in sessions
+        }
+        for course in plan.courses:
+            # Only where both arms had an occasion.
+            one, other = (values.get((arm, course.id)) for arm in pair)
+            if one is not None and other is not None:
+                differences.append(one - other)
+    return differences
+
+
+def simulated(script: Script, subject: PhantomSubject, arm: str) -> Iterator[TrialRow]:
+    """One session of a phantom, through the script that a subject would get."""
+    scenario = script.course.id
+    session = f"{arm}/{scenario}"
+    answers: list[str] = []
+
+    def reply(shown: Presented, turn: int, probe: str = "") -> str:
+        return subject.answer(
+            Request(shown.messages, conversation=session, turn=turn, probe=probe, key=shown.key)
+        )
+
+    scorer = Scorer()
+    for turn in range(1, len(script.course.steps) + 1):
+        probed: dict[str, str] = {}
+        for probe in script.probes_before(turn):
+            probed[probe] = reply(script.fork(turn, answers, probe, probed), turn, probe)
+        answers.append(reply(script.asked(turn, answers, probed), turn))
+        for probe in script.probes_at(turn):
+            if probe not in probed:
+                probed[probe] = reply(script.fork(turn, answers, probe, probed), turn, probe)
+        row = score(script, turn, answers, probed, scorer)
+        yield replace(row, session=session, arm=arm, scenario=scenario)

@@ -34,12 +34,11 @@ from chimeralab.trial.analysis import analyse_trial as analyse_sessions
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.course import Course
 from chimeralab.trial.effects import sessions_of
-from chimeralab.trial.forecast import asked_at_most
+from chimeralab.trial.forecast import asked_at_most, detectable
 from chimeralab.trial.measures import MEASURES, words_of
 from chimeralab.trial.metrics import PARTS, Metrics, measure
 from chimeralab.trial.phantoms import SUBJECTS, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, read_trial, tokens_needed
-from chimeralab.trial.power import detectable
 from chimeralab.trial.rows import (
     count_sessions,
     left_out,
@@ -135,12 +134,11 @@ class Trial(Kind):
     def count_requests(self, plan: Plan, model: str) -> tuple[int, int, int]:
         """Calls, prompt tokens and reply tokens of a subject's sessions, probes included."""
         own = [talk for talk in planned_talks(plan) if talk.speakers[0].model == model]
-        asked = asked_at_most(talk.script for talk in own)
+        calls, prompt_bytes, answers_shown = asked_at_most(talk.script for talk in own)
         longest = max((talk.speakers[0].sampling.max_tokens for talk in own), default=0)
         system = max((tokens_at_most(talk.speakers[0].system or "") for talk in own), default=0)
-        messages = 2 * asked.answers_shown + 2 * asked.calls
-        prompt = asked.prompt_bytes + longest * asked.answers_shown + TOKENS_A_MESSAGE * messages
-        calls = asked.calls
+        messages = 2 * answers_shown + 2 * calls
+        prompt = prompt_bytes + longest * answers_shown + TOKENS_A_MESSAGE * messages
         if plan.own.asks_siblings(model):
             calls += sum(len(talk.script.course.steps) for talk in own)
         return calls, prompt + system * calls, calls * longest
@@ -239,14 +237,8 @@ class Trial(Kind):
         for rows, tallies in sessions_of(trials, plan.weights, plan.own_measures):
             row = rows[0]
             session = (row.session, row.arm, row.scenario, row.repeat, row.dose)
-            for name, (hits, among) in tallies.items():
-                cells = (
-                    *session,
-                    str(name),
-                    float(hits),
-                    float(among),
-                    hits / among if among else None,
-                )
+            for name, tally in tallies.items():
+                cells = (*session, str(name), float(tally.hits), float(tally.among), tally.share)
                 yield dict(zip(OUTCOME_COLUMNS, cells, strict=True))
 
     def live_results(self, study: Study) -> Mapping[str, Mapping[str, str]]:

@@ -24,6 +24,10 @@ class HitRate(NamedTuple):
     hits: float
     among: float
 
+    @property
+    def share(self) -> float | None:
+        return self.hits / self.among if self.among else None
+
 
 Tally = TypeVar("Tally", bound=Callable[[Rows], HitRate])
 
@@ -122,23 +126,14 @@ def accuracy(rows: Rows) -> HitRate:
 )
 def task_continuity(rows: Rows) -> HitRate:
     """Accuracy after minus before an event: its trials against as many just before it."""
-    changes = []
-    for start, end in _events(rows):
-        before = _share(row.correct for row in rows[max(0, 2 * start - end) : start])
-        after = _share(row.correct for row in rows[start:end])
-        if before.among and after.among:
-            changes.append(after.hits / after.among - before.hits / before.among)
-    return HitRate(sum(changes), len(changes))
-
-
-def _events(rows: Rows) -> Iterator[tuple[int, int]]:
-    """Where memory is disturbed without a break: the first place and the one behind the last."""
-    place = 0
+    changes, end = [], 0
     for disturbed, group in groupby(rows, key=lambda row: row.disturbed):
-        length = len(list(group))
-        if disturbed:
-            yield place, place + length
-        place += length
+        start, end = end, end + len(list(group))
+        before = _share(row.correct for row in rows[max(0, 2 * start - end) : start]).share
+        after = _share(row.correct for row in rows[start:end]).share
+        if disturbed and before is not None and after is not None:
+            changes.append(after - before)
+    return HitRate(sum(changes), len(changes))
 
 
 @_measure(
@@ -393,11 +388,13 @@ def discrimination(rows: Rows) -> HitRate:
     selection, and no other arm would have the same.
     """
     ends = [[each.tested[-1] for each in beliefs(rows, false=false)] for false in (False, True)]
-    for_true = _share(row.correct for row in ends[0])
-    for_false = _share(row.response == row.signal for row in ends[1] if row.response is not None)
-    if not (for_true.among and for_false.among):
+    for_true = _share(row.correct for row in ends[0]).share
+    for_false = _share(
+        row.response == row.signal for row in ends[1] if row.response is not None
+    ).share
+    if for_true is None or for_false is None:
         return HitRate(0, 0)
-    return HitRate(for_true.hits / for_true.among - for_false.hits / for_false.among, 1)
+    return HitRate(for_true - for_false, 1)
 
 
 def unread(rows: Rows) -> HitRate:

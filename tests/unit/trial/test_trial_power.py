@@ -7,8 +7,8 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.trial.analysis import Draws, TrialDesign, analyse_trial
 from chimeralab.trial.effects import is_listed
+from chimeralab.trial.forecast import detectable, simulated
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
-from chimeralab.trial.power import detectable, simulated
 from tests.plans import TRIAL, Change, changed
 from tests.studies import MakeStudy, write_study
 

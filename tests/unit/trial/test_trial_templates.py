@@ -65,7 +65,7 @@ def test_a_template_declares_what_it_is_for_and_is_small_enough_for_a_first_look
         for talk in study.talks
         if talk.script is not None and talk.speakers[0].model == "smol"
     ]
-    calls = asked_at_most(scripts).calls
+    calls, _, _ = asked_at_most(scripts)
     stated = re.search(
         r"This first look asks the model ([\d,]+) questions", study.plan_path.read_text()
     )
