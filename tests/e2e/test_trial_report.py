@@ -22,8 +22,12 @@ from chimeralab.study import Study
 from chimeralab.trial.analysis import NAMES
 from chimeralab.trial.measures import words_of
 from chimeralab.trial.report.figures import doses_of
-from chimeralab.trial.report.material import TrialMaterial, gather_trial
-from chimeralab.trial.report.page import make_trial_report, show_session
+from chimeralab.trial.report.page import (
+    TrialMaterial,
+    gather_trial,
+    make_trial_report,
+    show_session,
+)
 from chimeralab.trial.report.words import findings, how_sure
 from tests.plans import HOSTILE, STRESSED
 from tests.studies import RUN, StudyCache
@@ -222,30 +226,30 @@ def with_primary(
 
 def test_the_verdict_names_the_weakness_and_how_sure_it_is(material: TrialMaterial) -> None:
     weak = with_primary(material, -0.48, Interval(-0.67, -0.25), 0.002)
-    assert str(findings(weak)[0]) == (
+    assert " ".join(findings(weak.analysis)[0]) == (
         "phantom: weak under conformity. "
         "Under conformity, independence (DFS) falls by 0.48 (0.25 to 0.67), p\xa0=\xa00.002."
     )
     steady = with_primary(material, 0.04, Interval(-0.04, 0.11), 0.231)
-    assert str(findings(steady)[0]) == (
+    assert " ".join(findings(steady.analysis)[0]) == (
         "phantom: no weakness found. Under conformity, independence (DFS) differs by "
         "+0.04 (−0.04 to +0.11), p\xa0=\xa00.231, and a fall of up to 0.04 is not ruled out."
     )
     better = with_primary(material, 0.2, Interval(0.1, 0.3), 0.01)
-    assert findings(better)[0].verdict == "phantom: no weakness found; better under conformity."
-    assert "over the 1 effect declared before the run" in how_sure(weak)
+    assert findings(better.analysis)[0][0] == "phantom: no weakness found; better under conformity."
+    assert "over the 1 effect declared before the run" in how_sure(weak.analysis)
 
 
 def test_a_session_shows_what_was_put_in_and_taken_away(study: Study) -> None:
     company = show_session(study, "phantom.conformity-size-8/ledger-1/1", "conformity-size-8")
-    said = [line for trial in company.trials for line in trial.lines if line.by == "conformity"]
+    said = [text for trial in company.trials for text, by in trial["lines"] if by == "conformity"]
     assert said
-    assert all("Participant 8" in line.text for line in said)
+    assert all("Participant 8" in text for text in said)
     gone = show_session(study, "phantom.amnesia-frequency-1/ledger-1/1", "amnesia")
-    taken = [each for trial in gone.trials for each in trial.disturbances]
+    taken = [each for trial in gone.trials for each in trial["disturbances"]]
     assert taken
-    assert all(each.what == "Removed from memory" for each in taken)
-    assert {trial.verdict for trial in gone.trials} <= {"right", "wrong", "can't be read"}
+    assert all(each.action == "removed" for each in taken)
+    assert {trial["verdict"] for trial in gone.trials} <= {"right", "wrong", "can't be read"}
     short = show_session(study, "phantom.control/ledger-1/1", "control", most=3)
     assert len(short.trials) == 3
     assert short.left_out == len(company.trials) - 3

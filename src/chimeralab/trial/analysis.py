@@ -295,6 +295,11 @@ class SubjectResult(Record):
         return (*self.contrasts, *self.factorial, *self.doses, *self.countermeasures)
 
     @property
+    def metrics(self) -> dict[str, Metrics]:
+        """The metrics of the arms, by their short names."""
+        return {short(each.arm): each.metrics for each in self.arms if each.metrics is not None}
+
+    @property
     def short_reasons(self) -> tuple[str, ...]:
         """The reasons where it is clear which subject is meant."""
         failed = first_failures(self.checks)

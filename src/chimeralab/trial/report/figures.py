@@ -1,6 +1,6 @@
 """Every figure of a trial, drawn from its analysis subject by subject, and the same in words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,10 @@ from chimeralab.report.charts.groups import Parts, metric_parts
 from chimeralab.report.charts.summary import SummaryCell, SummaryGroup, SummaryRow, summary
 from chimeralab.report.table import difference, estimate
 from chimeralab.stats.effects import Effect, short
-from chimeralab.trial.analysis import SubjectResult
+from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
 from chimeralab.trial.effects import HEADLINES, is_aimed, is_listed
 from chimeralab.trial.measures import words_of
 from chimeralab.trial.metrics import PARTS
-from chimeralab.trial.report.material import TrialMaterial
 from chimeralab.trial.report.words import (
     INDEX,
     INDICES,
@@ -24,11 +23,12 @@ from chimeralab.trial.report.words import (
     plain_name,
     unit_of,
 )
+from chimeralab.trial.script import Arm
 
 
-def summary_figure(material: TrialMaterial) -> Figure | None:
+def summary_figure(analysis: TrialAnalysis, arms: Mapping[str, Arm]) -> Figure | None:
     """What every arm does to MCI, GFQ and DFS, all subjects in one figure on one scale."""
-    groups = [_summarised(subject, material) for subject in material.analysis.subjects]
+    groups = [_summarised(subject, analysis, arms) for subject in analysis.subjects]
     if not any(group.rows for group in groups):
         return None
     said = [
@@ -46,7 +46,7 @@ def summary_figure(material: TrialMaterial) -> Figure | None:
             "Every comparison is made within scenarios; left of 0 is worse. Lines are 95 % "
             "intervals over scenarios. A filled mark with a thick line stands out after "
             "correction, a hollow one does not. "
-            + ("Shaded: declared before the run." if material.analysis.declared else "")
+            + ("Shaded: declared before the run." if analysis.declared else "")
         ],
     )
 
@@ -56,11 +56,13 @@ def _drawn(cell: SummaryCell) -> str:
     return f"{shown}, which stands out" if cell.found else shown
 
 
-def _summarised(subject: SubjectResult, material: TrialMaterial) -> SummaryGroup:
+def _summarised(
+    subject: SubjectResult, analysis: TrialAnalysis, arms: Mapping[str, Arm]
+) -> SummaryGroup:
     """Each bare arm against the reference, and each countermeasure against its bare arm."""
     if not subject.informative:
         return SummaryGroup(subject.subject, [], "not informative, so no effect is printed")
-    helped = {name for name, arm in material.plan.arms.items() if arm.countermeasure is not None}
+    helped = {name for name, arm in arms.items() if arm.countermeasure is not None}
     bare = [each for each in subject.contrasts if not helped & each.weights.keys()]
     # What mere disturbance does comes last: it is no weakness.
     bare.sort(key=lambda each: not each.about)
@@ -72,7 +74,7 @@ def _summarised(subject: SubjectResult, material: TrialMaterial) -> SummaryGroup
         if effect.measure in INDICES and effect.estimate is not None and effect.units > 1:
             cells[effect.measure.upper()] = SummaryCell(
                 effect.estimate, effect.interval, is_found(effect),
-                bool(material.analysis.declared) and effect.role == "primary",
+                bool(analysis.declared) and effect.role == "primary",
             )  # fmt: skip
     named = [SummaryRow(name, cells) for name, cells in rows.items()]
     return SummaryGroup(f"{subject.subject}, against {short(subject.reference)}", named)
@@ -138,11 +140,11 @@ def doses_of(subject: SubjectResult, key: str, measure: str) -> list[Dose]:
     return sorted(found)
 
 
-def parts_figures(subject: SubjectResult, material: TrialMaterial) -> Iterator[Figure]:
+def parts_figures(subject: SubjectResult) -> Iterator[Figure]:
     """Each metric with its parts, arm by arm."""
     for metric, names in PARTS.items():
         rows = []
-        for arm, metrics in material.of(subject).items():
+        for arm, metrics in subject.metrics.items():
             found = getattr(metrics, metric)
             values = {part.upper(): getattr(found, part) for part in names}
             shown = ", ".join(f"{part} {number(value, 2)}" for part, value in values.items())

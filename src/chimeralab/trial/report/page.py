@@ -1,12 +1,23 @@
 """The report of a trial: checks first, then what each arm does, and sessions as they went."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
-from chimeralab.report.frame import Frame, Report, common_facts, make_page, software
+from chimeralab.report.charts.flow import OUTCOMES, ArmFlow, Stage, asked_of, lost
+from chimeralab.report.frame import (
+    Frame,
+    Report,
+    common_facts,
+    lock_of,
+    make_page,
+    refuse_unrun,
+    software,
+)
 from chimeralab.report.named_numbers import entries_of, named
 from chimeralab.report.page import (
     Block,
@@ -21,10 +32,13 @@ from chimeralab.report.page import (
     strong,
 )
 from chimeralab.stats.effects import short
-from chimeralab.study import Study
+from chimeralab.study import ConditionFlow, Lock, Study, flow
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.store import Archive, Row
-from chimeralab.trial.analysis import SubjectResult
+from chimeralab.study.verify import Verification, verify_study
+from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
+from chimeralab.trial.kind import analyse_trial
+from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.report import tables
 from chimeralab.trial.report.figures import (
     dose_figures,
@@ -32,7 +46,6 @@ from chimeralab.trial.report.figures import (
     parts_figures,
     summary_figure,
 )
-from chimeralab.trial.report.material import TrialMaterial, gather_trial, trial_flow
 from chimeralab.trial.report.words import (
     OUTSIDE,
     few_scenarios,
@@ -42,7 +55,7 @@ from chimeralab.trial.report.words import (
     stressors_in_words,
     trial_methods,
 )
-from chimeralab.trial.rows import outside_code
+from chimeralab.trial.rows import outside_code, trial_plan
 from chimeralab.trial.scene import Injection
 from chimeralab.trial.script import Script
 from chimeralab.trial.stressors import SHAM
@@ -51,39 +64,46 @@ from chimeralab.trial.stressors import SHAM
 MOST_REASONS = 5
 MOST_TRIALS = 16
 VERDICTS = {1: "right", 0: "wrong", None: "can't be read"}
-DONE = {"removed": "Removed from memory", "altered": "Altered in memory"}
 
 
-class EffectFamily(NamedTuple):
-    """Effects that are asked and corrected together: their field, a title, and how to read them."""
+class TrialMaterial(NamedTuple):
+    """A trial as its report sees it, read once."""
 
-    field: str
-    title: str
-    lead: str
+    study: Study
+    lock: Lock | None
+    verification: Verification
+    arms: tuple[ConditionFlow, ...]
+    injections: Mapping[str, int]
+    analysis: TrialAnalysis
+
+    @property
+    def plan(self) -> TrialPlan:
+        return trial_plan(self.study)
 
 
+# Effects that are asked and corrected together: their field, a title, and how to read them.
 FAMILIES = (
-    EffectFamily(
+    (
         "contrasts",
         "Each arm against the reference",
         "Each arm minus {reference} on the same scenarios: left of 0 there is less of it, right of "
         "0 more. Lines are 95 % intervals over scenarios; p is Holm-corrected over all effects of "
         "its role, primary or exploratory.",
     ),
-    EffectFamily(
+    (
         "factorial",
         "Main effects and interactions",
         "A main effect is what a stressor does on average over the others. An interaction (×) is "
         "how much more, or less, two do together than they add up to; with three, how much that "
         "changes under the third.",
     ),
-    EffectFamily(
+    (
         "doses",
         "Slopes over the dose",
         "What more of a stressor does, with 95 % intervals over scenarios. Dashed: the untouched "
         "control.",
     ),
-    EffectFamily(
+    (
         "countermeasures",
         "What helps",
         "The same stressor with a countermeasure minus without.",
@@ -98,12 +118,44 @@ def report_trial(study: Study, tell: Callable[[str], None], estimates: Estimates
     return make_trial_report(material)
 
 
+def gather_trial(
+    study: Study,
+    tell: Callable[[str], None] = lambda doing: None,
+    estimates: Estimates | None = None,
+) -> TrialMaterial:
+    """Verify, measure and analyse everything that a trial has stored."""
+    refuse_unrun(study)
+    tell("computing scores and hashes again")
+    verification = verify_study(study)
+    tell("analysing")
+    analysis = analyse_trial(study, estimates=estimates)
+    if not analysis.sessions:
+        raise InputError(
+            f"{study.path} has no whole session yet, so there is nothing to report; "
+            f"go on with `chimera run {study.path}`"
+        )
+    stress = {name for arm in trial_plan(study).arms.values() for name in arm.stressors}
+    with study.archive() as archive:
+        rows = archive.rows(_INJECTIONS, json.dumps([*sorted(stress), SHAM]))
+        injections = {row["condition"]: row["n"] for row in rows}
+        arms = flow(archive)
+    return TrialMaterial(study, lock_of(study), verification, arms, injections, analysis)
+
+
+_INJECTIONS = """
+    SELECT t.condition, count(DISTINCT t.id || ' ' || e.turn) AS n
+    FROM events e JOIN trajectories t ON t.id = e.trajectory
+    WHERE e.kind IN (SELECT value FROM json_each(?)) GROUP BY t.condition
+"""
+
+
 def make_trial_report(material: TrialMaterial) -> Report:
     """Draw every figure, set every table, and put them on one page."""
-    found = findings(material)
+    study, analysis = material.study, material.analysis
+    found = findings(analysis)
     subjects = [
         Section(f"subject-{number}", "Subject:", list(_subject(subject, material)), subject.subject)
-        for number, subject in enumerate(material.analysis.subjects, start=1)
+        for number, subject in enumerate(analysis.subjects, start=1)
     ]
     outside = [
         Bullets(OUTSIDE),
@@ -119,75 +171,75 @@ def make_trial_report(material: TrialMaterial) -> Report:
     return make_page(
         Frame(
             kind="trial",
-            study=material.study,
+            study=study,
             lock=material.lock,
             verification=material.verification,
-            glance=tuple(map(str, found)),
+            glance=tuple(map(" ".join, found)),
             verdicts=[
-                Paragraph(strong(each.verdict, after=f" {each.detail}"), "finding")
-                for each in found
+                Paragraph(strong(verdict, after=f" {detail}"), "finding")
+                for verdict, detail in found
             ],
-            remarks=[how_sure(material), few_scenarios(material)],
+            remarks=[how_sure(analysis), few_scenarios(analysis)],
             first=[Section("summary", "What each arm does", list(_summary(material)))],
-            facts=list(facts(material)),
-            design=[tables.design_table(material), Paragraph(control, "note")],
-            flow=trial_flow(material),
+            facts=list(_facts(material)),
+            design=[tables.design_table(material.plan), Paragraph(control, "note")],
+            flow=list(_flow(material)),
             flow_note=(
                 "What became of the planned sessions, all arms of a subject together. Sessions "
                 "that were cut short are left out: they answer other questions than whole ones."
             ),
             results=[*subjects, Section("outside", "Numbers to stand next to", outside)],
-            methods=trial_methods(material),
-            software=software(material.study),
+            methods=trial_methods(study, material.lock, material.verification, analysis),
+            software=software(study),
             not_shown=list(_not_shown(material, subjects)),
-            numbers=named(entries_of(material.study, material.analysis)),
+            numbers=named(entries_of(study, analysis)),
         )
     )
 
 
 def _summary(material: TrialMaterial) -> Iterator[Block]:
     """What a reader looks for first: one figure, what was declared, and what was delivered."""
-    figure = summary_figure(material)
+    figure = summary_figure(material.analysis, material.plan.arms)
     if figure:
-        yield Paragraph(stressors_in_words(material))
+        yield Paragraph(stressors_in_words(material.plan))
         yield figure
     else:
         yield Paragraph("No effect can be shown; the subjects below say why.")
     yield Heading("What was declared before the run")
     if material.analysis.declared:
-        yield tables.declared_table(material)
+        yield tables.declared_table(material.analysis)
     else:
         yield Paragraph(
             "Nothing: the plan has no [[outcomes.primary]]. Every effect on what a stressor is "
             "aimed at counts as primary, and all of them are corrected together."
         )
-    doses = tables.dose_table(material)
+    doses = tables.dose_table(material.analysis.subjects, material.plan.arms, material.injections)
     if doses:
         yield Heading("What was delivered")
         yield Paragraph("At which share of an arm's trials its stressor did its work.")
         yield doses
 
 
-def facts(material: TrialMaterial) -> Iterator[HeadFact]:
+def _facts(material: TrialMaterial) -> Iterator[HeadFact]:
     """The head of the report: lock, design, scenarios, probes."""
     plan, trial = material.study.plan, material.plan
-    design = f"{material.design}, {counted(plan.conversation.turns, 'trial')} each"
+    design = f"{plan.kind.describe(plan)}, {counted(plan.conversation.turns, 'trial')} each"
     yield from common_facts(material.study, material.lock, design, "arm")
     first, last = trial.courses[0].id, trial.courses[-1].id
     scenarios = f"{trial.scenarios.use}, {first} to {last}; the lock holds every word"
     yield HeadFact("Scenarios", scenarios)
-    for name, settings in tables.common_settings(material).items():
+    for name, settings in tables.common_settings(trial).items():
         yield HeadFact(name.capitalize(), settings)
     yield HeadFact("Asked in a fork", ", ".join(trial.probes) or "nothing")
 
 
 def _subject(subject: SubjectResult, material: TrialMaterial) -> Iterator[Block]:
     """One subject: can it be judged, what each arm did, how it did, and sessions."""
-    yield _verdict(subject, material)
-    yield Folded("All checks", [tables.checks_table(subject, material)])
+    yield _verdict(subject)
+    yield Folded("All checks", [tables.checks_table(subject)])
     if subject.informative:
-        for family in FAMILIES:
-            yield from _effects(subject, material, family)
+        for field, title, lead in FAMILIES:
+            yield from _effects(subject, field, title, lead)
     yield Heading("Three metrics and their parts")
     if not subject.informative:
         yield Paragraph(
@@ -201,18 +253,16 @@ def _subject(subject: SubjectResult, material: TrialMaterial) -> Iterator[Block]
     )
     if subject.informative:
         # Figures of a subject that can't be judged would impress.
-        yield Folded("Drawn: each metric with its parts", list(parts_figures(subject, material)))
+        yield Folded("Drawn: each metric with its parts", list(parts_figures(subject)))
     ceilings = (
         "A metric can't exceed its ceiling: MCI reaches 1 only where every question needs all of "
         "its context. An agent that is always wrong at constant confidence still gets an MCI of "
         "0.30."
     )
-    metrics = tables.parts_table(subject, material)
-    yield Folded("As a table, with ceilings", [metrics, Paragraph(ceilings, "note")])
-    yield Folded(
-        "Every measure by its plain name, arm by arm", [tables.measures_table(subject, material)]
-    )
-    by_lag = tables.lag_table(subject, material)
+    metrics = [tables.parts_table(subject), Paragraph(ceilings, "note")]
+    yield Folded("As a table, with ceilings", metrics)
+    yield Folded("Every measure by its plain name, arm by arm", [tables.measures_table(subject)])
+    by_lag = tables.lag_table(subject)
     if by_lag:
         yield Folded("Recall by how many trials ago a fact was told", [by_lag])
     sessions = example_sessions(material, subject.subject)
@@ -226,16 +276,13 @@ def _subject(subject: SubjectResult, material: TrialMaterial) -> Iterator[Block]
         yield Folded(f"{session.arm}: {session.id}", [session], "session")
 
 
-def _verdict(subject: SubjectResult, material: TrialMaterial) -> Box:
+def _verdict(subject: SubjectResult) -> Box:
     """Whether the subject can be judged, and which arms say nothing."""
     blocks: list[Block] = [Paragraph("Not informative, so no effect is printed", "lead")]
     if subject.informative:
         message = subject.checks[0].message
         passed = f"{message[:1].upper()}{message[1:]}."
-        blocks = [
-            Paragraph("Informative", "lead"),
-            Paragraph(passed),
-        ]
+        blocks = [Paragraph("Informative", "lead"), Paragraph(passed)]
     reasons = subject.short_reasons
     if reasons:
         lead = "These arms say nothing:" if subject.informative else "Checks that failed:"
@@ -245,18 +292,16 @@ def _verdict(subject: SubjectResult, material: TrialMaterial) -> Box:
     return Box(blocks, "" if subject.informative else "silent")
 
 
-def _effects(
-    subject: SubjectResult, material: TrialMaterial, family: EffectFamily
-) -> Iterator[Block]:
+def _effects(subject: SubjectResult, field: str, title: str, lead: str) -> Iterator[Block]:
     """One family of effects: forests, or curves over doses, and the table."""
-    effects = getattr(subject, family.field)
-    name = f"{subject.subject}_{family.field}"
+    effects = getattr(subject, field)
+    name = f"{subject.subject}_{field}"
     sheet = tables.effect_table(name, effects)
     if sheet is None:
         return
-    yield Heading(family.title)
-    yield Paragraph(family.lead.format(reference=short(subject.reference)))
-    if family.field == "doses":
+    yield Heading(title)
+    yield Paragraph(lead.format(reference=short(subject.reference)))
+    if field == "doses":
         yield Bullets(list(slopes(subject)))
         drawn, kind = list(dose_figures(subject)), "curve"
     else:
@@ -277,39 +322,49 @@ def _not_shown(material: TrialMaterial, sections: Sequence[Section]) -> Iterator
     yield "effects on measures that an arm is not aimed at; the tables beside this page hold them"
 
 
-class ShownLine(NamedTuple):
-    """A line of what the subject was shown; `by` names the stressor that put it there."""
-
-    text: str
-    by: str | None = None
-
-
-class Disturbance(NamedTuple):
-    """Something done to an earlier episode: what, to which trial, and both versions."""
-
-    what: str
-    trial: int
-    text: str
-    instead: str | None
-
-
-class ShownTrial(NamedTuple):
-    """One trial: disturbances first, then the message, then the answer and whether it is right."""
-
-    number: int
-    disturbances: Sequence[Disturbance]
-    lines: Sequence[ShownLine]
-    answer: str
-    verdict: str
-    truth: str
+def _flow(material: TrialMaterial) -> Iterator[ArmFlow]:
+    """How many sessions of each subject were planned, attempted and analysed, all arms together."""
+    scored = {arm.arm: arm.sessions for each in material.analysis.subjects for arm in each.arms}
+    subjects = material.plan.subjects
+    for subject in dict.fromkeys(subjects.values()):
+        own = [arm for arm in material.arms if subjects[arm.condition] == subject]
+        planned, attempted = sum(arm.planned for arm in own), sum(arm.attempted for arm in own)
+        outcomes = sum((Counter(arm.outcomes) for arm in own), Counter[str]())
+        attempts = sum((Counter(arm.attempts) for arm in own), Counter[str]())
+        injected = sum(material.injections.get(arm.condition, 0) for arm in own)
+        # A session that is not whole answers other questions, and is left out.
+        cut_short = {
+            "still open": attempted - outcomes.total(),
+            **{OUTCOMES.get(n, n): count for n, count in outcomes.items() if n != "completed"},
+        }
+        stages = (
+            Stage("Planned", planned),
+            Stage(
+                "Attempted",
+                attempted,
+                list(asked_of(replace(own[0], attempts=attempts))),
+                lost({"not started": planned - attempted}),
+            ),
+            Stage(
+                "Analysed",
+                sum(scored.get(arm.condition, 0) for arm in own),
+                [counted(injected, "trial with an injection", "trials with an injection")],
+                lost(cut_short),
+            ),
+        )
+        yield ArmFlow(subject, stages)
 
 
 class ShownSession(NamedTuple):
-    """The first trials of a session; `left_out` more are in the study."""
+    """The first trials of a session; `left_out` more are in the study.
+
+    Of each trial its number, what was done to earlier episodes, the lines of its message, each with
+    the stressor that put it there, then the answer, whether it is right, and the truth.
+    """
 
     id: str
     arm: str
-    trials: Sequence[ShownTrial]
+    trials: Sequence[Mapping[str, Any]]
     left_out: int
 
 
@@ -354,33 +409,25 @@ _PROBED = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
 _EVENTS = "SELECT kind, detail FROM events WHERE trajectory = ? AND turn = ? ORDER BY id"
 
 
-def _trial(row: Row, script: Script, answers: Sequence[str], archive: Archive) -> ShownTrial:
+def _trial(row: Row, script: Script, answers: Sequence[str], archive: Archive) -> dict[str, Any]:
     session, turn = row["trajectory"], row["trial"]
     probed = {reply["probe"]: reply["text"] for reply in archive.rows(_PROBED, session, turn)}
-    done = list(injections(archive, session, turn))
+    done = [
+        Injection(event["kind"], **detail)
+        for event in archive.rows(_EVENTS, session, turn)
+        for detail in json.loads(event["detail"])["injections"]
+    ]
     said = {each.text: each.stressor for each in done if each.action == "said"}
     if outside_code(script):  # without it, what it said is on record, and its place is not
-        lines = [ShownLine(*each) for each in said.items()]
-        lines += [ShownLine(line.text) for line in script.bare(turn).ordered]
+        lines = [*said.items(), *((line.text, None) for line in script.bare(turn).ordered)]
     else:
         present = script.scene(turn, answers, probed).present
-        lines = [ShownLine(line.text, said.get(line.text)) for line in present.ordered]
-    return ShownTrial(
-        number=turn,
-        disturbances=[
-            Disturbance(DONE[each.action], each.turn, each.text, each.instead)
-            for each in done
-            if each.action != "said"
-        ],
-        lines=lines,
-        answer=answers[turn - 1],
-        verdict=VERDICTS[row["correct"]],
-        truth=row["truth"],
-    )
-
-
-def injections(archive: Archive, session: str, turn: int) -> Iterator[Injection]:
-    """What was done to a session at a turn, from the log of events."""
-    for event in archive.rows(_EVENTS, session, turn):
-        for detail in json.loads(event["detail"])["injections"]:
-            yield Injection(event["kind"], **detail)
+        lines = [(line.text, said.get(line.text)) for line in present.ordered]
+    return {
+        "number": turn,
+        "disturbances": [each for each in done if each.action != "said"],
+        "lines": lines,
+        "answer": answers[turn - 1],
+        "verdict": VERDICTS[row["correct"]],
+        "truth": row["truth"],
+    }

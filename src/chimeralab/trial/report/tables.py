@@ -16,11 +16,11 @@ from chimeralab.report.table import (
     table,
 )
 from chimeralab.stats.effects import Effect, short
-from chimeralab.trial.analysis import ArmResult, SubjectResult
+from chimeralab.trial.analysis import ArmResult, SubjectResult, TrialAnalysis
 from chimeralab.trial.effects import is_listed
 from chimeralab.trial.measures import NO_WRONG_BELIEF, words_of
 from chimeralab.trial.metrics import PARTS
-from chimeralab.trial.report.material import TrialMaterial
+from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.report.words import (
     INDEX,
     is_harm,
@@ -35,9 +35,8 @@ BETTER = {True: "less", False: "more"}
 PASSED = {True: "passed", False: "failed", None: "unknown"}
 
 
-def design_table(material: TrialMaterial) -> Table:
+def design_table(plan: TrialPlan) -> Table:
     """What is done to a subject under each arm, with every dose."""
-    plan = material.plan
     arms = {short(name): arm for name, arm in plan.arms.items()}
     varied = _varied(plan.arms.values())
     rows = []
@@ -55,9 +54,9 @@ def design_table(material: TrialMaterial) -> Table:
     return table("design", keys, rows, raw, words=(0, 1, 2, 3))
 
 
-def common_settings(material: TrialMaterial) -> dict[str, str]:
+def common_settings(plan: TrialPlan) -> dict[str, str]:
     """The settings of each stressor that are the same in all of its arms."""
-    arms = material.plan.arms.values()
+    arms = plan.arms.values()
     varied = _varied(arms)
     parts = {name: part.as_dict() for arm in arms for name, part in arm.stressors.items()}
     return {
@@ -80,15 +79,10 @@ def _listed(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in settings.items())
 
 
-def checks_table(subject: SubjectResult, material: TrialMaterial) -> Table:
+def checks_table(subject: SubjectResult) -> Table:
     """Everything that has to hold before an effect is worth printing."""
     rows = [
-        [
-            check.name,
-            short(check.arm),
-            PASSED[check.passed],
-            check.message,
-        ]
+        [check.name, short(check.arm), PASSED[check.passed], check.message]
         for check in subject.checks
     ]
     raw = [check.as_dict() for check in subject.checks]
@@ -96,12 +90,12 @@ def checks_table(subject: SubjectResult, material: TrialMaterial) -> Table:
     return table(f"{subject.subject}_checks", headings, rows, raw, words=(0, 1, 2, 3))
 
 
-def declared_table(material: TrialMaterial) -> Table:
+def declared_table(analysis: TrialAnalysis) -> Table:
     """What the trial was run for, as declared before it, and what came of it."""
     rows, raw = [], []
-    for subject in material.analysis.subjects:
+    for subject in analysis.subjects:
         reference = short(subject.reference)
-        for declared in material.analysis.declared:
+        for declared in analysis.declared:
             found = next((e for e in subject.effects if declared.is_of(e, reference)), None)
             outcome = f"{plain_name(declared.measure)}, {' − '.join(declared.pair(reference))}"
             unit = unit_of(declared.measure)
@@ -125,11 +119,21 @@ def declared_table(material: TrialMaterial) -> Table:
     return table("declared", headings, rows, raw, words=(0, 1, 4))
 
 
-def dose_table(material: TrialMaterial) -> Table | None:
+def dose_table(
+    subjects: Sequence[SubjectResult], arms: Mapping[str, Arm], injections: Mapping[str, int]
+) -> Table | None:
     """How much of each stressor arrived, arm by arm, and how much neutral text under a sham."""
-    subjects = material.analysis.subjects
+
+    def delivered(arm: ArmResult) -> Mapping[str, float | None]:
+        """The share of an arm's trials at which each stressor did its work, or a sham said a
+        word."""
+        if not arms[arm.arm].sham:
+            return arm.delivered
+        said = injections.get(arm.arm, 0)
+        return {"neutral text": said / arm.trials if arm.trials else None}
+
     doses = [
-        {each.subject: _delivered(each.arms[place], material) for each in subjects}
+        {each.subject: delivered(each.arms[place]) for each in subjects}
         for place in range(len(subjects[0].arms))
     ]
     what = dict.fromkeys(name for arm in doses for own in arm.values() for name in own)
@@ -158,15 +162,7 @@ def _dose(shares: Mapping[str, float | None]) -> Shown:
     return ", ".join(f"{percent(share, 0)} ({who})" for who, share in shares.items())
 
 
-def _delivered(arm: ArmResult, material: TrialMaterial) -> dict[str, float | None]:
-    """The share of an arm's trials at which each stressor did its work, or a sham said a word."""
-    if not material.plan.arms[arm.arm].sham:
-        return dict(arm.delivered)
-    said = material.injections.get(arm.arm, 0)
-    return {"neutral text": said / arm.trials if arm.trials else None}
-
-
-def measures_table(subject: SubjectResult, material: TrialMaterial) -> Table:
+def measures_table(subject: SubjectResult) -> Table:
     """Every measure that any arm has, by its plain name, with intervals over scenarios."""
     measures = [
         name
@@ -203,7 +199,7 @@ def _bounded(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "low": low, "high": high}
 
 
-def lag_table(subject: SubjectResult, material: TrialMaterial) -> Table | None:
+def lag_table(subject: SubjectResult) -> Table | None:
     """Recall of earlier facts by how many trials ago they were told; None where none was asked."""
     lags = sorted({point.lag for arm in subject.arms for point in arm.recall_by_lag})
     if not lags:
@@ -226,14 +222,14 @@ def lag_table(subject: SubjectResult, material: TrialMaterial) -> Table | None:
     return table(f"{subject.subject}_recall_by_lag", headings, rows, raw)
 
 
-def parts_table(subject: SubjectResult, material: TrialMaterial) -> Table:
+def parts_table(subject: SubjectResult) -> Table:
     """MCI, GFQ and DFS as published, with their parts, ceilings and companions."""
     columns = {"mci": (*PARTS["mci"], "ceiling"), "gfq": PARTS["gfq"], "dfs": PARTS["dfs"]}
     headings = ["arm"]
     for metric, parts in columns.items():
         headings += [metric.upper(), *(part.upper() for part in parts)]
     rows, raw = [], []
-    for arm, metrics in material.of(subject).items():
+    for arm, metrics in subject.metrics.items():
         why = metrics.undefined
         cells: list[Shown] = [arm]
         for metric, parts in columns.items():

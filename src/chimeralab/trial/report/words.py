@@ -1,7 +1,6 @@
 """What a trial says, in sentences: verdicts and how sure they are, and the methods."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from chimeralab.core.numbers import NO_BREAK, between, counted, p_phrase
 from chimeralab.embedding.encoder import PAPERS
@@ -10,11 +9,14 @@ from chimeralab.report.references import Methods, References
 from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference, signed
 from chimeralab.stats.effects import Effect, Key, key_of, short
 from chimeralab.stats.intervals import FEWEST_CLUSTERS
-from chimeralab.trial.analysis import SubjectResult
+from chimeralab.study import Lock, Study
+from chimeralab.study.verify import Verification
+from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
 from chimeralab.trial.arms import CONTROL
 from chimeralab.trial.effects import is_aimed
 from chimeralab.trial.measures import words_of
-from chimeralab.trial.report.material import TrialMaterial
+from chimeralab.trial.plan import TrialPlan
+from chimeralab.trial.rows import trial_plan
 
 INDEX = Unit(1, 2, "", "")
 # So many effects of a subject are named at the top; the figure under it has all.
@@ -59,40 +61,30 @@ def unit_of(measure: str) -> Unit:
     return INDEX if words_of(measure).unit == "index" else SHARE
 
 
-class SubjectFinding(NamedTuple):
-    """What a trial says of one subject: the verdict, and how sure that is."""
-
-    verdict: str
-    detail: str
-
-    def __str__(self) -> str:
-        return f"{self.verdict} {self.detail}"
+def findings(analysis: TrialAnalysis) -> list[tuple[str, str]]:
+    """The result in a few words for each subject: the verdict, and how sure that is."""
+    return [_finding(subject) for subject in analysis.subjects]
 
 
-def findings(material: TrialMaterial) -> tuple[SubjectFinding, ...]:
-    """The result in a few words for each subject."""
-    return tuple(_found_of(subject) for subject in material.analysis.subjects)
-
-
-def _found_of(subject: SubjectResult) -> SubjectFinding:
+def _finding(subject: SubjectResult) -> tuple[str, str]:
     """Which weakness a subject has, by what was declared to be looked for."""
     who = subject.subject
     if not subject.informative:
-        silent = f"{who}: not informative, so no effect is printed"
-        reason = subject.short_reasons[0].removeprefix(f"{CONTROL}: the {CONTROL}")
-        named = f"the {CONTROL}{reason}" if reason != subject.short_reasons[0] else reason
-        return SubjectFinding(f"{silent}.", f"{_sentence(named)}.")
+        # That of the control begins with its name, which is not said twice.
+        reason = subject.short_reasons[0].removeprefix(f"{CONTROL}: ")
+        known = reason if reason.startswith(f"the {CONTROL}") else subject.short_reasons[0]
+        return f"{who}: not informative, so no effect is printed.", f"{_sentence(known)}."
     primary = primary_of(subject)
     tested = [effect for effect in primary if effect.p_holm is not None]
     if not tested:
         why = next((effect.reason for effect in primary if effect.reason), "nothing was asked")
-        return SubjectFinding(f"{who}: nothing can be tested.", f"{_sentence(why)}.")
+        return f"{who}: nothing can be tested.", f"{_sentence(why)}."
     found = sorted(filter(is_found, tested), key=lambda effect: effect.p_holm or 0.0)
     said = list(_verdicts(found, tested, {key_of(each) for each in subject.countermeasures}))
     shown = (found or tested)[:MOST_SAID]
     more = len(found) - len(shown)
     details = [*map(_changes, shown), *([f"{more} more stand out"] if more > 0 else [])]
-    return SubjectFinding(f"{who}: {'; '.join(said)}.", f"{_sentence('; '.join(details))}.")
+    return f"{who}: {'; '.join(said)}.", f"{_sentence('; '.join(details))}."
 
 
 def _verdicts(found: Sequence[Effect], tested: Sequence[Effect], aids: set[Key]) -> Iterator[str]:
@@ -179,32 +171,31 @@ def _series(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def how_sure(material: TrialMaterial) -> str:
+def how_sure(analysis: TrialAnalysis) -> str:
     """What p-values and intervals of the result stand for, once for all subjects."""
     tests = [
         effect
-        for subject in material.analysis.subjects
+        for subject in analysis.subjects
         for effect in primary_of(subject)
         if effect.p_holm is not None
     ]
     if not tests:
         return ""
-    what = "declared before the run" if material.analysis.declared else "that stressors aim at"
-    reference = short(material.analysis.subjects[0].reference)
+    what = "declared before the run" if analysis.declared else "that stressors aim at"
+    reference = short(analysis.subjects[0].reference)
     return (
         f"Differences from {reference} within scenarios, with 95 % intervals; p is Holm-corrected "
         f"over the {counted(len(tests), 'effect')} {what}."
     )
 
 
-def few_scenarios(material: TrialMaterial) -> str:
+def few_scenarios(analysis: TrialAnalysis) -> str:
     """A warning where resampling has too little to draw from."""
-    count = material.analysis.scenarios
-    if count >= FEWEST_CLUSTERS:
+    if analysis.scenarios >= FEWEST_CLUSTERS:
         return ""
     return (
-        f"With {counted(count, 'scenario')} the intervals are too narrow: resampling has too "
-        "little to draw from. The p-values, from t tests over scenarios, allow for that."
+        f"With {counted(analysis.scenarios, 'scenario')} the intervals are too narrow: resampling "
+        "has too little to draw from. The p-values, from t tests over scenarios, allow for that."
     )
 
 
@@ -228,79 +219,78 @@ def slopes(subject: SubjectResult) -> Iterator[str]:
             yield f"{effect.short_name}, {name}: {said} for each unit of the dose"
 
 
-def trial_methods(material: TrialMaterial) -> Methods:
+def stressors_in_words(plan: TrialPlan) -> str:
+    """What was done to the subjects."""
+    words = {name: part.words for arm in plan.arms.values() for name, part in arm.stressors.items()}
+    named = (f"{name} ({does})" if does else name for name, does in words.items())
+    said = [f"Stressors were {', '.join(named)}."] if words else [""]
+    if any(arm.sham for arm in plan.arms.values()):
+        said.append("A sham arm got neutral text of equal length in the same places.")
+    return " ".join(said)
+
+
+def trial_methods(
+    study: Study, lock: Lock | None, verification: Verification, analysis: TrialAnalysis
+) -> Methods:
     """Write the methods of a trial from its plan and from what was done."""
-    references = References()
+    plan, references = trial_plan(study), References()
+    against = dict.fromkeys(arm.against for arm in plan.arms.values() if arm.against)
+    stress = [stressors_in_words(plan)]
+    if against:
+        stress.append(
+            f"Countermeasures were {', '.join(against)}, each compared with its bare arm."
+        )
     paragraphs = (
-        _design(material, references),
-        _stress(material),
-        _measurement(material, references),
-        _statistics(material, references),
+        [
+            *_design(study, plan),
+            locked_in_words(lock, "The plan and every scenario, word by word, were"),
+            verified_in_words(verification),
+            f"The flow of sessions is reported after CONSORT {references.cite('consort')}.",
+        ],
+        stress,
+        _measurement(plan, references),
+        _statistics(plan, analysis, references),
     )
     return Methods([" ".join(sentences) for sentences in paragraphs], references.works)
 
 
-def _design(material: TrialMaterial, references: References) -> Iterator[str]:
-    plan, trial = material.study.plan, material.plan
-    trials = counted(len(trial.courses[0].steps), "trial")
+def _design(study: Study, trial: TrialPlan) -> Iterator[str]:
+    run, trials = study.plan.run, counted(len(trial.courses[0].steps), "trial")
     yield (
-        f"We planned {counted(len(material.study.talks), 'session')} of {trials}: "
-        f"{material.design}. Subjects were {', '.join(dict.fromkeys(trial.subjects.values()))}."
+        f"We planned {counted(len(study.talks), 'session')} of {trials}: "
+        f"{study.plan.kind.describe(study.plan)}. "
+        f"Subjects were {', '.join(dict.fromkeys(trial.subjects.values()))}."
     )
-    order = "in random order, arms interleaved" if plan.run.interleave else "arm by arm"
+    order = "in random order, arms interleaved" if run.interleave else "arm by arm"
     yield (
-        f"Sessions were run {order} (seed {plan.run.seed}); all arms of a scenario share their "
+        f"Sessions were run {order} (seed {run.seed}); all arms of a scenario share their "
         "seeds, so that events fall on the same trials."
     )
-    yield locked_in_words(material.lock, "The plan and every scenario, word by word, were")
-    yield verified_in_words(material.verification)
-    yield f"The flow of sessions is reported after CONSORT {references.cite('consort')}."
 
 
-def stressors_in_words(material: TrialMaterial) -> str:
-    """What was done to the subjects."""
-    arms = material.plan.arms.values()
-    words = {name: part.words for arm in arms for name, part in arm.stressors.items()}
-    named = (f"{name} ({does})" if does else name for name, does in words.items())
-    stressors = f"Stressors were {', '.join(named)}." if words else ""
-    sham = "A sham arm got neutral text of equal length in the same places."
-    return " ".join([stressors, sham] if any(arm.sham for arm in arms) else [stressors])
-
-
-def _stress(material: TrialMaterial) -> Iterator[str]:
-    arms = material.plan.arms.values()
-    yield stressors_in_words(material)
-    against = dict.fromkeys(arm.against for arm in arms if arm.against)
-    if against:
-        yield f"Countermeasures were {', '.join(against)}, each compared with its bare arm."
-
-
-def _measurement(material: TrialMaterial, references: References) -> Iterator[str]:
-    probes = [probe.words or name for name, probe in material.plan.probes.items()]
+def _measurement(plan: TrialPlan, references: References) -> Iterator[str]:
+    probes = [probe.words or name for name, probe in plan.probes.items()]
     if probes:
         yield (
             f"Beside the answers, {', '.join(probes)} were asked for in forks of the conversation, "
             "which are thrown away: measuring changes nothing."
         )
-    if any(not step.question.options for course in material.plan.courses for step in course.steps):
+    if any(not step.question.options for course in plan.courses for step in course.steps):
         yield (
             "Free answers count as right when they match the truth exactly, in number, or by the "
             f"similarity of their tokens (above 0.9) {references.cite(PAPERS[-1])} without a "
             "contradiction in negation, number or antonym."
         )
-    weights = material.plan.weights
     mci, gfq, dfs = (
         " / ".join(f"{weight:g}" for weight in each)
-        for each in (weights.mci, weights.gfq, weights.dfs)
+        for each in (plan.weights.mci, plan.weights.gfq, plan.weights.dfs)
     )
     yield f"MCI, GFQ and DFS are computed as published, with weights {mci}, {gfq} and {dfs}."
 
 
-def _statistics(material: TrialMaterial, references: References) -> Iterator[str]:
+def _statistics(plan: TrialPlan, analysis: TrialAnalysis, references: References) -> Iterator[str]:
     cite = references.cite
-    declared = [
-        f"{plain_name(each.measure)} under {each.arm}" for each in material.analysis.declared
-    ]
+    declared = [f"{plain_name(each.measure)} under {each.arm}" for each in analysis.declared]
     primary = "Effects on what a stressor is aimed at"
     if declared:
         primary = f"The effects that the plan declares ({'; '.join(declared)})"
@@ -317,10 +307,10 @@ def _statistics(material: TrialMaterial, references: References) -> Iterator[str
         "Holm-corrected together, over all subjects; so are all others, which are exploratory "
         f"{cite('holm')}."
     )
-    if any(arm.dose is not None for arm in material.plan.arms.values()):
+    if any(arm.dose is not None for arm in plan.arms.values()):
         yield "A dose is tested by its least-squares slope within scenarios."
-    arms = material.plan.arms.values()
-    if any("belief_update" in part.aims for arm in arms for part in arm.stressors.values()):
+    aimed_at = {aim for arm in plan.arms.values() for p in arm.stressors.values() for aim in p.aims}
+    if "belief_update" in aimed_at:
         yield (
             "Trials to correction are restricted means; beliefs that were never corrected are "
             f"censored at the last piece of evidence {cite('rmst')}."
