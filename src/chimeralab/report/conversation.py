@@ -53,8 +53,6 @@ MOST_PICTURES = 20
 MOST_PAGES = 2_000
 LONGEST_NAME = 80
 MADE_BY_US = '<meta name="generator" content="Chimera Lab'
-# In the order of the table; what is not named comes last.
-RANKS = ("looping", "collapsed", "noticed")
 
 
 def verdict_in_words(detection: Detection, words: ResultWords) -> str:
@@ -344,28 +342,24 @@ def write_index(
 ) -> tuple[int, int, int]:
     """Judge conversations, and write a page for each and an index of them into a folder.
 
-    Gives how many there are, how many loop and how many collapsed.
-
-    The folder takes its place when all is written, and replaces none but one of ours.
+    The folder takes its place when all is written, and replaces none but one of ours. Gives how
+    many conversations there are, how many loop and how many collapsed.
     """
     refuse_foreign(folder)
     judge = Judge(*judges, open_encoder, speaker=speaker, trace=True)
     coming = iter(trajectories)
     first = list(islice(coming, MOST_PICTURES + 1))
-    pictures = MOST_PICTURES
-    few = len(first) <= MOST_PICTURES
-    listed: list[ListedConversation] = []
+    pictures, few = MOST_PICTURES, len(first) <= MOST_PICTURES
+    listed, names = list[ListedConversation](), set[str]()
     looping = collapsed = 0
     with replacing_folder(folder) as made:
-        names: set[str] = set()
         for trajectory, detection in judge.judge(chain(first, coming)):
             if len(listed) == MOST_PAGES:
                 raise InputError(
                     f"there are more than {MOST_PAGES:,} conversations: choose one with --id, or"
                     " browse them with `chimera view`"
                 )
-            stuck = bool(detection.looping or detection.collapsed)
-            drawn = pictures > 0 and (few or stuck)
+            drawn = pictures > 0 and bool(few or detection.looping or detection.collapsed)
             pictures -= drawn
             encoder = judge.encoder if drawn else None
             name = new_page_name(detection.id, names)
@@ -378,7 +372,7 @@ def write_index(
             "index.html",
             frame="base.html",
             headings=[(name, title, None, None) for name, title in COLUMNS.items()],
-            rows=sorted(listed, key=_rank),
+            rows=sorted(listed, key=lambda row: row.rank),
             conversations=len(listed),
             looping=looping,
             collapsed=collapsed,
@@ -398,12 +392,6 @@ def refuse_foreign(folder: Path) -> None:
     ours = index.is_file() and MADE_BY_US in index.read_text("utf-8", errors="replace")[:4_096]
     if not ours:
         raise InputError(f"{folder} is there already and is no index of ours; name another --out")
-
-
-def _rank(listed: ListedConversation) -> tuple[int, float]:
-    """Loops first, and of those the longest."""
-    look = RANKS.index(listed.look) if listed.look in RANKS else len(RANKS)
-    return look, -(listed.share or 0.0)
 
 
 def new_page_name(conversation: str, taken: set[str]) -> str:

@@ -67,6 +67,12 @@ class ListedConversation(NamedTuple):
             return ""
         return {"collapse": "collapsed", "notice": "noticed"}.get(self.kind, "looping")
 
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Where it stands in an index: loops first, and of those the longest."""
+        order = ("looping", "collapsed", "noticed", "")
+        return order.index(self.look), -(self.share or 0.0)
+
     def bars(self, *, looping: bool) -> str:
         """The path that draws the bars of the strip in an area of 24 pixels' height.
 

@@ -293,7 +293,7 @@ def stretches(
     """
     found = list[tuple[str, list[tuple[Side, Side]]]]()
     shown = set[tuple[int, int]]()
-    for title, pairs in (*_loops(detection, marks), *_collapses(detection)):
+    for title, pairs in _repeated(detection, marks):
         new = [pair for pair in pairs if pair not in shown]
         shown.update(new)
         if new and len(found) < MOST_STRETCHES:
@@ -301,9 +301,10 @@ def stretches(
     return found
 
 
-def _loops(
+def _repeated(
     detection: Detection, marks: Mapping[int, LoopMark]
 ) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    """Positions of messages that repeat, each after what it repeats, under a title."""
     for loop in sorted(detection.loops, key=lambda loop: (loop.began, loop.noticed)):
         if loop.level != "verdict":
             continue
@@ -311,9 +312,6 @@ def _loops(
         repeating = [(marks[n][1][-1], n) for n in inside if marks[n][1]]
         pairs = repeating[: min(max(1, loop.period), LONGEST_STRETCH)]
         yield f"Loop since message {loop.began} ({loop.kind})", pairs
-
-
-def _collapses(detection: Detection) -> Iterator[tuple[str, list[tuple[int, int]]]]:
     evidence = {each.turn: each for each in detection.evidence}
     for episode in detection.episodes:
         if first := evidence.get(episode.start):
