@@ -21,6 +21,7 @@ BASES = {
     "Probe": (TRIAL, ["analyse"]),
     "Countermeasure of a trial": (TRIAL, ["analyse", "report"]),
     "Measure of a trial": (TRIAL, ["analyse"]),
+    "Kind of study": (SELFPLAY, ["detect", "analyse", "report", "show"]),
 }
 
 

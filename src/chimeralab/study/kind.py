@@ -176,11 +176,11 @@ def read_kind(tables: Mapping[str, Any], beside: Beside) -> Part:
         return read_part({use: kind_named(use)}, table, "[kind]", beside, _seam())
     if "kind" not in tables:
         choose(str(given), KINDS, f"kind = {given!r} in [study]")
-    part = read_part({}, table, "[kind]", beside, _seam())
+    part = read_part(dict.fromkeys(KINDS, Kind), table, "[kind]", beside, _seam())
     if not isinstance(part.settings, Kind):
         raise InputError(f"use = {part.use!r} in [kind] is not a kind of study; inherit from Kind")
     return part
 
 
 def _seam() -> Seam:
-    return Seam("read", {"name": str}, kind_named("selfplay"))
+    return Seam("read", {"name": str, "units": Units}, kind_named("selfplay"))
