@@ -25,7 +25,7 @@ from chimeralab.selfplay.robustness import (
     primary_questions,
     robustness,
 )
-from chimeralab.stats.effects import ComparisonRow, Effect, short
+from chimeralab.stats.effects import Effect, short
 
 if TYPE_CHECKING:
     from chimeralab.study import Study
@@ -190,14 +190,13 @@ def _first_collapses(analysis: Analysis, words: ResultWords) -> Table:
     return table
 
 
-def comparisons(title: str, found: Sequence[ComparisonRow], digits: int = 3) -> Table:
+def comparisons(title: str, found: Sequence[Effect], digits: int = 3) -> Table:
     """Differences over prompts, every p beside the naive one and the ratio of errors."""
     headings = ("diff.", "interval", "Holm p", "perm. p", "naive p", "ratio")
     table = new_table(title, "a − b", headings)
-    for row in found:
-        each = row.effect
+    for each in found:
         table.add_row(
-            Text(plain(row.name)),
+            Text(plain(each.marked_name)),
             number(each.estimate, digits),
             between(each.interval, digits),
             *map(p_value, (each.p_holm, each.permutation_p, each.naive_p)),

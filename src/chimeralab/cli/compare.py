@@ -24,7 +24,6 @@ from chimeralab.core.numbers import NONE, between, number, p_value
 from chimeralab.core.result_words import MARK
 from chimeralab.selfplay.outcomes import EXPLORATORY
 from chimeralab.selfplay.replication import Replication, compare
-from chimeralab.stats.effects import ComparisonRow
 
 runs_path = click.Path(path_type=Path)
 
@@ -71,7 +70,7 @@ def matched(text: str) -> tuple[str, str]:
 def print_replication(found: Replication) -> None:
     """Two tables of runs side by side."""
     shares, times = (
-        [ComparisonRow(measures[name], "exploratory") for measures in found.conditions.values()]
+        [measures[name] for measures in found.conditions.values()]
         for name in ("share", "restricted_mean")
     )
     print_tables(

@@ -46,7 +46,6 @@ from chimeralab.selfplay.outcomes import (
 from chimeralab.selfplay.runs import Run, Runs, RunsLeftOut, at_risk_turns
 from chimeralab.stats.effects import (
     AskedContrast,
-    ComparisonRow,
     Effect,
     Family,
     Role,
@@ -160,7 +159,7 @@ class Analysis(Record):
         """The comparisons of every estimand that was declared as primary."""
         return tuple(_of_role(self.answers, "primary"))
 
-    def rows(self, measure: str) -> list[ComparisonRow]:
+    def rows(self, measure: str) -> list[Effect]:
         """Every comparison of one measure once, with one sign, the primary ones first."""
         found = self.measures[measure]
         primary = (each for each in self.primary if each.measure == measure)

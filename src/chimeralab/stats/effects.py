@@ -171,6 +171,11 @@ class Effect(Record):
         return self.asked.short_name
 
     @property
+    def marked_name(self) -> str:
+        """What is compared, marked where it was declared as primary."""
+        return f"{self.a} − {self.b}{' (primary)' if self.role == 'primary' else ''}"
+
+    @property
     def reason(self) -> str | None:
         """Why there is no p, or what to know about it."""
         return self.reasons.get("p")
@@ -291,19 +296,6 @@ def holm_corrected(family: Sequence[Effect]) -> tuple[Effect, ...]:
 Key = tuple[str, frozenset[tuple[str, float]], float | None]
 
 
-class ComparisonRow(NamedTuple):
-    """A comparison where it is listed, and whether it was declared as primary."""
-
-    effect: Effect
-    role: Role
-
-    @property
-    def name(self) -> str:
-        """What is compared, the primary ones marked."""
-        mark = " (primary)" if self.role == "primary" else ""
-        return f"{self.effect.a} − {self.effect.b}{mark}"
-
-
 def key_of(effect: Effect) -> Key:
     """What a comparison is, whichever side is written first."""
     sign = 1 if effect.weights[min(effect.weights)] > 0 else -1
@@ -311,8 +303,8 @@ def key_of(effect: Effect) -> Key:
     return effect.measure, weights, None if effect.p is None else round(effect.p, 9)
 
 
-def each_once(primary: Iterable[Effect], others: Iterable[Effect]) -> Iterator[ComparisonRow]:
-    """Every comparison in one row with one sign, that of its first place; the primary ones first.
+def each_once(primary: Iterable[Effect], others: Iterable[Effect]) -> Iterator[Effect]:
+    """Every comparison with its role and one sign, that of its first place; primary ones first.
 
     Of others, those on the same weights as a primary one of the same measure are the same.
     """
@@ -325,7 +317,7 @@ def each_once(primary: Iterable[Effect], others: Iterable[Effect]) -> Iterator[C
         for effect in effects:
             if key_of(effect) not in seen:
                 seen.add(key_of(effect))
-                yield ComparisonRow(effect, role)
+                yield replace(effect, role=role)
 
 
 class Family:
@@ -334,11 +326,11 @@ class Family:
     Self-play declares roles in its plan. In a trial, what a stressor is aimed at is primary.
     """
 
-    def __init__(self, rows: Sequence[ComparisonRow]) -> None:
+    def __init__(self, listed: Sequence[Effect]) -> None:
         self._corrected: dict[Key, dict[str, Any]] = {}
         roles: tuple[Role, ...] = ("primary", "exploratory")
         for role in roles:
-            effects = [row.effect for row in rows if row.role == role]
+            effects = [effect for effect in listed if effect.role == role]
             for effect, p in zip(effects, holm([each.p for each in effects]), strict=True):
                 self._corrected[key_of(effect)] = {"p_holm": p, "role": role}
 

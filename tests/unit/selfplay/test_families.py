@@ -40,7 +40,7 @@ def test_several_primaries_are_corrected_against_each_other(runs):
 def test_everything_else_is_one_family(runs):
     found = analyse(runs, TWO)
     rows = [row for measure in found.measures for row in found.rows(measure)]
-    others = [row.effect for row in rows if row.role == "exploratory"]
+    others = [row for row in rows if row.role == "exploratory"]
     assert tuple(each.p_holm for each in others) == holm([each.p for each in others])
     declared = found.answers[2].comparisons[0]
     assert declared.p_holm in [each.p_holm for each in others if each.p == declared.p]
@@ -49,15 +49,15 @@ def test_everything_else_is_one_family(runs):
 def test_a_comparison_has_one_row_one_sign_and_one_p(runs):
     found = analyse(runs, TWO)
     rows = found.rows("share")
-    assert [row.name for row in rows] == [
+    assert [row.marked_name for row in rows] == [
         "warm − cool (primary)",
         "cool − voices (primary)",
         "warm − voices",
     ]
     everywhere = [*found.primary, *found.weighted, *found.contrasts]
     for row in rows:
-        same = {each.p_holm for each in everywhere if key_of(each) == key_of(row.effect)}
-        assert same == {row.effect.p_holm}
+        same = {each.p_holm for each in everywhere if key_of(each) == key_of(row)}
+        assert same == {row.p_holm}
 
 
 def test_one_primary_is_corrected_as_before(runs):

@@ -1,6 +1,7 @@
 """Every figure of a self-play study, drawn from its analysis, with its caption and in words."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from math import isclose
 
@@ -102,10 +103,10 @@ def forest_figure(material: Material, results: StudyResults) -> Figure | None:
     """The differences of the primary measure: those with weights, then the largest pairs."""
     found = results.analysis.measures[measure_of(material.outcomes)]
     once = results.analysis.rows(found.measure)
-    pairs = [row for row in once if row.effect in found.pairs]
-    widest = sorted(pairs, key=lambda row: -abs(row.effect.estimate or 0.0))[:MOST_EFFECTS]
-    listed = [row for row in once if row not in pairs or row in widest or row.role == "primary"]
-    effects = [row.effect for row in listed]
+    alone = [replace(each, role=None) for each in found.pairs]
+    pairs = [each for each in once if replace(each, role=None) in alone]
+    widest = sorted(pairs, key=lambda each: -abs(each.estimate or 0.0))[:MOST_EFFECTS]
+    effects = [e for e in once if e not in pairs or e in widest or e.role == "primary"]
     if all(each.estimate is None for each in effects):
         return None
     unit, what = UNITS[found.measure], measure_name(found.measure, material.words)
@@ -120,12 +121,12 @@ def forest_figure(material: Material, results: StudyResults) -> Figure | None:
 
     rows = [
         ForestRow(
-            Label(row.name, numbers(row.effect)),
-            row.effect.estimate,
-            row.effect.interval,
-            naive_interval(row.effect, results.runs, results.analysis),
+            Label(each.marked_name, numbers(each)),
+            each.estimate,
+            each.interval,
+            naive_interval(each, results.runs, results.analysis),
         )
-        for row in listed
+        for each in effects
     ]
     shown = "; ".join(
         f"{each.a} minus {each.b}: {difference(each.estimate, each.interval, unit)}, "

@@ -192,15 +192,14 @@ def contrasts(analysis: Analysis, measure: Measure) -> Table:
         "SE ratio",
     )
     rows, raw = [], []
-    for row in analysis.rows(measure):
-        each = row.effect
+    for each in analysis.rows(measure):
         why = each.reasons
         shown: Shown = difference(each.estimate, each.interval, UNITS[each.measure])
         if each.estimate is None or each.interval is None:
             shown = Dash(why.get("estimate") or why.get("interval") or "unknown", str(shown))
         rows.append(
             [
-                row.name,
+                each.marked_name,
                 shown,
                 known(p_value(each.p_holm), each.p_holm, why.get("p_holm") or why.get("p")),
                 known(p_value(each.permutation_p), each.permutation_p, why.get("permutation_p")),
@@ -209,7 +208,7 @@ def contrasts(analysis: Analysis, measure: Measure) -> Table:
             ]
         )
         weights = "; ".join(f"{k}: {v:g}" for k, v in each.weights.items())
-        raw.append({**flat(each.as_dict()), "weights": weights, "role": row.role})
+        raw.append({**flat(each.as_dict()), "weights": weights, "role": each.role})
     return table(f"contrasts_{measure}", headings, rows, raw)
 
 
