@@ -26,6 +26,7 @@ from chimeralab.web.pages import ENCODING
 from chimeralab.web.progress import (
     AttemptTotals,
     Grid,
+    RunChild,
     TalkCell,
     arrange,
     event_lines,
@@ -36,7 +37,6 @@ from chimeralab.web.progress import (
     totals,
     turn_line,
 )
-from chimeralab.web.runner import RunChild
 
 SECONDS_BETWEEN_LOOKS = 0.1
 SECONDS_BETWEEN_COUNTS = 1.0
