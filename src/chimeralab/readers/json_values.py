@@ -17,13 +17,11 @@ MOST_MEMORY = 4 << 30
 BYTES_OF_A_VALUE = 72  # of a short list, object, text or number, with its place in what holds it
 
 
-def _finite(digits: str) -> float | None:
-    number = float(digits)
-    return number if math.isfinite(number) else None
-
-
 # NaN and infinities are not JSON, and what is not a number is absent.
-_DECODER = json.JSONDecoder(parse_constant=lambda name: None, parse_float=_finite)
+_DECODER = json.JSONDecoder(
+    parse_constant=lambda name: None,
+    parse_float=lambda digits: number if math.isfinite(number := float(digits)) else None,
+)
 _BLANKS = re.compile(r"[ \t\r\n]*")
 
 

@@ -1,7 +1,7 @@
 """Logs of providers that are no plain messages: OpenAI Responses, Gemini, and ChatGPT's export."""
 
 from collections.abc import Iterator, Mapping
-from itertools import chain, starmap
+from itertools import starmap
 from typing import Any
 
 from chimeralab.core.records import Call, Trajectory, role_of
@@ -236,10 +236,16 @@ class ChatGPT(Reader):
         fields = mapping(value, "the line")
         nodes = mapping(fields.get("mapping"), "mapping")
         at = text_or_none(fields, "current_node")
-        branch = _branch(nodes, next(reversed(list(nodes)), None) if at is None else at)
-        messages = list(chain.from_iterable(starmap(_chatgpt_messages, branch)))
+        last = at = next(reversed(list(nodes)), None) if at is None else at
+        branch: dict[str | None, Any] = {}
+        while at is not None and at not in branch:
+            node = mapping(nodes.get(at), f"mapping.{at}")
+            branch[at] = node.get("message")
+            at = text_or_none(node, "parent", f"mapping.{at}")
+        placed = ((each, f"mapping.{key}.message") for key, each in reversed(branch.items()))
+        messages = list(filter(None, starmap(_chatgpt_message, placed)))
         metadata = scalars(fields, but={"id", "conversation_id"})
-        if branch and nested(branch[-1][0], "status") == "in_progress":
+        if nested(branch.get(last), "status") == "in_progress":
             metadata["unfinished"] = True
         models = [message.turn.model for message in messages if message.turn.model]
         metadata |= {"model": models[-1]} if models else {}
@@ -247,34 +253,23 @@ class ChatGPT(Reader):
         yield Trajectory(name, turns_of(messages), metadata, str(place))
 
 
-def _branch(nodes: Mapping[str, Any], at: str | None) -> list[tuple[Any, str]]:
-    """The messages from the root to a node, and their places."""
-    path: dict[str, tuple[Any, str]] = {}
-    while at is not None and at not in path:
-        node = mapping(nodes.get(at), f"mapping.{at}")
-        path[at] = node.get("message"), f"mapping.{at}.message"
-        at = text_or_none(node, "parent", f"mapping.{at}")
-    return list(reversed(path.values()))
-
-
-def _chatgpt_messages(message: Any, place: str) -> Iterator[ChatMessage]:
+def _chatgpt_message(message: Any, place: str) -> ChatMessage | None:
     if message is None:
-        return
+        return None
     fields = mapping(message, place)
     hidden = nested(fields, "metadata", "is_visually_hidden_from_conversation")
     content = mapping(fields.get("content") or {}, f"{place}.content")
     role = text(mapping(fields.get("author"), f"{place}.author"), "role", f"{place}.author")
     if hidden or content.get("content_type") in CHATGPT_ASIDES:
-        return
+        return None
     said = [part for part in items(content.get("parts")) if isinstance(part, str)]
     if isinstance(content.get("text"), str):
         said.append(content["text"])
     whole = "\n".join(said)
     recipient = fields.get("recipient")
     if role == "tool":
-        yield brought(whole)
-    elif isinstance(recipient, str) and recipient not in ("all", ""):
-        yield spoken(Content("", True, ((None, Call(recipient, whole)),)), role)
-    else:
-        about = fields["metadata"] if isinstance(fields.get("metadata"), dict) else {}
-        yield spoken(whole, role, None, text_or_none(about, "model_slug", place))
+        return brought(whole)
+    if isinstance(recipient, str) and recipient not in ("all", ""):
+        return spoken(Content("", True, ((None, Call(recipient, whole)),)), role)
+    about = fields["metadata"] if isinstance(fields.get("metadata"), dict) else {}
+    return spoken(whole, role, None, text_or_none(about, "model_slug", place))

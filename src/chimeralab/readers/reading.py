@@ -4,7 +4,7 @@ import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -180,12 +180,17 @@ def logs_at(path: str, on_skip: OnSkip, asked: type[Reader] | None = None) -> It
     if path == STANDARD_INPUT or _is_file(path):
         yield path
         return
+    logs: Iterator[str]
     if Path(path).is_dir():
         logs = _in_folder(path, on_skip, asked)
         endings = " ".join(ENDINGS)
         reason = f"this folder holds no logs (files ending in {endings} with conversations)"
     elif glob.has_magic(path):
-        logs = _by_pattern(path, on_skip, asked)
+        deep = "**" in path  # which already goes down into every folder
+        logs = chain.from_iterable(
+            [each] if _is_file(each) else [] if deep else _in_folder(each, on_skip, asked)
+            for each in sorted(glob.iglob(path, recursive=True))  # noqa: PTH207 - may be absolute
+        )
         reason = "no log matches this pattern"
     else:
         raise InputError(f"{path}: no such file or folder")
@@ -201,14 +206,6 @@ def _is_file(path: str) -> bool:
         return Path(path).exists() and not Path(path).is_dir()
     except OSError:  # it may well be there: opening it will say what is wrong
         return True
-
-
-def _by_pattern(pattern: str, on_skip: OnSkip, asked: type[Reader] | None) -> Iterator[str]:
-    for path in sorted(glob.iglob(pattern, recursive=True)):  # noqa: PTH207 - may be absolute
-        if _is_file(path):
-            yield path
-        elif "**" not in pattern:  # which already goes down into every folder
-            yield from _in_folder(path, on_skip, asked)
 
 
 def _in_folder(folder: str, on_skip: OnSkip, asked: type[Reader] | None) -> Iterator[str]:
