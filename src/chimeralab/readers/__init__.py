@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from chimeralab.readers.formats import READERS, reader_named
-    from chimeralab.readers.layouts import rows_with
     from chimeralab.readers.reading import find_logs, read, read_all
     from chimeralab.readers.seam import Place, Reader, Unreadable
+    from chimeralab.readers.tables import rows_with
 
 __all__ = [
     "READERS",
@@ -30,7 +30,7 @@ _PLACES = {
     "read": "reading",
     "read_all": "reading",
     "reader_named": "formats",
-    "rows_with": "layouts",
+    "rows_with": "tables",
 }
 
 

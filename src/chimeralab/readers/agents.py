@@ -33,16 +33,17 @@ from chimeralab.readers.seam import (
     text,
 )
 
-LANGCHAIN_ROLES = {"human": "user", "ai": "assistant"} | {
-    role: role for role in ("system", "developer", "tool", "function", "chat")
-}
+LANGCHAIN_ROLES = {
+    "human": "user", "ai": "assistant", "system": "system", "developer": "developer",
+    "tool": "tool", "function": "function", "chat": "chat",
+}  # fmt: skip
 
 
 class LangChain(Reader):
     """Messages as LangChain dumps them: `dumpd`, `messages_to_dict`, or the fields of each."""
 
     name = "langchain"
-    keys = frozenset({"kwargs", "values", "messages"})
+    keys = frozenset({"kwargs", "values", "messages.lc", "messages.type"})
     recognised = "messages with lc and kwargs, with type and data, or with type human or ai"
     turns = "a message with its text parts; tool_calls, with the message of their tool_call_id"
     left_out = "images, thoughts, usage, pickled messages"
@@ -121,7 +122,7 @@ class AutoGen(Reader):
     """Messages of AutoGen's AgentChat: with a source, a type and content."""
 
     name = "autogen"
-    keys = frozenset({"messages", "source"})
+    keys = frozenset({"messages.source", "source"})
     recognised = "messages with source, type and content, in a list or under messages"
     turns = "a message of a source; calls of a ToolCallRequestEvent, with their results"
     left_out = "thoughts, streamed chunks, summaries of tool calls, saved states of teams"

@@ -11,12 +11,12 @@ from chimeralab.readers.agents import AutoGen, LangChain
 from chimeralab.readers.chat import OpenAI, Preferences, ShareGPT
 from chimeralab.readers.coding_agents import ATIF, OpenHands, SWEAgent
 from chimeralab.readers.evaluations import Inspect, Promptfoo, Tau2
-from chimeralab.readers.layouts import NameAndText, RowPerTurn
 from chimeralab.readers.opentelemetry import OpenTelemetry
 from chimeralab.readers.plain import Plain
 from chimeralab.readers.providers import ChatGPT, Gemini, Responses
-from chimeralab.readers.seam import Place, Reader, Unreadable, Values, kind
+from chimeralab.readers.seam import Place, Reader, Unreadable, Values, items, kind
 from chimeralab.readers.sessions import ClaudeCode, Codex, GeminiCLI
+from chimeralab.readers.tables import NameAndText, RowPerTurn
 from chimeralab.readers.traces import Langfuse, LangSmith, OpenAITraces
 
 READERS: dict[str, type[Reader]] = {
@@ -81,6 +81,16 @@ def reader_named(name: str) -> type[Reader]:
     if not (isinstance(cls, type) and issubclass(cls, Reader)):
         raise InputError(f"format {name!r} is not a subclass of chimeralab.readers.Reader")
     return cls
+
+
+def keys_of(value: dict[str, Any]) -> set[str]:
+    """The fields of an object and of its first message, as `Reader.keys` names them.
+
+    >>> sorted(keys_of({"id": 1, "messages": [{"role": "user"}]}))
+    ['id', 'messages', 'messages.role']
+    """
+    first = next(iter(items(value.get("messages"))), None)
+    return {*value, *(f"messages.{key}" for key in (first if isinstance(first, dict) else ()))}
 
 
 class Formats:
@@ -161,8 +171,9 @@ class Formats:
 
     def _likely(self, among: Iterable[type[Reader]], value: Any) -> Iterator[Reader]:
         """The readers that a look at the fields of a value does not rule out, in their order."""
+        keys = keys_of(value) if isinstance(value, dict) else None
         for reader in among:
-            if not (reader.keys and isinstance(value, dict) and reader.keys.isdisjoint(value)):
+            if keys is None or not reader.keys or not reader.keys.isdisjoint(keys):
                 yield self._reader(reader)
 
     def _reader(self, reader: type[Reader]) -> Reader:

@@ -16,9 +16,9 @@ from chimeralab.core.records import Call, Trajectory, Turn
 from chimeralab.readers.agents import is_langchain, langchain_message
 from chimeralab.readers.chat import ChatMessage, Content, message_of
 from chimeralab.readers.formats import UNKNOWN, Formats
-from chimeralab.readers.layouts import WHOLE, RowPerTurn, cell_value, guessed
 from chimeralab.readers.reading import from_values
 from chimeralab.readers.seam import Place, Unreadable
+from chimeralab.readers.tables import WHOLE, RowPerTurn, cell_value, guessed
 
 TAKEN = (
     "a list of texts, of messages with role and content, of LangChain messages or of Turns,"

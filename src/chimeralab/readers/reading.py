@@ -11,8 +11,8 @@ from typing import BinaryIO
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.formats import READERS, Formats, reader_named
-from chimeralab.readers.layouts import values_in
-from chimeralab.readers.opening import open_archive, opened
+from chimeralab.readers.json_values import items_of
+from chimeralab.readers.opening import Opened, open_archive, opened, read_whole
 from chimeralab.readers.seam import (
     STANDARD_INPUT,
     Place,
@@ -22,6 +22,7 @@ from chimeralab.readers.seam import (
     Values,
     place_of,
 )
+from chimeralab.readers.tables import LABEL, csv_rows, parquet_rows, separator_of, talk_in
 
 ENDINGS = (
     ".jsonl", ".ndjson", ".json", ".eval", ".traj", ".csv", ".tsv", ".parquet", ".txt", ".md",
@@ -114,6 +115,26 @@ def _files_of(path: str, formats: Formats) -> list[str]:
             if found:
                 return [file for _, file in found]
     return [path]
+
+
+def values_in(file: Opened, place: Place, bad: Report, *, named_columns: bool = False) -> Values:
+    """Every value of a log: JSON, the rows of a table, or the one talk of a text."""
+    if file.is_parquet:
+        return parquet_rows(file.stream, place, bad)
+    lines = file.head.decode("utf-8-sig", "replace").lstrip().splitlines() or [""]
+    if not lines[0].startswith(("{", "[")):
+        first = next((line for line in lines if line.strip() and line[0] != "#"), "")
+        if LABEL.match(first):
+            talk = talk_in(read_whole(file.stream).decode("utf-8-sig", "replace"))
+            if talk is None:
+                raise Unreadable(
+                    "looks like a text of 'Name: text' lines, but no two names come back in it"
+                )
+            return [(talk, place.at(1))]
+        separator = separator_of(lines[0])
+        if separator is not None:
+            return csv_rows(file.stream, separator, place, bad, sure=named_columns)
+    return items_of(file.stream, place, bad)
 
 
 def from_values(

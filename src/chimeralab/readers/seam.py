@@ -99,7 +99,8 @@ class Reader:
     keys: ClassVar[frozenset[str]] = frozenset()
     """An object of this format, or one with several conversations of it, has one of these fields.
 
-    A reader that names them is asked about no other object; without any, it is asked about all.
+    `messages.FIELD` is one of the first of its messages. A reader that names fields is asked about
+    no other object; without any, it is asked about all.
     """
     recognised: ClassVar[str]
     """How the format is recognised, in a sentence."""

@@ -12,10 +12,10 @@ from typing import Any, BinaryIO, NamedTuple
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.formats import Formats
 from chimeralab.readers.json_values import MAX_LINE, goes_on, lines_of, values_on
-from chimeralab.readers.layouts import parquet_rows
 from chimeralab.readers.opening import CHUNK, opened, stream_of
 from chimeralab.readers.reading import OnBad, from_values
 from chimeralab.readers.seam import Place, Reader, Unreadable, place_of
+from chimeralab.readers.tables import parquet_rows
 
 
 class Share(NamedTuple):

@@ -16,10 +16,10 @@ from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.loops import LOOPS, Loops
 from chimeralab.detection.seam import Detector
 from chimeralab.readers.formats import Formats
-from chimeralab.readers.layouts import guessed
 from chimeralab.readers.reading import from_values
 from chimeralab.readers.seam import Place, Reader
 from chimeralab.readers.shares import NeedsTheWholeLog, read_share
+from chimeralab.readers.tables import guessed
 from chimeralab.scale.cluster import ONE_THREAD, cores_of_cluster
 from chimeralab.scale.parts import ResultFolder, Unit
 from chimeralab.version import __version__

@@ -1,4 +1,4 @@
-"""How a log is laid out: JSON, a table of rows, or a talk written down as text.
+"""Logs that are not JSON: tables with a row for each turn, and talks written down as text.
 
 A row that holds a whole conversation, say in a column `messages`, is left to its own reader.
 """
@@ -16,41 +16,19 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.extras import need
 from chimeralab.core.records import ROLES, SILENT, Trajectory, Turn, role_of
 from chimeralab.readers.chat import ChatMessage, Content, message_of, turns_of
-from chimeralab.readers.json_values import MAX_LINE, items_of
-from chimeralab.readers.opening import Opened, read_whole, refuse_bomb
+from chimeralab.readers.json_values import MAX_LINE
+from chimeralab.readers.opening import refuse_bomb
 from chimeralab.readers.seam import (
     Place,
     Reader,
     Report,
     Unreadable,
-    Values,
     identity,
     json_inside,
     kind,
     mapping,
     scalars,
 )
-
-
-def values_in(file: Opened, place: Place, bad: Report, *, named_columns: bool = False) -> Values:
-    """Every value of a log: JSON, the rows of a table, or the one talk of a text."""
-    if file.is_parquet:
-        return parquet_rows(file.stream, place, bad)
-    lines = file.head.decode("utf-8-sig", "replace").lstrip().splitlines() or [""]
-    if not lines[0].startswith(("{", "[")):
-        first = next((line for line in lines if line.strip() and line[0] != "#"), "")
-        if LABEL.match(first):
-            talk = talk_in(read_whole(file.stream).decode("utf-8-sig", "replace"))
-            if talk is None:
-                raise Unreadable(
-                    "looks like a text of 'Name: text' lines, but no two names come back in it"
-                )
-            return [(talk, place.at(1))]
-        separator = separator_of(lines[0])
-        if separator is not None:
-            return csv_rows(file.stream, separator, place, bad, sure=named_columns)
-    return items_of(file.stream, place, bad)
-
 
 USUAL = {
     "id": (
