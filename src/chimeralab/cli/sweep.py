@@ -138,8 +138,8 @@ def _print_stability(result: Sweep) -> None:
         f"It is the same at {result.same_order_points} of {result.distinct_detectors} detectors"
         f" ({result.orders} different orders in all)."
     )
-    for unit in result.stability:
-        span = str(unit.most) if unit.fewest == unit.most else f"{unit.fewest} to {unit.most}"
-        out.print(
-            Text(f"By {plain(unit.field)}: the order of the means holds in {span} of {unit.units}.")
-        )
+    for each in result.stability:
+        fewest, most = each["fewest"], each["most"]
+        span = str(most) if fewest == most else f"{fewest} to {most}"
+        field, units = plain(each["field"]), each["units"]
+        out.print(Text(f"By {field}: the order of the means holds in {span} of {units}."))

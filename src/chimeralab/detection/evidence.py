@@ -103,7 +103,7 @@ class TextMemory:
         own, own_heat = NOTHING, 0.0
         if speaker is not None:
             own, again_mine = told, reworded
-            mine = self._of(speaker, near)
+            mine = {n: share for n, share in near.items() if self._said[n].speaker == speaker}
             if len(mine) < len(near):
                 of_mine = [each for each in alike if each[0] in mine]
                 own = self._repeated(of_mine, again, len(wording), reply)
@@ -135,9 +135,6 @@ class TextMemory:
         """The same words as an earlier message has them, with their sets, if one has."""
         earlier = (self._said[self.number - back].whole for back in copies)
         return next((words for words in earlier if words == said), said)
-
-    def _of(self, speaker: str | None, near: Mapping[int, float]) -> dict[int, float]:
-        return {n: share for n, share in near.items() if self._said[n].speaker == speaker}
 
     def _unheard(self, keys: frozenset[str], which: str) -> frozenset[str]:
         """The keys that no earlier message has in its set of that name."""
@@ -352,21 +349,15 @@ class TextMemory:
     def stretched_back(self, began: int) -> int:
         """A rewording begins before it is evident: go back while messages resemble the next."""
         while True:
+            later = range(began, min(self.number, began + 6))
             for earlier in (began - 1, began - 2):
-                if (
-                    self._near_next(earlier, range(began, min(self.number, began + 6)))
-                    >= STILL_NEAR
-                ):
+                if earlier not in self._said:
+                    continue
+                words = self._said[earlier].whole.stems
+                others = (self._said[n].whole.stems for n in later if n in self._said)
+                near = sorted(len(words & other) / max(len(words), len(other)) for other in others)
+                if sum(near[-2:]) / 2 >= STILL_NEAR:
                     began = earlier
                     break
             else:
                 return began
-
-    def _near_next(self, number: int, later: range) -> float:
-        """The mean share of words that a message has in common with the two nearest later ones."""
-        if number not in self._said:
-            return 0.0
-        words = self._said[number].whole.stems
-        others = (self._said[n].whole.stems for n in later if n in self._said)
-        near = sorted(len(words & other) / max(len(words), len(other)) for other in others)
-        return sum(near[-2:]) / 2

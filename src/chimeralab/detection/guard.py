@@ -1,7 +1,7 @@
 """A guard inside a running conversation: tell it each message, and it says when the talk loops."""
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -167,12 +167,13 @@ class Guard:
 
     def state(self) -> dict[str, Any]:
         """All that the guard knows of the conversation, as plain JSON values for `restore`."""
+        collapse = self._collapse
         return {
             "guard": 2,
             "loops": to_plain(self._loops),
             "waiting": to_plain(self._waiting),
             "told": to_plain(self._told),
-            "collapse": self._collapse.state() if self._collapse else None,
+            "collapse": collapse and to_plain((collapse.stream, collapse.texts, collapse.last)),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -188,7 +189,8 @@ class Guard:
         if not isinstance(loops, LoopStream) or not isinstance(told, dict):
             raise InputError("this is not the state of a guard: it knows no loops")
         if self._collapse:
-            self._collapse.restore(state["collapse"])
+            stream, texts, last = from_plain(state["collapse"])
+            self._collapse.stream, self._collapse.texts, self._collapse.last = stream, texts, last
         self._loops, self._waiting, self._told = loops, waiting, told
 
     def _answer(self, result: Result) -> None:
@@ -226,45 +228,33 @@ class _Collapse:
 
     def __init__(self, detector: Detector, encoder: "Encoder | None") -> None:
         needs = detector.needs
-        self._lags, self._skip_blank = needs.lags, needs.skip_blank
-        self._stream = detector.start()
-        self._texts: deque[str] = deque(maxlen=needs.lags + 1)
-        self.last = Signal(0)
-        self._similarities = self._opened(needs.cutoffs, encoder) if needs.lags else None
-
-    def _opened(self, cutoffs: Sequence[Any], encoder: "Encoder | None") -> Any:
+        self._skip_blank = needs.skip_blank
+        self.stream, self.last = detector.start(), Signal(0)
+        self.texts: deque[str] = deque(maxlen=needs.lags + 1)
+        self._similarities: Callable[[list[str]], tuple[float, ...]] = lambda texts: ()
+        if not needs.lags:
+            return
         # Imported here: a guard by words and calls alone needs no numpy.
         from chimeralab.detection.measure import GuardBand, lag_similarities  # noqa: PLC0415
         from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415
 
-        encoder = encoder or default_encoder()
-        band = GuardBand(encoder, cutoffs)
+        opened = encoder or default_encoder()
+        band = GuardBand(opened, needs.cutoffs)
 
         def similarities(texts: list[str]) -> tuple[float, ...]:
-            table = lag_similarities(encoder.encode(texts).vectors, self._lags)
+            table = lag_similarities(opened.encode(texts).vectors, needs.lags)
             band.sharpen(texts, table)
             return tuple(table[-1].tolist())
 
-        return similarities
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "stream": to_plain(self._stream),
-            "texts": to_plain(self._texts),
-            "last": to_plain(self.last),
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        stream, texts, last = (from_plain(state[key]) for key in ("stream", "texts", "last"))
-        self._stream, self._texts, self.last = stream, texts, last
+        self._similarities = similarities
 
     def update(self, turn: Turn) -> Signal:
         blank = is_blank(turn.text)
         if blank and self._skip_blank:
             return self.last._replace(collapsed=False, repeats=None)
-        self._texts.append(turn.text)
-        lags = self._similarities(list(self._texts)) if self._similarities else ()
-        self.last = self._stream.update(Seen(turn, lags, blank))
+        self.texts.append(turn.text)
+        lags = self._similarities(list(self.texts))
+        self.last = self.stream.update(Seen(turn, lags, blank))
         return self.last
 
 
@@ -304,18 +294,9 @@ def _tool_rules(tools: Tools) -> dict[str, int | None]:
 _ROWS = {cls.__name__: cls for cls in (Call, Loop, Made, Signal, Locked, Loops)}
 _OBJECTS = {
     cls.__name__: cls
-    for cls in (
-        *(CallLog, TextMemory, HeardMessage, LockedStream),
-        *(LoopStream, LoopingTurns, Sum),
-    )
+    for cls in (CallLog, HeardMessage, LockedStream, LoopStream, LoopingTurns, Sum, TextMemory)
 }
-_LISTS: dict[str, Callable[[list[Any]], Any]] = {
-    "tuple": tuple,
-    "list": list,
-    "set": set,
-    "frozenset": frozenset,
-    "MessageWords": MessageWords,
-}
+_LISTS: dict[str, Any] = {cls.__name__: cls for cls in (tuple, list, set, frozenset, MessageWords)}
 
 
 def to_plain(value: Any) -> Any:
@@ -343,21 +324,18 @@ def from_plain(plain: Any) -> Any:
     if not isinstance(plain, dict):
         return plain
     try:
-        return _made(plain)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"this is not the state of a guard ({error!r})") from None
-
-
-def _made(plain: dict[str, Any]) -> Any:
-    if "row" in plain:
+        if "pairs" in plain:
+            return {from_plain(key): from_plain(value) for key, value in plain["pairs"]}
+        if "items" in plain:
+            items = [from_plain(item) for item in plain["items"]]
+            in_deque = "deque" in plain
+            return deque(items, plain["deque"]) if in_deque else _LISTS[plain["list"]](items)
         cells = {name: from_plain(cell) for name, cell in plain["cells"].items()}
-        return _ROWS[plain["row"]](**cells)
-    if "object" in plain:
+        if "row" in plain:
+            return _ROWS[plain["row"]](**cells)
         cls: Any = _OBJECTS[plain["object"]]
         made = cls.__new__(cls)
-        vars(made).update({name: from_plain(cell) for name, cell in plain["cells"].items()})
-        return made
-    if "pairs" in plain:
-        return {from_plain(key): from_plain(value) for key, value in plain["pairs"]}
-    items = [from_plain(item) for item in plain["items"]]
-    return deque(items, plain["deque"]) if "deque" in plain else _LISTS[plain["list"]](items)
+        vars(made).update(cells)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"this is not the state of a guard ({error!r})") from None
+    return made

@@ -51,10 +51,6 @@ def _check_range(name: str, value: float, low: float, high: float) -> None:
         raise InputError(f"{name} is {value}; it takes a number from {low:g} to {high:g}")
 
 
-def _ordinal(number: int) -> str:
-    return {1: "first", 2: "second", 3: "third", 4: "fourth"}.get(number, f"{number}th")
-
-
 @dataclass(frozen=True, slots=True)
 class Locked(Record, Detector):
     """Settings of the detector. The defaults are the locked operating point."""
@@ -91,10 +87,12 @@ class Locked(Record, Detector):
         cls = type(self)
         if (cls.start, cls.judge) != (Locked.start, Locked.judge):
             return docstring_of(cls)
+        ordinals = {1: "first", 2: "second", 3: "third", 4: "fourth"}
+        ordinal = ordinals.get(self.window, f"{self.window}th")
         return (
             f"a turn repeats when its cosine similarity to the turn before is at least "
             f"{cutoff(self.s1)} (s1), or to the one before that at least {cutoff(self.s2)} "
-            f"(s2); from the {_ordinal(self.window)} repeat in a row on, turns count as collapsed"
+            f"(s2); from the {ordinal} repeat in a row on, turns count as collapsed"
         )
 
     @property

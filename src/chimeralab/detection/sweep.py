@@ -1,5 +1,6 @@
 """A grid of thresholds on similarities measured once: do findings depend on the operating point?"""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -37,21 +38,12 @@ class Point(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class UnitStability(Record):
-    """In how many units (a seed, a bucket) the groups stand in the order of their means.
-
-    Lowest and highest count over the detectors of the grid.
-    """
-
-    field: str
-    units: int
-    fewest: int
-    most: int
-
-
-@dataclass(frozen=True, slots=True)
 class Sweep(Record):
-    """What a grid of thresholds says about one set of conversations."""
+    """What a grid of thresholds says about one set of conversations.
+
+    ``stability`` says in how many units (a seed, a bucket) of a field the groups stand in the order
+    of their means: the fewest and the most over the detectors of the grid.
+    """
 
     conversations: int
     without_verdict: int
@@ -63,7 +55,7 @@ class Sweep(Record):
     orders: int
     reference_order: tuple[str, ...]
     same_order_points: int
-    stability: tuple[UnitStability, ...]
+    stability: tuple[Mapping[str, Any], ...]
     points: tuple[Point, ...]
 
 
@@ -111,67 +103,64 @@ class Sweeper:
         self._within = within
         self._grid_size = len(grid)
         self._short = 0
-        self._groups: dict[str, RateSum] = {}
-        self._units: dict[str, dict[str, dict[str, RateSum]]] = {field: {} for field in within}
+        # Of each group, and of each group in each unit of a field, the rates by each detector.
+        self._rates: defaultdict[str, RateSum] = defaultdict(RateSum)
+        self._units: dict[str, defaultdict[str, defaultdict[str, RateSum]]] = {
+            field: defaultdict(lambda: defaultdict(RateSum)) for field in within
+        }
         self._outcomes = [blake2b(digest_size=16) for _ in self._cells]
 
     def add(self, measured: Measured, group: str) -> None:
         """Take one conversation of a group."""
-        detectors = list(self._cells)
-        if len(measured.positions) < max(detector.turns_needed for detector in detectors):
+        if len(measured.positions) < max(detector.turns_needed for detector in self._cells):
             self._short += 1
             return
         seen = measured.seen
-        verdicts = [detector.judge(seen) for detector in detectors]
+        verdicts = [detector.judge(seen) for detector in self._cells]
         marks = np.array([[signal.collapsed for signal in one] for one in verdicts])
         for outcome, row in zip(self._outcomes, marks, strict=True):
             outcome.update(np.packbits(row).tobytes())
-        self._sum(measured, group, marks.mean(axis=1))
-
-    def _sum(self, measured: Measured, group: str, rates: Floats) -> None:
-        self._groups.setdefault(group, RateSum()).add(rates)
-        for field in self._within:
-            unit = str(measured.trajectory.metadata.get(field, ""))
-            by_group = self._units[field].setdefault(unit, {})
-            by_group.setdefault(group, RateSum()).add(rates)
+        rates = marks.mean(axis=1)
+        self._rates[group].add(rates)
+        for field, units in self._units.items():
+            units[str(measured.trajectory.metadata.get(field, ""))][group].add(rates)
 
     def result(self, reference: Locked) -> Sweep:
         """What the grid says; orders are compared with the one at `reference`."""
-        points = [self._point(i, cells) for i, cells in enumerate(self._cells.items())]
+        points, total = [], sum(group.n for group in self._rates.values())
+        for index, (settings, cells) in enumerate(self._cells.items()):
+            rates = {name: float(group.mean[index]) for name, group in sorted(self._rates.items())}
+            pooled = sum(group.total[index] for group in self._rates.values())
+            rate = float(pooled / total) if total else None
+            order = tuple(name for _, name in sorted((-rates[name], name) for name in rates))
+            points.append(Point(settings, cells, rate, rates, order))
         reference = _without_redundant_drift(reference)
         order = next((p.order for p in points if p.settings == reference), points[0].order)
-        rates = [point.rate for point in points if point.rate is not None]
+        means = [point.rate for point in points if point.rate is not None]
         return Sweep(
-            conversations=sum(group.n for group in self._groups.values()) + self._short,
+            conversations=total + self._short,
             without_verdict=self._short,
             cells=self._grid_size,
             distinct_detectors=len(points),
             distinct_outcomes=len({outcome.digest() for outcome in self._outcomes}),
-            lowest_rate=min(rates, default=None),
-            highest_rate=max(rates, default=None),
+            lowest_rate=min(means, default=None),
+            highest_rate=max(means, default=None),
             orders=len({point.order for point in points}),
             reference_order=order,
             same_order_points=sum(point.order == order for point in points),
-            stability=tuple(self._stability(field) for field in self._within),
+            stability=tuple(self._stability(field, points) for field in self._within),
             points=tuple(points),
         )
 
-    def _point(self, index: int, cells: tuple[Locked, int]) -> Point:
-        settings, count = cells
-        rates = {name: float(group.mean[index]) for name, group in sorted(self._groups.items())}
-        total = sum(group.n for group in self._groups.values())
-        pooled = sum(group.total[index] for group in self._groups.values())
-        return Point(
-            settings, count, float(pooled / total) if total else None, rates, _order(rates)
-        )
-
-    def _stability(self, field: str) -> UnitStability:
-        complete = [unit for unit in self._units[field].values() if len(unit) == len(self._groups)]
+    def _stability(self, field: str, points: Sequence[Point]) -> dict[str, Any]:
+        complete = [unit for unit in self._units[field].values() if len(unit) == len(self._rates)]
         holds = []
-        for index in range(len(self._cells)):
-            overall = _order({name: group.mean[index] for name, group in self._groups.items()})
-            holds.append(sum(_keeps(unit, overall, index) for unit in complete))
-        return UnitStability(field, len(complete), min(holds, default=0), max(holds, default=0))
+        for index, point in enumerate(points):
+            means = ([float(unit[name].mean[index]) for name in point.order] for unit in complete)
+            # Strictly in this order: a tie is not an order.
+            holds.append(sum(all(a > b for a, b in pairwise(each)) for each in means))
+        fewest, most = min(holds, default=0), max(holds, default=0)
+        return {"field": field, "units": len(complete), "fewest": fewest, "most": most}
 
 
 class RateSum:
@@ -188,13 +177,3 @@ class RateSum:
     @property
     def mean(self) -> Floats:
         return self.total / self.n
-
-
-def _order(rates: Mapping[str, float]) -> tuple[str, ...]:
-    return tuple(sorted(rates, key=lambda name: (-rates[name], name)))
-
-
-def _keeps(unit: Mapping[str, RateSum], order: Sequence[str], index: int) -> bool:
-    """Whether a unit has its groups strictly in this order; a tie is not an order."""
-    rates = [float(unit[name].mean[index]) for name in order]
-    return all(high > low for high, low in pairwise(rates))

@@ -192,7 +192,8 @@ def loop_in_words(loop: Loop) -> str:
     since = f"({loop.kind} since message {loop.began}{until})"
     if not loop.repeats:
         return f"message {loop.noticed} says one thing over and over: “{loop.excerpt}” {since}"
-    earlier = f"message{'s' if len(loop.repeats) > 1 else ''} {_listed(loop.repeats)}"
+    *first, last = map(str, loop.repeats)
+    earlier = f"messages {', '.join(first)} and {last}" if first else f"message {last}"
     return f"message {loop.noticed} repeats {earlier}: “{loop.excerpt}” {since}"
 
 
@@ -203,8 +204,3 @@ def evidence_in_words(evidence: Evidence) -> str:
     'turn 5 repeats turn 4: “Sounds good!”'
     """
     return f"turn {evidence.turn} repeats turn {evidence.repeats}: “{evidence.excerpt}”"
-
-
-def _listed(places: Sequence[int]) -> str:
-    *first, last = map(str, places)
-    return f"{', '.join(first)} and {last}" if first else last

@@ -47,24 +47,8 @@ _FUNCTION_WORDS = """
     pour quand qui sa sans ses sont sur ta toi très une vos votre vous
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
-OPPOSED = frozenset(
-    [
-        "after",
-        "all",
-        "before",
-        "down",
-        "in",
-        "no",
-        "not",
-        "off",
-        "on",
-        "out",
-        "over",
-        "under",
-        "up",
-        "yes",
-    ]
-)
+_OPPOSED = "after all before down in no not off on out over under up yes"
+OPPOSED = frozenset(_OPPOSED.split())
 
 
 def words_of(text: str) -> list[str]:

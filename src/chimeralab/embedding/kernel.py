@@ -153,10 +153,6 @@ def open_library(path: Path) -> ctypes.CDLL:
         raise KernelUnusable(f"{path} can't be loaded ({error})") from error
     if version != VERSION:
         raise KernelUnusable(f"{path} was built from other source; install Chimera Lab again")
-    return _declared(library)
-
-
-def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
     number, address = ctypes.c_int, ctypes.c_void_p
     if library.minilm_kernel(max(KERNELS)):
         library.minilm_size.restype = ctypes.c_size_t
