@@ -50,9 +50,9 @@ async def test_a_packet_rated_in_the_browser_comes_back_whole(
     assert saved.suggested_filename == "ratings.csv"
     sheet = folder / "filled.csv"
     await saved.save_as(sheet)
-    result = import_packet(sheet, key, {item.id: item for item in ITEMS}, RUBRIC, "ann")
-    assert {(rating.label, rating.turns) for rating in result.ratings} == {(1, (1, 2, 3))}
-    assert result.ratings[0].reason == '\'=SUM(1), "quoted"'
+    ratings, _ = import_packet(sheet, key, {item.id: item for item in ITEMS}, RUBRIC, "ann")
+    assert {(rating.label, rating.turns) for rating in ratings} == {(1, (1, 2, 3))}
+    assert ratings[0].reason == '\'=SUM(1), "quoted"'
 
 
 async def test_work_is_kept_when_the_page_is_opened_again(page: Page, address: str) -> None:

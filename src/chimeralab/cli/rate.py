@@ -257,12 +257,12 @@ def _take_back(study: Any, options: dict[str, Any]) -> dict[str, Any]:
 
     if not options["rater"]:
         raise InputError("--import-packet needs --rater human:NAME: who filled it in?")
-    result = take_back(study, options["import_packet"], options["rater"])
-    again = result.retest
-    say(f"{options['rater']}: {len(result.ratings)} stored, {result.blank} left blank")
-    same = int(again.table.both + again.table.neither)
-    say(f"of {again.n_valid} shown twice, {same} got the same label again")
-    return {"rater": options["rater"], "stored": len(result.ratings), "blank": result.blank}
+    ratings, repeated = take_back(study, options["import_packet"], options["rater"])
+    stored, blank = len(ratings), sum(each.label is None for each in ratings)
+    again = [same for same in repeated.values() if same is not None]
+    say(f"{options['rater']}: {stored} stored, {blank} left blank")
+    say(f"of {len(again)} shown twice, {sum(again)} got the same label again")
+    return {"rater": options["rater"], "stored": stored, "blank": blank}
 
 
 def _invite(study: Any, options: dict[str, Any]) -> dict[str, Any]:

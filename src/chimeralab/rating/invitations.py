@@ -236,12 +236,12 @@ class RatingRoom:
             replace(drafts[entry.sheet], check=entry.check, line=n)
             for n, entry in enumerate(key.entries, 1)
         ]
-        result = take_in(f"packet {key.packet}", rows, key, known, who.rater)
+        ratings, repeated = take_in(f"packet {key.packet}", rows, key, known, who.rater)
         rater = planned_rater(self.study, who.rater)
-        rated = [(known[rating.item], rating) for rating in result.ratings]
-        notes = {f"{RETESTS}{who.rater} {key.packet}": result.repeated}
+        rated = [(known[rating.item], rating) for rating in ratings]
+        notes = {f"{RETESTS}{who.rater} {key.packet}": repeated}
         self._close(who, lambda db: insert_ratings(db, rater, rated, notes))
-        return len(rated), result.blank, self._decide()
+        return len(rated), sum(each.label is None for each in ratings), self._decide()
 
     def _close(self, who: Invitation, write: Callable[[sqlite3.Connection], object]) -> None:
         """Store what was handed in, and that it was, together or not at all."""

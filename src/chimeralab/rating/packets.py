@@ -24,10 +24,13 @@ from chimeralab.core.tables import open_table, read_rows
 from chimeralab.core.text import inert
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label, Rubric
-from chimeralab.stats.panel import Panel, panel
 from chimeralab.version import __version__
 
 PAGE, SHEET = "packet.html", "ratings.csv"
+# The ratings of a packet, one per item, and of each item that came twice whether it got the same
+# label; None where one of the two is missing.
+PacketRatings = tuple[tuple[Rating, ...], Mapping[str, bool | None]]
+
 COLUMNS = {"sheet": str, "check": str, "label": str, "turns": str, "reason": str}
 LABELS: dict[str, Label | None] = {"": None, "0": 0, "1": 1}
 # The share of items that come twice.
@@ -68,20 +71,6 @@ class PacketKey(Record):
         """The key from its plain values, as `as_dict` gives them."""
         entries = tuple(KeyEntry(**entry) for entry in values["entries"])
         return cls(**{**values, "masked": tuple(values["masked"]), "entries": entries})
-
-
-@dataclass(frozen=True, slots=True)
-class PacketResult(Record):
-    """The ratings of a packet, one per item, and how far the rater agrees with the duplicates.
-
-    `repeated` says of each item that came twice whether it got the same label; None where one of
-    the two is missing.
-    """
-
-    ratings: tuple[Rating, ...]
-    retest: Panel
-    blank: int
-    repeated: Mapping[str, bool | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +187,15 @@ def read_sheet(path: Path) -> list[DraftRating]:
 
 def import_packet(
     sheet: Path, key: PacketKey, items: Mapping[str, Item], rubric: Rubric, rater: str
-) -> PacketResult:
+) -> PacketRatings:
     """Read a filled sheet. The first label of an item counts, its duplicate is the retest."""
     page = sheet.with_name(PAGE)
     if page.exists() and hashlib.sha256(page.read_bytes()).hexdigest() != key.page_sha256:
         raise InputError(f"{page} was edited after it was made; the labels can't be trusted")
     rows = read_sheet(sheet)
     refuse_other_rubric(key, rubric)
-    result = take_in(str(sheet), rows, key, items, rater)
-    rated = tuple(replace(each, rubric=rubric.version) for each in result.ratings)
-    return replace(result, ratings=rated)
+    ratings, repeated = take_in(str(sheet), rows, key, items, rater)
+    return tuple(replace(each, rubric=rubric.version) for each in ratings), repeated
 
 
 def refuse_other_rubric(key: PacketKey, rubric: Rubric) -> None:
@@ -221,7 +209,7 @@ def take_in(
     key: PacketKey,
     items: Mapping[str, Item],
     rater: str,
-) -> PacketResult:
+) -> PacketRatings:
     """The ratings that a filled packet stands for; `source` is what it is called in errors."""
     rows = _by_sheet(filled, key, source)
     _refuse_changed(key, items)
@@ -235,14 +223,13 @@ def take_in(
         if turns is None:
             raise LogError(source, f"turns {row.turns!r}; write them like 4-7", row.line)
         ratings.append(Rating(item, rater, label, row.reason or unsaid, turns))
-    blank = sum(rating.label is None for rating in ratings)
-    if blank == len(ratings):
+    if all(rating.label is None for rating in ratings):
         raise InputError(f"{source} holds no label; fill it in and hand it back")
-    pairs = {item: (LABELS.get(first[item].label), LABELS.get(again[item].label)) for item in again}
-    columns = ([pair[n] for pair in pairs.values()] for n in (0, 1))
-    retest = panel(*columns, rng=np.random.default_rng(key.seed))
-    repeated = {item: None if None in pair else pair[0] == pair[1] for item, pair in pairs.items()}
-    return PacketResult(tuple(ratings), retest, blank, repeated)
+    repeated: dict[str, bool | None] = {}
+    for item, row in again.items():
+        one, other = LABELS.get(first[item].label), LABELS.get(row.label)
+        repeated[item] = None if one is None or other is None else one == other
+    return tuple(ratings), repeated
 
 
 def _refuse_changed(key: PacketKey, items: Mapping[str, Item]) -> None:

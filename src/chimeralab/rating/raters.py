@@ -25,7 +25,7 @@ from chimeralab.rating.audit import RaterIdentity
 from chimeralab.rating.model_rater import LlmRater, prompt_hash
 from chimeralab.rating.packets import (
     PacketKey,
-    PacketResult,
+    PacketRatings,
     export_packet,
     import_packet,
     read_sheet,
@@ -389,7 +389,7 @@ def hand_out(study: Study, folder: Path, only: str | None = None, seed: int = 0)
     return key
 
 
-def take_back(study: Study, sheet: Path, rater: str) -> PacketResult:
+def take_back(study: Study, sheet: Path, rater: str) -> PacketRatings:
     """Store the labels of a filled sheet, all or none."""
     study.checked_lock()
     who = planned_rater(study, rater)
@@ -404,12 +404,12 @@ def take_back(study: Study, sheet: Path, rater: str) -> PacketResult:
         if row is None:
             raise InputError(f"{sheet}: packet '{name}' was not handed out by {study.path}")
         items, key = candidates(study), PacketKey.of(json.loads(row[0]))
-        result = import_packet(sheet, key, items, rubric_of(study), rater)
-        again = rated_by(who, db) & {rating.item for rating in result.ratings}
+        ratings, repeated = import_packet(sheet, key, items, rubric_of(study), rater)
+        again = rated_by(who, db) & {rating.item for rating in ratings}
         if again:
             raise InputError(f"{rater} has rated '{min(again)}' before; a label is given once")
-        rated = [(items[rating.item], rating) for rating in result.ratings]
+        rated = [(items[rating.item], rating) for rating in ratings]
         with transaction(db, study.store_path):
-            notes = {f"{RETESTS}{rater} {name}": result.repeated}
+            notes = {f"{RETESTS}{rater} {name}": repeated}
             insert_ratings(db, who, rated, notes)
-    return result
+    return ratings, repeated
