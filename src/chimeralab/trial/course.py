@@ -1,6 +1,6 @@
 """A scenario laid out in time: what is told and asked at each trial, and where signals may come."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -116,7 +116,12 @@ class Layout(Record):
         return Course(scenario.id, scenario.kind, self.opening, tuple(steps), rounds)
 
     def _ordered(self, scenario: Scenario, rounds: int, chance: tuple[int, str]) -> list[Step]:
-        able = [question for question in scenario.questions if _can_be_taught(question)]
+        # A belief can be taught where there is one wrong answer and one thing is asked for.
+        able = [
+            each
+            for each in scenario.questions
+            if _has_lure(each) and (each.evidence or len(each.needs) <= 1)
+        ]
         taught = shuffled(able, *chance, "beliefs")[: self.beliefs]
         others = [question for question in scenario.questions if question not in taught]
         placed = [
@@ -124,14 +129,18 @@ class Layout(Record):
             for place, question in enumerate(others)
         ]
         for number, question in enumerate(taught):
-            asks = list(_belief_steps(question, rounds, self.tested))
+            phases: dict[Phase, int] = {"taught": rounds, "held": 1, "tested": self.tested}
+            asks = [
+                Step(question, phase=phase, round=nth)
+                for phase, times in phases.items()
+                for nth in range(1, times + 1)
+            ]
             shift = number / len(taught)
             placed += [((k + shift) / len(asks), step) for k, step in enumerate(asks)]
         return [step for _, step in sorted(placed, key=lambda entry: entry[0])]
 
     def _in_company(self, question: Question, chance: tuple[int, str]) -> Step:
-        fits = question.signal is not None and question.pair is None and bool(question.options)
-        if not fits or uniform(*chance, "consensus", question.id) >= self.consensus:
+        if not _has_lure(question) or uniform(*chance, "consensus", question.id) >= self.consensus:
             return Step(question)
         critical = uniform(*chance, "critical", question.id) < self.critical
         return Step(question, consensus="critical" if critical else "neutral")
@@ -178,17 +187,9 @@ def recall_question(fact: Fact, facts: Sequence[Fact]) -> Question:
     )
 
 
-def _can_be_taught(question: Question) -> bool:
-    """A belief can be taught where there is one wrong answer and one thing is asked for."""
-    whole = question.signal is not None and bool(question.options) and question.pair is None
-    return whole and (bool(question.evidence) or len(question.needs) <= 1)
-
-
-def _belief_steps(question: Question, rounds: int, tested: int) -> Iterator[Step]:
-    phases: tuple[tuple[Phase, int], ...] = (("taught", rounds), ("held", 1), ("tested", tested))
-    for phase, times in phases:
-        for number in range(1, times + 1):
-            yield Step(question, phase=phase, round=number)
+def _has_lure(question: Question) -> bool:
+    """Whether there is one wrong answer among its options, and one wording of it."""
+    return question.signal is not None and bool(question.options) and question.pair is None
 
 
 def _telling(steps: Sequence[Step], facts: Sequence[Fact], lag: int) -> list[Step]:

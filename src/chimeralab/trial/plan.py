@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -32,7 +32,7 @@ TABLES = (
     *REQUIRED, "models", "agents", "stressors", "probes", "arms", "layout", "metrics", "measures",
     "sampling", "conversation", "run", "answers", "outcomes"
 )  # fmt: skip
-FEWEST_TOKENS, FREE_TOKENS = 24, 96
+MIN_TOKENS, FREE_TOKENS = 24, 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +91,6 @@ class TrialPlan(Record):
     def own_measures(self) -> tuple[OwnMeasure, ...]:
         return tuple(OwnMeasure(name, part.settings) for name, part in self.measures.items())
 
-    @property
-    def parts(self) -> list[Part]:
-        """Everything that may come from outside this package."""
-        arms = self.arms.values()
-        return [
-            self.scenarios,
-            *(Part(arm.against, arm.countermeasure) for arm in arms if arm.against),
-            *self.own.values(),
-            *self.measures.values(),
-        ]
-
     def script(self, condition: str, scenario: str, seed: int) -> Script:
         """The session of one condition and scenario; the seed decides where events fall."""
         course = next(course for course in self.courses if course.id == scenario)
@@ -137,22 +126,14 @@ class TrialPlan(Record):
         return not {"history", "fork"} & set(can)
 
 
-class DeclaredTrial(NamedTuple):
-    """A trial in the words that every study has, and what it has beyond them."""
-
-    speakers: Mapping[str, tuple[Speaker, ...]]
-    prompts: tuple[Prompt, ...]
-    rules: Rules
-    plan: TrialPlan
-
-
 def read_trial(
     tables: Mapping[str, Any],
     beside: Beside,
     agents: Mapping[str, tuple[str, ...]],
     locked: tuple[Course, ...] = (),
-) -> DeclaredTrial:
-    """Read and check everything that a trial adds to a plan, its scenarios written out.
+) -> tuple[dict[str, tuple[Speaker, ...]], tuple[Prompt, ...], Rules, TrialPlan]:
+    """Read and check a trial, its scenarios written out: the speakers of its conditions, its
+    prompts and its rules, as every study has them, and what it has beyond them.
 
     Where the scenarios can't be made again, `locked` holds them as they were written out before. A
     trial that an `early` version locked is read as that version read it.
@@ -164,7 +145,7 @@ def read_trial(
     stress = read_stress(tables, beside)
     arms = read_arms(tables, table, stress, beside)
     _refuse_undisturbed(agents, arms)
-    probes = _read_probes(tables, table, arms, beside)
+    probes, own_probes = _read_probes(tables, table, arms, beside)
     layout = read_record(Layout, tables.get("layout", {}), "[layout]")
     source, courses = _read_scenarios(tables, layout, arms, beside, locked)
     # A subject's name is only needed where there are several.
@@ -183,13 +164,13 @@ def read_trial(
         subjects={key: key.subject for key in cast},
         scenarios=source,
         layout=layout,
-        probes=probes.asked,
+        probes=probes,
         strength=next((each for each in stated if each is not None), USUAL_STRENGTH),
         weights=read_record(MetricWeights, tables.get("metrics", {}), "[metrics]"),
         courses=courses,
         own={
             **{f"stressors.{name}": Part(use, tuned[name]) for name, use in stress.own.items()},
-            **{f"probes.{name}": part for name, part in probes.own.items()},
+            **{f"probes.{name}": part for name, part in own_probes.items()},
         },
         measures={
             name: read_part({}, measure, f"[measures.{name}]", beside, measures.SEAM)
@@ -213,7 +194,7 @@ def read_trial(
         sampling = innermost(outer, inner)
         speakers[key] = (Speaker(key.subject, key.subject, sampling, table.system),)
     prompts = tuple(Prompt(course.id, course.opening, course.kind) for course in courses)
-    return DeclaredTrial(speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan)
+    return speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan
 
 
 def _check_declared(plan: TrialPlan, arms: Mapping[str, Arm]) -> None:
@@ -246,7 +227,7 @@ def tokens_needed(courses: Iterable[Course]) -> int:
         return FREE_TOKENS
     longest = max(len(option.encode()) for each in questions for option in each.options)
     # Few tokenizers take more than a token for two bytes of a text.
-    return max(FEWEST_TOKENS, longest // 2 + 4)
+    return max(MIN_TOKENS, longest // 2 + 4)
 
 
 def _current(table: Any) -> Any:
@@ -260,18 +241,13 @@ def _current(table: Any) -> Any:
     return {"countermeasures" if key == "measures" else key: value for key, value in table.items()}
 
 
-class _LaidOut(NamedTuple):
-    source: Part
-    courses: tuple[Course, ...]
-
-
 def _read_scenarios(
     tables: Mapping[str, Any],
     layout: Layout,
     arms: Mapping[str, Arm],
     beside: Beside,
     locked: tuple[Course, ...],
-) -> _LaidOut:
+) -> tuple[Part, tuple[Course, ...]]:
     """[scenarios]: where they come from, and each of them laid out in time."""
     table = tables["scenarios"]
     if not isinstance(table, Mapping):
@@ -287,7 +263,7 @@ def _read_scenarios(
                 f"[scenarios] number = {wanted.number}, but {len(locked)} were locked; "
                 "undo the change, or bring the files of the set back and start a new study"
             )
-        return _LaidOut(source, locked)
+        return source, locked
     parts = [part for arm in arms.values() for part in arm.stressors.values()]
     if any(isinstance(part, StandIn) for part in (source.settings, *parts)):
         raise SetIsGone("the scenarios are laid out by code that this command does not run")
@@ -304,7 +280,7 @@ def _read_scenarios(
     if len(lengths) > 1 or 0 in lengths:
         raise InputError(f"[scenarios] must all have equally many questions; these have {lengths}")
     _refuse_idle(courses, arms)
-    return _LaidOut(source, courses)
+    return source, courses
 
 
 def _refuse_undisturbed(agents: Mapping[str, tuple[str, ...]], arms: Mapping[str, Arm]) -> None:
@@ -342,15 +318,10 @@ def _refuse_idle(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:
             )
 
 
-class _Probes(NamedTuple):
-    asked: dict[str, Probe]
-    own: dict[str, Part]
-
-
 def _read_probes(
     tables: Mapping[str, Any], table: TrialTable, arms: Mapping[str, Arm], beside: Beside
-) -> _Probes:
-    """What is asked in forks, the tables [probes.NAME] included."""
+) -> tuple[dict[str, Probe], dict[str, Part]]:
+    """What is asked in forks, and what of it the tables [probes.NAME] define."""
     own: dict[str, Part] = {}
     for name, settings in named_tables(tables, "probes").items():
         place = f"[probes.{name}]"
@@ -377,7 +348,7 @@ def _read_probes(
                     f'[trial] probes lack "{probe}", which the countermeasure of {name!r} rests '
                     "on; add it, or leave the arm out"
                 )
-    return _Probes({name: known[name] for name in wanted}, own)
+    return {name: known[name] for name in wanted}, own
 
 
 def _rules(tables: Mapping[str, Any], table: TrialTable, turns: int) -> Rules:

@@ -1,6 +1,5 @@
 """What a subject has before it at one turn: the past as shown, the question, the evidence."""
 
-import math
 import re
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -157,7 +156,7 @@ def testimony(question: Question, strength: float, named: str) -> Testimony:
     truth = str(question.truth)
     true, whole = named == truth, rf"(?<!\w){re.escape(truth)}(?!\w)"
     own = [
-        Testimony(re.sub(whole, lambda _: named, each.text), _reliability(each.odds), true)
+        Testimony(re.sub(whole, lambda _: named, each.text), each.reliability, true)
         for each in question.evidence
         if true or re.search(whole, each.text)
     ]
@@ -174,7 +173,3 @@ def odds(strength: float) -> str:
     ('9 to 1', 'a certainty')
     """
     return "a certainty" if strength == 1 else f"{strength / (1 - strength):.3g} to 1"
-
-
-def _reliability(for_one: float) -> float:
-    return 1.0 if math.isinf(for_one) else for_one / (1 + for_one)

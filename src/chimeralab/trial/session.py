@@ -77,7 +77,10 @@ class Examination:
             ended = await self._probe(probe, ask, said)
             if ended is not None:
                 return ended
-        await self._score(ask.turn, said)
+        row = self._row(ask.turn, said)
+        self._room.journal.add_trial(self._talk.id, row)
+        await self._room.journal.settled()
+        self._room.publish(TrialScored(row))
         return None
 
     async def _probe(self, probe: str, ask: Ask, said: Sequence[Said]) -> Ended | None:
@@ -110,12 +113,6 @@ class Examination:
     def _tell(self, turn: int, observed: Sightings) -> None:
         for point, detail in observed:
             self._room.publish(Observed(point, self._talk.id, turn, detail))
-
-    async def _score(self, turn: int, said: Sequence[Said]) -> None:
-        row = self._row(turn, said)
-        self._room.journal.add_trial(self._talk.id, row)
-        await self._room.journal.settled()
-        self._room.publish(TrialScored(row))
 
 
 def events_of(scene: Scene) -> list[Event]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -54,6 +55,11 @@ class Clue(Record):
 
     text: str
     odds: float
+
+    @property
+    def reliability(self) -> float:
+        """The share of readings that are right."""
+        return 1.0 if math.isinf(self.odds) else self.odds / (1 + self.odds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -10,7 +11,7 @@ from chimeralab.core.records import Record
 from chimeralab.trial.agents.seam import Ability
 from chimeralab.trial.course import Step
 from chimeralab.trial.scenarios.items import Fact, pick, uniform
-from chimeralab.trial.scene import EVIDENCE, Exchange, Injection, Moment, Scene, Utterance
+from chimeralab.trial.scene import EVIDENCE, Exchange, Injection, Moment, Scene
 from chimeralab.trial.stressors.seam import Arrival, Stressor
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -58,13 +59,19 @@ class Amnesia(Stressor):
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         starts = self.starts(moment)
-        hit = {each.turn: each for each in scene.past if self._hits(each.turn, starts, moment)}
+        chance = moment.seed, moment.course.id, Amnesia.name
+        hit = {
+            each.turn: each
+            for each in scene.past
+            if any(uniform(*chance, turn, each.turn) < self.scope for turn in starts)
+        }
         if self.mode == "deprive":
-            left = (self._left(each) if each.turn in hit else each for each in scene.past)
+            parted = {turn: self._part(episode) for turn, episode in hit.items()}
+            left = (parted[each.turn][0] if each.turn in hit else each for each in scene.past)
             past = tuple(each for each in left if each.lines)
             done = [
-                Injection(self.name, "removed", turn, "episode", self._taken(episode))
-                for turn, episode in hit.items()
+                Injection(self.name, "removed", turn, "episode", taken)
+                for turn, (_, taken) in parted.items()
             ]
         else:
             values = _new_values(hit.values(), moment)
@@ -101,21 +108,17 @@ class Amnesia(Stressor):
     def spares_others(self) -> bool:
         return {*self.also} <= {EVIDENCE}
 
-    def _spares(self, line: Utterance) -> bool:
-        return bool(line.by) and not {EVERYTHING, line.by} & {*self.also}
-
-    def _left(self, episode: Exchange) -> Exchange:
-        lines = tuple(line for line in episode.lines if self._spares(line))
-        return replace(episode, lines=lines, answer=None)
-
-    def _taken(self, episode: Exchange) -> str:
-        lines = tuple(line for line in episode.lines if not self._spares(line))
+    def _part(self, episode: Exchange) -> tuple[Exchange, str]:
+        """What is left of an episode, and the text of what is taken away."""
+        spared = [
+            bool(line.by) and not {EVERYTHING, line.by} & {*self.also} for line in episode.lines
+        ]
+        left, taken = (
+            replace(episode, lines=tuple(compress(episode.lines, which)), answer=None)
+            for which in (spared, [not each for each in spared])
+        )
         answer = [] if episode.answer is None else [episode.answer]
-        return "\n\n".join([replace(episode, lines=lines).text, *answer])
-
-    def _hits(self, episode: int, starts: Sequence[int], moment: Moment) -> bool:
-        place = moment.seed, moment.course.id, Amnesia.name
-        return any(uniform(*place, turn, episode) < self.scope for turn in starts)
+        return left, "\n\n".join([taken.text, *answer])
 
 
 def _new_values(hit: Iterable[Exchange], moment: Moment) -> dict[str, str]:

@@ -58,7 +58,14 @@ class Conformity(Stressor):
         step = moment.step
         if step.consensus is None or step.lure is None or not self.size:
             return scene
-        return scene.saying(self.name, Utterance("others", self._consensus(step, step.lure)))
+        agreed, dissent = step.lure, step.truth
+        if step.consensus == "neutral":
+            agreed, dissent = dissent, agreed
+        answers = [agreed] * self.majority + [dissent] * (self.size - self.majority)
+        sure = f"{100 * self.confidence:g} % sure"
+        voice = VOICES[self.source]
+        lines = (f"{voice} {n}: {answer} ({sure})" for n, answer in enumerate(answers, start=1))
+        return scene.saying(self.name, Utterance("others", "\n".join((HEADS[self.source], *lines))))
 
     def acts_on(self, step: Step) -> bool:
         return step.consensus is not None
@@ -81,16 +88,6 @@ class Conformity(Stressor):
         """Whether most of them name the lure; where they are evenly split, nobody is pushed."""
         wrong = self.majority if consensus == "critical" else self.size - self.majority
         return 2 * wrong > self.size
-
-    def _consensus(self, step: Step, lure: str) -> str:
-        agreed, dissent = lure, step.truth
-        if step.consensus == "neutral":
-            agreed, dissent = dissent, agreed
-        answers = [agreed] * self.majority + [dissent] * (self.size - self.majority)
-        sure = f"{100 * self.confidence:g} % sure"
-        voice = VOICES[self.source]
-        lines = (f"{voice} {n}: {answer} ({sure})" for n, answer in enumerate(answers, start=1))
-        return "\n".join((HEADS[self.source], *lines))
 
 
 Authority = Literal["examiner", "tool", "document"]
@@ -160,8 +157,14 @@ class Infallibility(Stressor):
         if number < 1:
             return scene
         confirmed = self._confirmed(moment.course, last)
-        text = self._feedback(last, number, confirmed, moment.chosen[-1])
-        return scene.saying(self.name, Utterance("feedback", text))
+        words = PRAISE if moment.chosen[-1] == confirmed else CORRECTION
+        about = {"question": last.question.prompt, "named": confirmed}
+        pushes = last.question.pushes
+        if pushes and confirmed == last.lure:
+            # After the last push-back, it is repeated.
+            words, push = INSISTENCE, pushes[min(number, len(pushes)) - 1]
+            about["push"] = " ".join(push.split())
+        return scene.saying(self.name, Utterance("feedback", words[self.authority].format(**about)))
 
     def acts_on(self, step: Step) -> bool:
         return step.phase is not None
@@ -216,13 +219,3 @@ class Infallibility(Stressor):
         """What the authority holds to be right: what the evidence will speak against."""
         false = step.question.id in course.falsified(self.evidence)
         return step.truth if false else step.lure
-
-    def _feedback(self, step: Step, number: int, confirmed: str | None, chosen: str | None) -> str:
-        """The words of the feedback of this number, from 1; the last push-back is repeated."""
-        about = {"question": step.question.prompt, "named": confirmed}
-        pushes = step.question.pushes
-        if pushes and confirmed == step.lure:
-            push = pushes[min(number, len(pushes)) - 1]
-            return INSISTENCE[self.authority].format(push=" ".join(push.split()), **about)
-        words = PRAISE if chosen == confirmed else CORRECTION
-        return words[self.authority].format(**about)
