@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chimeralab.core.records import Detection
 from chimeralab.rating.auditing import StudyAudit, audit_study
@@ -16,20 +16,9 @@ from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import Format, export_study
 from chimeralab.study.lock import Lock
 from chimeralab.study.verify import Verification, verify_study
-from chimeralab.trial.kind import analyse_trial
 
-__all__ = [
-    "analyse",
-    "analyse_trial",
-    "attack",
-    "audit",
-    "detect",
-    "export",
-    "lock",
-    "rate",
-    "run",
-    "verify",
-]
+if TYPE_CHECKING:
+    from chimeralab.trial.analysis import TrialAnalysis
 
 
 def lock(study: Study) -> Lock:
@@ -74,6 +63,13 @@ def audit(study: Study, only: str | None = None) -> StudyAudit:
 def analyse(study: Study, estimates: Estimates | None = None) -> Any:
     """Say what a study shows, as its kind analyses it; None where there is nothing yet."""
     return study.plan.kind.analyse(study, estimates or Estimates(study))
+
+
+def analyse_trial(study: Study, *given: Any, **named: Any) -> "TrialAnalysis":
+    """Say what a trial shows; `chimeralab.trial.kind.analyse_trial` has the options."""
+    from chimeralab.trial import kind  # noqa: PLC0415 - only a trial needs it
+
+    return kind.analyse_trial(study, *given, **named)
 
 
 def verify(study: Study, *, quick: bool = False, expect: str | None = None) -> Verification:

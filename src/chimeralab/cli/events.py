@@ -20,8 +20,6 @@ from chimeralab.runner import (
     TalkEnded,
     TurnStored,
 )
-from chimeralab.trial.hooks import Observed
-from chimeralab.trial.session import TrialScored
 
 STANDARD_OUTPUT = "-"
 NAMES: dict[type, str] = {
@@ -30,7 +28,6 @@ NAMES: dict[type, str] = {
     AttemptFailed: "attempt_failed",
     Intervened: "intervened",
     TalkEnded: "talk_ended",
-    TrialScored: "trial_scored",
 }
 
 
@@ -40,14 +37,12 @@ def line_of(news: News) -> dict[str, Any]:
     >>> line_of(TalkEnded("control/ledger-1/1", "completed", 12, None))["event"]
     'talk_ended'
     """
-    match news:
-        case Observed(point, session, trial, detail):
-            return {"event": point, "talk": session, "turn": trial, **detail}
-        case Intervened(talk, event):
-            return {"event": NAMES[type(news)], "talk": talk, **event.as_dict()}
-        case TrialScored(row):
-            about = {"talk": row.session, "arm": row.arm, "scenario": row.scenario}
-            return {"event": NAMES[type(news)], **about, "turn": row.trial, **row.cells()}
+    if isinstance(news, Intervened):
+        return {"event": NAMES[Intervened], "talk": news.talk, **news.event.as_dict()}
+    own = getattr(news, "as_event", None)  # of news that only one kind of study has
+    if own is not None:
+        line: dict[str, Any] = own()
+        return line
     return {"event": NAMES[type(news)], **plain_value(news._asdict())}
 
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -21,7 +20,6 @@ from rich.table import Table
 
 from chimeralab import pipeline
 from chimeralab.cli.events import STANDARD_OUTPUT, event_lines
-from chimeralab.cli.measure import groups_table
 from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, asking
 from chimeralab.cli.terminal import err, out, plain, say, where_it_stands
 from chimeralab.core.errors import InputError
@@ -38,10 +36,10 @@ from chimeralab.runner import (
 )
 from chimeralab.study import RunOptions, Study
 from chimeralab.study.subjects import allow_keys
-from chimeralab.trial.columns import columns_of
-from chimeralab.trial.metrics import Metrics, MetricWeights, measure
-from chimeralab.trial.session import TrialScored
-from chimeralab.trial.trials import TrialRow
+
+if TYPE_CHECKING:
+    from chimeralab.trial.metrics import Metrics, MetricWeights
+    from chimeralab.trial.trials import TrialRow
 
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_TABLES = 5.0
@@ -111,18 +109,20 @@ def run(
 class TrialMonitor:
     """Keeps scored trials by arm. The table is computed again every few seconds at most."""
 
-    def __init__(self, weights: MetricWeights | None = None) -> None:
-        self._weights = weights or MetricWeights()
+    def __init__(self, weights: "MetricWeights | None" = None) -> None:
+        self._weights = weights
         self.arms: defaultdict[str, list[TrialRow]] = defaultdict(list)
         self._table = Table()
         self._due = 0.0
 
-    def take(self, news: TrialScored) -> None:
+    def take(self, row: "TrialRow") -> None:
         """Take in the next trial of any session."""
-        self.arms[str(news.row.arm)].append(news.row)
+        self.arms[str(row.arm)].append(row)
 
     def table(self, width: int) -> Table:
         """The three metrics of each arm, with intervals over the scenarios so far."""
+        from chimeralab.cli.measure import groups_table  # noqa: PLC0415 - as below
+
         started = time.monotonic()
         if started >= self._due:
             self._table = groups_table("arm", self.measured(), width)
@@ -134,11 +134,17 @@ class TrialMonitor:
         """Have the next table computed again, as at the end of a run."""
         self._due = 0.0
 
-    def measured(self) -> dict[str, Metrics]:
+    def measured(self) -> "dict[str, Metrics]":
         """Everything that the trials of each arm say so far."""
-        rng = np.random.default_rng(0)
+        # Imported here: most runs are of self-play, which needs none of it.
+        import numpy as np  # noqa: PLC0415
+
+        from chimeralab.trial.columns import columns_of  # noqa: PLC0415
+        from chimeralab.trial.metrics import MetricWeights, measure  # noqa: PLC0415
+
+        rng, weights = np.random.default_rng(0), self._weights or MetricWeights()
         return {
-            name: measure(columns_of(trials), self._weights, rng=rng, resamples=RESAMPLES)
+            name: measure(columns_of(trials), weights, rng=rng, resamples=RESAMPLES)
             for name, trials in sorted(self.arms.items())
         }
 
@@ -165,6 +171,9 @@ class RunProgress:
     trials: TrialMonitor = field(default_factory=TrialMonitor)
 
     def take(self, news: News) -> None:
+        if (row := getattr(news, "row", None)) is not None:  # a trial is scored
+            self.trials.take(row)
+            self.calls += row.asked
         match news:
             case RunStarted():
                 self.planned = news
@@ -184,9 +193,6 @@ class RunProgress:
                 self.turns_given_up += self.planned.turns_each - news.turns
                 self.paused += news.outcome == "paused"
                 self.talks_ended += news.outcome != "paused"
-            case TrialScored():
-                self.trials.take(news)
-                self.calls += news.row.asked
 
     @property
     def turns_done(self) -> int:

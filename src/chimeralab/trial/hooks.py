@@ -28,6 +28,10 @@ class Observed(NamedTuple):
     trial: int
     detail: Mapping[str, Any]
 
+    def as_event(self) -> dict[str, Any]:
+        """As a line of `run --events`: it goes by the name of its point."""
+        return {"event": self.point, "talk": self.session, "turn": self.trial, **self.detail}
+
 
 Watcher = Callable[[Observed], None]
 Sightings = Iterator[tuple[Point, dict[str, Any]]]

@@ -30,6 +30,12 @@ class TrialScored(NamedTuple):
 
     row: TrialRow
 
+    def as_event(self) -> dict[str, Any]:
+        """As a line of `run --events`."""
+        row = self.row
+        about = {"talk": row.session, "arm": row.arm, "scenario": row.scenario}
+        return {"event": "trial_scored", **about, "turn": row.trial, **row.cells()}
+
 
 class Examination:
     """Puts one subject through its script: asks in forks, puts stress on record, scores trials.

@@ -29,7 +29,7 @@ def test_live_metrics_by_arm_are_those_of_the_whole_log():
             rows = play(Script(course, arm, 3, PROBES), answer, name)
             logs[name] += rows
             for row in rows:
-                monitor.take(TrialScored(row))
+                monitor.take(row)
     for name, found in monitor.measured().items():
         whole = measure(columns_of(logs[name]), resamples=0)
         for metric in ("mci", "gfq", "dfs"):
@@ -66,7 +66,7 @@ def test_arms_of_long_names_are_told_apart_on_a_narrow_terminal():
     monitor = TrialMonitor()
     for last in ("conformity", "corrupted-memory"):
         for news in scored(f"amnesia+infallibility+{last}"):
-            monitor.take(news)
+            monitor.take(news.row)
     console = Console(width=80, record=True)
     console.print(monitor.table(80))
     shown = console.export_text()

@@ -1,0 +1,68 @@
+"""Ways through the house: which files, functions and records a real command passes through."""
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import chimeralab
+
+ROOT = str(Path(chimeralab.__file__).parent)
+
+
+class Way(NamedTuple):
+    """What was called on a way: files of the package, functions, and types of records."""
+
+    files: frozenset[str]
+    functions: frozenset[tuple[str, str]]
+    records: frozenset[str]
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        return len(self.files), len(self.functions), len(self.records)
+
+
+def is_record(cls: type) -> bool:
+    """Whether a class of the package is a dataclass or a named tuple."""
+    ours = cls.__module__.startswith("chimeralab")
+    return ours and (is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields")))
+
+
+def profile(command: Callable[[], Any]) -> Way:
+    """Run a command, with all its threads, under a profiler.
+
+    The body of a module and that of a class count for no file: importing is not passing through.
+    """
+    files: set[str] = set()
+    functions: set[tuple[str, str]] = set()
+    records: set[str] = set()
+
+    def watch(frame: FrameType, event: str, argument: Any) -> None:
+        if event != "call":
+            return
+        code, values = frame.f_code, frame.f_locals
+        # A named tuple is made by a lambda of the standard library, a dataclass by its __init__.
+        if code.co_name == "<lambda>":
+            made = values.get("_cls")
+        elif code.co_name == "__init__":
+            made = type(values.get("self"))
+        else:
+            made = None
+        if isinstance(made, type) and is_record(made):
+            records.add(f"{made.__module__}.{made.__qualname__}")
+        # A module's code has no optimised locals, and neither has a class's.
+        if code.co_filename.startswith(ROOT) and code.co_flags & 0x2:
+            files.add(code.co_filename[len(ROOT) + 1 :])
+            functions.add((code.co_filename, code.co_qualname))
+
+    threading.setprofile(watch)
+    sys.setprofile(watch)
+    try:
+        command()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return Way(frozenset(files), frozenset(functions), frozenset(records))
