@@ -12,7 +12,7 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import number
 from chimeralab.report.charts.canvas import svg
-from chimeralab.report.charts.contrasts import Axes, Dose, dose_response
+from chimeralab.report.charts.effects import Dose, dose_response
 from chimeralab.report.files import write_report
 from chimeralab.report.frame import Report
 from chimeralab.report.named_numbers import entries_of, named, study_numbers
@@ -116,8 +116,8 @@ def test_the_forest_draws_the_estimates_of_the_analysis(
 
 def test_two_dosed_keys_of_one_stressor_are_two_curves(material: TrialMaterial) -> None:
     phantom = material.analysis.subjects[0]
-    assert [each.dose for each in doses_of(phantom, "amnesia.frequency", "recall")] == [0.2, 1.0]
-    assert [each.dose for each in doses_of(phantom, "amnesia.scope", "recall")] == [0.3, 1.0]
+    assert [dose for dose, _, _ in doses_of(phantom, "amnesia.frequency", "recall")] == [0.2, 1.0]
+    assert [dose for dose, _, _ in doses_of(phantom, "amnesia.scope", "recall")] == [0.3, 1.0]
     slopes = {effect.name for effect in phantom.doses}
     assert slopes == {
         "dose of amnesia.frequency",
@@ -127,12 +127,13 @@ def test_two_dosed_keys_of_one_stressor_are_two_curves(material: TrialMaterial) 
 
 
 def test_a_dose_curve_marks_every_dose_and_the_control() -> None:
-    doses = [Dose(0, 0.9, Interval(0.8, 1.0)), Dose(7, 0.5, None)]
-    spec = dose_response(doses, 0.95, Axes("conformity.size", "right answers", True)).to_dict()
+    doses: list[Dose] = [(0, 0.9, Interval(0.8, 1.0)), (7, 0.5, None)]
+    axes = ("conformity.size", "right answers")
+    spec = dose_response(doses, 0.95, axes, percent=True).to_dict()
     rows = [row for values in spec["datasets"].values() for row in values]
     assert {"value": 0.95} in rows
     assert {"dose": 7, "value": 0.5} in rows
-    drawn = svg(dose_response(doses, 0.95, Axes("conformity.size", "right answers", True)))
+    drawn = svg(dose_response(doses, 0.95, axes, percent=True))
     assert "dose: conformity.size" in drawn
 
 

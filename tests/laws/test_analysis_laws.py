@@ -13,7 +13,6 @@ from chimeralab.selfplay.analysis import analyse, as_json
 from chimeralab.selfplay.outcomes import Outcomes
 from chimeralab.selfplay.runs import Run, table_of
 from chimeralab.selfplay.specifications import (
-    MeasuredTwice,
     bench,
     every_detector,
     judge_with_all,
@@ -62,7 +61,7 @@ def test_a_tally_counts_what_each_detector_finds_in_its_own_reading(
     whole: Measured, skipped: Measured
 ) -> None:
     cells = dict(list(every_detector().items())[::97])
-    found = tally([MeasuredTwice(whole, skipped)], cells)
+    found = tally([(whole, skipped)], cells)
     for column, detector in enumerate(cells):
         measured = skipped if detector.empty == "skip" else whole
         turns = [signal.turn for signal in detector.judge(measured.seen) if signal.collapsed]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimeralab.core.result_words import MARK
-from chimeralab.report.named_numbers import Entry, named
+from chimeralab.report.named_numbers import named
 from chimeralab.selfplay.analysis import analyse
 from chimeralab.selfplay.numbers import selfplay_entries
 from chimeralab.selfplay.outcomes import Estimand, Outcomes
@@ -31,11 +31,11 @@ def test_no_two_numbers_of_an_analysis_share_a_name(conditions: list[str]) -> No
     names = named(entries)
     assert len(names) == len(entries) > 6 * len(conditions)
     assert all(re.fullmatch("[a-z][A-Za-z]+", name) for name in names)
-    assert [each.what for each in names.values()] == [entry.what for entry in entries]
+    assert [each.what for each in names.values()] == [what for _, _, _, what in entries]
 
 
 @given(st.lists(st.lists(st.text(max_size=5), max_size=3), max_size=12))
 def test_any_words_make_names_that_latex_can_read(words: list[list[str]]) -> None:
-    names = named(Entry(each, 1.0, "1", "") for each in words)
+    names = named((each, 1.0, "1", "") for each in words)
     assert len(names) == len(words)
     assert all(re.fullmatch("[A-Za-z]+", name) for name in names)

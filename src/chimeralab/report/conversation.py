@@ -27,11 +27,10 @@ from chimeralab.detection.verdict import MOST_TOLD, looping_turns
 from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.report.charts.canvas import Figure, draw, draw_square
 from chimeralab.report.charts.timeline import (
+    LOOP_WORD,
     MOST_POINTS,
     PairSimilarities,
-    Shades,
     SimilarityLine,
-    TurnSpan,
     compare,
     heat_map,
     peaks,
@@ -77,7 +76,7 @@ def spans_in_words(episodes: Sequence[Episode]) -> str:
     >>> spans_in_words([Episode(5, 9), Episode(12, 12)])
     'Turns 5–9 and 12'
     """
-    names = [span_name(episode.start, episode.end) for episode in episodes]
+    names = [span_name(episode) for episode in episodes]
     if len(names) > MOST_SPANS_NAMED:
         names = [*names[:MOST_SPANS_NAMED], f"{len(names) - MOST_SPANS_NAMED:,} more spans"]
     if len(names) == 1:
@@ -85,8 +84,8 @@ def spans_in_words(episodes: Sequence[Episode]) -> str:
     return f"Turns {', '.join(names[:-1])} and {names[-1]}"
 
 
-def span_name(start: int, end: int) -> str:
-    return str(start) if start == end else f"{start}–{end}"
+def span_name(span: Episode) -> str:
+    return str(span.start) if span.start == span.end else f"{span.start}–{span.end}"
 
 
 def timeline_in_words(detection: Detection) -> str:
@@ -95,7 +94,7 @@ def timeline_in_words(detection: Detection) -> str:
     settings = detection.detector["settings"]
     first, second = sum(row.period1 for row in trace), sum(row.period2 for row in trace)
     shaded = f" Shaded: {spans_in_words(detection.episodes)}." if detection.episodes else ""
-    looping = [Episode(*span) for span in loop_spans(detection)]
+    looping = loop_spans(detection)
     shaded += f" In a loop: {spans_in_words(looping)}." if looping else ""
     return (
         f"Line chart of the similarities over {len(trace):,} judged turns. Turns at or above the"
@@ -104,19 +103,19 @@ def timeline_in_words(detection: Detection) -> str:
     )
 
 
-def loop_spans(detection: Detection) -> list[TurnSpan]:
+def loop_spans(detection: Detection) -> list[Episode]:
     """The judged turns that lie between the ends of a loop with a verdict; loops may overlap."""
     covered = looping_turns(detection)
     starts = sorted(turn for turn in covered if turn - 1 not in covered)
     ends = sorted(turn for turn in covered if turn + 1 not in covered)
-    return [TurnSpan(*span) for span in zip(starts, ends, strict=True)]
+    return [Episode(*span) for span in zip(starts, ends, strict=True)]
 
 
 def heat_map_in_words(pairs: PairSimilarities) -> str:
     """What the heat map shows, for those who can't see it."""
     best = "; ".join(
-        f"{span_name(*pair.earlier)} and {span_name(*pair.later)}: {pair.similarity:.2f}"
-        for pair in pairs.most_alike(PAIRS_NAMED)
+        f"{span_name(earlier)} and {span_name(later)}: {similarity:.2f}"
+        for earlier, later, similarity in pairs.most_alike(PAIRS_NAMED)
     )
     return (
         f"Heat map that compares {pairs.spans[-1].end:,} judged turns with one another,"
@@ -204,8 +203,8 @@ def timeline_figure(
             "s2", "s2, to the one before that", *peaks([row.s2 for row in trace]), settings["s2"]
         ),
     ]
-    shades = Shades(_collapsed(detection), words, loop_spans(detection))
-    chart = partial(timeline, lines, shades, len(trace))
+    shades = {LOOP_WORD: loop_spans(detection), words.collapsed: detection.episodes}
+    chart = partial(timeline, lines, len(trace), shades)
     label = timeline_in_words(detection)
     return draw(name, label, lambda width: chart(width=width), captions=captions)
 
@@ -218,12 +217,8 @@ def heat_map_figure(
     captions: Sequence[str] = (),
 ) -> Figure:
     """How similar every turn is to every other."""
-    chart = heat_map(pairs.spans, pairs.values, _collapsed(detection))
+    chart = heat_map(pairs.spans, pairs.values, detection.episodes)
     return draw_square(name, heat_map_in_words(pairs), chart, captions=captions)
-
-
-def _collapsed(detection: Detection) -> list[TurnSpan]:
-    return [TurnSpan(episode.start, episode.end) for episode in detection.episodes]
 
 
 def draw_conversation(

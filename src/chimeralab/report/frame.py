@@ -15,17 +15,17 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.embedding.encoder import MODEL, model_hash
 from chimeralab.report.charts.canvas import Figure
-from chimeralab.report.charts.flow import ArmFlow, flow_figure, flow_table
+from chimeralab.report.charts.flow import Flow, flow_figure, flow_table
 from chimeralab.report.named_numbers import NamedNumber
 from chimeralab.report.page import (
     Block,
-    Bullets,
-    Facts,
-    Folded,
     HeadFact,
-    Paragraph,
     Section,
+    bullets,
+    definitions,
     every,
+    folded,
+    paragraph,
     render,
 )
 from chimeralab.report.references import Methods
@@ -66,7 +66,7 @@ class Frame(NamedTuple):
     remarks: Sequence[str]
     facts: Sequence[HeadFact]
     design: Sequence[Block]
-    flow: Sequence[ArmFlow]
+    flow: Flow
     flow_note: str
     results: Sequence[Section]
     methods: Methods
@@ -92,12 +92,12 @@ def make_page(frame: Frame) -> Report:
     """Put the parts of a report on one page, and gather its figures and tables."""
     head = [*frame.facts, *_verified(frame.verification)]
     flow = flow_figure(frame.flow, frame.flow_note)
-    as_table = Folded("The same as a table", [flow_table(frame.flow)])
+    as_table = folded("The same as a table", [flow_table(frame.flow)])
     revisions = "A declared revision is what the plan's author states; no server lets us check it."
-    versions = [models(frame.study), frame.software, Paragraph(revisions, "note")]
+    versions = [models(frame.study), frame.software, paragraph(revisions, "note")]
     sections = [
         *frame.first,
-        Section("asked", "What was asked and locked", [Facts(head), *frame.design]),
+        Section("asked", "What was asked and locked", [definitions(head), *frame.design]),
         Section("flow", "From plan to analysis", [flow, as_table]),
         *frame.results,
         Section("methods", "Methods, ready to paste", [frame.methods]),
@@ -105,7 +105,7 @@ def make_page(frame: Frame) -> Report:
         Section(
             "not-shown",
             "What is not shown",
-            [Bullets(frame.not_shown), Paragraph(BESIDE, "files")],
+            [bullets(frame.not_shown), paragraph(BESIDE, "files")],
         ),
     ]
     page = render(
@@ -115,7 +115,7 @@ def make_page(frame: Frame) -> Report:
         locked=frame.lock is not None,
         findings=len(frame.verification.findings),
         deviations=len(frame.verification.deviations),
-        glance=frame.verdicts or [Paragraph(sentence, "lead") for sentence in frame.glance],
+        glance=frame.verdicts or [paragraph(sentence, "lead") for sentence in frame.glance],
         remarks=[remark for remark in frame.remarks if remark],
         sections=sections,
         first=len(frame.first),
@@ -133,12 +133,12 @@ def _verified(verification: Verification) -> Iterator[HeadFact]:
     }
     for term, lines in lists.items():
         if lines:
-            yield HeadFact(term, "", [Bullets(_named(lines), "plain")])
+            yield HeadFact(term, "", [bullets(_named(lines), "plain")])
         else:
             yield HeadFact(term, "none in what was checked")
     yield HeadFact("Checked", "; ".join(verification.checked) or "nothing")
     if verification.unchecked:
-        yield HeadFact("Not checked", "", [Bullets(_named(verification.unchecked), "plain")])
+        yield HeadFact("Not checked", "", [bullets(_named(verification.unchecked), "plain")])
     if verification.root:
         records = counted(verification.records, "record")
         yield HeadFact("Root hash", f"{verification.root}, over {records}")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
@@ -34,13 +34,8 @@ class NamedNumber(Record):
     what: str
 
 
-class Entry(NamedTuple):
-    """A number before it has a name, which its words will make."""
-
-    words: Sequence[str]
-    value: float | None
-    text: str
-    what: str
+# A number before it has a name: the words that will make it, the value, its text and what it is.
+Entry = tuple[Sequence[str], float | None, str, str]
 
 
 def study_numbers(
@@ -99,7 +94,7 @@ def entries_of(
     What its kind needs beside the analysis is taken from the study unless it was `found` already.
     """
     planned = len(study.talks)
-    yield Entry(("count", "planned"), planned, f"{planned:,}", "conversations planned")
+    yield ("count", "planned"), planned, f"{planned:,}", "conversations planned"
     if decided and decided.figures:
         yield from gate_entries(decided.figures)
     yield from study.plan.kind.name_numbers(study, analysis, decided, **found)
@@ -113,18 +108,18 @@ def estimate_entries(
 ) -> Iterator[Entry]:
     """A number, and the ends of its interval under the same name."""
     value, interval = estimate
-    yield Entry(words, value, show(value), what)
+    yield words, value, show(value), what
     for side, bound in zip(("low", "high"), interval or (None, None), strict=True):
-        yield Entry((*words, side), bound, show(bound), f"{what}, {side} end of its interval")
+        yield (*words, side), bound, show(bound), f"{what}, {side} end of its interval"
 
 
 def gate_entries(figures: Mapping[str, Any]) -> Iterator[Entry]:
     """How far the raters of the gate agree."""
     rated = figures["n_valid"]
-    yield Entry(("count", "gate", "items"), rated, f"{rated:,}", "items that the gate compares")
+    yield ("count", "gate", "items"), rated, f"{rated:,}", "items that the gate compares"
     for name, interval in (("kappa", "kappa_ci_score"), ("alpha", "alpha_ci")):
         what, estimate = f"{name} of the gate's raters", (figures[name], figures[interval])
         yield from estimate_entries((name, "gate"), what, estimate, partial(number, digits=2))
     agreement = figures["agreement"]
     what = "share of items with the same label of the gate's raters"
-    yield Entry(("agreement", "gate"), agreement, percent(agreement), what)
+    yield ("agreement", "gate"), agreement, percent(agreement), what

@@ -1,6 +1,7 @@
 """Self-contained pages: sections made of blocks, in which a log's text can only be read.
 
-A block is a record that has a macro under the name of its class in `templates/blocks.html`.
+A block names its macro in `templates/blocks.html`; figures, tables and the like have one under the
+name of their class.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,58 +32,51 @@ def strong(text: str, *, before: str = "", after: str = "") -> Markup:
     return Markup("{}<strong>{}</strong>{}").format(inert(before), inert(text), inert(after))
 
 
-# Anything that has a macro of its own in the template of blocks.
+# Anything that has a macro in the template of blocks.
 Block = object
 
 
-class Paragraph(NamedTuple):
-    """A paragraph. `look` is a class of the style sheet."""
+class TextBlock(NamedTuple):
+    """Words on a page: the macro that shows it, what it says, and what is in it.
 
-    text: str
+    `look` is a class of the style sheet.
+    """
+
+    macro: str
+    text: str = ""
     look: str = ""
+    lines: Sequence[Any] = ()
+    blocks: Sequence[Block] = ()
 
 
-class Heading(NamedTuple):
+def paragraph(text: str, look: str = "") -> TextBlock:
+    """A paragraph."""
+    return TextBlock("paragraph", text, look)
+
+
+def heading(text: str) -> TextBlock:
     """A heading within a section."""
-
-    text: str
-
-
-class Bullets(NamedTuple):
-    """A list of short texts."""
-
-    lines: Sequence[str]
-    look: str = ""
+    return TextBlock("heading", text)
 
 
-class Quote(NamedTuple):
+def quote(text: str) -> TextBlock:
     """Words of others, in whichever direction they are written."""
+    return TextBlock("quote", text)
 
-    text: str
+
+def bullets(lines: Sequence[str], look: str = "") -> TextBlock:
+    """A list of short texts."""
+    return TextBlock("bullets", look=look, lines=lines)
 
 
-class Box(NamedTuple):
+def box(blocks: Sequence[Block], look: str = "") -> TextBlock:
     """Blocks that stand out from the others."""
-
-    blocks: Sequence[Block]
-    look: str = ""
+    return TextBlock("box", look=look, blocks=blocks)
 
 
-class Folded(NamedTuple):
+def folded(summary: str, blocks: Sequence[Block], look: str = "numbers") -> TextBlock:
     """Blocks behind a line that opens them; those with the look `numbers` are open in print."""
-
-    summary: str
-    blocks: Sequence[Block]
-    look: str = "numbers"
-
-
-class Article(NamedTuple):
-    """Blocks about one thing among several of its kind."""
-
-    anchor: str
-    title: str
-    about: str
-    blocks: Sequence[Block]
+    return TextBlock("folded", summary, look, blocks=blocks)
 
 
 class HeadFact(NamedTuple):
@@ -93,14 +87,13 @@ class HeadFact(NamedTuple):
     blocks: Sequence[Block] = ()
 
 
-class Facts(NamedTuple):
+def definitions(facts: Iterable[HeadFact]) -> TextBlock:
     """Terms with their values."""
-
-    facts: Sequence[HeadFact]
+    return TextBlock("definitions", lines=list(facts))
 
 
 class Section(NamedTuple):
-    """A part of a page under its own heading, which the contents link to."""
+    """A part of a page under its own heading; the contents link to those of the whole page."""
 
     anchor: str
     title: str
@@ -136,10 +129,11 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
     )
 
-    def show(block: Block) -> Any:
+    def show(block: Any) -> Any:
         """The markup of a block."""
         macros = made.get_template("blocks.html").module
-        return getattr(macros, type(block).__name__)(block)
+        name = block.macro if isinstance(block, TextBlock) else type(block).__name__
+        return getattr(macros, name)(block)
 
     made.globals |= {"show": show, "counted": counted}
     return made

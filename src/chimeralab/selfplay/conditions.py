@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from chimeralab.core.records import Record
 from chimeralab.selfplay.outcomes import Settings, per_run
 from chimeralab.selfplay.runs import Run, Runs
-from chimeralab.stats.arrays import Floats
 from chimeralab.stats.clusters import (
     cluster_mean,
     mean_bootstrap,
@@ -167,19 +166,11 @@ def after_onset(runs: Runs, level: float = 0.95) -> AfterOnset:
     found = share(
         recovered, np.ones(len(recovered)), SampleDesign(clusters=runs.seed[happened]), level
     )
-    spans = _spans(runs.rows)
-    why = {}
+    known, why = _episodes(runs.rows)
     if found.value is None:
-        why = dict.fromkeys(("recovered_share", "recovered_ci", "dwell_share"), NO_ONSET)
+        why |= dict.fromkeys(("recovered_share", "recovered_ci", "dwell_share"), NO_ONSET)
     elif found.interval is None:
         why["recovered_ci"] = "the runs with an onset come from one seed prompt alone"
-    if spans is None:
-        names = ("episodes", "episodes_per_run", "dwell_median", "relapsed_runs")
-        why |= dict.fromkeys(names, NO_TURNS)
-    elif not spans.by_run:
-        why |= dict.fromkeys(("episodes_per_run", "dwell_median"), NO_ONSET)
-    elif spans.median is None:
-        why["dwell_median"] = "fewer than half of the episodes ended before their runs did"
     return AfterOnset(
         runs=len(runs.rows),
         collapsed_runs=int(happened.sum()),
@@ -187,45 +178,32 @@ def after_onset(runs: Runs, level: float = 0.95) -> AfterOnset:
         recovered_share=found.value,
         recovered_ci=found.interval,
         dwell_share=float((collapsed / left).mean()) if len(left) else None,
-        episodes=None if spans is None else len(spans.turns),
-        episodes_per_run=None if spans is None else spans.per_run,
-        dwell_median=None if spans is None else spans.median,
-        relapsed_runs=None if spans is None else sum(count > 1 for count in spans.by_run),
+        **known,
         reasons=why,
     )
 
 
-class Spans(NamedTuple):
-    """The lengths of all episodes, whether each ended before its run did, and episodes by run."""
-
-    turns: Floats
-    ended: Floats
-    by_run: tuple[int, ...]
-
-    @property
-    def per_run(self) -> float | None:
-        """Episodes of a run that has any."""
-        return len(self.turns) / len(self.by_run) if self.by_run else None
-
-    @property
-    def median(self) -> float | None:
-        """The length that half of the episodes do not outlast (Kaplan-Meier)."""
-        if not len(self.turns):
-            return None
-        ends = np.where(self.ended > 0, self.turns, np.nan)
-        return median_time(kaplan_meier(durations(ends, self.turns)))
-
-
-def _spans(rows: Iterable[Run]) -> Spans | None:
-    """None when the table does not know its episodes."""
+def _episodes(rows: Iterable[Run]) -> tuple[dict[str, Any], dict[str, str]]:
+    """How many episodes there are and how long they last, and why any of that is unknown."""
+    names = ("episodes", "episodes_per_run", "dwell_median", "relapsed_runs")
     turns, ended, by_run = [], [], []
     for row in rows:
         if row.episodes is None:
-            return None
+            return dict.fromkeys(names), dict.fromkeys(names, NO_TURNS)
         turns += [episode.turns for episode in row.episodes]
         ended += [episode.end < row.total_turns for episode in row.episodes]
-        by_run.append(len(row.episodes))
-    return Spans(np.array(turns, float), np.array(ended, float), tuple(n for n in by_run if n))
+        by_run += [len(row.episodes)] if row.episodes else []
+    if not by_run:
+        none = dict.fromkeys(("episodes_per_run", "dwell_median"), NO_ONSET)
+        return dict(zip(names, (0, None, None, 0), strict=True)), none
+    lengths = np.array(turns, float)
+    ends = np.where(ended, lengths, np.nan)
+    # The length that half of the episodes do not outlast (Kaplan-Meier).
+    median = median_time(kaplan_meier(durations(ends, lengths)))
+    relapsed = sum(count > 1 for count in by_run)
+    found = (len(turns), len(turns) / len(by_run), median, relapsed)
+    late = {"dwell_median": "fewer than half of the episodes ended before their runs did"}
+    return dict(zip(names, found, strict=True)), late if median is None else {}
 
 
 BAND_RESAMPLES = 2_000

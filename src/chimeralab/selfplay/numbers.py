@@ -23,10 +23,10 @@ def selfplay_entries(
     """Each condition in this order, and how they compare."""
     counts = {"runs": analysis.runs, "prompts": analysis.seeds}
     for name, count in counts.items():
-        yield Entry(("count", name), count, f"{count:,}", f"{name} in the analysis")
+        yield ("count", name), count, f"{count:,}", f"{name} in the analysis"
     for name in order:
         of = analysis.conditions[name]
-        yield Entry(("count", "runs", name), of.n, f"{of.n:,}", f"runs of {name}")
+        yield ("count", "runs", name), of.n, f"{of.n:,}", f"runs of {name}"
         what = f"{measure_name('share', words)}, {name}"
         yield from estimate_entries(("rate", name), what, (of.mean, of.share_ci), percent)
         what = f"{measure_name('incidence', words)}, {name}"
@@ -54,7 +54,7 @@ def loop_entries(detections: Sequence[Detection], order: Sequence[str]) -> Itera
         design = SampleDesign(clusters=[str(found.metadata["prompt"]) for found in judged])
         looping = share(hits, np.ones_like(hits), design)
         what = f"conversations that loop by the loop detector, {name}"
-        yield Entry(("count", "looping", name), looping.hits, f"{looping.hits:,}", what)
+        yield ("count", "looping", name), looping.hits, f"{looping.hits:,}", what
         estimate = (looping.value, looping.interval)
         yield from estimate_entries(("looping", name), f"share of {what}", estimate, percent)
 
@@ -68,4 +68,4 @@ def _of_comparison(prefix: Sequence[str], each: Effect, words: ResultWords) -> I
         (*prefix, "diff", *pair), what, (each.estimate, each.interval), show
     )
     corrected = f"Holm-corrected p of the {what}"
-    yield Entry((*prefix, "holm p", *pair), each.p_holm, p_value(each.p_holm), corrected)
+    yield (*prefix, "holm p", *pair), each.p_holm, p_value(each.p_holm), corrected

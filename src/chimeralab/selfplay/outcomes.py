@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from hashlib import blake2b
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import Field
@@ -251,11 +251,8 @@ def horizon(runs: Runs) -> float:
     return float(min(runs.turns[runs.condition == name].max() for name in runs.conditions))
 
 
-class PerRun(NamedTuple):
-    """One value per run; None where some run has none, with the reason."""
-
-    values: Floats | None
-    reason: str | None = None
+# One value per run, or None where some run has none, and the reason.
+PerRun = tuple[Floats, None] | tuple[None, str]
 
 
 def per_run(runs: Runs, measure: str, tau: float) -> PerRun:
@@ -270,11 +267,11 @@ def per_run(runs: Runs, measure: str, tau: float) -> PerRun:
 def _at_risk_share(runs: Runs, _tau: float) -> PerRun:
     turns = at_risk_turns(runs)
     if isinstance(turns, str):
-        return PerRun(None, turns)
+        return None, turns
     short = int((turns == 0).sum())
     if short:
-        return PerRun(None, f"{short} runs are too short to have a turn at risk")
-    return PerRun(runs.collapsed / turns)
+        return None, f"{short} runs are too short to have a turn at risk"
+    return runs.collapsed / turns, None
 
 
 def _restricted_mean(runs: Runs, tau: float) -> PerRun:
@@ -284,14 +281,14 @@ def _restricted_mean(runs: Runs, tau: float) -> PerRun:
         followed = runs.keep(rows).durations
         mean = restricted_mean(followed, tau)
         if mean.value is None:
-            return PerRun(None, f"{name}: {mean.reason}")
+            return None, f"{name}: {mean.reason}"
         values[rows] = pseudo_values(followed, tau)
-    return PerRun(values)
+    return values, None
 
 
 _MEASURES: dict[str, Callable[[Runs, float], PerRun]] = {
-    "share": lambda runs, _: PerRun(runs.collapsed / runs.turns),
+    "share": lambda runs, _: (runs.collapsed / runs.turns, None),
     "at_risk_share": _at_risk_share,
-    "incidence": lambda runs, _: PerRun((runs.collapsed > 0).astype(np.float64)),
+    "incidence": lambda runs, _: ((runs.collapsed > 0).astype(np.float64), None),
     "restricted_mean": _restricted_mean,
 }

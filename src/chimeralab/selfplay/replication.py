@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -40,15 +39,12 @@ OTHER_PROMPTS = "the prompts differ, so the tables are compared as separate samp
 NOTHING_TO_EXCHANGE = "the prompts differ, so there is nothing to exchange within them"
 
 
-class Halves(NamedTuple):
-    """A contrast whose positive half was run on some prompts and the negative half on others."""
+# A contrast whose positive half was run on some prompts and the negative half on others.
+Halves = tuple[Weights, Weights]
 
-    first: Weights
-    second: Weights
 
-    @property
-    def asked(self) -> AskedContrast:
-        return AskedContrast({**self.first, **self.second})
+def _whole(halves: Halves) -> AskedContrast:
+    return AskedContrast({**halves[0], **halves[1]})
 
 
 def separate_family(
@@ -57,7 +53,9 @@ def separate_family(
     """Effects of means over separate prompts, their p-values corrected together."""
     values, reason = per_run(runs, measure, settings.tau)
     if values is None:
-        return tuple(undefined(each.asked, SELF_PLAY, measure, reason or "") for each in contrasts)
+        return tuple(
+            undefined(_whole(each), SELF_PLAY, measure, reason or "") for each in contrasts
+        )
     cells = cells_of(values, runs.condition, runs.seed)
     return holm_corrected([_separate(cells, halves, measure, settings) for halves in contrasts])
 
@@ -65,7 +63,7 @@ def separate_family(
 def _separate(cells: Cells, halves: Halves, measure: Measure, settings: Settings) -> Effect:
     if not all(cells.columns(list(half)).clusters for half in halves):
         reason = "no prompt has a run on all of one side"
-        return undefined(halves.asked, SELF_PLAY, measure, reason)
+        return undefined(_whole(halves), SELF_PLAY, measure, reason)
     changes = [differences(cells, half) for half in halves]
     found = independent_sum(*(contrast(cells, half) for half in halves))
     parts = [naive_contrast(cells, half) for half in halves]
@@ -78,7 +76,7 @@ def _separate(cells: Cells, halves: Halves, measure: Measure, settings: Settings
     if naive is None:
         why |= dict.fromkeys(("naive_p", "se_ratio"), "the runs of a side do not differ at all")
     return Effect(
-        asked=halves.asked,
+        asked=_whole(halves),
         words=SELF_PLAY,
         measure=measure,
         estimate=found.value,
@@ -103,7 +101,7 @@ def _bootstrap(changes: Sequence[Floats], halves: Halves, settings: Settings) ->
         totals,
         lambda sums: ratios(sums[:, 0], sums[:, 1]) + ratios(sums[:, 2], sums[:, 3]),
         half,
-        rng=settings.stream("separate", *halves.asked.weights),
+        rng=settings.stream("separate", *_whole(halves).weights),
         resamples=settings.resamples,
     )
     return percentile_interval(draws, settings.level)
@@ -144,17 +142,6 @@ class Replication(Record):
     notes: tuple[str, ...] = field(default_factory=tuple)
 
 
-class Merged(NamedTuple):
-    """Both tables as one: the condition X of the first is called 'X [first name]'."""
-
-    runs: Runs
-    labels: tuple[str, str]
-    paired: bool
-
-    def name(self, condition: str, table: int) -> str:
-        return f"{condition} [{self.labels[table]}]"
-
-
 def compare(
     a: Runs,
     b: Runs,
@@ -175,69 +162,58 @@ def compare(
             f"no condition is in both tables: {one}; {two}; "
             "say which stand for each other (--match)"
         )
-    merged = _merge(a.under(*shared), b.under(*shared), paired)
-    settings = settings_for(merged.runs, outcomes)
+    merged, labels, paired = _merge(a.under(*shared), b.under(*shared), paired)
+    settings = settings_for(merged, outcomes)
+    here, there = ({name: f"{name} [{label}]" for name in shared} for label in labels)
+
+    def ask(measure: Measure, contrasts: Sequence[Halves]) -> tuple[Effect, ...]:
+        if paired:
+            return family(merged, measure, list(map(_whole, contrasts)), settings)
+        return separate_family(merged, measure, contrasts, settings)
+
+    halves = [({here[name]: 1.0}, {there[name]: -1.0}) for name in shared]
+    by_measure = {measure: ask(measure, halves) for measure in MEASURES}
+    pairs = list(combinations(shared, 2))
+    in_a, in_b = (
+        [{names[one]: 1.0, names[two]: -1.0} for one, two in pairs] for names in (here, there)
+    )
+    flipped = [{name: -weight for name, weight in weights.items()} for weights in in_b]
+    moved = ask("share", list(zip(in_a, flipped, strict=True)))
+    each_a, each_b = (
+        family(merged, "share", list(map(AskedContrast, side)), settings) for side in (in_a, in_b)
+    )
     return Replication(
         a=a.source,
         b=b.source,
-        paired=merged.paired,
+        paired=paired,
         settings=settings,
-        conditions=_conditions(merged, shared, settings),
-        pairs=_pairs(merged, shared, settings),
+        conditions={
+            name: {measure: found[place] for measure, found in by_measure.items()}
+            for place, name in enumerate(shared)
+        },
+        pairs=tuple(
+            Change(*pair, one, two, change, _same_direction(one, two))
+            for pair, one, two, change in zip(pairs, each_a, each_b, moved, strict=True)
+        ),
         order_a=tuple(shared),
         order_b=tuple(name for name in order_of(b, b.collapsed / b.turns) if name in shared),
         only_in_a=tuple(name for name in a.conditions if name not in shared),
         only_in_b=tuple(name for name in b.conditions if name not in shared),
-        notes=(SAME_PROMPTS if merged.paired else OTHER_PROMPTS,),
+        notes=(SAME_PROMPTS if paired else OTHER_PROMPTS,),
     )
 
 
-def _conditions(
-    merged: Merged, shared: list[str], settings: Settings
-) -> dict[str, dict[str, Effect]]:
-    halves = [Halves({merged.name(name, 0): 1.0}, {merged.name(name, 1): -1.0}) for name in shared]
-    by_measure = {measure: _asked(merged, measure, halves, settings) for measure in MEASURES}
-    return {
-        name: {measure: found[place] for measure, found in by_measure.items()}
-        for place, name in enumerate(shared)
-    }
+def _same_direction(one: Effect, two: Effect) -> bool | None:
+    if not one.estimate or not two.estimate:
+        return None
+    return (one.estimate > 0) == (two.estimate > 0)
 
 
-def _pairs(merged: Merged, shared: list[str], settings: Settings) -> tuple[Change, ...]:
-    pairs = list(combinations(shared, 2))
-    in_a, in_b = (
-        [{merged.name(one, table): 1.0, merged.name(two, table): -1.0} for one, two in pairs]
-        for table in (0, 1)
-    )
-    flipped = [{name: -weight for name, weight in weights.items()} for weights in in_b]
-    moved = _asked(
-        merged, "share", [Halves(*both) for both in zip(in_a, flipped, strict=True)], settings
-    )
-    each_a, each_b = (
-        family(merged.runs, "share", list(map(AskedContrast, side)), settings)
-        for side in (in_a, in_b)
-    )
+def _merge(a: Runs, b: Runs, paired: bool | None) -> tuple[Runs, tuple[str, str], bool]:
+    """Both tables as one, their labels, and whether they are paired.
 
-    def same_direction(one: Effect, two: Effect) -> bool | None:
-        if not one.estimate or not two.estimate:
-            return None
-        return (one.estimate > 0) == (two.estimate > 0)
-
-    return tuple(
-        Change(*pair, one, two, change, same_direction(one, two))
-        for pair, one, two, change in zip(pairs, each_a, each_b, moved, strict=True)
-    )
-
-
-def _asked(
-    merged: Merged, measure: Measure, contrasts: list[Halves], settings: Settings
-) -> tuple[Effect, ...]:
-    if merged.paired:
-        return family(merged.runs, measure, [each.asked for each in contrasts], settings)
-    return separate_family(merged.runs, measure, contrasts, settings)
-
-
-def _merge(a: Runs, b: Runs, paired: bool | None) -> Merged:
+    The condition X of the first table is called 'X [first label]'.
+    """
     same = all(set(a.under(n).seed) == set(b.under(n).seed) for n in a.conditions)
     if paired and not same:
         raise InputError(f"{a.source} and {b.source} can't be paired: their prompts differ")
@@ -252,7 +228,7 @@ def _merge(a: Runs, b: Runs, paired: bool | None) -> Merged:
         for runs, label in zip((a, b), labels, strict=True)
         for row in runs.rows
     ]
-    return Merged(table_of(rows, f"{a.source} and {b.source}"), labels, paired)
+    return table_of(rows, f"{a.source} and {b.source}"), labels, paired
 
 
 def _labels(a: str, b: str) -> tuple[str, str]:

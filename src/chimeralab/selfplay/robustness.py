@@ -5,7 +5,6 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -168,24 +167,19 @@ class CoDetector(Record):
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
-class SeenBothWays(NamedTuple):
-    """One conversation seen both ways: in its words, and in the embedding's collapse rate."""
-
-    lexical: Lexical
-    collapse_rate: float | None
-
-
-def co_detectors(pairs: Iterable[SeenBothWays]) -> tuple[CoDetector, ...]:
-    """Set each lexical number against the verdicts of the embedding."""
-    known = [pair for pair in pairs if pair.collapse_rate is not None]
-    return tuple(_co_detector(name, known) for name in DIRECTIONS)
+def co_detectors(
+    lexical: Sequence[Lexical], collapse_rates: Sequence[float | None]
+) -> tuple[CoDetector, ...]:
+    """Set each lexical number against the collapse rates of the same conversations."""
+    pairs = list(zip(lexical, collapse_rates, strict=True))
+    return tuple(_co_detector(name, pairs) for name in DIRECTIONS)
 
 
-def _co_detector(name: str, pairs: list[SeenBothWays]) -> CoDetector:
+def _co_detector(name: str, pairs: list[tuple[Lexical, float | None]]) -> CoDetector:
     both_known = [
-        (getattr(pair.lexical, name), pair.collapse_rate)
-        for pair in pairs
-        if getattr(pair.lexical, name) is not None
+        (getattr(each, name), rate)
+        for each, rate in pairs
+        if rate is not None and getattr(each, name) is not None
     ]
     columns = np.array(both_known, dtype=np.float64).reshape(-1, 2)
     correlation = spearman(columns[:, 0] * DIRECTIONS[name], columns[:, 1])
@@ -253,7 +247,7 @@ def robustness(
     found = judge_by_all(noted(), encoder, declared, speaker)
     return DetectorRobustness(
         curves=tuple(specification_curve(found, question) for question in questions),
-        co_detectors=co_detectors(map(SeenBothWays, words, found.rates(declared))),
+        co_detectors=co_detectors(words, found.rates(declared)),
         lexical=tuple(words),
     )
 

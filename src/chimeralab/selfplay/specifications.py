@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from chimeralab.selfplay.outcomes import (
     per_run,
 )
 from chimeralab.selfplay.runs import Run, Runs, named_run, table_of
-from chimeralab.stats.arrays import Floats, Integers
+from chimeralab.stats.arrays import Integers
 from chimeralab.stats.clusters import cells_of
 from chimeralab.stats.effects import (
     SELF_PLAY,
@@ -36,57 +36,45 @@ from chimeralab.stats.intervals import Interval
 Marks = NDArray[np.bool_]
 
 
-class Bench(NamedTuple):
-    """Settings as columns, one row a detector."""
-
-    s1: Floats
-    s2: Floats
-    d1: Floats
-    d2: Floats
-    window: Floats
-    breaks: Marks
-    same: Marks
-    both: Marks
-    either: Marks
-    retroactive: Marks
+# Settings as columns, one row a detector.
+Bench = Mapping[str, NDArray[Any]]
 
 
 def bench(detectors: Sequence[Locked]) -> Bench:
     """Line the detectors up."""
-
-    def numbers(name: str) -> Floats:
-        return np.array([[getattr(each, name)] for each in detectors], dtype=np.float64)
-
-    def reads(name: str, value: str) -> Marks:
-        return np.array([[getattr(each, name) == value] for each in detectors])
-
-    return Bench(
-        s1=numbers("s1"),
-        s2=numbers("s2"),
-        d1=numbers("d1"),
-        d2=numbers("d2"),
-        window=numbers("window"),
-        breaks=reads("empty", "break"),
-        same=reads("sustain", "same"),
-        both=reads("drift", "both"),
-        either=reads("drift", "either"),
-        retroactive=reads("marking", "retroactive"),
-    )
+    numbers = ("s1", "s2", "d1", "d2", "window")
+    readings = {
+        "breaks": ("empty", "break"),
+        "same": ("sustain", "same"),
+        "both": ("drift", "both"),
+        "either": ("drift", "either"),
+        "retroactive": ("marking", "retroactive"),
+    }
+    return {
+        **{
+            name: np.array([[getattr(each, name)] for each in detectors], float) for name in numbers
+        },
+        **{
+            column: np.array([[getattr(each, name) == value] for each in detectors])
+            for column, (name, value) in readings.items()
+        },
+    }
 
 
 def judge_with_all(measured: Measured, settings: Bench) -> Marks:
     """Which turns (columns) each detector (rows) marks as collapsed."""
     s1, s2 = measured.similarities[:, :2].T
     judged = np.arange(1, len(s1) + 1) >= FIRST_FLAGGED_TURN
-    heard = judged & ~(measured.blank & settings.breaks)
-    period1 = heard & (s1 >= settings.s1 - TOLERANCE)
-    period2 = heard & (s2 >= settings.s2 - TOLERANCE)
+    heard = judged & ~(measured.blank & settings["breaks"])
+    period1 = heard & (s1 >= settings["s1"] - TOLERANCE)
+    period2 = heard & (s2 >= settings["s2"] - TOLERANCE)
     mixed = _sustained(period1 | period2, settings)
     alike = _sustained(period1, settings) | _sustained(period2, settings)
-    low1, low2 = s1 >= 1 - settings.d1 - TOLERANCE, s2 >= 1 - settings.d2 - TOLERANCE
+    low1, low2 = s1 >= 1 - settings["d1"] - TOLERANCE, s2 >= 1 - settings["d2"] - TOLERANCE
     matched = (period1 & low1) | (period2 & low2)
-    low = np.where(settings.both, low1 & low2, np.where(settings.either, low1 | low2, matched))
-    return np.asarray(np.where(settings.same, alike, mixed) & low)
+    either = np.where(settings["either"], low1 | low2, matched)
+    low = np.where(settings["both"], low1 & low2, either)
+    return np.asarray(np.where(settings["same"], alike, mixed) & low)
 
 
 def _sustained(flags: Marks, settings: Bench) -> Marks:
@@ -96,7 +84,7 @@ def _sustained(flags: Marks, settings: Bench) -> Marks:
     for turn in range(flags.shape[1] - 2, -1, -1):
         goes_on = flags[:, turn] & flags[:, turn + 1]
         in_all[:, turn] = np.where(goes_on, in_all[:, turn + 1], in_all[:, turn])
-    return np.asarray(np.where(settings.retroactive, in_all, so_far) >= settings.window)
+    return np.asarray(np.where(settings["retroactive"], in_all, so_far) >= settings["window"])
 
 
 def _run_lengths(flags: Marks) -> NDArray[np.intp]:
@@ -112,11 +100,8 @@ def _run_lengths(flags: Marks) -> NDArray[np.intp]:
 Counts = NDArray[np.int32]
 
 
-class MeasuredTwice(NamedTuple):
-    """A conversation as it is, and without its turns that hold no word."""
-
-    whole: Measured
-    skipped: Measured
+# A conversation as it is, and without its turns that hold no word.
+MeasuredTwice = tuple[Measured, Measured]
 
 
 class Tallies(NamedTuple):
@@ -188,9 +173,9 @@ def measure_for_all(
         if measured.blank.any():
             again = [measured.trajectory]
             [skipped] = measure(again, encoder, cutoffs, speaker=speaker, skip_blank=True)
-            yield MeasuredTwice(measured, skipped)
+            yield measured, skipped
         else:
-            yield MeasuredTwice(measured, measured)
+            yield measured, measured
 
 
 def judge_by_all(
@@ -288,12 +273,8 @@ class RobustnessQuestion(NamedTuple):
     estimand: Estimand | None = None
 
 
-class _Estimate(NamedTuple):
-    runs: int
-    estimate: float | None
-    ci: Interval | None
-    p: float | None
-    reason: str | None
+# Of one detector: runs, estimate, interval, p, and the reason why there is none.
+_Answer = tuple[int, float | None, Interval | None, float | None, str | None]
 
 
 def specification_curve(found: Tallies, question: RobustnessQuestion) -> SpecificationCurve:
@@ -327,7 +308,7 @@ def specification_curve(found: Tallies, question: RobustnessQuestion) -> Specifi
 
 def _specifications(found: Tallies, question: RobustnessQuestion) -> Iterator[Specification]:
     outcomes, declared = _outcomes(found), plainest(question.detector)
-    answers: dict[tuple[int, int], _Estimate] = {}
+    answers: dict[tuple[int, int], _Answer] = {}
     for column, (detector, cells) in enumerate(found.cells.items()):
         # Detectors that found the same, at risk from the same turn on, have the same estimate.
         key = (int(outcomes[column]), detector.first_turn_at_risk)
@@ -342,18 +323,18 @@ def _outcomes(found: Tallies) -> Integers:
     return np.unique(stacked, axis=1, return_inverse=True)[1].ravel()
 
 
-def _ask(runs: Runs | None, question: RobustnessQuestion) -> _Estimate:
+def _ask(runs: Runs | None, question: RobustnessQuestion) -> _Answer:
     if runs is None:
-        return _Estimate(0, None, None, None, "no conversation is long enough for a verdict")
+        return 0, None, None, None, "no conversation is long enough for a verdict"
     if question.estimand:
         runs = select(runs, question.estimand)
     if not runs.rows:
-        return _Estimate(0, None, None, None, "no run is left after what the estimand leaves out")
+        return 0, None, None, None, "no run is left after what the estimand leaves out"
     values, reason = per_run(runs, question.measure, question.tau or horizon(runs))
     if values is None:
-        return _Estimate(len(runs.rows), None, None, None, reason)
+        return len(runs.rows), None, None, None, reason
     cells = cells_of(values, runs.condition, runs.seed)
     asked = AskedContrast(question.weights)
     found = estimated_contrast(cells, asked, SELF_PLAY, question.measure, question.level)
     why_not = found.reasons.get("interval")
-    return _Estimate(len(runs.rows), found.estimate, found.interval, found.p, why_not)
+    return len(runs.rows), found.estimate, found.interval, found.p, why_not

@@ -13,7 +13,7 @@ def trial_entries(analysis: TrialAnalysis) -> Iterator[Entry]:
     """Each arm of each subject, and what the stressors do to it."""
     counts = {"sessions": analysis.sessions, "scenarios": analysis.scenarios}
     for name, count in counts.items():
-        yield Entry(("count", name), count, f"{count:,}", f"{name} in the analysis")
+        yield ("count", name), count, f"{count:,}", f"{name} in the analysis"
     for subject in analysis.subjects:
         who = subject.subject
         for arm in subject.arms:
@@ -30,4 +30,4 @@ def trial_entries(analysis: TrialAnalysis) -> Iterator[Entry]:
             estimate = (effect.estimate, effect.interval)
             yield from estimate_entries(("effect", *words), what, estimate, show)
             corrected = p_value(effect.p_holm)
-            yield Entry(("holm p", *words), effect.p_holm, corrected, f"Holm-corrected p, {what}")
+            yield ("holm p", *words), effect.p_holm, corrected, f"Holm-corrected p, {what}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from chimeralab import Call, Detection, Trajectory, Turn, detect
-from chimeralab.core.records import Loop
+from chimeralab.core.records import Episode, Loop
 from chimeralab.detection.loops import Judges
 from chimeralab.report.conversation import draw_conversation, loop_lines, loop_spans
 from chimeralab.report.messages import MOST_CALLS, ShownMessage, fold, list_messages, loop_marks
@@ -187,7 +187,7 @@ def test_shaded_turns_are_the_judged_ones_inside_a_loop() -> None:
         Loop("notice", "paraphrase", "all", 1, 2, None, 1, (), "", 0.6),
         Loop("verdict", "tool", "calls", 11, 11, 11, 1, (), "", 0.6),
     ]
-    assert loop_spans(_with(found, *loops)) == [(2, 4), (7, 8)]
+    assert loop_spans(_with(found, *loops)) == [Episode(2, 4), Episode(7, 8)]
     assert loop_spans(_with(found)) == []
 
 

@@ -8,7 +8,7 @@ from scipy import stats as scipy_stats
 
 from chimeralab.selfplay.comparisons import family
 from chimeralab.selfplay.outcomes import Settings, per_run
-from chimeralab.selfplay.replication import Halves, separate_family
+from chimeralab.selfplay.replication import separate_family
 from chimeralab.stats.effects import AskedContrast, pairs_of
 
 SETTINGS = Settings(tau=40, resamples=2_000, permutations=2_000)
@@ -95,7 +95,7 @@ def test_prompts_apart_are_compared_by_welchs_test_over_prompts(runs, make_runs)
             for row in runs.rows
         ]
     )
-    (found,) = separate_family(apart, "share", [Halves({"B": 1.0}, {"A": -1.0})], SETTINGS)
+    (found,) = separate_family(apart, "share", [({"B": 1.0}, {"A": -1.0})], SETTINGS)
     oracle = scipy_stats.ttest_ind(seed_means(runs, "B"), seed_means(runs, "A"), equal_var=False)
     (naive,) = family(runs, "share", [B_MINUS_A], SETTINGS)
     assert found.p == pytest.approx(oracle.pvalue)

@@ -33,7 +33,7 @@ def talk(condition: str, prompt: str, loop_from: int, similarity: float = 0.99) 
     nothing = np.zeros(TURNS, dtype=bool)
     trajectory = Trajectory(f"{condition}/{prompt}/1", said, about)
     measured = Measured(trajectory, positions, "all", lags, nothing)
-    return MeasuredTwice(measured, measured)
+    return measured, measured
 
 
 TALKS = [

@@ -9,7 +9,6 @@ from scipy import stats as scipy_stats
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.selfplay.robustness import (
     Lexical,
-    SeenBothWays,
     co_detectors,
     lexical,
     shared_grams,
@@ -81,11 +80,9 @@ def test_rank_correlation_is_scipys(pairs: list[tuple[int, int]]) -> None:
 
 def test_co_detectors_count_who_found_a_collapse() -> None:
     rates = [(0.5, 0.4), (0.0, 0.2), (0.1, 0.0), (0.0, 0.0), (None, 0.1), (0.3, None)]
-    pairs = [
-        SeenBothWays(Lexical("t", 9, None, None, lexical_rate, None, None), rate)
-        for lexical_rate, rate in rates
-    ]
-    found = {each.name: each for each in co_detectors(pairs)}["repeat_rate"]
-    assert found.conversations == 4
-    counts = (found.both, found.only_lexical, found.only_embedding, found.neither)
+    talks = [Lexical("t", 9, None, None, rate, None, None) for rate, _ in rates]
+    found = {each.name: each for each in co_detectors(talks, [rate for _, rate in rates])}
+    repeats = found["repeat_rate"]
+    assert repeats.conversations == 4
+    counts = (repeats.both, repeats.only_lexical, repeats.only_embedding, repeats.neither)
     assert counts == (1, 1, 1, 1)

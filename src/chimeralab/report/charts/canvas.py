@@ -17,6 +17,8 @@ from chimeralab.core.text import inert
 
 Chart = alt.LayerChart
 Row = dict[str, Any]
+# Two lines over a row: what it is about, and its numbers.
+Label = tuple[str, str]
 # Places in pixels; Altair gives these classes no types.
 XValue: Any = alt.XValue
 X2Value: Any = alt.X2Value
@@ -85,13 +87,6 @@ LETTER = 6.6
 DASHES = ([1, 0], [6, 3], [2, 2])
 
 
-class Label(NamedTuple):
-    """Two lines over a row: what it is about, and its numbers."""
-
-    name: str
-    numbers: str
-
-
 def layered(layers: Sequence[alt.Chart], width: int, height: float) -> Chart:
     """Layers on top of each other, in the look of the project."""
     return alt.LayerChart(layer=list(layers), width=width, height=height, config=THEME)
@@ -112,9 +107,9 @@ def labels(
     """The labels of all rows at the left edge, readable over whatever runs behind them."""
     names: list[Row] = []
     numbers: list[Row] = []
-    for row, top in zip(rows, tops, strict=True):
-        names.append({"top": top, "text": fitted(row.name, width, bold=True)})
-        numbers.append({"top": top + LINE, "text": fitted(row.numbers, width)})
+    for (name, shown), top in zip(rows, tops, strict=True):
+        names.append({"top": top, "text": fitted(name, width, bold=True)})
+        numbers.append({"top": top + LINE, "text": fitted(shown, width)})
     halo = {"stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}
     yield _words([*names, *numbers], height, color="white", **halo)
     yield _words(names, height, color=INK, fontWeight="bold")
@@ -139,45 +134,25 @@ def fitted(text: str, width: float, *, bold: bool = False) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-class Look(NamedTuple):
-    """How one of several series is told from the others: by more than its colour."""
+def look(place: int) -> tuple[str, str, list[int]]:
+    """Colour, shape and dash of the series at a place: they are told apart by more than colour.
 
-    colour: str
-    shape: str
-    dash: list[int]
+    The dashes change where the colours start over.
 
-
-def look(place: int) -> Look:
-    """The look of the series at a place; the dashes change where the colours start over.
-
-    >>> look(0).colour == look(5).colour, look(0).shape == look(5).shape
+    >>> look(0)[0] == look(5)[0], look(0)[1] == look(5)[1]
     (True, False)
     """
     turn, first = divmod(place, len(SERIES_COLOURS))
-    return Look(
-        SERIES_COLOURS[first],
-        SERIES_SHAPES[(first + turn) % len(SERIES_SHAPES)],
-        list(DASHES[turn % len(DASHES)]),
-    )
+    shape = SERIES_SHAPES[(first + turn) % len(SERIES_SHAPES)]
+    return SERIES_COLOURS[first], shape, list(DASHES[turn % len(DASHES)])
 
 
-def series_scales(names: Sequence[str]) -> "Scales":
-    """Colour, shape and dash of each of these series, in their order."""
+def series_scales(names: Sequence[str]) -> list[alt.Scale]:
+    """Scales for the colour, shape and dash of these series, in their order."""
     looks = [look(place) for place in range(len(names))]
-    domain = list(names)
-    return Scales(
-        alt.Scale(domain=domain, range=[each.colour for each in looks]),
-        alt.Scale(domain=domain, range=[each.shape for each in looks]),
-        alt.Scale(domain=domain, range=[each.dash for each in looks]),
-    )
-
-
-class Scales(NamedTuple):
-    """How names become looks."""
-
-    colour: alt.Scale
-    shape: alt.Scale
-    dash: alt.Scale
+    return [
+        alt.Scale(domain=list(names), range=[each[aspect] for each in looks]) for aspect in range(3)
+    ]
 
 
 def legend(names: Sequence[str], width: int, **look: Any) -> alt.Legend:

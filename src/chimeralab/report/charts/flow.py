@@ -41,47 +41,21 @@ class Stage(NamedTuple):
     lost: Sequence[str] = ()
 
 
-class ArmFlow(NamedTuple):
-    """One condition with its stages from first to last."""
-
-    condition: str
-    stages: Sequence[Stage]
-
-
-class _Column(NamedTuple):
-    left: float
-    width: float
-
-    @property
-    def middle(self) -> float:
-        return self.left + self.width / 2
-
-    @property
-    def letters(self) -> int:
-        return int((self.width - GAP - 2 * MARGIN) / LETTER)
-
-    def wrap(self, lines: Iterable[str], indent: int = 0) -> list[str]:
-        most = max(8, self.letters - indent)
-        return [part for line in lines for part in textwrap.wrap(inert(line), most)]
+# The conditions, each with its stages from first to last.
+Flow = Mapping[str, Sequence[Stage]]
+# Something on the diagram: a box, words or an arrow, and where it is.
+Piece = tuple[str, Row]
 
 
-class _Piece(NamedTuple):
-    """Something on the diagram: a box, words, or an arrow."""
-
-    kind: str
-    row: Row
-
-
-def flow_diagram(arms: Sequence[ArmFlow], *, width: int = WIDE) -> Chart:
+def flow_diagram(arms: Flow, *, width: int = WIDE) -> Chart:
     """One column for each condition, stage under stage; conditions without room go below."""
     side_by_side = max(1, min(len(arms), width // COLUMN))
-    step = width / side_by_side
-    columns = [_Column(step * place, step) for place in range(side_by_side)]
-    pieces: list[_Piece] = []
-    top = 0.0
+    pieces: list[Piece] = []
+    top, names = 0.0, list(arms)
     for start in range(0, len(arms), side_by_side):
-        pieces += _band(arms[start : start + side_by_side], columns, top)
-        top = max(piece.row["bottom"] for piece in pieces) + 2 * LINE
+        band = {name: arms[name] for name in names[start : start + side_by_side]}
+        pieces += _band(band, width / side_by_side, top)
+        top = max(row["bottom"] for _, row in pieces) + 2 * LINE
     height = top - 2 * LINE
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False))
     y = alt.Y("top:Q", axis=None, scale=down(height))
@@ -109,36 +83,42 @@ def flow_diagram(arms: Sequence[ArmFlow], *, width: int = WIDE) -> Chart:
     return layered(layers, width, height)
 
 
-def _band(arms: Sequence[ArmFlow], columns: Sequence[_Column], top: float) -> Iterator[_Piece]:
+def _band(arms: Flow, width: float, top: float) -> Iterator[Piece]:
     """Some conditions side by side, each stage as tall as the tallest of its row."""
-    for arm, column in zip(arms, columns, strict=False):
-        name = column.wrap([arm.condition])[:1]
-        yield from _words("bold", name, column.middle, top)
+    letters = int((width - GAP - 2 * MARGIN) / LETTER)
+
+    def wrap(lines: Iterable[str], indent: int = 0) -> list[str]:
+        most = max(8, letters - indent)
+        return [part for line in lines for part in textwrap.wrap(inert(line), most)]
+
+    for place, name in enumerate(arms):
+        yield from _words("bold", wrap([name])[:1], width * place + width / 2, top)
     top += LINE + 4
-    rows = list(zip(*(arm.stages for arm in arms), strict=True))
+    rows = list(zip(*arms.values(), strict=True))
     for number, stages in enumerate(rows):
-        lost = max(len(c.wrap(s.lost, 3)) for s, c in zip(stages, columns, strict=False))
-        said = max(len(c.wrap(s.lines)) for s, c in zip(stages, columns, strict=False))
+        lost = max(len(wrap(stage.lost, 3)) for stage in stages)
+        said = max(len(wrap(stage.lines)) for stage in stages)
         gap = max(ARROW, LINE * lost + 10) if number else 0
         bottom = top + gap + 2 * MARGIN + LINE * (1 + said)
         paper = "last box" if number == len(rows) - 1 else "box"
-        for stage, column in zip(stages, columns, strict=False):
+        for place, stage in enumerate(stages):
+            left, middle = width * place, width * place + width / 2
             if number:
-                at = column.left + ARROW_AT
-                yield _Piece("arrow", {"x": at, "top": top, "bottom": top + gap - 5})
-                yield from _words("lost", column.wrap(stage.lost, 3), at + 10, top + 4)
-            left, right = column.left + GAP / 2, column.left + column.width - GAP / 2
-            yield _Piece(paper, {"x": left, "x2": right, "top": top + gap, "bottom": bottom})
+                at = left + ARROW_AT
+                yield "arrow", {"x": at, "top": top, "bottom": top + gap - 5}
+                yield from _words("lost", wrap(stage.lost, 3), at + 10, top + 4)
+            ends = {"x": left + GAP / 2, "x2": left + width - GAP / 2}
+            yield paper, {**ends, "top": top + gap, "bottom": bottom}
             count, under = f"{stage.name}: {stage.reached:,}", top + gap + MARGIN
-            yield from _words("bold", [count], column.middle, under)
-            yield from _words("said", column.wrap(stage.lines), column.middle, under + LINE)
+            yield from _words("bold", [count], middle, under)
+            yield from _words("said", wrap(stage.lines), middle, under + LINE)
         top = bottom
 
 
-def _words(kind: str, lines: Sequence[str], x: float, top: float) -> Iterator[_Piece]:
+def _words(kind: str, lines: Sequence[str], x: float, top: float) -> Iterator[Piece]:
     for number, line in enumerate(lines):
         ends = {"top": top + LINE * number, "bottom": top + LINE * (number + 1)}
-        yield _Piece(kind, {"x": x, "text": line, **ends})
+        yield kind, {"x": x, "text": line, **ends}
 
 
 WORDS: dict[str, dict[str, Any]] = {
@@ -148,8 +128,8 @@ WORDS: dict[str, dict[str, Any]] = {
 }
 
 
-def _of(pieces: Sequence[_Piece], kind: str) -> alt.Chart:
-    return alt.Chart(data(piece.row for piece in pieces if piece.kind == kind))
+def _of(pieces: Sequence[Piece], kind: str) -> alt.Chart:
+    return alt.Chart(data(row for each, row in pieces if each == kind))
 
 
 # How an outcome of a conversation or of a question is spoken of.
@@ -201,34 +181,24 @@ def endings(arm: ConditionFlow) -> Iterator[str]:
         yield f"{count:,} {OUTCOMES.get(outcome, outcome)}"
 
 
-def flow_table(arms: Sequence[ArmFlow]) -> Table:
+def flow_table(arms: Flow) -> Table:
     """The same numbers as a table."""
-    notes = [
-        "; ".join(line for stage in arm.stages for line in (*stage.lost, *stage.lines))
-        for arm in arms
-    ]
-    rows = [
-        [arm.condition, *(f"{stage.reached:,}" for stage in arm.stages), note]
-        for arm, note in zip(arms, notes, strict=True)
-    ]
-    raw = [
-        {
-            "condition": arm.condition,
-            **{stage.name.lower(): stage.reached for stage in arm.stages},
-            "notes": note,
-        }
-        for arm, note in zip(arms, notes, strict=True)
-    ]
-    stages = [stage.name for stage in arms[0].stages]
-    headings = ("condition", *stages, "what happened on the way")
+    rows, raw = [], []
+    for name, stages in arms.items():
+        note = "; ".join(line for stage in stages for line in (*stage.lost, *stage.lines))
+        rows.append([name, *(f"{stage.reached:,}" for stage in stages), note])
+        counts = {stage.name.lower(): stage.reached for stage in stages}
+        raw.append({"condition": name, **counts, "notes": note})
+    named = [stage.name for stage in next(iter(arms.values()))]
+    headings = ("condition", *named, "what happened on the way")
     return table("flow", headings, rows, raw, words=(0, len(headings) - 1))
 
 
-def flow_figure(arms: Sequence[ArmFlow], caption: str) -> Figure:
+def flow_figure(arms: Flow, caption: str) -> Figure:
     """The diagram, and the same in words."""
     parts = [
-        f"{arm.condition}: " + ", ".join(f"{s.name.lower()} {s.reached:,}" for s in arm.stages)
-        for arm in arms
+        f"{name}: " + ", ".join(f"{stage.name.lower()} {stage.reached:,}" for stage in stages)
+        for name, stages in arms.items()
     ]
     label = f"From plan to analysis. {'; '.join(parts)}."
     return draw("flow", label, lambda width: flow_diagram(arms, width=width), captions=[caption])

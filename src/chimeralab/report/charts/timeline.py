@@ -3,7 +3,7 @@
 Conversations of any length are first made small enough to draw and to put in words.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.core.numbers import cutoff
-from chimeralab.core.result_words import ResultWords
+from chimeralab.core.records import Episode
 from chimeralab.detection.measure import Floats
 from chimeralab.report.charts.canvas import (
     COLLAPSE,
@@ -42,13 +42,7 @@ MOST_BLOCKS = 120
 MOST_POINTS = 1_000
 # The plot, and the bar at the foot of a loop.
 HEIGHT, FOOT = 220, 7
-
-
-class TurnSpan(NamedTuple):
-    """Turns from `start` to `end`, both included."""
-
-    start: int
-    end: int
+LOOP_WORD = "loop"
 
 
 class PairSimilarities(NamedTuple):
@@ -58,7 +52,7 @@ class PairSimilarities(NamedTuple):
     different turns; NaN where there is no such pair.
     """
 
-    spans: list[TurnSpan]
+    spans: list[Episode]
     values: Floats
 
     @property
@@ -66,25 +60,17 @@ class PairSimilarities(NamedTuple):
         """How many turns a span holds (the last one may hold fewer)."""
         return self.spans[0].end
 
-    def most_alike(self, count: int) -> list["SimilarPair"]:
-        """The pairs with the highest similarity, and among equals the earliest."""
+    def most_alike(self, count: int) -> list[tuple[Episode, Episode, float]]:
+        """The pairs with the highest similarity, earlier and later; among equals, the earliest."""
         later, earlier = np.tril_indices(len(self.spans))
         found = self.values[later, earlier]
         # Rounded, since a repeated text may fall short of 1 by a rounding error; NaN sorts last.
         best = np.argsort(-np.round(found, 6), kind="stable")[:count]
         return [
-            SimilarPair(self.spans[earlier[i]], self.spans[later[i]], float(found[i]))
+            (self.spans[earlier[i]], self.spans[later[i]], float(found[i]))
             for i in best
             if not np.isnan(found[i])
         ]
-
-
-class SimilarPair(NamedTuple):
-    """Two parts of a conversation and how similar they are."""
-
-    earlier: TurnSpan
-    later: TurnSpan
-    similarity: float
 
 
 def compare(vectors: NDArray[np.float32], most_blocks: int = MOST_BLOCKS) -> PairSimilarities:
@@ -92,7 +78,7 @@ def compare(vectors: NDArray[np.float32], most_blocks: int = MOST_BLOCKS) -> Pai
 
     >>> pairs = compare(np.eye(2, dtype=np.float32)[[0, 1, 0]])
     >>> pairs.most_alike(1)
-    [SimilarPair(earlier=TurnSpan(start=1, end=1), later=TurnSpan(start=3, end=3), similarity=1.0)]
+    [(Episode(start=1, end=1), Episode(start=3, end=3), 1.0)]
     """
     spans = blocks(len(vectors), most_blocks)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -108,32 +94,27 @@ def compare(vectors: NDArray[np.float32], most_blocks: int = MOST_BLOCKS) -> Pai
     return PairSimilarities(spans, np.clip(values, -1, 1))
 
 
-def blocks(turns: int, most: int) -> list[TurnSpan]:
+def blocks(turns: int, most: int) -> list[Episode]:
     """The turns cut into at most so many spans of one size (the last may be shorter).
 
     >>> blocks(5, 3)
-    [TurnSpan(start=1, end=2), TurnSpan(start=3, end=4), TurnSpan(start=5, end=5)]
+    [Episode(start=1, end=2), Episode(start=3, end=4), Episode(start=5, end=5)]
     """
     size = max(1, -(-turns // most))
-    return [TurnSpan(start, min(start + size - 1, turns)) for start in range(1, turns + 1, size)]
+    return [Episode(start, min(start + size - 1, turns)) for start in range(1, turns + 1, size)]
 
 
-class Peaks(NamedTuple):
-    """The highest value of each block of turns, at the block's first turn."""
-
-    turns: list[int]
-    values: list[float | None]
-
-
-def peaks(values: Sequence[float | None], most: int = MOST_POINTS) -> Peaks:
-    """The values as they are; of a long series, the peak of each block.
+def peaks(
+    values: Sequence[float | None], most: int = MOST_POINTS
+) -> tuple[list[int], list[float | None]]:
+    """Turns and values as they are; of a long series, the peak of each block at its first turn.
 
     >>> peaks([None, 0.2, 0.5, 0.1], most=2)
-    Peaks(turns=[1, 3], values=[0.2, 0.5])
+    ([1, 3], [0.2, 0.5])
     """
     spans = blocks(len(values), most)
     known = [[v for v in values[span.start - 1 : span.end] if v is not None] for span in spans]
-    return Peaks([span.start for span in spans], [max(some, default=None) for some in known])
+    return [span.start for span in spans], [max(some, default=None) for some in known]
 
 
 class SimilarityLine(NamedTuple):
@@ -146,18 +127,17 @@ class SimilarityLine(NamedTuple):
     threshold: float
 
 
-class Shades(NamedTuple):
-    """The spans of turns that collapsed, how that is said, and those in a loop."""
-
-    collapsed: Sequence[TurnSpan]
-    words: ResultWords
-    looping: Sequence[TurnSpan] = ()
-
-
 def timeline(
-    lines: Sequence[SimilarityLine], shades: Shades, last_turn: int, *, width: int = WIDE
+    lines: Sequence[SimilarityLine],
+    last_turn: int,
+    shades: Mapping[str, Sequence[Episode]],
+    *,
+    width: int = WIDE,
 ) -> Chart:
-    """Lines over the turns, their thresholds dashed, collapsed spans and loops shaded."""
+    """Lines over the turns, their thresholds dashed, spans shaded under the word for them.
+
+    `LOOP_WORD` is the word for loops; any other is how it is said that turns collapsed.
+    """
     rows: list[Row] = [
         {"name": line.name, "turn": turn, "value": value}
         for line in lines
@@ -177,8 +157,7 @@ def timeline(
         color=colour,
     )
     layers = [
-        *_loop_shading(shades.looping),
-        *_shading(shades.collapsed, shades.words),
+        *(layer for word, spans in shades.items() for layer in _shading(word, spans)),
         *_thresholds(lines, colour, width),
         base.mark_line(strokeWidth=1.5, strokeJoin="round", aria=False),
     ]
@@ -189,23 +168,23 @@ def timeline(
     return layered(layers, width, HEIGHT)
 
 
-def _shading(spans: Sequence[TurnSpan], words: ResultWords) -> Iterator[alt.Chart]:
-    """Collapsed spans, and a word over the widest of them."""
-    area = alt.Chart(data(_edges(spans))).mark_rect(color=COLLAPSE, opacity=0.16, aria=False)
-    yield area.encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"))
-    yield from _word(words.collapsed, COLLAPSE_INK, spans, 0)
+def _shading(word: str, spans: Sequence[Episode]) -> Iterator[alt.Chart]:
+    """Spans, and their word over the widest of them.
 
-
-def _loop_shading(spans: Sequence[TurnSpan]) -> Iterator[alt.Chart]:
-    """Loops, with a bar at their foot that is seen where they lie under a collapsed span, too."""
+    Loops have a bar at their foot, which is seen where they lie under a collapsed span, too.
+    """
     area = alt.Chart(data(_edges(spans))).encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"))
+    if word != LOOP_WORD:
+        yield area.mark_rect(color=COLLAPSE, opacity=0.16, aria=False)
+        yield from _word(word, COLLAPSE_INK, spans, 0)
+        return
     yield area.mark_rect(color=LOOP, opacity=0.1, aria=False)
     foot = area.mark_rect(color=LOOP, aria=False)
     yield foot.encode(y=YValue(HEIGHT - FOOT), y2=Y2Value(HEIGHT))
-    yield from _word("loop", LOOP_INK, spans, HEIGHT - FOOT)
+    yield from _word(word, LOOP_INK, spans, HEIGHT - FOOT)
 
 
-def _word(text: str, colour: str, spans: Sequence[TurnSpan], height: int) -> Iterator[alt.Chart]:
+def _word(text: str, colour: str, spans: Sequence[Episode], height: int) -> Iterator[alt.Chart]:
     """A word at the middle of the widest span."""
     widest = sorted(spans, key=lambda span: span.start - span.end)[:1]
     place = alt.Chart(data({"middle": (span.start + span.end) / 2} for span in widest))
@@ -242,13 +221,13 @@ def _turn_axis(last_turn: int, width: int, *, offset: int = 0) -> alt.Axis:
     return alt.Axis(values=ticks, grid=False, format="d", offset=offset)
 
 
-def _edges(spans: Sequence[TurnSpan]) -> list[Row]:
+def _edges(spans: Sequence[Episode]) -> list[Row]:
     """A turn is drawn as wide as the distance to the next one, so that spans have no gaps."""
     return [{"from": span.start - 0.5, "to": span.end + 0.5} for span in spans]
 
 
 def heat_map(
-    spans: Sequence[TurnSpan], values: NDArray[np.float64], marked: Sequence[TurnSpan]
+    spans: Sequence[Episode], values: NDArray[np.float64], marked: Sequence[Episode]
 ) -> Chart:
     """How similar any two parts of a conversation are: the earlier across, the later downwards.
 
@@ -301,7 +280,7 @@ def step_name(similarity: float) -> str:
     return f"{low:.1f} to {low + 0.1:.1f}" if low else "under 0.1"
 
 
-def _cells(spans: Sequence[TurnSpan], values: NDArray[np.float64]) -> Iterator[Row]:
+def _cells(spans: Sequence[Episode], values: NDArray[np.float64]) -> Iterator[Row]:
     """Neighbours of one colour in a row become one cell: the same picture in fewer pieces."""
     for row, span in enumerate(spans):
         down = {"top": span.start - 0.5, "bottom": span.end + 0.5}

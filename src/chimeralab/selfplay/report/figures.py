@@ -6,29 +6,21 @@ from functools import partial
 from math import isclose
 
 from chimeralab.analysis import Analysis, Runs
-from chimeralab.core.numbers import counted, cutoff, p_phrase
+from chimeralab.core.numbers import counted, p_phrase
 from chimeralab.core.result_words import ResultWords
 from chimeralab.embedding.encoder import MARGINS
-from chimeralab.report.charts.canvas import Figure, Label, draw
-from chimeralab.report.charts.contrasts import (
-    CurvePoint,
-    ForestRow,
-    StabilityRow,
-    forest,
-    specification,
-    stability,
-)
-from chimeralab.report.charts.groups import (
-    Bucket,
-    Distribution,
-    Survivors,
-    buckets,
-    distributions,
-    survival,
-)
+from chimeralab.report.charts.canvas import Figure, draw
+from chimeralab.report.charts.effects import forest
 from chimeralab.report.table import SHARE, UNITS, difference, estimate, signed
 from chimeralab.selfplay.comparisons import Held
 from chimeralab.selfplay.outcomes import measure_name, per_run
+from chimeralab.selfplay.report.charts import (
+    buckets,
+    distributions,
+    specification,
+    stability,
+    survival,
+)
 from chimeralab.selfplay.report.material import (
     Material,
     StudyResults,
@@ -55,8 +47,8 @@ def distribution_figure(results: StudyResults, words: ResultWords) -> Figure:
         for name, each in analysis.conditions.items()
     }
     rows = [
-        Distribution(
-            Label(name, f"{means[name]}, {counted(each.n, 'run')}"),
+        (
+            (name, f"{means[name]}, {counted(each.n, 'run')}"),
             rates[runs.condition == name].tolist(),
             each.mean,
             each.share_ci,
@@ -78,14 +70,11 @@ def distribution_figure(results: StudyResults, words: ResultWords) -> Figure:
 
 def survival_figure(analysis: Analysis, words: ResultWords) -> Figure:
     """How many runs have not collapsed yet, turn by turn."""
-    curves = [
-        Survivors(name, curve.turns, curve.survival, curve.low, curve.high)
-        for name, curve in analysis.curves.items()
-    ]
-    last = int(max(analysis.settings.tau, *(curve.turns[-1] for curve in curves)))
+    curves = analysis.curves
+    last = int(max(analysis.settings.tau, *(curve.turns[-1] for curve in curves.values())))
     ends = "; ".join(
-        f"{curve.name}: {100 * curve.shares[-1]:.0f} % at turn {curve.turns[-1]:g}"
-        for curve in curves
+        f"{name}: {100 * curve.survival[-1]:.0f} % at turn {curve.turns[-1]:g}"
+        for name, curve in curves.items()
     )
     return draw(
         "survival",
@@ -120,10 +109,9 @@ def forest_figure(material: Material, results: StudyResults) -> Figure | None:
         )
 
     rows = [
-        ForestRow(
-            Label(each.marked_name, numbers(each)),
-            each.estimate,
-            each.interval,
+        (
+            (each.marked_name, numbers(each)),
+            each,
             naive_interval(each, results.runs, results.analysis),
         )
         for each in effects
@@ -160,12 +148,7 @@ def stability_figure(analysis: Analysis) -> Figure | None:
     if not found.by_seed or not found.by_seed.total:
         return None
     rows = [
-        StabilityRow(
-            Label(counted(held.total, noun), held_in_words(held)),
-            held.held,
-            held.tied,
-            held.inverted,
-        )
+        ((counted(held.total, noun), held_in_words(held)), held)
         for held, noun in ((found.by_seed, "prompt"), (found.by_bucket, "bucket"))
         if held is not None and held.total
     ]
@@ -212,15 +195,16 @@ def bucket_figure(results: StudyResults, words: ResultWords) -> Figure | None:
     analysis = results.analysis
     if not analysis.buckets or analysis.buckets < 2 or len(analysis.conditions) < 2:
         return None
-    names, rows = list(analysis.conditions), bucket_means(analysis, results.runs)[:MOST_BUCKETS]
+    names, found = list(analysis.conditions), bucket_means(analysis, results.runs)
+    rows = dict(list(found.items())[:MOST_BUCKETS])
     shown = "; ".join(
-        f"{row.name}: "
+        f"{bucket}: "
         + ", ".join(
             f"{name} {100 * mean:.0f} %"
-            for name, mean in zip(names, row.means, strict=True)
+            for name, mean in zip(names, means, strict=True)
             if mean is not None
         )
-        for row in rows
+        for bucket, means in rows.items()
     )
     return draw(
         "buckets",
@@ -230,19 +214,16 @@ def bucket_figure(results: StudyResults, words: ResultWords) -> Figure | None:
     )
 
 
-def bucket_means(analysis: Analysis, runs: Runs) -> list[Bucket]:
+def bucket_means(analysis: Analysis, runs: Runs) -> dict[str, list[float | None]]:
     """The mean share of each condition in each bucket; None where it has no run."""
     if runs.bucket is None:
-        return []
+        return {}
     cells = cells_of(runs.collapsed / runs.turns, runs.condition, runs.bucket)
     columns = [cells.conditions.index(name) for name in analysis.conditions]
-    return [
-        Bucket(
-            str(bucket),
-            [float(cells.means[n, c]) if cells.counts[n, c] else None for c in columns],
-        )
+    return {
+        str(bucket): [float(cells.means[n, c]) if cells.counts[n, c] else None for c in columns]
         for n, bucket in enumerate(cells.clusters)
-    ]
+    }
 
 
 def curve_figure(material: Material, results: StudyResults) -> Figure | None:
@@ -251,16 +232,7 @@ def curve_figure(material: Material, results: StudyResults) -> Figure | None:
     if curve is None or curve.declared is None:
         return None
     unit, detectors = UNITS[curve.measure], f"{curve.distinct_detectors:,}"
-    rows = []
-    for each in curve.specifications:
-        if each.estimate is not None:
-            settings = each.settings.as_dict()
-            choices = {
-                **{f"{name} ≥": cutoff(float(settings[name])) for name in ("s1", "s2")},
-                **{f"{name} ≤": cutoff(float(settings[name])) for name in ("d1", "d2")},
-                **{name: str(settings[name]) for name in ("sustain", "drift", "marking", "empty")},
-            }
-            rows.append(CurvePoint(each.estimate, each.ci, each.declared, choices))
+    rows = [each for each in curve.specifications if each.estimate is not None]
     comparisons = primary_comparisons(results.analysis, material.outcomes)
     why = "No difference was found; this is the one that came nearest to it."
     if len(comparisons) == 1:

@@ -19,7 +19,7 @@ from chimeralab.detection.verdict import from_json
 from chimeralab.detection.words import is_blank
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.auditing import Reliability, reliability, scope_of
-from chimeralab.report.charts.flow import ArmFlow, Stage, asked_of, endings, lost
+from chimeralab.report.charts.flow import Stage, asked_of, endings, lost
 from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.report.table import SIGNIFICANT
 from chimeralab.selfplay.analysis import select
@@ -168,10 +168,10 @@ def _judge(study: Study) -> str:
     return ""
 
 
-def study_flow(material: Material) -> list[ArmFlow]:
+def study_flow(material: Material) -> dict[str, tuple[Stage, ...]]:
     """How many conversations of each condition were planned, attempted, ended and analysed."""
     conditions = material.results.analysis.conditions if material.results else {}
-    flows = []
+    flows: dict[str, tuple[Stage, ...]] = {}
     for arm in material.arms:
         gone = {e.reason: e.runs for e in material.left_out if e.condition == arm.condition}
         unread = {reason: n for reason, n in gone.items() if reason.startswith(UNREAD)}
@@ -183,7 +183,7 @@ def study_flow(material: Material) -> list[ArmFlow]:
         if steps:
             # Also conversations that are still open have interventions.
             asked.append(counted(steps, "intervention"))
-        stages = (
+        flows[arm.condition] = (
             Stage("Planned", arm.planned),
             Stage(
                 "Attempted",
@@ -195,7 +195,6 @@ def study_flow(material: Material) -> list[ArmFlow]:
             Stage("Parsable", parsable, (), lost(unread)),
             Stage("Analysed", analysed, (), lost(others or {"not analysed": parsable - analysed})),
         )
-        flows.append(ArmFlow(arm.condition, stages))
     return flows
 
 
@@ -312,4 +311,4 @@ def stored_series(
         none = np.zeros(len(trace), dtype=bool)
         lags = np.array(rows, dtype=np.float64)
         stored = Measured(trajectory, *choose_turns(trajectory, "all"), lags, none)
-        yield MeasuredTwice(stored, stored)
+        yield stored, stored

@@ -24,16 +24,15 @@ from chimeralab.report.frame import Frame, Report, make_page, software
 from chimeralab.report.messages import ShownMessage, Transcript, list_messages
 from chimeralab.report.named_numbers import entries_of, named
 from chimeralab.report.page import (
-    Article,
     Block,
-    Box,
-    Bullets,
-    Folded,
-    Heading,
-    Paragraph,
-    Quote,
     Section,
+    box,
+    bullets,
     every,
+    folded,
+    heading,
+    paragraph,
+    quote,
     strong,
 )
 from chimeralab.selfplay.outcomes import MEASURES, measure_name
@@ -107,7 +106,7 @@ def make_report(material: Material) -> Report:
             lead = f"The largest shares of {words.turns} in the study. None is smaller."
         if choice.looping:
             lead += f" Between them, conversations that loop without a {words.event}."
-        blocks = [Paragraph(lead), *conversations]
+        blocks = [paragraph(lead), *conversations]
         parts.append(Section("conversations", "Conversations", blocks))
     unjudged = material.unjudged
     why_not = f" Not all of these were judged, because {unjudged}." if unjudged else ""
@@ -152,8 +151,8 @@ def _results(material: Material, results: StudyResults) -> Iterator[Section]:
         [
             figures.distribution_figure(results, words),
             tables.shares(analysis),
-            Paragraph(ABOUT_SHARES.format(been=words.been), "note"),
-            *([Bullets(analysis.notes, "note")] if analysis.notes else ()),
+            paragraph(ABOUT_SHARES.format(been=words.been), "note"),
+            *([bullets(analysis.notes, "note")] if analysis.notes else ()),
         ],
     )
     several = len(analysis.conditions) > 1
@@ -163,11 +162,11 @@ def _results(material: Material, results: StudyResults) -> Iterator[Section]:
         [
             figures.survival_figure(analysis, words),
             tables.first_collapses(analysis, words),
-            Folded("Runs still followed", [tables.at_risk(analysis, words)]),
-            *([Paragraph(logrank_in_words(analysis.logrank))] if several else ()),
-            Heading(f"After the first {words.event}"),
+            folded("Runs still followed", [tables.at_risk(analysis, words)]),
+            *([paragraph(logrank_in_words(analysis.logrank))] if several else ()),
+            heading(f"After the first {words.event}"),
             tables.after_onset(analysis, words),
-            Paragraph(ABOUT_EPISODES.format(collapsed=words.collapsed), "note"),
+            paragraph(ABOUT_EPISODES.format(collapsed=words.collapsed), "note"),
         ],
     )
     if several:
@@ -177,21 +176,21 @@ def _results(material: Material, results: StudyResults) -> Iterator[Section]:
         said = " ".join(figures.stability_lines(analysis))
         by_means = "By their means the conditions stand in the order "
         blocks = [
-            Paragraph(f"{by_means}{figures.order_in_words(analysis)}. {said}"),
+            paragraph(f"{by_means}{figures.order_in_words(analysis)}. {said}"),
             order,
             figures.bucket_figure(results, words),
         ]
         yield Section("ranks", "Does the order hold?", [each for each in blocks if each])
     why_not = results.no_curve or "the declared detector gives no difference"
     curve = figures.curve_figure(material, results)
-    varied = curve or Paragraph(f"No specification curve: {why_not}.")
+    varied = curve or paragraph(f"No specification curve: {why_not}.")
     yield Section("robustness", "Does it depend on the detector?", [varied])
 
 
 def _contrasts(material: Material, results: StudyResults) -> Section:
     analysis, measure = results.analysis, measure_of(material.outcomes)
     others = [
-        Folded(
+        folded(
             f"The same for the {measure_name(name, material.words)}",
             [tables.contrasts(analysis, name)],
         )
@@ -203,7 +202,7 @@ def _contrasts(material: Material, results: StudyResults) -> Section:
         *([forest] if forest else ()),
         tables.contrasts(analysis, measure),
         *others,
-        Paragraph(f"{ABOUT_TESTS} {few_prompts(analysis)}", "note"),
+        paragraph(f"{ABOUT_TESTS} {few_prompts(analysis)}", "note"),
     ]
     return Section("contrasts", "Differences between conditions", blocks)
 
@@ -212,7 +211,7 @@ def _loops(material: Material) -> Iterator[Section]:
     """How many conversations loop, beside the declared outcome; old studies do not know."""
     if all(found.looping is None for found in material.detections):
         return
-    about = Paragraph(loops_in_words(material))
+    about = paragraph(loops_in_words(material))
     yield Section("loops", "Which conversations loop", [about, tables.loops(material)])
 
 
@@ -222,16 +221,16 @@ def reliability_section(found: Reliability | None) -> Section:
         none = (
             "No reliability audit has been run: only the detector has judged these conversations."
         )
-        return Section("reliability", "Reliability", [Paragraph(none)])
+        return Section("reliability", "Reliability", [paragraph(none)])
     sentence = scope_of(found).sentence
-    gate = Paragraph(strong(found.verdict, before="Gate: ", after=f". {sentence}"))
+    gate = paragraph(strong(found.verdict, before="Gate: ", after=f". {sentence}"))
     if found.figures is None:
         return Section("reliability", "Reliability", [gate])
     blocks = [
         gate,
-        Paragraph(f"Who rated: {'; '.join(map(str, found.raters))}."),
+        paragraph(f"Who rated: {'; '.join(map(str, found.raters))}."),
         tables.reliability_table(found.figures, found.figures["by_stratum"]),
-        Bullets([found.retest_in_words, *starmap(validity_in_words, found.against.items())]),
+        bullets([found.retest_in_words, *starmap(validity_in_words, found.against.items())]),
     ]
     return Section("reliability", "Reliability", blocks)
 
@@ -277,7 +276,7 @@ def show(
     trajectories: Iterable[Trajectory],
     words: ResultWords,
     loops: Loops = LOOPS,
-) -> list[Article]:
+) -> list[Section]:
     """The chosen conversations, each with its verdict, its pictures and its turns."""
     wanted = {found.id for kind in choice for found in kind}
     texts = {talk.id: talk for talk in trajectories if talk.id in wanted}
@@ -287,11 +286,11 @@ def show(
         ("healthy", "Healthiest", choice.healthy),
     )
     return [
-        Article(
+        Section(
             f"{kind}-{number}",
             title,
-            found.id,
             list(_conversation(f"{kind}-{number}", found, texts[found.id], words, loops)),
+            found.id,
         )
         for kind, title, chosen in kinds
         for number, found in enumerate(chosen, start=1)
@@ -302,11 +301,11 @@ def _conversation(
     key: str, detection: Detection, trajectory: Trajectory, words: ResultWords, loops: Loops
 ) -> Iterator[Block]:
     look = "collapsed" if detection.collapsed else "looping" if detection.looping else ""
-    found = [Paragraph(line) for line in loop_lines(detection)]
-    yield Box([Paragraph(verdict_in_words(detection, words)), *found], look)
+    found = [paragraph(line) for line in loop_lines(detection)]
+    yield box([paragraph(verdict_in_words(detection, words)), *found], look)
     prompt = str(trajectory.metadata.get("prompt_text", ""))
     if prompt:
-        yield Quote(prompt)
+        yield quote(prompt)
     lines = timeline_figure(
         detection,
         words,
@@ -329,7 +328,7 @@ def _conversation(
         shown = Transcript(part.messages, window, "study", words)
         several = f"Turns {part.first} to {part.last}"
         summary = several if part.first != part.last else f"Turn {part.first}"
-        yield Folded(summary, [shown], "rest") if part.folded else shown
+        yield folded(summary, [shown], "rest") if part.folded else shown
 
 
 class TranscriptPart(NamedTuple):
@@ -365,7 +364,7 @@ def _position(item: ShownMessage | range) -> int:
     return item[0] if isinstance(item, range) else item.position
 
 
-def not_shown(material: Material, conversations: Sequence[Article]) -> Iterator[str]:
+def not_shown(material: Material, conversations: Sequence[Section]) -> Iterator[str]:
     """What a reader might look for here in vain."""
     hidden = len(material.detections) - len(conversations)
     if hidden > 0:

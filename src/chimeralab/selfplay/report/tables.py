@@ -7,7 +7,6 @@ from typing import Any
 from chimeralab.analysis import Analysis
 from chimeralab.core.numbers import between, number, p_value
 from chimeralab.core.result_words import ResultWords
-from chimeralab.report.charts.groups import ticks_from_0
 from chimeralab.report.table import (
     SHARE,
     UNITS,
@@ -21,6 +20,7 @@ from chimeralab.report.table import (
     table,
 )
 from chimeralab.selfplay.outcomes import Measure
+from chimeralab.selfplay.report.charts import ticks_from_0
 from chimeralab.selfplay.report.figures import bucket_means
 from chimeralab.selfplay.report.material import Material, StudyResults
 from chimeralab.stats.intervals import Interval
@@ -265,9 +265,9 @@ def plain_sheets(results: StudyResults) -> Iterator[Table]:
     }
     if results.runs.bucket is not None:
         sheets["buckets"] = [
-            {"bucket": bucket.name, "condition": name, "mean": mean}
-            for bucket in bucket_means(analysis, results.runs)
-            for name, mean in zip(analysis.conditions, bucket.means, strict=True)
+            {"bucket": bucket, "condition": name, "mean": mean}
+            for bucket, means in bucket_means(analysis, results.runs).items()
+            for name, mean in zip(analysis.conditions, means, strict=True)
         ]
     if curve is not None:
         records = [flat(each.as_dict()) for each in curve.specifications]

@@ -5,10 +5,16 @@ from functools import partial
 from typing import Any
 
 from chimeralab.core.numbers import between, number, p_phrase
-from chimeralab.report.charts.canvas import Figure, Label, draw
-from chimeralab.report.charts.contrasts import Axes, Dose, ForestRow, dose_response, forest
-from chimeralab.report.charts.groups import Parts, metric_parts
-from chimeralab.report.charts.summary import SummaryCell, SummaryGroup, SummaryRow, summary
+from chimeralab.report.charts.canvas import Figure, draw
+from chimeralab.report.charts.effects import (
+    Dose,
+    SummaryCell,
+    SummaryGroup,
+    dose_response,
+    forest,
+    metric_parts,
+    summary,
+)
 from chimeralab.report.table import difference, estimate
 from chimeralab.stats.effects import Effect, short
 from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
@@ -32,9 +38,9 @@ def summary_figure(analysis: TrialAnalysis, arms: Mapping[str, Arm]) -> Figure |
     if not any(group.rows for group in groups):
         return None
     said = [
-        f"{group.name}, {row.name}: {', '.join(f'{i} {_drawn(c)}' for i, c in row.cells.items())}"
+        f"{group.name}, {name}: {', '.join(f'{i} {_drawn(c)}' for i, c in cells.items())}"
         for group in groups
-        for row in group.rows
+        for name, cells in group.rows.items()
     ]
     silent = [f"{group.name}: {group.note}" for group in groups if group.note]
     indices = {name.upper(): about for name, about in INDICES.items()}
@@ -61,7 +67,7 @@ def _summarised(
 ) -> SummaryGroup:
     """Each bare arm against the reference, and each countermeasure against its bare arm."""
     if not subject.informative:
-        return SummaryGroup(subject.subject, [], "not informative, so no effect is printed")
+        return SummaryGroup(subject.subject, {}, "not informative, so no effect is printed")
     helped = {name for name, arm in arms.items() if arm.countermeasure is not None}
     bare = [each for each in subject.contrasts if not helped & each.weights.keys()]
     # What mere disturbance does comes last: it is no weakness.
@@ -76,8 +82,7 @@ def _summarised(
                 effect.estimate, effect.interval, is_found(effect),
                 bool(analysis.declared) and effect.role == "primary",
             )  # fmt: skip
-    named = [SummaryRow(name, cells) for name, cells in rows.items()]
-    return SummaryGroup(f"{subject.subject}, against {short(subject.reference)}", named)
+    return SummaryGroup(f"{subject.subject}, against {short(subject.reference)}", rows)
 
 
 def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:
@@ -91,8 +96,8 @@ def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:
         for each in group:
             # The axis has the unit: a phone has no room for it beside the numbers.
             shown = difference(each.estimate, each.interval, unit, bare=True)
-            label = Label(each.short_name, f"{shown}, {p_phrase(each.p_holm)}")
-            rows.append(ForestRow(label, each.estimate, each.interval, None))
+            label = (each.short_name, f"{shown}, {p_phrase(each.p_holm)}")
+            rows.append((label, each, None))
         chart = partial(forest, rows, f"difference: {says}", percent=unit.percent)
         parts = "; ".join(f"{effect.short_name}: {effect_in_words(effect)}" for effect in group)
         yield _titled(
@@ -112,17 +117,19 @@ def dose_figures(subject: SubjectResult) -> Iterator[Figure]:
             if len(doses) < 2:
                 continue
             unit, control = unit_of(measure), subject.arms[0].measures[measure].value
-            said = [f"at {d.dose:g}, {estimate(d.value, d.interval, unit)}" for d in doses]
+            said = [
+                f"at {dose:g}, {estimate(value, interval, unit)}" for dose, value, interval in doses
+            ]
             untouched = ""
             if control is not None:
                 untouched = f" The control has {estimate(control, None, unit)}."
             says = words_of(measure).says
-            title, axes = f"{says} over {key}", Axes(key, says, unit.percent)
+            title = f"{says} over {key}"
             yield _titled(
                 f"{subject.subject}_dose_{'_'.join(key.split('.'))}_{measure}",
                 title,
                 f"{title}: {'; '.join(said)}.{untouched}",
-                partial(dose_response, doses, control, axes),
+                partial(dose_response, doses, control, (key, says), percent=unit.percent),
             )
 
 
@@ -130,7 +137,7 @@ def doses_of(subject: SubjectResult, key: str, measure: str) -> list[Dose]:
     """What each dose did to a measure, from the smallest on; arms that say nothing are left out."""
     failed = {check.arm for check in subject.checks if check.passed is False}
     found = [
-        Dose(arm.dose, estimated.value, estimated.interval)
+        (arm.dose, estimated.value, estimated.interval)
         for arm in subject.arms
         if arm.dose is not None
         and arm.dosed == key
@@ -150,10 +157,10 @@ def parts_figures(subject: SubjectResult) -> Iterator[Figure]:
             shown = ", ".join(f"{part} {number(value, 2)}" for part, value in values.items())
             numbers = f"{number(found.value, 3)} ({between(found.interval, 2)}): {shown}"
             known = {part: value for part, value in values.items() if value is not None}
-            rows.append(Parts(Label(arm, numbers), found.value, found.interval, known))
-        if any(row.value is not None for row in rows):
+            rows.append(((arm, numbers), found.value, found.interval, known))
+        if any(value is not None for _, value, _, _ in rows):
             title = metric.upper()
-            said = "; ".join(f"{row.label.name}: {row.label.numbers}" for row in rows)
+            said = "; ".join(": ".join(label) for label, _, _, _ in rows)
             yield _titled(
                 f"{subject.subject}_{metric}",
                 title,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
-from chimeralab.report.charts.flow import OUTCOMES, ArmFlow, Stage, asked_of, lost
+from chimeralab.report.charts.flow import OUTCOMES, Stage, asked_of, lost
 from chimeralab.report.frame import (
     Frame,
     Report,
@@ -21,14 +21,14 @@ from chimeralab.report.frame import (
 from chimeralab.report.named_numbers import entries_of, named
 from chimeralab.report.page import (
     Block,
-    Box,
-    Bullets,
-    Folded,
     HeadFact,
-    Heading,
-    Paragraph,
     Section,
+    box,
+    bullets,
     every,
+    folded,
+    heading,
+    paragraph,
     strong,
 )
 from chimeralab.stats.effects import short
@@ -158,8 +158,8 @@ def make_trial_report(material: TrialMaterial) -> Report:
         for number, subject in enumerate(analysis.subjects, start=1)
     ]
     outside = [
-        Bullets(OUTSIDE),
-        Paragraph(
+        bullets(OUTSIDE),
+        paragraph(
             "Other questions, other forms of pressure: an order of magnitude, not a bar.", "note"
         ),
     ]
@@ -176,14 +176,14 @@ def make_trial_report(material: TrialMaterial) -> Report:
             verification=material.verification,
             glance=tuple(map(" ".join, found)),
             verdicts=[
-                Paragraph(strong(verdict, after=f" {detail}"), "finding")
+                paragraph(strong(verdict, after=f" {detail}"), "finding")
                 for verdict, detail in found
             ],
             remarks=[how_sure(analysis), few_scenarios(analysis)],
             first=[Section("summary", "What each arm does", list(_summary(material)))],
             facts=list(_facts(material)),
-            design=[tables.design_table(material.plan), Paragraph(control, "note")],
-            flow=list(_flow(material)),
+            design=[tables.design_table(material.plan), paragraph(control, "note")],
+            flow=dict(_flow(material)),
             flow_note=(
                 "What became of the planned sessions, all arms of a subject together. Sessions "
                 "that were cut short are left out: they answer other questions than whole ones."
@@ -201,22 +201,22 @@ def _summary(material: TrialMaterial) -> Iterator[Block]:
     """What a reader looks for first: one figure, what was declared, and what was delivered."""
     figure = summary_figure(material.analysis, material.plan.arms)
     if figure:
-        yield Paragraph(stressors_in_words(material.plan))
+        yield paragraph(stressors_in_words(material.plan))
         yield figure
     else:
-        yield Paragraph("No effect can be shown; the subjects below say why.")
-    yield Heading("What was declared before the run")
+        yield paragraph("No effect can be shown; the subjects below say why.")
+    yield heading("What was declared before the run")
     if material.analysis.declared:
         yield tables.declared_table(material.analysis)
     else:
-        yield Paragraph(
+        yield paragraph(
             "Nothing: the plan has no [[outcomes.primary]]. Every effect on what a stressor is "
             "aimed at counts as primary, and all of them are corrected together."
         )
     doses = tables.dose_table(material.analysis.subjects, material.plan.arms, material.injections)
     if doses:
-        yield Heading("What was delivered")
-        yield Paragraph("At which share of an arm's trials its stressor did its work.")
+        yield heading("What was delivered")
+        yield paragraph("At which share of an arm's trials its stressor did its work.")
         yield doses
 
 
@@ -236,60 +236,60 @@ def _facts(material: TrialMaterial) -> Iterator[HeadFact]:
 def _subject(subject: SubjectResult, material: TrialMaterial) -> Iterator[Block]:
     """One subject: can it be judged, what each arm did, how it did, and sessions."""
     yield _verdict(subject)
-    yield Folded("All checks", [tables.checks_table(subject)])
+    yield folded("All checks", [tables.checks_table(subject)])
     if subject.informative:
         for field, title, lead in FAMILIES:
             yield from _effects(subject, field, title, lead)
-    yield Heading("Three metrics and their parts")
+    yield heading("Three metrics and their parts")
     if not subject.informative:
-        yield Paragraph(
+        yield paragraph(
             "Of what could be read and judged, and therefore of no weight. They are kept for those "
             "who look for the fault."
         )
-    yield Paragraph(
+    yield paragraph(
         "MCI: memory (RF right answers, CI steadiness of confidence, CB right answers by how much "
         "context they need). GFQ: new combinations (TA right answers, CTA weighted by confidence). "
         "DFS: independence of framing and signals (FI same answer with and without, BR resistance)."
     )
     if subject.informative:
         # Figures of a subject that can't be judged would impress.
-        yield Folded("Drawn: each metric with its parts", list(parts_figures(subject)))
+        yield folded("Drawn: each metric with its parts", list(parts_figures(subject)))
     ceilings = (
         "A metric can't exceed its ceiling: MCI reaches 1 only where every question needs all of "
         "its context. An agent that is always wrong at constant confidence still gets an MCI of "
         "0.30."
     )
-    metrics = [tables.parts_table(subject), Paragraph(ceilings, "note")]
-    yield Folded("As a table, with ceilings", metrics)
-    yield Folded("Every measure by its plain name, arm by arm", [tables.measures_table(subject)])
+    metrics = [tables.parts_table(subject), paragraph(ceilings, "note")]
+    yield folded("As a table, with ceilings", metrics)
+    yield folded("Every measure by its plain name, arm by arm", [tables.measures_table(subject)])
     by_lag = tables.lag_table(subject)
     if by_lag:
-        yield Folded("Recall by how many trials ago a fact was told", [by_lag])
+        yield folded("Recall by how many trials ago a fact was told", [by_lag])
     sessions = example_sessions(material, subject.subject)
     if sessions:
-        yield Heading("Sessions as they went")
-        yield Paragraph(
+        yield heading("Sessions as they went")
+        yield paragraph(
             "What a stressor put in is marked where it stood; what it took away or altered stands "
             "above the message."
         )
     for session in sessions:
-        yield Folded(f"{session.arm}: {session.id}", [session], "session")
+        yield folded(f"{session.arm}: {session.id}", [session], "session")
 
 
-def _verdict(subject: SubjectResult) -> Box:
+def _verdict(subject: SubjectResult) -> Block:
     """Whether the subject can be judged, and which arms say nothing."""
-    blocks: list[Block] = [Paragraph("Not informative, so no effect is printed", "lead")]
+    blocks: list[Block] = [paragraph("Not informative, so no effect is printed", "lead")]
     if subject.informative:
         message = subject.checks[0].message
         passed = f"{message[:1].upper()}{message[1:]}."
-        blocks = [Paragraph("Informative", "lead"), Paragraph(passed)]
+        blocks = [paragraph("Informative", "lead"), paragraph(passed)]
     reasons = subject.short_reasons
     if reasons:
         lead = "These arms say nothing:" if subject.informative else "Checks that failed:"
         more = len(reasons) - MOST_REASONS
         rest = [f"and {more} more, see all checks"] if more > 0 else []
-        blocks += [Paragraph(lead), Bullets([*reasons[:MOST_REASONS], *rest], "plain")]
-    return Box(blocks, "" if subject.informative else "silent")
+        blocks += [paragraph(lead), bullets([*reasons[:MOST_REASONS], *rest], "plain")]
+    return box(blocks, "" if subject.informative else "silent")
 
 
 def _effects(subject: SubjectResult, field: str, title: str, lead: str) -> Iterator[Block]:
@@ -299,16 +299,16 @@ def _effects(subject: SubjectResult, field: str, title: str, lead: str) -> Itera
     sheet = tables.effect_table(name, effects)
     if sheet is None:
         return
-    yield Heading(title)
-    yield Paragraph(lead.format(reference=short(subject.reference)))
+    yield heading(title)
+    yield paragraph(lead.format(reference=short(subject.reference)))
     if field == "doses":
-        yield Bullets(list(slopes(subject)))
+        yield bullets(list(slopes(subject)))
         drawn, kind = list(dose_figures(subject)), "curve"
     else:
         drawn, kind = list(forests(name, effects)), "forest"
     if drawn:
-        yield Folded(f"Drawn: {counted(len(drawn), kind)}", drawn)
-    yield Folded("As a table", [sheet])
+        yield folded(f"Drawn: {counted(len(drawn), kind)}", drawn)
+    yield folded("As a table", [sheet])
 
 
 def _not_shown(material: TrialMaterial, sections: Sequence[Section]) -> Iterator[str]:
@@ -322,7 +322,7 @@ def _not_shown(material: TrialMaterial, sections: Sequence[Section]) -> Iterator
     yield "effects on measures that an arm is not aimed at; the tables beside this page hold them"
 
 
-def _flow(material: TrialMaterial) -> Iterator[ArmFlow]:
+def _flow(material: TrialMaterial) -> Iterator[tuple[str, tuple[Stage, ...]]]:
     """How many sessions of each subject were planned, attempted and analysed, all arms together."""
     scored = {arm.arm: arm.sessions for each in material.analysis.subjects for arm in each.arms}
     subjects = material.plan.subjects
@@ -352,7 +352,7 @@ def _flow(material: TrialMaterial) -> Iterator[ArmFlow]:
                 lost(cut_short),
             ),
         )
-        yield ArmFlow(subject, stages)
+        yield subject, stages
 
 
 class ShownSession(NamedTuple):

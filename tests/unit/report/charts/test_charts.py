@@ -10,25 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.core.result_words import MARK
-from chimeralab.report.charts.canvas import NARROW, WIDE, Chart, Label, draw, fitted, look, svg
-from chimeralab.report.charts.contrasts import (
-    CurvePoint,
-    ForestRow,
-    StabilityRow,
-    all_choices,
-    forest,
-    specification,
-    stability,
-)
-from chimeralab.report.charts.flow import ArmFlow, Stage, flow_diagram
-from chimeralab.report.charts.groups import (
-    Bucket,
+from chimeralab.detection.locked import Locked
+from chimeralab.report.charts.canvas import NARROW, WIDE, Chart, draw, fitted, look, svg
+from chimeralab.report.charts.effects import ForestRow, forest
+from chimeralab.report.charts.flow import Stage, flow_diagram
+from chimeralab.selfplay.comparisons import Held
+from chimeralab.selfplay.conditions import OnsetCurve
+from chimeralab.selfplay.report.charts import (
     Distribution,
-    Survivors,
+    all_choices,
     buckets,
     distributions,
+    specification,
+    stability,
     survival,
 )
+from chimeralab.selfplay.specifications import Specification
+from chimeralab.stats.effects import SELF_PLAY, AskedContrast, Effect
 from chimeralab.stats.intervals import Interval
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -49,11 +47,15 @@ def filled(chart: Chart, colour: str) -> int:
     return sum(node.get("fill", "").lower() == colour.lower() for node in nodes)
 
 
+def effect(estimate: float | None, interval: Interval | None = None) -> Effect:
+    return Effect(AskedContrast({"A": 1.0, "B": -1.0}), SELF_PLAY, "share", estimate, interval)
+
+
 @WIDTHS
 def test_distributions_name_every_condition_and_its_numbers(width: int) -> None:
-    conditions = [
-        Distribution(Label("A", "50.0 % (40.0 to 60.0)"), [0.5, 0.6], 0.55, Interval(0.4, 0.6)),
-        Distribution(Label("B", "0.0 % (–), 1 run"), [0.0], 0.0, None),
+    conditions: list[Distribution] = [
+        (("A", "50.0 % (40.0 to 60.0)"), [0.5, 0.6], 0.55, Interval(0.4, 0.6)),
+        (("B", "0.0 % (–), 1 run"), [0.0], 0.0, None),
     ]
     assert {"A", "B", "50.0 % (40.0 to 60.0)", "0.0 % (–), 1 run"} <= set(
         words(distributions(conditions, MARK, width=width))
@@ -62,21 +64,21 @@ def test_distributions_name_every_condition_and_its_numbers(width: int) -> None:
 
 def test_a_bar_stands_for_every_step_that_has_runs() -> None:
     shares = [0.0, 0.02, 0.31, 1.0]
-    chart = distributions([Distribution(Label("A", ""), shares, 0.3, None)], MARK)
-    assert filled(chart, look(0).colour) == 3
+    chart = distributions([(("A", ""), shares, 0.3, None)], MARK)
+    assert filled(chart, look(0)[0]) == 3
 
 
 @WIDTHS
 def test_survival_runs_to_the_last_turn_even_when_all_collapsed_before(width: int) -> None:
-    curve = Survivors("A", [0, 3, 5], [1, 0.5, 0], None, None)
-    assert {"0", "40", "A"} <= set(words(survival([curve], 40, MARK, width=width)))
+    curve = OnsetCurve((0, 3, 5), (1, 0.5, 0), None, None, (2, 2, 1), 0)
+    assert {"0", "40", "A"} <= set(words(survival({"A": curve}, 40, MARK, width=width)))
 
 
 def test_forest_draws_the_naive_interval_only_where_there_is_one() -> None:
-    effects = [
-        ForestRow(Label("A − B", "+1.0, p < 0.001"), 0.1, Interval(0.0, 0.2), Interval(0.05, 0.15)),
-        ForestRow(Label("A − C", "–"), 0.3, None, None),
-        ForestRow(Label("B − C", "no run"), None, None, None),
+    effects: list[ForestRow] = [
+        (("A − B", "+1.0, p < 0.001"), effect(0.1, Interval(0.0, 0.2)), Interval(0.05, 0.15)),
+        (("A − C", "–"), effect(0.3), None),
+        (("B − C", "no run"), effect(None), None),
     ]
     chart = forest(effects, "difference", percent=True)
     assert [row["kind"] for row in rows(chart, 1)] == [
@@ -89,72 +91,77 @@ def test_forest_draws_the_naive_interval_only_where_there_is_one() -> None:
 
 def test_stability_counts_stand_on_their_bars() -> None:
     units = [
-        StabilityRow(Label("36 prompts", ""), 12, 3, 21),
-        StabilityRow(Label("1", ""), 0, 0, 1),
+        (("36 prompts", ""), Held(12, 3, 21, 36, 0)),
+        (("1", ""), Held(0, 0, 1, 1, 0)),
     ]
     assert {"12", "3", "21", "1"} <= set(words(stability(units)))
 
 
 def test_a_bucket_without_runs_of_a_condition_has_no_point_for_it() -> None:
-    chart = buckets([Bucket("x", [0.1, None]), Bucket("y", [0.2, 0.3])], ["A", "B"], MARK)
+    chart = buckets({"x": [0.1, None], "y": [0.2, 0.3]}, ["A", "B"], MARK)
     assert len(rows(chart, 1)) == 3
 
 
 def test_names_with_markup_stay_words() -> None:
     hostile = "<script>alert(1)</script>\u202e\x00"
-    figure = draw(
-        "f", "", lambda width: buckets([Bucket(hostile, [0.1])], ["A"], MARK, width=width)
-    )
+    figure = draw("f", "", lambda width: buckets({hostile: [0.1]}, ["A"], MARK, width=width))
     assert "<script" not in figure.wide
     assert "&lt;script&gt;" in figure.wide
     assert "[U+202E][U+0000]" in figure.wide
+
+
+def specified(
+    estimate: float, detector: Locked, *, declared: bool = False, ci: Interval | None = None
+) -> Specification:
+    return Specification(detector, 1, declared, 8, estimate, ci, None, None)
 
 
 @WIDTHS
 def test_specification_curve_marks_the_declared_detector(width: int) -> None:
     rng = np.random.default_rng(1)
     curve = [
-        CurvePoint(
-            n / 100, Interval(n / 100 - 0.1, n / 100 + 0.1), n == 7, {"s1 ≥": str(rng.integers(2))}
+        specified(
+            n / 100,
+            Locked(s1=0.5 + rng.integers(2) / 4),
+            declared=n == 7,
+            ci=Interval(n / 100 - 0.1, n / 100 + 0.1),
         )
         for n in range(90)
     ]
     chart = specification(curve, "difference", percent=True, width=width)
-    assert {"as declared", "s1 ≥ 0", "s1 ≥ 1"} <= set(words(chart))
+    assert {"as declared", "s1 ≥ 0.50", "s1 ≥ 0.75"} <= set(words(chart))
 
 
 def test_specification_curve_of_one_detector_can_be_drawn() -> None:
-    only = [CurvePoint(0.0, None, True, {"drift": "both"})]
+    only = [specified(0.0, Locked(drift="both"), declared=True)]
     assert "drift both" in words(specification(only, "difference", percent=False))
 
 
 def test_choices_of_one_setting_stand_together() -> None:
-    curve = [
-        CurvePoint(0, None, False, {"a": "2", "b": "x"}),
-        CurvePoint(0, None, False, {"a": "1", "b": "x"}),
-    ]
-    assert [tuple(choice) for choice in all_choices(curve)] == [("a", "1"), ("a", "2"), ("b", "x")]
+    curve = [specified(0, Locked(s1=0.9)), specified(0, Locked(s1=0.8))]
+    assert all_choices(curve)[:2] == [("s1 ≥", "0.80"), ("s1 ≥", "0.90")]
+    assert len(all_choices(curve)) == len(all_choices(curve[:1])) + 1
 
 
 @WIDTHS
 def test_flow_diagram_shows_every_stage_of_every_arm(width: int) -> None:
     stages = [Stage("Planned", 1_000), Stage("Analysed", 998, ["all well"], ["2 not started"])]
-    shown = words(flow_diagram([ArmFlow(name, stages) for name in "ABCDEFG"], width=width))
+    shown = words(flow_diagram(dict.fromkeys("ABCDEFG", stages), width=width))
     assert shown.count("Planned: 1,000") == shown.count("2 not started") == 7
     assert set("ABCDEFG") <= set(shown)
 
 
 def test_boxes_of_the_flow_do_not_overlap() -> None:
     stages = [Stage("Planned", 1), Stage("Ended", 1, ["a long story " * 8], ["lost " * 20])]
-    chart = flow_diagram([ArmFlow(name, stages) for name in "ABCDE"], width=NARROW)
+    chart = flow_diagram(dict.fromkeys("ABCDE", stages), width=NARROW)
     boxes = sorted([*rows(chart, 0), *rows(chart, 1)], key=lambda row: row["top"])
     assert len(boxes) == 10
     assert all(above["bottom"] < below["top"] for above, below in pairwise(boxes))
 
 
 def test_numbers_in_words_keep_their_digits() -> None:
-    effect = ForestRow(Label("A − B", "p = 0.0163"), 0.123456789, None, None)
-    text = svg(forest([effect], "difference", percent=False))
+    row = (("A − B", "p = 0.0163"), effect(0.123456789), None)
+    text = svg(forest([row], "difference", percent=False))
     assert "p = 0.0163" in text
     assert "0.123456789" not in text
 

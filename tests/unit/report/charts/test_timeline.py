@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics.pairwise import cosine_similarity
 
+from chimeralab.core.records import Episode
 from chimeralab.core.result_words import FACT
 from chimeralab.report.charts.canvas import COLLAPSE, LOOP, draw, svg, turn_ticks
 from chimeralab.report.charts.timeline import (
-    Shades,
+    LOOP_WORD,
     SimilarityLine,
-    SimilarPair,
-    TurnSpan,
     blocks,
     compare,
     heat_map,
@@ -44,46 +43,46 @@ def filled(drawn: str, colour: str) -> int:
     return sum(node.get("fill", "").lower() == colour.lower() for node in nodes)
 
 
-NONE = Shades([], FACT)
+NONE: dict[str, list[Episode]] = {}
 
 
 def test_timeline_names_its_lines_and_their_thresholds() -> None:
-    shown = words(svg(timeline(LINES, NONE, 6)))
+    shown = words(svg(timeline(LINES, 6, NONE)))
     assert {"to the last", "to the one before", "s1 ≥ 0.92", "s2 ≥ 0.90"} <= set(shown)
     assert "collapsed" not in shown
 
 
 def test_timeline_shades_every_collapsed_span_and_says_what_the_shade_means() -> None:
-    drawn = svg(timeline(LINES, Shades([TurnSpan(2, 3), TurnSpan(5, 6)], FACT), 6))
+    drawn = svg(timeline(LINES, 6, {FACT.collapsed: [Episode(2, 3), Episode(5, 6)]}))
     assert filled(drawn, COLLAPSE) == 2
     assert words(drawn).count("collapsed") == 1
 
 
 def test_timeline_marks_loops_under_collapsed_spans_too() -> None:
-    spans = [TurnSpan(1, 4), TurnSpan(6, 6)]
-    drawn = svg(timeline(LINES, Shades([TurnSpan(3, 4)], FACT, spans), 6))
+    spans = [Episode(1, 4), Episode(6, 6)]
+    drawn = svg(timeline(LINES, 6, {LOOP_WORD: spans, FACT.collapsed: [Episode(3, 4)]}))
     # A shade and a bar at its foot for each.
     assert filled(drawn, LOOP) == 4
     assert words(drawn).count("loop") == words(drawn).count("collapsed") == 1
 
 
 def test_timeline_has_room_for_negative_similarities() -> None:
-    values = [row["value"] for row in _rows(timeline(LINES, NONE, 6), "value")]
+    values = [row["value"] for row in _rows(timeline(LINES, 6, NONE), "value")]
     assert min(values) == -0.3
-    assert "−0.2" in words(svg(timeline(LINES, NONE, 6)))
+    assert "−0.2" in words(svg(timeline(LINES, 6, NONE)))
 
 
 def test_long_timeline_draws_lines_without_points() -> None:
     turns = range(1, 401)
     line = SimilarityLine("s1", "to the last", turns, [0.5] * 400, 0.92)
-    marks = [layer["mark"]["type"] for layer in timeline([line], NONE, 400).to_dict()["layer"]]
+    marks = [layer["mark"]["type"] for layer in timeline([line], 400, NONE).to_dict()["layer"]]
     assert "line" in marks
     assert "point" not in marks
 
 
 def test_heat_map_marks_collapsed_turns_along_both_axes() -> None:
-    spans = [TurnSpan(turn, turn) for turn in range(1, 7)]
-    drawn = svg(heat_map(spans, np.full((6, 6), 0.5), [TurnSpan(3, 4)]))
+    spans = [Episode(turn, turn) for turn in range(1, 7)]
+    drawn = svg(heat_map(spans, np.full((6, 6), 0.5), [Episode(3, 4)]))
     assert filled(drawn, COLLAPSE) == 2
     assert {"earlier turn", "later turn", "similarity", "0.9 to 1.0"} <= set(words(drawn))
 
@@ -91,7 +90,7 @@ def test_heat_map_marks_collapsed_turns_along_both_axes() -> None:
 @settings(max_examples=50)
 @given(arrays(float, (7, 7), elements=st.floats(-1, 1) | st.just(float("nan"))))
 def test_heat_map_colours_each_pair_once_by_its_own_value(values: np.ndarray) -> None:
-    spans = [TurnSpan(3 * i + 1, 3 * i + 3) for i in range(7)]
+    spans = [Episode(3 * i + 1, 3 * i + 3) for i in range(7)]
     drawn: dict[tuple[int, int], list[str]] = {}
     for cell in _rows(heat_map(spans, values, []), "step"):
         row = round(cell["top"] - 0.5) // 3
@@ -112,7 +111,7 @@ def test_ticks_are_rising_turns_with_room_between_them(last_turn: int, width: in
 
 
 def test_svg_carries_no_decimals_below_a_pixel_no_links_and_no_scripts() -> None:
-    drawn = svg(heat_map([TurnSpan(i, i) for i in range(1, 8)], np.full((7, 7), 0.5), []))
+    drawn = svg(heat_map([Episode(i, i) for i in range(1, 8)], np.full((7, 7), 0.5), []))
     assert re.search(r"\d\.\d\d", drawn)
     assert not re.search(r"\d\.\d{3}", drawn)
     tags = {node.tag.removeprefix(SVG) for node in ET.fromstring(drawn).iter()}
@@ -120,7 +119,7 @@ def test_svg_carries_no_decimals_below_a_pixel_no_links_and_no_scripts() -> None
 
 
 def test_png_is_a_picture_with_two_dots_per_pixel() -> None:
-    figure = draw("f", "", lambda width: timeline(LINES, NONE, 6, width=width))
+    figure = draw("f", "", lambda width: timeline(LINES, 6, NONE, width=width))
     assert figure.png[:8] == b"\x89PNG\r\n\x1a\n"
     width = float(ET.fromstring(str(figure.wide)).get("width", ""))
     assert int.from_bytes(figure.png[16:20]) == pytest.approx(2 * width, abs=2)
@@ -132,7 +131,7 @@ def _rows(chart: Any, column: str) -> list[dict[str, Any]]:
 
 
 def test_numbers_in_words_keep_their_decimals() -> None:
-    chart = timeline([LINES[0]._replace(threshold=0.925)], NONE, 6)
+    chart = timeline([LINES[0]._replace(threshold=0.925)], 6, NONE)
     assert ">s1 ≥ 0.925<" in svg(chart)
 
 
@@ -180,10 +179,10 @@ def test_most_alike_are_named_from_the_top_and_equals_from_the_start() -> None:
     a, b = np.eye(2, dtype=np.float32)
     named = compare(np.stack([a, b, a, b])).most_alike(3)
     assert named[:2] == [
-        SimilarPair(TurnSpan(1, 1), TurnSpan(3, 3), 1.0),
-        SimilarPair(TurnSpan(2, 2), TurnSpan(4, 4), 1.0),
+        (Episode(1, 1), Episode(3, 3), 1.0),
+        (Episode(2, 2), Episode(4, 4), 1.0),
     ]
-    assert named[2].similarity == 0
+    assert named[2][2] == 0
 
 
 def test_most_alike_names_no_pair_that_is_not_there() -> None:
@@ -198,10 +197,10 @@ def test_no_turn_is_lost_in_a_conversation_of_a_hundred_thousand() -> None:
 
 @given(st.lists(st.none() | st.floats(-1, 1), max_size=50), st.integers(1, 60))
 def test_peaks_keep_the_highest_value(values: list[float | None], most: int) -> None:
-    found = peaks(values, most)
+    turns, highest = peaks(values, most)
     known = [value for value in values if value is not None]
-    shown = [value for value in found.values if value is not None]
-    assert len(found.turns) == len(found.values) <= most
+    shown = [value for value in highest if value is not None]
+    assert len(turns) == len(highest) <= most
     assert max(shown, default=None) == max(known, default=None)
 
 
@@ -211,5 +210,5 @@ def test_short_series_stays_as_it_is() -> None:
 
 def test_parallel_vectors_are_never_more_than_alike() -> None:
     same = np.full((50, 8), 0.1, dtype=np.float32)
-    assert compare(same).most_alike(1)[0].similarity == pytest.approx(1, abs=1e-6)
+    assert compare(same).most_alike(1)[0][2] == pytest.approx(1, abs=1e-6)
     assert np.nanmax(compare(same).values) <= 1

@@ -124,9 +124,9 @@ def test_flow_loses_nobody_without_a_word(material: Material, results: StudyResu
         runs=replace(results.runs, left_out=lost),
         analysis=replace(results.analysis, conditions=conditions),
     )
-    arm = study_flow(material._replace(results=changed))[0]
-    assert [stage.reached for stage in arm.stages] == [8, 8, 8, 7, 5]
-    assert [list(stage.lost) for stage in arm.stages[3:]] == [
+    stages = study_flow(material._replace(results=changed))["loops"]
+    assert [stage.reached for stage in stages] == [8, 8, 8, 7, 5]
+    assert [list(stage.lost) for stage in stages[3:]] == [
         ["1 too short for a verdict"],
         ["2 cut short (failed)"],
     ]
@@ -134,8 +134,8 @@ def test_flow_loses_nobody_without_a_word(material: Material, results: StudyResu
 
 def test_flow_counts_questions_that_were_not_answered(material: Material) -> None:
     arms = (replace(material.arms[0], attempts={"answered": 112, "timeout": 3, "server": 1}),)
-    arm = study_flow(material._replace(arms=arms))[0]
-    assert list(arm.stages[1].lines) == [
+    (stages,) = study_flow(material._replace(arms=arms)).values()
+    assert list(stages[1].lines) == [
         "116 questions",
         "4 without an answer: timed out 3, server error 1",
     ]
@@ -181,9 +181,11 @@ def test_conversations_with_blank_turns_are_measured_again(material: Material) -
     talk = next(material.study.trajectories())
     turns = list(talk.turns)
     turns[3] = replace(turns[3], text=" ... ")
-    (series,) = stored_series(material.detections, [replace(talk, turns=tuple(turns))], LOCKED)
-    assert series.whole.blank.tolist() == [n == 3 for n in range(len(turns))]
-    assert len(series.skipped.similarities) == len(turns) - 1
+    ((whole, skipped),) = stored_series(
+        material.detections, [replace(talk, turns=tuple(turns))], LOCKED
+    )
+    assert whole.blank.tolist() == [n == 3 for n in range(len(turns))]
+    assert len(skipped.similarities) == len(turns) - 1
 
 
 def test_methods_cite_only_what_is_listed(material: Material) -> None:

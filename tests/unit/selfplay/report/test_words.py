@@ -81,7 +81,7 @@ SIZE = "estimate"
 def test_interventions_stand_where_they_happened_not_among_what_ended(material: Material) -> None:
     arm = replace(material.arms[0], outcomes={})
     changed = material._replace(arms=(arm,), interventions=Counter({arm.condition: 1}))
-    attempted, ended = study_flow(changed)[0].stages[1:3]
+    attempted, ended = study_flow(changed)[arm.condition][1:3]
     assert "1 intervention" in attempted.lines
     assert (ended.reached, list(ended.lines)) == (0, [])
 

@@ -1,0 +1,423 @@
+"""Charts of effects: forests, doses, metrics with their parts, and the summary of a trial."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import altair as alt
+
+from chimeralab.core.numbers import number
+from chimeralab.report.charts.canvas import (
+    BLUE,
+    FAINT_INK,
+    GRID,
+    INK,
+    LINE,
+    WIDE,
+    Chart,
+    Label,
+    Row,
+    data,
+    down,
+    fitted,
+    labels,
+    layered,
+    legend,
+    series_scales,
+)
+from chimeralab.stats.effects import Effect
+from chimeralab.stats.intervals import Interval
+
+EFFECT_ROW, DOSE_HEIGHT, PART_ROW = 2 * LINE + 42, 220, 2 * LINE + 22
+CLUSTERED = "by prompt"
+NAIVE = "as if all runs were independent"
+# Pixels: the column of names, the gap between panels, a heading, a line with its number over it,
+# what a name above its lines takes on a phone, and the axis with its numbers.
+NAMES, GAP, HEADING, CELL, NAME, AXIS, TITLE = 228, 22, 26, 32, 18, 22, 34
+INDENT = 12
+# A number under the axis takes this much.
+TICK = 38
+# An index on a phone takes this much at the left of its line.
+INDEX = 40
+DECLARED = "#fff3d6"
+
+# An effect with its label, and the interval that takes all observations for independent.
+ForestRow = tuple[Label, Effect, Interval | None]
+# A dose, what was measured under it, and its interval.
+Dose = tuple[float, float, Interval | None]
+# A metric of one arm: its label, value and interval, and its parts by name.
+ArmMetric = tuple[Label, float | None, Interval | None, dict[str, float]]
+
+
+def forest(effects: Sequence[ForestRow], title: str, *, percent: bool, width: int = WIDE) -> Chart:
+    """Effects under one another, each with its label, its interval and the naive one under it."""
+    height = EFFECT_ROW * len(effects)
+    tops = [EFFECT_ROW * place for place in range(len(effects))]
+    rows = list(_bars(effects))
+    reach = [row[end] for row in rows for end in ("low", "high")] + [0.0]
+    axis = alt.Axis(format="+%" if percent else "+", tickCount=4 if width < WIDE else 6)
+    span = alt.Scale(domain=[min(reach), max(reach)], nice=True)
+    level = alt.Y("level:Q", axis=None, scale=down(height))
+    kinds = [CLUSTERED, NAIVE]
+    # Where nothing is naive there is one kind of line, which needs no legend.
+    key = legend(kinds, width) if any(naive for _, _, naive in effects) else None
+    colour = alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=[BLUE, FAINT_INK]), legend=key)
+    shape = alt.Shape(
+        "kind:N", scale=alt.Scale(domain=kinds, range=["diamond", "circle"]), legend=key
+    )
+    zero = alt.Chart(data([{"zero": 0}])).mark_rule(color=INK, strokeDash=[4, 3], aria=False)
+    across = alt.X("low:Q", title=title, scale=span, axis=axis)
+    bars = alt.Chart(data(rows)).mark_rule(strokeWidth=2.5, aria=False)
+    points = alt.Chart(data(rows)).mark_point(filled=True, size=70, opacity=1, aria=False)
+    return layered(
+        [
+            zero.encode(x=alt.X("zero:Q", scale=span)),
+            bars.encode(x=across, x2=alt.X2("high:Q"), y=level, color=colour),
+            points.encode(x=alt.X("at:Q"), y=level, color=colour, shape=shape),
+            *labels([label for label, _, _ in effects], tops, height, width),
+        ],
+        width,
+        height,
+    )
+
+
+def _bars(effects: Sequence[ForestRow]) -> Iterator[Row]:
+    for place, (_, effect, naive) in enumerate(effects):
+        if effect.estimate is None:
+            continue
+        level = EFFECT_ROW * place + 2 * LINE + 10
+        intervals = ((CLUSTERED, effect.interval, 0), (NAIVE, naive, 11))
+        for kind, interval, lower in intervals:
+            if kind == NAIVE and interval is None:
+                continue
+            low, high = interval or (effect.estimate, effect.estimate)
+            at = effect.estimate if kind == CLUSTERED else (low + high) / 2
+            yield {"kind": kind, "at": at, "low": low, "high": high, "level": level + lower}
+
+
+def dose_response(
+    doses: Sequence[Dose],
+    control: float | None,
+    axes: tuple[str, str],
+    *,
+    percent: bool,
+    width: int = WIDE,
+) -> Chart:
+    """Values over their doses with intervals; the dashed line is the untouched control.
+
+    The axes are what is dosed, and what is measured.
+    """
+    rows = [
+        {"dose": dose, "value": value, **(interval._asdict() if interval else {})}
+        for dose, value, interval in doses
+    ]
+    reach = [row[key] for row in rows for key in ("value", "low", "high") if key in row]
+    reach += [control] if control is not None else []
+    low, high = min(reach), max(reach)
+    # Some room where all values are the same.
+    ends = [low, high] if high - low > 0.02 else [low - 0.01, high + 0.01]
+    span = alt.Scale(domain=ends, nice=True)
+    up = alt.Y("value:Q", title=axes[1], scale=span, axis=alt.Axis(format="%" if percent else "~g"))
+    across = alt.X(
+        "dose:Q",
+        title=f"dose: {axes[0]}",
+        scale=alt.Scale(zero=False, nice=False, padding=16),
+        axis=alt.Axis(values=[row["dose"] for row in rows], format="~g", grid=False),
+    )
+    drawn = alt.Chart(data(rows))
+    known = alt.Chart(data(row for row in rows if "low" in row))
+    level = alt.Chart(data([] if control is None else [{"value": control}]))
+    return layered(
+        [
+            level.mark_rule(color=FAINT_INK, strokeDash=[6, 4], aria=False).encode(y=up),
+            known.mark_rule(strokeWidth=2.5, color=BLUE, aria=False).encode(
+                x=across, y=alt.Y("low:Q", scale=span), y2=alt.Y2("high:Q")
+            ),
+            drawn.mark_line(color=BLUE, aria=False).encode(x=across, y=up),
+            drawn.mark_point(filled=True, size=80, opacity=1, color=BLUE).encode(x=across, y=up),
+        ],
+        width,
+        DOSE_HEIGHT,
+    )
+
+
+def metric_parts(rows: Sequence[ArmMetric], metric: str, *, width: int = WIDE) -> Chart:
+    """A metric and its parts on one line per arm, from 0 to 1."""
+    height = PART_ROW * len(rows)
+    tops = [PART_ROW * place for place in range(len(rows))]
+    names = [metric, *dict.fromkeys(name for _, _, _, parts in rows for name in parts)]
+    (colours, shapes, _), key = series_scales(names), legend(names, width)
+    x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(grid=False))
+    y = alt.Y("level:Q", axis=None, scale=down(height))
+    levels = [top + 2 * LINE + 9 for top in tops]
+    placed = list(zip(rows, levels, strict=True))
+    lines = alt.Chart(data({"level": level} for level in levels))
+    points = alt.Chart(
+        data(
+            {"name": name, "value": value, "level": level}
+            for (_, whole, _, parts), level in placed
+            for name, value in {metric: whole, **parts}.items()
+            if value is not None
+        )
+    )
+    bars = alt.Chart(
+        data(
+            {**interval._asdict(), "level": level}
+            for (_, _, interval, _), level in placed
+            if interval
+        )
+    )
+    return layered(
+        [
+            lines.mark_rule(color=GRID, aria=False).encode(y=y),
+            bars.mark_rule(strokeWidth=3, color=BLUE, aria=False).encode(
+                x=alt.X("low:Q", scale=alt.Scale(domain=[0, 1])), x2=alt.X2("high:Q"), y=y
+            ),
+            points.mark_point(filled=True, size=80, opacity=1, aria=False).encode(
+                x=x,
+                y=y,
+                color=alt.Color("name:N", scale=colours, legend=key),
+                shape=alt.Shape("name:N", scale=shapes, legend=key),
+            ),
+            *labels([label for label, _, _, _ in rows], tops, height, width),
+        ],
+        width,
+        height,
+    )
+
+
+class SummaryCell(NamedTuple):
+    """A difference in one index: whether it stands out, and whether it was declared as primary."""
+
+    estimate: float
+    interval: Interval | None
+    found: bool
+    declared: bool
+
+
+class SummaryGroup(NamedTuple):
+    """The comparisons of one subject, or a word on why there are none.
+
+    Each has a cell for every index with a difference to show.
+    """
+
+    name: str
+    rows: Mapping[str, Mapping[str, SummaryCell]]
+    note: str = ""
+
+
+class PlotPanel(NamedTuple):
+    """Where values lie between two pixels; every panel has the same scale."""
+
+    left: float
+    right: float
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return self.left + share * (self.right - self.left)
+
+
+# A panel, the line on it, and the cell that stands there.
+Placed = tuple[PlotPanel, float, SummaryCell | None]
+
+
+def summary(
+    groups: Sequence[SummaryGroup], indices: Mapping[str, str], *, width: int = WIDE
+) -> Chart:
+    """Differences by subject and comparison: a panel per index, or a line each on a phone."""
+    low, high = _reach(groups)
+    return (
+        _lines(groups, indices, (low, high), width)
+        if width < WIDE
+        else _panels(groups, indices, (low, high), width)
+    )
+
+
+def _reach(groups: Sequence[SummaryGroup]) -> tuple[float, float]:
+    """The ends of the one scale: everything that is drawn, and 0."""
+    ends = [0.0]
+    for cell in (cell for group in groups for row in group.rows.values() for cell in row.values()):
+        ends += [cell.estimate, *(cell.interval or ())]
+    margin = 0.06 * (max(ends) - min(ends)) or 0.1
+    return min(ends) - margin, max(ends) + margin
+
+
+def _panels(
+    groups: Sequence[SummaryGroup],
+    indices: Mapping[str, str],
+    reach: tuple[float, float],
+    width: int,
+) -> Chart:
+    across = (width - NAMES - GAP * (len(indices) - 1)) / len(indices)
+    panels = {
+        index: PlotPanel(left, left + across, *reach)
+        for place, index in enumerate(indices)
+        for left in [NAMES + place * (across + GAP)]
+    }
+    words: list[Row] = []
+    for index, panel in panels.items():
+        middle = (panel.left + panel.right) / 2
+        words.append(_word(middle, 8, index, "bold", "center"))
+        words.append(_word(middle, 23, fitted(indices[index], across + GAP), "faint", "center"))
+    placed: list[Placed] = []
+    top: float = TITLE
+    for group in groups:
+        words.append(_word(0, top + HEADING / 2, fitted(group.name, NAMES, bold=True), "bold"))
+        if group.note:
+            words.append(_word(NAMES, top + HEADING / 2, group.note, "faint"))
+        top += HEADING
+        for name, cells in group.rows.items():
+            level = top + CELL - 8
+            words += _named(name, level)
+            placed += [(panel, level, cells.get(index)) for index, panel in panels.items()]
+            top += CELL
+        top += 6
+    return _drawn(placed, words, list(panels.values()), (TITLE + HEADING, top), width)
+
+
+def _lines(
+    groups: Sequence[SummaryGroup],
+    indices: Mapping[str, str],
+    reach: tuple[float, float],
+    width: int,
+) -> Chart:
+    panel = PlotPanel(INDEX, width, *reach)
+    words: list[Row] = []
+    placed: list[Placed] = []
+    top: float = 0
+    for group in groups:
+        words.append(_word(0, top + HEADING / 2, fitted(group.name, width, bold=True), "bold"))
+        top += HEADING
+        if group.note:
+            words.append(_word(0, top + NAME / 2, fitted(group.note, width), "faint"))
+            top += NAME
+        for name, cells in group.rows.items():
+            words.append(_word(0, top + NAME / 2, fitted(name, width), "plain"))
+            top += NAME
+            for index in indices:
+                level = top + CELL - 8
+                words.append(_word(0, level, index, "faint"))
+                placed.append((panel, level, cells.get(index)))
+                top += CELL
+            top += 6
+    return _drawn(placed, words, [panel], (HEADING, top), width)
+
+
+def _named(name: str, level: float) -> Iterator[Row]:
+    """The name of a comparison; what its second side is stands under the first."""
+    first, _, second = name.partition(" − ")
+    room = NAMES - INDENT
+    yield _word(INDENT, level - 7 if second else level, fitted(first, room), "plain")
+    if second:
+        yield _word(INDENT, level + 7, fitted(f"− {second}", room), "faint")
+
+
+def _word(x: float, y: float, text: str, look: str, align: str = "left") -> Row:
+    return {"x": x, "y": y, "text": text, "look": look, "align": align}
+
+
+def _drawn(
+    placed: Sequence[Placed],
+    words: Sequence[Row],
+    panels: Sequence[PlotPanel],
+    span: tuple[float, float],
+    width: int,
+) -> Chart:
+    """All layers, in pixels: panels side by side have no axes of their own."""
+    height = span[1] + AXIS
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False, zero=False))
+    y = alt.Y("y:Q", axis=None, scale=down(height))
+    shades = [
+        {"x": panel.left, "to": panel.right, "y": level - CELL + 10, "end": level + 8}
+        for panel, level, cell in placed
+        if cell and cell.declared
+    ]
+    layers = [
+        alt.Chart(data(shades))
+        .mark_rect(color=DECLARED, aria=False)
+        .encode(x=x, x2=alt.X2("to:Q"), y=y, y2=alt.Y2("end:Q"))
+    ]
+    ticks: list[Row] = []
+    zeros: list[Row] = []
+    scale: list[Row] = []
+    for panel in panels:
+        for value in _ticks(panel):
+            rule = {"x": panel.at(value), "y": span[0], "end": span[1]}
+            (ticks if value else zeros).append(rule)
+            sign = number(value, 1, sign=True) if value else "0"
+            scale.append(_word(panel.at(value), span[1] + 11, sign, "faint", "center"))
+    for rules, look in ((ticks, {"color": GRID}), (zeros, {"color": INK, "strokeDash": [4, 3]})):
+        drawn = alt.Chart(data(rules)).mark_rule(aria=False, **look)
+        layers.append(drawn.encode(x=x, y=y, y2=alt.Y2("end:Q")))
+    shown = [(panel, level, cell) for panel, level, cell in placed if cell]
+    for found, colour in ((False, FAINT_INK), (True, BLUE)):
+        cells = [each for each in shown if each[2].found == found]
+        bars = [
+            {"x": panel.at(cell.interval.low), "to": panel.at(cell.interval.high), "y": level}
+            for panel, level, cell in cells
+            if cell.interval
+        ]
+        points = [{"x": panel.at(cell.estimate), "y": level} for panel, level, cell in cells]
+        line = alt.Chart(data(bars)).mark_rule(
+            color=colour, strokeWidth=3.5 if found else 1.5, aria=False
+        )
+        layers.append(line.encode(x=x, x2=alt.X2("to:Q"), y=y))
+        fill = colour if found else "white"
+        mark = alt.Chart(data(points)).mark_point(
+            shape="diamond" if found else "circle", size=90 if found else 45, opacity=1,
+            fill=fill, stroke=colour, filled=True, strokeWidth=1.5, aria=False,
+        )  # fmt: skip
+        layers.append(mark.encode(x=x, y=y))
+    numbers = [
+        _word(
+            # Where a number has room over its point.
+            min(max(panel.at(cell.estimate), panel.left + 16), panel.right - 16),
+            level - 13,
+            number(cell.estimate, 2, sign=True),
+            "bold" if cell.found else "faint",
+            "center",
+        )
+        for panel, level, cell in shown
+    ]
+    nothing = [
+        _word((panel.left + panel.right) / 2, level, "–", "faint", "center")
+        for panel, level, cell in placed
+        if not cell
+    ]
+    # Numbers stay readable over the rules that run behind them.
+    halo = alt.Chart(data(numbers)).mark_text(
+        baseline="middle", fontSize=11, color="white", stroke="white", strokeWidth=4, aria=False
+    )
+    layers += [halo.encode(x=x, y=y, text=alt.Text("text:N"))]
+    layers += _texts([*words, *scale, *numbers, *nothing], x, y)
+    return layered(layers, width, height)
+
+
+LOOKS: dict[str, Row] = {
+    "bold": {"fontWeight": "bold", "color": INK},
+    "plain": {"color": INK},
+    "faint": {"color": FAINT_INK, "fontSize": 11},
+}
+
+
+def _texts(words: Sequence[Row], x: alt.X, y: alt.Y) -> Iterator[alt.Chart]:
+    for name, look in LOOKS.items():
+        for align in ("left", "center"):
+            own = [word for word in words if (word["look"], word["align"]) == (name, align)]
+            mark = alt.Chart(data(own)).mark_text(align=align, baseline="middle", **look)
+            yield mark.encode(x=x, y=y, text=alt.Text("text:N"))
+
+
+def _ticks(panel: PlotPanel) -> list[float]:
+    """Round values with 0 among them, as many as have room for their numbers.
+
+    >>> _ticks(PlotPanel(0, 130, -0.7, 0.2))
+    [-0.5, 0.0]
+    """
+    room = max(2, int((panel.right - panel.left) / TICK))
+    for step in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0):
+        first, last = int(panel.low / step), int(panel.high / step)
+        if last - first < room:
+            return [round(n * step, 1) + 0.0 for n in range(first, last + 1)]
+    return [0.0]
