@@ -5,19 +5,16 @@ from typing import Any
 
 import click
 from rich.table import Table
-from rich.text import Text
 
-from chimeralab.cli.analyse import (
+from chimeralab.cli.analyse import NUMBER_OPTIONS, asked_for, open_study, take_runs
+from chimeralab.cli.estimate_tables import (
     LEGEND,
-    NUMBER_OPTIONS,
     comparisons,
     new_table,
     print_lines,
     print_tables,
 )
 from chimeralab.cli.options import with_options
-from chimeralab.cli.run_sources import asked_for, open_study, take_runs
-from chimeralab.cli.terminal import plain
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import NONE, between, number, p_value
@@ -91,16 +88,16 @@ def changes(found: Replication) -> Table:
     """Each difference between two conditions in both tables, and how far it moved."""
     headings = ("in A", "in B", "moved", "interval", "Holm p", "naive p", "ratio", "sign")
     title = f"Difference in the share of {MARK.turns}, in A and in B"
-    table = new_table(title, "pair", headings)
-    for each in found.pairs:
-        moved = each.moved
-        table.add_row(
-            Text(plain(f"{each.first} − {each.second}")),
-            *(number(part.estimate, 3) for part in (each.in_a, each.in_b, moved)),
-            between(moved.interval, 3),
-            p_value(moved.p_holm),
-            p_value(moved.naive_p),
-            number(moved.se_ratio, 2),
+    rows = [
+        (
+            f"{each.first} − {each.second}",
+            *(number(part.estimate, 3) for part in (each.in_a, each.in_b, each.moved)),
+            between(each.moved.interval, 3),
+            p_value(each.moved.p_holm),
+            p_value(each.moved.naive_p),
+            number(each.moved.se_ratio, 2),
             {True: "same", False: "OTHER", None: NONE}[each.same_direction],
         )
-    return table
+        for each in found.pairs
+    ]
+    return new_table(title, ("pair", *headings), rows)

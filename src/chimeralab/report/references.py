@@ -1,6 +1,12 @@
 """The methods of a study as paragraphs to paste into a paper, and the works that they cite."""
 
-from typing import NamedTuple
+import re
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from chimeralab.core.numbers import between, counted, number
+from chimeralab.report.page import TEMPLATES
 
 WORKS = {
     "consort": (
@@ -88,3 +94,28 @@ class Methods(NamedTuple):
 
     paragraphs: list[str]
     references: list[str]
+
+
+def write_methods(template: str, **content: Any) -> Methods:
+    """Fill a template of methods: `cite` in it numbers the works, three dashes end a paragraph."""
+    references = References()
+    text = _TEXTS.get_template(template).render(cite=references.cite, **content)
+    paragraphs = [" ".join(lines.split("\n")).strip() for lines in re.split(r"\n---\n", text)]
+    return Methods([re.sub(" {2,}", " ", each) for each in paragraphs], references.works)
+
+
+def _one_line(value: object) -> object:
+    """A name with a line break would end a paragraph."""
+    return " ".join(value.split("\n")) if isinstance(value, str) else value
+
+
+# Plain text: whoever shows it on a page escapes it there.
+_TEXTS = Environment(  # noqa: S701
+    loader=FileSystemLoader(TEMPLATES),
+    finalize=_one_line,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEXTS.filters["brief"] = lambda value: f"{value:g}"
+_TEXTS.globals |= {"counted": counted, "number": number, "between": between}

@@ -5,17 +5,17 @@ from itertools import starmap
 from math import isclose
 
 from chimeralab.analysis import Analysis
-from chimeralab.core.numbers import between, counted, number, p_phrase
+from chimeralab.core.numbers import counted, number, p_phrase
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, loops_beside
 from chimeralab.detection.seam import Detector, in_brief
 from chimeralab.embedding.encoder import MODEL, PAPERS
-from chimeralab.rating.auditing import Reliability, scope_of
+from chimeralab.rating.auditing import scope_of
 from chimeralab.rating.gate import check_wording
 from chimeralab.rating.validity import validity_in_words
 from chimeralab.report.frame import common_facts, computed_with, locked_in_words, verified_in_words
 from chimeralab.report.page import HeadFact
-from chimeralab.report.references import Methods, References
+from chimeralab.report.references import Methods, write_methods
 from chimeralab.report.table import (
     SHARE,
     SIGNIFICANT,
@@ -207,120 +207,34 @@ def facts(material: Material) -> Iterator[HeadFact]:
 
 def methods(material: Material) -> Methods:
     """Write the methods of a study from its plan and from what was done."""
-    references = References()
-    parts = [_design(material, references), _outcome(material, references)]
-    if material.results:
-        parts.append(_statistics(material.results, material.words, references))
-    scope = scope_of(material.reliability)
-    paragraphs = [" ".join(sentences) for sentences in parts]
-    audited = ""
-    if material.reliability:
-        audited = " ".join(_audited(material.reliability, references)) + " "
-    paragraphs.append(f"{audited}{scope.sentence} {computed_with()}")
-    for paragraph in paragraphs:
-        check_wording(paragraph, scope)
-    return Methods(paragraphs, references.works)
-
-
-def _audited(found: Reliability, references: References) -> Iterator[str]:
-    """Who rated how many items, how far they agree, and the detector against each of them."""
-    cited = references.cite("kappa")
-    if found.figures is None:
-        yield f"Agreement of raters was audited {cited}."
-        return
-    kappa, rated = found.figures["kappa"], found.figures["n_valid"]
-    yield (
-        f"Agreement of raters was audited {cited} on {counted(rated, 'item')}, rated by "
-        f"{'; '.join(map(str, found.raters))}."
+    study, audit, scope = material.study, material.reliability, scope_of(material.reliability)
+    plan, primary = study.plan, primary_of(material.outcomes)
+    detector: Detector = plan.detector.settings
+    beside = loops_beside(detector) is not detector and any(d.steps for d in material.detections)
+    found = write_methods(
+        "selfplay_methods.txt",
+        plan=plan,
+        rules=plan.conversation,
+        talks=study.talks,
+        locked=locked_in_words(material.lock, "The plan, with every default and prompt, was"),
+        verified=verified_in_words(material.verification),
+        attempts=sum(sum(arm.attempts.values()) for arm in material.arms),
+        answered=sum(arm.attempts.get("answered", 0) for arm in material.arms),
+        detector=detector,
+        encoder=MODEL.rpartition("/")[2],
+        papers=PAPERS,
+        live=plan.live and in_brief(plan.live.settings),
+        loops=LOOPS.standard if beside else None,
+        primary=measure_name(primary.measure, material.words)
+        if primary and material.lock
+        else None,
+        results=material.results,
+        words=material.words,
+        audit=audit,
+        validity=list(starmap(validity_in_words, audit.against.items())) if audit else [],
+        scope=scope,
+        computed_with=computed_with(),
     )
-    if kappa is not None:
-        bounds = between(found.figures["kappa_ci_score"], 2)
-        yield f"Kappa was {number(kappa, 2)} (95 % score interval {bounds})."
-    yield found.retest_in_words
-    yield from starmap(validity_in_words, found.against.items())
-
-
-def _design(material: Material, references: References) -> Iterator[str]:
-    plan, rules = material.study.plan, material.study.plan.conversation
-    order = "in random order, conditions interleaved" if plan.run.interleave else "by condition"
-    yield (
-        f"We planned {counted(len(material.study.talks), 'conversation')} of "
-        f"{counted(rules.turns, 'turn')}: {counted(len(plan.conditions), 'condition')} × "
-        f"{counted(len(plan.prompts), 'seed prompt')} × {counted(rules.repeats, 'repeat')}, "
-        f"run {order} (seed {plan.run.seed})."
-    )
-    for name, condition in plan.conditions.items():
-        speakers = condition.speakers
-        models = ", ".join(dict.fromkeys(speaker.model for speaker in speakers))
-        heats = sorted({speaker.sampling.temperature for speaker in speakers})
-        heat = " and ".join(f"{value:g}" for value in heats)
-        step = condition.countermeasure
-        done = f", with {step.use} on collapse" if step else ""
-        yield f"{name}: {len(speakers)} speakers on {models} at temperature {heat}{done}."
-    yield locked_in_words(material.lock, "The plan, with every default and prompt, was")
-    yield verified_in_words(material.verification)
-    attempts = sum(sum(arm.attempts.values()) for arm in material.arms)
-    answered = sum(arm.attempts.get("answered", 0) for arm in material.arms)
-    yield (
-        f"{counted(attempts, 'question was', 'questions were')} asked and {answered:,} answered; "
-        f"the flow of conversations is reported after CONSORT {references.cite('consort')}."
-    )
-
-
-def _outcome(material: Material, references: References) -> Iterator[str]:
-    part = material.study.plan.detector
-    detector: Detector = part.settings
-    if detector.needs.lags:
-        model = MODEL.rpartition("/")[2]
-        yield f"Each turn was embedded with {model} {references.cite(*PAPERS)}."
-    own = f" ({part.use}, a detector of our own)" if part.is_outside else ""
-    yield f"Collapse was judged by {detector.name}{own}: {detector.rule}."
-    if detector.changed:
-        what = ", ".join(f"{name} = {value}" for name, value in detector.changed.items())
-        yield f"This is not the detector's {detector.standard} operating point ({what})."
-    live = material.study.plan.live
-    if live:
-        yield f"While conversations ran, another detector acted: {in_brief(live.settings)}."
-    if loops_beside(detector) is not detector and any(d.steps for d in material.detections):
-        yield f"The loop detector ({LOOPS.standard}) was run beside it and is exploratory."
-    primary = primary_of(material.outcomes)
-    if primary and material.lock:
-        yield (
-            f"The primary outcome was the {measure_name(primary.measure, material.words)}; the "
-            "unit of analysis is the seed prompt."
-        )
-
-
-def _statistics(results: StudyResults, words: ResultWords, references: References) -> Iterator[str]:
-    analysis, cite = results.analysis, references.cite
-    settings = analysis.settings
-    yield (
-        "Repeats of a prompt were treated as one cluster. Means have "
-        f"{100 * settings.level:g} % t intervals over prompts, those of shares on the scale of "
-        "log odds, so that they stay between 0 and 1; beside them, percentile and studentised "
-        f"intervals from {settings.resamples:,} resamples of whole prompts {cite('bootstrap')}."
-    )
-    if len(analysis.conditions) > 1:
-        yield (
-            "Conditions were compared within prompts by paired t tests with Holm's correction "
-            f"{cite('holm')}, beside {settings.permutations:,} random exchanges of the sides "
-            f"within prompts; Welch tests that ignore the clusters {cite('welch')} are labelled "
-            "naive."
-        )
-        if analysis.logrank.chi2 is not None:
-            yield (
-                f"Curves were compared by the log-rank test {cite('mantel')}, its p from "
-                "permutations within prompts, and restricted means by pseudo-values "
-                f"{cite('pseudo')}."
-            )
-    yield (
-        f"Runs without a {words.event} were censored at their last turn; curves of the first "
-        f"{words.event} are Kaplan-Meier estimates {cite('kaplan')} with pointwise bands from "
-        "resampled prompts, summarised by the restricted mean to turn "
-        f"{settings.tau:g} {cite('rmst')}."
-    )
-    if results.curve:
-        yield (
-            f"The finding was asked again under {results.curve.distinct_detectors:,} settings of "
-            f"the detector {cite('curve')}."
-        )
+    for each in found.paragraphs:
+        check_wording(each, scope)
+    return found

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from chimeralab.cli import analyse as terminal
+from chimeralab.cli import estimate_tables as terminal
 from chimeralab.core.result_words import MARK
 from chimeralab.rating.auditing import Reliability
 from chimeralab.rating.gate import FORBIDDEN, NO_AUDIT, ClaimScope

@@ -1,0 +1,269 @@
+"""What `analyse` and `compare` print: tables of estimates, then sentences, then the small print."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from chimeralab.cli.terminal import out, plain, say
+from chimeralab.core.numbers import NONE, between, number, p_value
+from chimeralab.core.result_words import ResultWords
+from chimeralab.selfplay.analysis import Analysis, sentences
+from chimeralab.selfplay.outcomes import Measure, measure_name
+from chimeralab.selfplay.robustness import DetectorRobustness
+from chimeralab.stats.effects import Effect, short
+
+if TYPE_CHECKING:
+    from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
+
+# The measures that are compared on the terminal, and with how many digits.
+COMPARED: dict[Measure, int] = {"share": 3, "restricted_mean": 1, "incidence": 3}
+LEGEND = (
+    "ratio: the standard error of an analysis that treats runs as independent, over the clustered "
+    "one. naive p: what that analysis would say. perm. p: sides exchanged within prompts. RMST: "
+    "mean turns to the first {event}, up to the horizon."
+)
+FAMILIES = {
+    "contrasts": "against {reference}, within scenarios",
+    "factorial": "main effects and interactions",
+    "doses": "slope over the dose",
+    "countermeasures": "with a countermeasure minus without",
+}
+
+
+def print_analysis(analysis: Analysis, words: ResultWords) -> None:
+    """The tables, then what they say, then what to know before quoting them."""
+    print_tables(*_by_condition(analysis, words))
+    print_lines([*sentences(analysis, words), ""])
+    left = [
+        f"left out of {part.condition}: {part.runs}, {part.reason}" for part in analysis.left_out
+    ]
+    reasons = [(name, part.reasons) for name, part in analysis.conditions.items()]
+    reasons += [
+        (each.name, each.reasons)
+        for found in analysis.measures.values()
+        for each in (*found.pairs, *found.weighted)
+    ]
+    dashes = dict.fromkeys(f"– {name}: {why}" for name, all_ in reasons for why in all_.values())
+    legend = LEGEND.format(event=words.event)
+    print_lines((*left, *analysis.notes, *dashes, legend), style="dim")
+
+
+def _by_condition(analysis: Analysis, words: ResultWords) -> Iterator[Table]:
+    """How much collapses, how often and how soon; what becomes of runs after that comes last."""
+    parts = {name: analysis.conditions[name] for name in analysis.rank_stability.order}
+    level = f"{100 * analysis.settings.level:g} %"
+    yield new_table(
+        f"Share of {words.turns}, %",
+        ("condition", "runs", "mean", "median", "SD", level, "bootstrap", "bootstrap-t"),
+        (
+            (
+                name,
+                str(part.n),
+                *(number(each, 1, 100) for each in (part.mean, part.median, part.sd)),
+                *(
+                    between(interval, 1, 100)
+                    for interval in (part.share_ci, part.bootstrap_ci, part.bootstrap_t_ci)
+                ),
+            )
+            for name, part in parts.items()
+        ),
+    )
+    tau = f"RMST({analysis.settings.tau:g})"
+    yield new_table(
+        f"First {words.event}, in turns",
+        ("condition", "ever, %", "interval", "median", tau, "interval", "ICC", "ratio"),
+        (
+            (
+                name,
+                number(part.incidence, 1, 100),
+                between(part.incidence_ci, 1, 100),
+                number(part.km_median, 0),
+                number(part.rmst, 1),
+                between(part.rmst_ci, 1),
+                number(part.icc, 2),
+                number(part.se_ratio, 2),
+            )
+            for name, part in parts.items()
+        ),
+    )
+    for measure, digits in COMPARED.items() if analysis.contrasts else ():
+        title = f"Difference in the {measure_name(measure, words)}"
+        yield comparisons(title, analysis.rows(measure), digits)
+    after = {name: analysis.after_onset[name] for name in parts}
+    yield new_table(
+        f"After the first {words.event}",
+        ("condition", "runs", "recovered", "%", "interval", "later turns, %", "dwell"),
+        (
+            (
+                name,
+                str(part.collapsed_runs),
+                str(part.recovered_runs),
+                number(part.recovered_share, 1, 100),
+                between(part.recovered_ci, 1, 100),
+                number(part.dwell_share, 1, 100),
+                number(part.dwell_median, 0),
+            )
+            for name, part in after.items()
+        ),
+    )
+
+
+def comparisons(title: str, found: Sequence[Effect], digits: int = 3) -> Table:
+    """Differences over prompts, every p beside the naive one and the ratio of errors."""
+    headings = ("diff.", "interval", "Holm p", "perm. p", "naive p", "ratio")
+    rows = [
+        (
+            each.marked_name,
+            number(each.estimate, digits),
+            between(each.interval, digits),
+            *map(p_value, (each.p_holm, each.permutation_p, each.naive_p)),
+            number(each.se_ratio, 2),
+        )
+        for each in found
+    ]
+    return new_table(title, ("a − b", *headings), rows)
+
+
+def print_robustness(found: DetectorRobustness) -> None:
+    """The specification curves in a line each, and the words alone beside the embedding."""
+    lines = [""]
+    for curve in found.curves:
+        if curve.declared is None or curve.lowest is None or curve.highest is None:
+            lines.append(f"{curve.a} − {curve.b}: no estimate with the declared detector.")
+            continue
+        declared, low, high = (
+            number(each, 3, sign=True) for each in (curve.declared, curve.lowest, curve.highest)
+        )
+        lines.append(
+            f"{curve.a} − {curve.b}: {declared} as declared; {low} to {high} over "
+            f"{curve.distinct_detectors} detectors with {curve.distinct_outcomes} outcomes; "
+            f"{curve.same_sign} agree on the direction, {curve.significant} of them with an "
+            "interval that leaves out 0."
+        )
+    print_lines([*lines, ""])
+    headings = ("talks", "correlation", "both", "words only", "embedding only", "neither")
+    rows = []
+    for each in found.co_detectors:
+        counts = (each.both, each.only_lexical, each.only_embedding, each.neither)
+        shown = (NONE if count is None else str(count) for count in counts)
+        name = " ".join(each.name.split("_"))
+        rows.append((name, str(each.conversations), number(each.correlation, 2), *shown))
+    title = "Collapse by words alone, beside the embedding"
+    print_tables(new_table(title, ("measure", *headings), rows))
+
+
+def new_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table whose first column may fold and whose others are numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column(headings[0], overflow="fold")
+    for heading in headings[1:]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, *cells in rows:
+        table.add_row(Text(plain(name)), *cells)
+    return table
+
+
+def print_tables(*parts: Table) -> None:
+    for part in parts:
+        out.print(part)
+        out.print()
+
+
+def print_lines(lines: Iterable[str], style: str = "") -> None:
+    for line in lines:
+        out.print(Text(plain(line)), style=style, soft_wrap=True)
+
+
+def print_trial(result: "TrialAnalysis") -> None:
+    """Subject by subject: checks first, then what each arm does."""
+    for subject in result.subjects:
+        out.print(f"\n[bold]{plain(subject.subject)}[/bold]", highlight=False)
+        if subject.informative:
+            out.print(f"informative: {plain(subject.checks[0].message)}")
+        if subject.reasons:
+            what = "these arms say nothing" if subject.informative else "no effect is printed"
+            out.print(f"not informative, so {what}:", style="bold")
+        for reason in subject.short_reasons:
+            out.print(f"  {plain(reason)}", soft_wrap=True)
+        if not subject.informative:
+            continue  # numbers of the little that could be judged would only impress
+        _print_arms(subject)
+        for family, title in FAMILIES.items():
+            heading = title.format(reference=plain(short(subject.reference)))
+            _print_effects(heading, getattr(subject, family))
+    if any(subject.effects for subject in result.subjects):
+        out.print(
+            "primary effects are those that \\[outcomes] declares, or else those on what stressors "
+            "are aimed at; all others are exploratory. Holm p is corrected over all effects of one "
+            "role. --json has every measure",
+            style="dim",
+        )
+    out.print(f"{result.sessions} whole sessions of {result.scenarios} scenarios", style="dim")
+    for each in result.left_out:
+        say(f"left out, since cut short: {each.arm}, {each.sessions:,} ({each.reason})")
+    begun = result.sessions + sum(each.sessions for each in result.left_out)
+    if begun < result.planned:
+        say(f"{result.planned - begun:,} of {result.planned:,} planned sessions are not begun yet")
+
+
+def _folding(name: str) -> str:
+    """A name of arms; blanks around a plus let it wrap."""
+    return " + ".join(plain(name).split("+"))
+
+
+def _print_arms(subject: "SubjectResult") -> None:
+    """One row per arm; `--json` holds every measure with its interval."""
+    from chimeralab.trial.measures import words_of  # noqa: PLC0415
+
+    measures = [arm.measures for arm in subject.arms]
+    brief = [name for name in measures[0] if words_of(name).brief]
+    shown = [name for name in brief if any(each[name].value is not None for each in measures)]
+    table = _trial_table("arm", *(words_of(name).short for name in shown))
+    for arm in subject.arms:
+        cells = (number(arm.measures[name].value, 2) for name in shown)
+        table.add_row(_folding(short(arm.arm)), *cells)
+    out.print(table)
+    stressors = dict.fromkeys(name for arm in subject.arms for name in arm.delivered)
+    if not stressors:
+        return
+    # Together, stressors may deliver less than alone.
+    out.print("\ndose delivered: share of trials at which each stressor did its work")
+    table = _trial_table("arm", *map(plain, stressors))
+    for arm in subject.arms:
+        shares = arm.delivered
+        if shares:
+            doses = {n: "unknown" if dose is None else f"{dose:.0%}" for n, dose in shares.items()}
+            table.add_row(_folding(short(arm.arm)), *(doses.get(name, "") for name in stressors))
+    out.print(table)
+
+
+def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
+    """The effects on what their arms are aimed at; `--json` holds them all, and all reasons."""
+    from chimeralab.trial.effects import is_listed  # noqa: PLC0415
+    from chimeralab.trial.measures import words_of  # noqa: PLC0415
+
+    known = [effect for effect in effects if effect.estimate is not None and is_listed(effect)]
+    if not known:
+        return
+    out.print(f"\n{title}")
+    table = _trial_table("effect", "measure", "estimate", "95 % interval", "p", "Holm p")
+    for effect in known:
+        estimate = number(effect.estimate, 3, sign=True)
+        bounds = between(effect.interval, 3, sign=True) if effect.interval else ""
+        ps = (p_value(effect.p), p_value(effect.p_holm))
+        mark = " (primary)" if effect.role == "primary" else ""
+        name = _folding(effect.short_name) + mark
+        table.add_row(name, words_of(effect.measure).short, estimate, bounds, *ps)
+    out.print(table)
+    for reason in dict.fromkeys(each.reason for each in known if each.p is None and each.reason):
+        out.print(f"–: {plain(reason)}", style="dim", soft_wrap=True)
+
+
+def _trial_table(first: str, *headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(first, overflow="fold", min_width=13)
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
+    return table
