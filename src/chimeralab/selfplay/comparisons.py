@@ -72,22 +72,16 @@ def family(
     )
     known = [each.weights for each in found if each.p is not None]
     intervals = iter(_bootstrap(cells, known, measure, settings))
-    return tuple(
-        each
-        if each.p is None
-        else replace(
-            each,
-            bootstrap=next(intervals),
-            permutation_p=_sign_flip_p(cells, each.weights, settings),
-        )
-        for each in found
-    )
-
-
-def _sign_flip_p(cells: Cells, weights: Weights, settings: Settings) -> float:
-    rng = settings.stream("sign flips", *weights)
-    changes = differences(cells, weights)
-    return sign_flip_test(changes, rng=rng, permutations=settings.permutations)
+    tested = []
+    for each in found:
+        if each.p is not None:
+            rng = settings.stream("sign flips", *each.weights)
+            changes, many = differences(cells, each.weights), settings.permutations
+            flips = sign_flip_test(changes, rng=rng, permutations=many)
+            tested.append(replace(each, bootstrap=next(intervals), permutation_p=flips))
+        else:
+            tested.append(each)
+    return tuple(tested)
 
 
 def _bootstrap(

@@ -1,6 +1,6 @@
 """What a study estimates, declared before it runs: the table [outcomes] of a plan."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from hashlib import blake2b
@@ -261,20 +261,16 @@ def per_run(runs: Runs, measure: str, tau: float) -> PerRun:
     The mean of these over the runs of a condition is the measure of that condition; for the
     restricted mean they are pseudo-values, which allow for runs that end before the horizon.
     """
-    return _MEASURES[measure](runs, tau)
-
-
-def _at_risk_share(runs: Runs, _tau: float) -> PerRun:
-    turns = at_risk_turns(runs)
-    if isinstance(turns, str):
-        return None, turns
-    short = int((turns == 0).sum())
-    if short:
-        return None, f"{short} runs are too short to have a turn at risk"
-    return runs.collapsed / turns, None
-
-
-def _restricted_mean(runs: Runs, tau: float) -> PerRun:
+    if measure == "incidence":
+        return (runs.collapsed > 0).astype(np.float64), None
+    if measure != "restricted_mean":
+        turns = runs.turns if measure == "share" else at_risk_turns(runs)
+        if isinstance(turns, str):
+            return None, turns
+        short = int((turns == 0).sum())
+        if short:
+            return None, f"{short} runs are too short to have a turn at risk"
+        return runs.collapsed / turns, None
     values = np.empty(len(runs.rows))
     for name in runs.conditions:
         rows = runs.condition == name
@@ -284,11 +280,3 @@ def _restricted_mean(runs: Runs, tau: float) -> PerRun:
             return None, f"{name}: {mean.reason}"
         values[rows] = pseudo_values(followed, tau)
     return values, None
-
-
-_MEASURES: dict[str, Callable[[Runs, float], PerRun]] = {
-    "share": lambda runs, _: (runs.collapsed / runs.turns, None),
-    "at_risk_share": _at_risk_share,
-    "incidence": lambda runs, _: ((runs.collapsed > 0).astype(np.float64), None),
-    "restricted_mean": _restricted_mean,
-}

@@ -169,35 +169,27 @@ class CoDetector(Record):
 
 def co_detectors(
     lexical: Sequence[Lexical], collapse_rates: Sequence[float | None]
-) -> tuple[CoDetector, ...]:
+) -> Iterator[CoDetector]:
     """Set each lexical number against the collapse rates of the same conversations."""
-    pairs = list(zip(lexical, collapse_rates, strict=True))
-    return tuple(_co_detector(name, pairs) for name in DIRECTIONS)
-
-
-def _co_detector(name: str, pairs: list[tuple[Lexical, float | None]]) -> CoDetector:
-    both_known = [
-        (getattr(each, name), rate)
-        for each, rate in pairs
-        if rate is not None and getattr(each, name) is not None
-    ]
-    columns = np.array(both_known, dtype=np.float64).reshape(-1, 2)
-    correlation = spearman(columns[:, 0] * DIRECTIONS[name], columns[:, 1])
-    why = {} if correlation is not None else {"correlation": "one of the two never differs"}
-    if name not in VERDICTS:
-        counts = dict.fromkeys(("both", "only_lexical", "only_embedding", "neither"), NO_VERDICT)
-        return CoDetector(name, len(columns), correlation, None, None, None, None, why | counts)
-    lexical, embedding = columns.T > 0
-    return CoDetector(
-        name=name,
-        conversations=len(columns),
-        correlation=correlation,
-        both=int((lexical & embedding).sum()),
-        only_lexical=int((lexical & ~embedding).sum()),
-        only_embedding=int((~lexical & embedding).sum()),
-        neither=int((~lexical & ~embedding).sum()),
-        reasons=why,
-    )
+    for name, direction in DIRECTIONS.items():
+        both_known = [
+            (getattr(each, name), rate)
+            for each, rate in zip(lexical, collapse_rates, strict=True)
+            if rate is not None and getattr(each, name) is not None
+        ]
+        columns = np.array(both_known, dtype=np.float64).reshape(-1, 2)
+        correlation = spearman(columns[:, 0] * direction, columns[:, 1])
+        why = {} if correlation is not None else {"correlation": "one of the two never differs"}
+        counts: dict[str, int | None] = dict.fromkeys(
+            ("both", "only_lexical", "only_embedding", "neither")
+        )
+        if name in VERDICTS:
+            words, embedding = columns.T > 0
+            cells = (words & embedding, words & ~embedding, ~words & embedding, ~words & ~embedding)
+            counts = {who: int(cell.sum()) for who, cell in zip(counts, cells, strict=True)}
+        else:
+            why |= dict.fromkeys(counts, NO_VERDICT)
+        yield CoDetector(name, len(columns), correlation, **counts, reasons=why)
 
 
 NO_VERDICT = "a number without a verdict of its own"
@@ -247,7 +239,7 @@ def robustness(
     found = judge_by_all(noted(), encoder, declared, speaker)
     return DetectorRobustness(
         curves=tuple(specification_curve(found, question) for question in questions),
-        co_detectors=co_detectors(words, found.rates(declared)),
+        co_detectors=tuple(co_detectors(words, found.rates(declared))),
         lexical=tuple(words),
     )
 

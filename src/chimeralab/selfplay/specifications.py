@@ -22,7 +22,6 @@ from chimeralab.selfplay.outcomes import (
     per_run,
 )
 from chimeralab.selfplay.runs import Run, Runs, named_run, table_of
-from chimeralab.stats.arrays import Integers
 from chimeralab.stats.clusters import cells_of
 from chimeralab.stats.effects import (
     SELF_PLAY,
@@ -79,22 +78,16 @@ def judge_with_all(measured: Measured, settings: Bench) -> Marks:
 
 def _sustained(flags: Marks, settings: Bench) -> Marks:
     """Turns in a run of flags that is long enough: so far, or in all for those who look back."""
-    so_far = _run_lengths(flags)
+    so_far = np.zeros(flags.shape, dtype=np.intp)
+    run = np.zeros(len(flags), dtype=np.intp)
+    for turn in range(flags.shape[1]):
+        run = (run + 1) * flags[:, turn]
+        so_far[:, turn] = run
     in_all = so_far.copy()
     for turn in range(flags.shape[1] - 2, -1, -1):
         goes_on = flags[:, turn] & flags[:, turn + 1]
         in_all[:, turn] = np.where(goes_on, in_all[:, turn + 1], in_all[:, turn])
     return np.asarray(np.where(settings["retroactive"], in_all, so_far) >= settings["window"])
-
-
-def _run_lengths(flags: Marks) -> NDArray[np.intp]:
-    """How many flags in a row end at each turn."""
-    lengths = np.zeros(flags.shape, dtype=np.intp)
-    run = np.zeros(len(flags), dtype=np.intp)
-    for turn in range(flags.shape[1]):
-        run = (run + 1) * flags[:, turn]
-        lengths[:, turn] = run
-    return lengths
 
 
 Counts = NDArray[np.int32]
@@ -281,7 +274,17 @@ def specification_curve(found: Tallies, question: RobustnessQuestion) -> Specifi
     """Ask the question under every detector."""
     if not found.rows:
         raise InputError("no conversation to judge")
-    specifications = tuple(_specifications(found, question))
+    # A number for each detector, equal for those that found the same everywhere.
+    stacked = np.concatenate([found.turns, found.collapsed, found.first])
+    outcomes = np.unique(stacked, axis=1, return_inverse=True)[1].ravel()
+    plain, answers = plainest(question.detector), {}
+    specifications = []
+    for column, (detector, cells) in enumerate(found.cells.items()):
+        # Detectors that found the same, at risk from the same turn on, have the same estimate.
+        key = (int(outcomes[column]), detector.first_turn_at_risk)
+        if key not in answers:
+            answers[key] = _ask(found.table(detector), question)
+        specifications.append(Specification(detector, cells, detector == plain, *answers[key]))
     declared = next(each.estimate for each in specifications if each.declared)
     known = [each.estimate for each in specifications if each.estimate is not None]
     same = [each for each in specifications if (each.estimate or 0) * (declared or 0) > 0]
@@ -294,7 +297,7 @@ def specification_curve(found: Tallies, question: RobustnessQuestion) -> Specifi
         conversations=len(found.rows),
         cells=sum(found.cells.values()),
         distinct_detectors=len(found.cells),
-        distinct_outcomes=len(np.unique(_outcomes(found))),
+        distinct_outcomes=len(np.unique(outcomes)),
         declared=declared,
         lowest=min(known, default=None),
         highest=max(known, default=None),
@@ -304,23 +307,6 @@ def specification_curve(found: Tallies, question: RobustnessQuestion) -> Specifi
             sorted(specifications, key=lambda each: (each.estimate is None, each.estimate or 0.0))
         ),
     )
-
-
-def _specifications(found: Tallies, question: RobustnessQuestion) -> Iterator[Specification]:
-    outcomes, declared = _outcomes(found), plainest(question.detector)
-    answers: dict[tuple[int, int], _Answer] = {}
-    for column, (detector, cells) in enumerate(found.cells.items()):
-        # Detectors that found the same, at risk from the same turn on, have the same estimate.
-        key = (int(outcomes[column]), detector.first_turn_at_risk)
-        if key not in answers:
-            answers[key] = _ask(found.table(detector), question)
-        yield Specification(detector, cells, detector == declared, *answers[key])
-
-
-def _outcomes(found: Tallies) -> Integers:
-    """A number for each detector, equal for those that found the same everywhere."""
-    stacked = np.concatenate([found.turns, found.collapsed, found.first])
-    return np.unique(stacked, axis=1, return_inverse=True)[1].ravel()
 
 
 def _ask(runs: Runs | None, question: RobustnessQuestion) -> _Answer:

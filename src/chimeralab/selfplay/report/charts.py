@@ -218,7 +218,16 @@ def stability(rows: Sequence[tuple[Label, Held]], *, width: int = WIDE) -> Chart
     height = STABILITY_ROW * len(rows)
     tops = [STABILITY_ROW * place for place in range(len(rows))]
     kinds = ["holds", "holds but for ties", "is inverted somewhere"]
-    parts = list(_parts(rows, kinds))
+    parts: list[Row] = []
+    for top, (_, held) in zip(tops, rows, strict=True):
+        before, total = 0, max(1, held.held + held.tied + held.inverted)
+        for kind, count in zip(kinds, (held.held, held.tied, held.inverted), strict=True):
+            ends = {"from": before / total, "to": (before + count) / total}
+            text = str(count) if count / total > 0.03 else ""
+            words = {"middle": (ends["from"] + ends["to"]) / 2, "text": text}
+            depths = {"top": top + 2 * LINE + 2, "bottom": top + 2 * LINE + 22}
+            parts.append({"kind": kind, **ends, **words, **depths})
+            before += count
     depth = alt.Y("top:Q", axis=None, scale=down(height))
     across = alt.X("from:Q", axis=None, scale=alt.Scale(domain=[0, 1], nice=False))
     colour = alt.Color(
@@ -243,26 +252,6 @@ def stability(rows: Sequence[tuple[Label, Held]], *, width: int = WIDE) -> Chart
         width,
         height,
     )
-
-
-def _parts(rows: Sequence[tuple[Label, Held]], kinds: Sequence[str]) -> Iterator[Row]:
-    for place, (_, held) in enumerate(rows):
-        counts = (held.held, held.tied, held.inverted)
-        total, before = max(1, sum(counts)), 0
-        top = STABILITY_ROW * place + 2 * LINE + 2
-        for kind, count in zip(kinds, counts, strict=True):
-            ends = {"from": before / total, "to": (before + count) / total}
-            middle = (ends["from"] + ends["to"]) / 2
-            text = str(count) if count / total > 0.03 else ""
-            before += count
-            yield {
-                "kind": kind,
-                **ends,
-                "middle": middle,
-                "text": text,
-                "top": top,
-                "bottom": top + 20,
-            }
 
 
 def specification(

@@ -24,7 +24,7 @@ from chimeralab.report.frame import lock_of, refuse_unrun
 from chimeralab.report.table import SIGNIFICANT
 from chimeralab.selfplay.analysis import select
 from chimeralab.selfplay.kind import analyse_runs
-from chimeralab.selfplay.outcomes import Estimand, Measure
+from chimeralab.selfplay.outcomes import Measure
 from chimeralab.selfplay.robustness import primary_questions
 from chimeralab.selfplay.runs import (
     NO_TURN,
@@ -211,8 +211,7 @@ def results_of(
     """
     outcomes = outcomes_of(study)
     analysis = analyse_runs(study, runs, estimates, changed)
-    primary = primary_of(outcomes)
-    described = select(runs, primary) if primary else runs
+    described = select(runs, outcomes.primary) if outcomes.primary else runs
     order = sorted(analysis.conditions, key=lambda name: place_of(study, name))
     planned = replace(
         analysis,
@@ -249,15 +248,9 @@ def outcomes_of(study: Study) -> Outcomes:
     return declared
 
 
-def primary_of(outcomes: Outcomes) -> Estimand | None:
-    """The first estimand that was declared as primary."""
-    return next((each for each in outcomes.estimands if each.role == "primary"), None)
-
-
 def measure_of(outcomes: Outcomes) -> Measure:
     """What the primary estimand measures."""
-    primary = primary_of(outcomes)
-    return primary.measure if primary else "share"
+    return outcomes.primary.measure if outcomes.primary else "share"
 
 
 def place_of(study: Study, condition: str) -> int:
@@ -268,8 +261,7 @@ def place_of(study: Study, condition: str) -> int:
 
 def primary_comparisons(analysis: Analysis, outcomes: Outcomes) -> tuple[Effect, ...]:
     """The comparisons of the primary estimand; every pair on the share when none is declared."""
-    primary = primary_of(outcomes)
-    answers = (each for each in analysis.answers if each.estimand == primary)
+    answers = (each for each in analysis.answers if each.estimand == outcomes.primary)
     return next((each.comparisons for each in answers), analysis.contrasts)
 
 

@@ -324,32 +324,17 @@ def _conversation(
         caption = "Every turn with every earlier one; the darker, the more similar."
         yield heat_map_figure(detection, pairs, name=f"heat_map_{key}", captions=[caption])
     window = detection.detector["settings"].get("window")
-    for part in parts(list_messages(trajectory, detection, loops), detection):
-        shown = Transcript(part.messages, window, "study", words)
-        several = f"Turns {part.first} to {part.last}"
-        summary = several if part.first != part.last else f"Turn {part.first}"
-        yield folded(summary, [shown], "rest") if part.folded else shown
-
-
-class TranscriptPart(NamedTuple):
-    """Messages next to each other that are open to see, or folded away."""
-
-    folded: bool
-    messages: Sequence[ShownMessage | range]
-
-    @property
-    def first(self) -> int:
-        return _position(self.messages[0])
-
-    @property
-    def last(self) -> int:
-        return _position(self.messages[-1])
+    for is_open, messages in parts(list_messages(trajectory, detection, loops), detection):
+        shown = Transcript(messages, window, "study", words)
+        first, last = _position(messages[0]), _position(messages[-1])
+        summary = f"Turns {first} to {last}" if first != last else f"Turn {first}"
+        yield shown if is_open else folded(summary, [shown], "rest")
 
 
 def parts(
     messages: Sequence[ShownMessage | range], detection: Detection
-) -> Iterator[TranscriptPart]:
-    """The transcript in order: what matters open, the rest folded."""
+) -> Iterator[tuple[bool, list[ShownMessage | range]]]:
+    """The transcript in order, in parts that are open to see or not: what matters is open."""
     opened = set(range(1, OPEN_HEAD + 1))
     if detection.first_collapse_turn is not None:
         onset = detection.positions[detection.first_collapse_turn - 1]
@@ -357,7 +342,7 @@ def parts(
     for loop in [each for each in detection.loops if each.level == "verdict"][:1]:
         opened |= set(range(loop.noticed - OPEN_AROUND, loop.noticed + 1))
     for is_open, group in groupby(messages, key=lambda item: _position(item) in opened):
-        yield TranscriptPart(not is_open, list(group))
+        yield is_open, list(group)
 
 
 def _position(item: ShownMessage | range) -> int:

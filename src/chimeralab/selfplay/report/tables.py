@@ -288,19 +288,17 @@ def reliability_table(
         {"items": items, **{name: figures.get(name) for name in names}}
         for items, figures in panels.items()
     ]
+    rows: list[list[Shown]] = []
+    for items, figures in panels.items():
+        why = figures["reasons"]
+        agreement, pabak, ac1 = (
+            known(number(figures[name], 2), figures[name], why.get(name))
+            for name in ("agreement", "pabak", "ac1")
+        )
+        kappa: Shown = Dash(why.get("kappa", "unknown"))
+        if figures["kappa"] is not None:
+            kappa = f"{number(figures['kappa'], 2)} ({between(figures['kappa_ci_score'], 2)})"
+        rated = f"{figures['n_valid']:,} of {figures['n_total']:,}"
+        rows.append([items, rated, agreement, kappa, pabak, ac1])
     headings = ("items", "rated", "agreement", "kappa (95 % interval)", "PABAK", "AC1")
-    rows = [_reliability_row(items, figures) for items, figures in panels.items()]
     return table("reliability", headings, rows, raw)
-
-
-def _reliability_row(items: str, figures: Mapping[str, Any]) -> list[Shown]:
-    why = figures["reasons"]
-    agreement, pabak, ac1 = (
-        known(number(figures[name], 2), figures[name], why.get(name))
-        for name in ("agreement", "pabak", "ac1")
-    )
-    kappa: Shown = Dash(why.get("kappa", "unknown"))
-    if figures["kappa"] is not None:
-        kappa = f"{number(figures['kappa'], 2)} ({between(figures['kappa_ci_score'], 2)})"
-    rated = f"{figures['n_valid']:,} of {figures['n_total']:,}"
-    return [items, rated, agreement, kappa, pabak, ac1]

@@ -31,7 +31,6 @@ from chimeralab.selfplay.report.material import (
     is_found,
     measure_of,
     primary_comparisons,
-    primary_of,
 )
 from chimeralab.stats.effects import Effect
 
@@ -208,7 +207,7 @@ def facts(material: Material) -> Iterator[HeadFact]:
 def methods(material: Material) -> Methods:
     """Write the methods of a study from its plan and from what was done."""
     study, audit, scope = material.study, material.reliability, scope_of(material.reliability)
-    plan, primary = study.plan, primary_of(material.outcomes)
+    plan, primary = study.plan, material.outcomes.primary
     detector: Detector = plan.detector.settings
     beside = loops_beside(detector) is not detector and any(d.steps for d in material.detections)
     found = write_methods(
