@@ -166,9 +166,10 @@ def after_onset(runs: Runs, level: float = 0.95) -> AfterOnset:
     found = share(
         recovered, np.ones(len(recovered)), SampleDesign(clusters=runs.seed[happened]), level
     )
-    known, why = _episodes(runs.rows)
+    known, unknown = _episodes(runs.rows)
+    why = {}
     if found.value is None:
-        why |= dict.fromkeys(("recovered_share", "recovered_ci", "dwell_share"), NO_ONSET)
+        why = dict.fromkeys(("recovered_share", "recovered_ci", "dwell_share"), NO_ONSET)
     elif found.interval is None:
         why["recovered_ci"] = "the runs with an onset come from one seed prompt alone"
     return AfterOnset(
@@ -179,7 +180,7 @@ def after_onset(runs: Runs, level: float = 0.95) -> AfterOnset:
         recovered_ci=found.interval,
         dwell_share=float((collapsed / left).mean()) if len(left) else None,
         **known,
-        reasons=why,
+        reasons=why | unknown,
     )
 
 
