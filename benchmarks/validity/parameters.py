@@ -14,7 +14,7 @@ import numpy as np
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.intervals import Interval, t_quantile
 from chimeralab.trial.effects import Estimated
-from chimeralab.trial.measures import Belief, beliefs, is_misled, right_alone
+from chimeralab.trial.measures import beliefs, follows_signal, right_alone
 from chimeralab.trial.trials import TrialRow
 
 STEPS = 60
@@ -51,16 +51,19 @@ def forgetting(trials: Iterable[TrialRow]) -> Estimated:
 
 def credulity(trials: Iterable[TrialRow], rounds: int) -> Estimated:
     """Chance that one false feedback is believed, from the beliefs held after all of them."""
-    found = [(each.held.scenario, float(is_misled(each)), rounds, 0.0) for each in _taught(trials)]
+    found = [
+        (held.scenario, float(follows_signal(held)), rounds, 0.0)
+        for held, tested in _taught(trials)
+    ]
     return _estimate(_occasions(found), lambda c, n: 1 - (1 - c) ** n, Range(0, 1))
 
 
 def rigidity(trials: Iterable[TrialRow], rounds: int, strength: float) -> Estimated:
     """How much every false feedback takes from the chance that certain evidence is believed."""
     found = [
-        (each.held.scenario, float(bool(each.tested[0].correct)), rounds, 0.0)
-        for each in _taught(trials)
-        if is_misled(each)
+        (held.scenario, float(bool(tested[0].correct)), rounds, 0.0)
+        for held, tested in _taught(trials)
+        if follows_signal(held)
     ]
     weight = 2 * strength - 1
     return _estimate(_occasions(found), lambda r, n: (1 - r) ** n * weight, Range(0, 1))
@@ -69,9 +72,9 @@ def rigidity(trials: Iterable[TrialRow], rounds: int, strength: float) -> Estima
 def discernment(trials: Iterable[TrialRow], strength: float) -> Estimated:
     """Chance of seeing through false evidence, from the right beliefs that it did not change."""
     found = [
-        (each.held.scenario, float(each.tested[0].response == each.held.signal), 0.0)
-        for each in _taught(trials, false=True)
-        if each.held.correct
+        (held.scenario, float(tested[0].response == held.signal), 0.0)
+        for held, tested in _taught(trials, false=True)
+        if held.correct
     ]
     weight = 2 * strength - 1
     occasions = _occasions([(*each, 0.0) for each in found])
@@ -112,7 +115,9 @@ def _recalls(trials: Iterable[TrialRow]) -> Occasions:
     return _occasions(found)
 
 
-def _taught(trials: Iterable[TrialRow], *, false: bool = False) -> list[Belief]:
+def _taught(
+    trials: Iterable[TrialRow], *, false: bool = False
+) -> list[tuple[TrialRow, tuple[TrialRow, ...]]]:
     sessions: dict[str, list[TrialRow]] = {}
     for row in trials:
         sessions.setdefault(row.session, []).append(row)

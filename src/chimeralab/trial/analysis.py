@@ -73,34 +73,21 @@ def checks(
     """All checks of one subject, those of the control first."""
     by_arm = {name: [s for s in sessions if s.arm == name] for name in arms}
     rows = {name: [row for s in group for row in s.rows] for name, group in by_arm.items()}
-    bare = [
-        name for q in measures_against(arms) for name, weight in q.weights.items() if weight < 0
-    ]
-    return (
-        _floor(rows[control], control),
-        *(_ceiling(rows[name], name) for name in dict.fromkeys((control, *bare))),
-        *(check for name in arms for check in _readable(rows[name], name)),
-        *(
-            check
-            for name, arm in arms.items()
-            if not arm.sham
-            for check in _arrivals(rows[name], name, arm)
-        ),
-        *(
-            _kept(check.keeps, rows[name], name)
-            for name, arm in arms.items()
-            if not arm.sham
-            for part in arm.stressors.values()
-            for check in part.checks
-            if check.keeps is not None
-        ),
-        *(
-            check
-            for name, arm in arms.items()
-            if not arm.sham
-            for check in _short_doses(rows, name, arms)
-        ),
-    )
+    helped = measures_against(arms)
+    bare = [name for each in helped for name, weight in each.weights.items() if weight < 0]
+    stressed = {name: arm for name, arm in arms.items() if not arm.sham}
+    found = [_floor(rows[control], control)]
+    found += [_ceiling(rows[name], name) for name in dict.fromkeys((control, *bare))]
+    for name in arms:
+        found += _readable(rows[name], name)
+    for name, arm in stressed.items():
+        found += _arrivals(rows[name], name, arm)
+    for name, arm in stressed.items():
+        kept = (check.keeps for part in arm.stressors.values() for check in part.checks)
+        found += [_kept(keeps, rows[name], name) for keeps in kept if keeps is not None]
+    for name in stressed:
+        found += _short_doses(rows, name, arms)
+    return tuple(found)
 
 
 def full(found: Sequence[Check]) -> dict[str, str]:
@@ -237,8 +224,6 @@ def _chance(rows: Rows) -> float:
 
 
 NAMES = (*METRICS, *MEASURES)
-
-
 NOTHING = Estimated(None, None, 0)
 
 
@@ -351,18 +336,6 @@ class TrialDesign(NamedTuple):
         return (*NAMES, *self.own_measures)
 
 
-class _Random(NamedTuple):
-    """Where the draws come from: a measure of your own does not change those of the others."""
-
-    seed: int
-    common: np.random.Generator
-
-    def of(self, measure: str) -> np.random.Generator:
-        if isinstance(measure, OwnMeasure):
-            return np.random.default_rng([self.seed, *measure.encode()])
-        return self.common
-
-
 def analyse_trial(
     trials: Iterable[TrialRow], design: TrialDesign, source: str, resampling: Draws | None = None
 ) -> TrialAnalysis:
@@ -373,9 +346,14 @@ def analyse_trial(
     found = tuple(_subject(name, sessions, design, how) for name in names)
     results = _corrected(found, design.declared)
     scenarios = len({session.scenario for session in sessions})
-    left_out = design.left_out
     return TrialAnalysis(
-        source, scenarios, len(sessions), design.planned, left_out, results, design.declared
+        source,
+        scenarios,
+        len(sessions),
+        design.planned,
+        design.left_out,
+        results,
+        design.declared,
     )
 
 
@@ -420,7 +398,13 @@ def _subject(
     found = checks(own, arms, control)
     failed = first_failures(found)
     reasons = tuple(f"{arm}: {message}" for arm, message in failed.items())
-    random = _Random(how.seed, np.random.default_rng(how.seed))
+    common = np.random.default_rng(how.seed)
+
+    def random(measure: str) -> np.random.Generator:
+        """Where draws come from: a measure of your own does not change those of the others."""
+        own_seed = isinstance(measure, OwnMeasure)
+        return np.random.default_rng([how.seed, *measure.encode()]) if own_seed else common
+
     results = tuple(_arm(arm, own, design, random, how.resamples) for arm in arms)
     if control in failed or sham in failed:
         return SubjectResult(name, False, reasons, found, sham, results)
@@ -428,14 +412,11 @@ def _subject(
     def asked(questions: Sequence[AskedContrast], mute: Mapping[str, str]) -> tuple[Effect, ...]:
         able = [each for each in questions if not mute.keys() & each.weights.keys()]
         silent = [each for each in questions if each not in able]
-        families = (
-            (
-                *effects(own, able, name, random.of(name), how.resamples),
-                *(unasked(each, name, mute) for each in silent),
-            )
-            for name in design.measures
-        )
-        return tuple(effect for family in families for effect in family)
+        family: list[Effect] = []
+        for outcome in design.measures:
+            family += effects(own, able, outcome, random(outcome), how.resamples)
+            family += [unasked(each, outcome, mute) for each in silent]
+        return tuple(family)
 
     # An arm without stress that only has a countermeasure is compared once.
     helped = [each.weights for each in measures_against(arms)]
@@ -458,19 +439,20 @@ def _arm(
     name: str,
     sessions: Sequence[MeasuredSession],
     design: TrialDesign,
-    random: _Random,
+    random: Callable[[str], np.random.Generator],
     resamples: int,
 ) -> ArmResult:
     arm, own = design.arms[name], [each for each in sessions if each.arm == name]
     rows = [row for each in own for row in each.rows]
-    weights = design.weights
-    metrics = (
-        measure(columns_of(rows), weights, rng=random.common, resamples=resamples) if own else None
-    )
+    common, metrics = random(""), None
+    if own:
+        metrics = measure(columns_of(rows), design.weights, rng=common, resamples=resamples)
     counted = (*MEASURES, *design.own_measures)
-    measures = {each: estimated(own, each, random.of(each), resamples) for each in counted}
+    measures = {each: estimated(own, each, random(each), resamples) for each in counted}
     if metrics:
         measures |= {each: measured(metrics, each) for each in METRICS}
+    # Neutral text in the place of a stressor is nothing of it.
+    parts = {} if arm.sham else arm.stressors
     corrected = [when for session in own for when, _ in corrections(session.rows)]
     return ArmResult(
         arm=name,
@@ -481,15 +463,10 @@ def _arm(
         trials=len(rows),
         metrics=metrics,
         measures={each: measures.get(each, NOTHING) for each in design.measures},
-        recall_by_lag=tuple(by_lag(own, random.common, resamples)),
+        recall_by_lag=tuple(by_lag(own, common, resamples)),
         corrections_censored=corrected.count(None),
-        delivered=_delivered(arm, rows),
+        delivered={
+            name: _dose(part.checks[0], rows) if part.checks else None
+            for name, part in parts.items()
+        },
     )
-
-
-def _delivered(arm: Arm, rows: Rows) -> dict[str, float | None]:
-    """What arrived of each stressor of an arm; neutral text in its place is none of it."""
-    parts = {} if arm.sham else arm.stressors
-    return {
-        name: _dose(part.checks[0], rows) if part.checks else None for name, part in parts.items()
-    }

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.stats.arrays import Floats, Integers
-from chimeralab.trial.trials import ANSWERS, Answer, TrialRow
+from chimeralab.trial.trials import ANSWERS, PLACE, Answer, TrialRow
 
 NUMBERS = ("trial", "correct", "confidence", "weight", "novel", "bias")
 GROUPINGS = ("arm", "scenario", "session")
-PLACE = ("session", "arm", "scenario", "repeat", "dose")
 NO_LABEL = -1
 _FRAME_CODES = {None: None, "neutral": 0.0, "biased": 1.0}
 

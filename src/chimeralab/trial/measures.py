@@ -32,13 +32,6 @@ class HitRate(NamedTuple):
 Tally = TypeVar("Tally", bound=Callable[[Rows], HitRate])
 
 
-class Belief(NamedTuple):
-    """One taught question: the answer just before the evidence, and those with it."""
-
-    held: TrialRow
-    tested: tuple[TrialRow, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class TrialMeasure:
     """What a measure is called, how it is written, and how one session is counted.
@@ -90,9 +83,9 @@ def right_alone(rows: Rows) -> Iterator[TrialRow]:
             yield row
 
 
-def beliefs(rows: Rows, *, false: bool = False) -> Iterator[Belief]:
-    """Every taught question of a session that was answered before the evidence, where that is true,
-    or where it is `false`."""
+def beliefs(rows: Rows, *, false: bool = False) -> Iterator[tuple[TrialRow, tuple[TrialRow, ...]]]:
+    """Every taught question of a session that was answered before the evidence: the answer just
+    before it, and those with it. Where the evidence is true, or where it is `false`."""
     rows = [row for row in rows if (row.evidence == "false") == false]
     asked = (row for row in rows if row.phase == "held")
     held = {row.item: row for row in asked if row.response is not None}
@@ -100,11 +93,12 @@ def beliefs(rows: Rows, *, false: bool = False) -> Iterator[Belief]:
     for item, row in held.items():
         tested = tuple(each for each in after if each.item == item)
         if tested:
-            yield Belief(row, tested)
+            yield row, tested
 
 
-def is_misled(belief: Belief) -> bool:
-    return belief.held.response == belief.held.signal
+def follows_signal(row: TrialRow) -> bool:
+    """Whether an answer is the one that a stressor pushes; of a held belief, whether it misled."""
+    return row.response == row.signal
 
 
 @_measure(
@@ -220,7 +214,7 @@ def intrusions(rows: Rows) -> HitRate:
 )
 def conformity_rate(rows: Rows) -> HitRate:
     """Going over to a wrong majority, among the questions answered right alone."""
-    return _share(row.response == row.signal for row in right_alone(rows))
+    return _share(map(follows_signal, right_alone(rows)))
 
 
 @_measure("right answers kept against a majority", harm="less", missing=NO_MAJORITY)
@@ -236,7 +230,7 @@ def independence(rows: Rows) -> HitRate:
 )
 def severity(rows: Rows) -> HitRate:
     """How sure the subject is of the answers with which it went over."""
-    gone = (row for row in right_alone(rows) if row.response == row.signal)
+    gone = filter(follows_signal, right_alone(rows))
     sure = [row.confidence for row in gone if row.confidence is not None]
     return HitRate(sum(sure), len(sure))
 
@@ -248,16 +242,14 @@ def severity(rows: Rows) -> HitRate:
 )
 def anti_conformity(rows: Rows) -> HitRate:
     """Leaving the right answer when a majority shares it."""
-    shared = (row for row in rows if row.consensus == "neutral")
-    fits = [row for row in shared if row.alone == row.truth]
-    answers = [(row.response, row.truth) for row in fits]
-    return _share(answer != truth for answer, truth in answers if answer is not None)
+    shared = (row for row in rows if row.consensus == "neutral" and row.alone == row.truth)
+    return _share(row.response != row.truth for row in shared if row.response is not None)
 
 
 @_measure("wrong beliefs held before the evidence", harm="more", missing=NOT_TAUGHT, brief=True)
 def misled(rows: Rows) -> HitRate:
     """Taught beliefs that are held just before the evidence."""
-    return _share(is_misled(each) for each in beliefs(rows))
+    return _share(follows_signal(held) for held, _ in beliefs(rows))
 
 
 @_measure(
@@ -270,8 +262,7 @@ def flipped(rows: Rows) -> HitRate:
     taught = (row for row in rows if row.phase == "taught")
     first = {row.item: row for row in taught if row.round == 1}
     right = {item for item, row in first.items() if row.correct}
-    kept = (each for each in beliefs(rows) if each.held.item in right)
-    return _share(not each.held.correct for each in kept)
+    return _share(not held.correct for held, _ in beliefs(rows) if held.item in right)
 
 
 @_measure(
@@ -283,19 +274,19 @@ def flipped(rows: Rows) -> HitRate:
 )
 def belief_update(rows: Rows) -> HitRate:
     """Wrong beliefs that have given way to the truth by the last piece of evidence."""
-    wrong = (each for each in beliefs(rows) if is_misled(each))
-    return _share(each.tested[-1].correct for each in wrong)
+    return _share(tested[-1].correct for held, tested in beliefs(rows) if follows_signal(held))
 
 
 @_measure("wrong beliefs that no evidence moved", harm="more", missing=NO_WRONG_BELIEF)
 def maintained(rows: Rows) -> HitRate:
     """Wrong beliefs that no evidence has moved, by the answers that can be read."""
 
-    def unmoved(belief: Belief) -> bool | None:
-        read = [row for row in belief.tested if row.response is not None]
-        return all(row.response == row.signal for row in read) if read else None
-
-    return _share(unmoved(each) for each in beliefs(rows) if is_misled(each))
+    unmoved = []
+    for held, tested in beliefs(rows):
+        read = [row for row in tested if row.response is not None]
+        if read and follows_signal(held):
+            unmoved.append(all(map(follows_signal, read)))
+    return _share(unmoved)
 
 
 @_measure(
@@ -303,8 +294,7 @@ def maintained(rows: Rows) -> HitRate:
 )
 def over_correction(rows: Rows) -> HitRate:
     """Right beliefs that are gone once evidence for them was shown."""
-    right = (each for each in beliefs(rows) if each.held.correct)
-    ends = (each.tested[-1].correct for each in right)
+    ends = (tested[-1].correct for held, tested in beliefs(rows) if held.correct)
     return _share(None if end is None else not end for end in ends)
 
 
@@ -326,10 +316,10 @@ def trials_to_correction(rows: Rows) -> HitRate:
 def corrections(rows: Rows) -> Iterator[tuple[int | None, int]]:
     """For each wrong belief, the piece of evidence that corrected it (None: none did), and how many
     there were."""
-    for each in beliefs(rows):
-        if is_misled(each):
-            right = (row.round for row in each.tested if row.correct)
-            yield next(right, None), len(each.tested)
+    for held, tested in beliefs(rows):
+        if follows_signal(held):
+            right = (row.round for row in tested if row.correct)
+            yield next(right, None), len(tested)
 
 
 @_measure(
@@ -339,7 +329,7 @@ def corrections(rows: Rows) -> Iterator[tuple[int | None, int]]:
 )
 def conviction(rows: Rows) -> HitRate:
     """Stated chance of the wrong answer, just before the evidence."""
-    found = [each.held.belief for each in beliefs(rows)]
+    found = [held.belief for held, _ in beliefs(rows)]
     stated = [share for share in found if share is not None]
     return HitRate(sum(stated), len(stated))
 
@@ -347,8 +337,8 @@ def conviction(rows: Rows) -> HitRate:
 @_measure("fall of that chance with the evidence", harm="less", missing="no chance was stated")
 def conviction_lost(rows: Rows) -> HitRate:
     """How far the stated chance of the wrong answer falls from before the evidence to its end."""
-    pairs = ((each.held.belief, each.tested[-1].belief) for each in beliefs(rows))
-    falls = [held - end for held, end in pairs if held is not None and end is not None]
+    pairs = ((held.belief, tested[-1].belief) for held, tested in beliefs(rows))
+    falls = [before - end for before, end in pairs if before is not None and end is not None]
     return HitRate(sum(falls), len(falls))
 
 
@@ -356,8 +346,7 @@ def conviction_lost(rows: Rows) -> HitRate:
 def toward_signal(rows: Rows) -> HitRate:
     """Answers that a false signal was given for, and that say what it said."""
     pushed = (row for row in rows if row.bias and row.signal is not None)
-    answers = [(row.response, row.signal) for row in pushed]
-    return _share(answer == signal for answer, signal in answers if answer is not None)
+    return _share(follows_signal(row) for row in pushed if row.response is not None)
 
 
 # What came later stands last: the effects of a study keep their places.
@@ -370,9 +359,8 @@ def toward_signal(rows: Rows) -> HitRate:
 )
 def false_update(rows: Rows) -> HitRate:
     """Right beliefs that have given way to what false evidence says by its last piece."""
-    right = (each for each in beliefs(rows, false=True) if each.held.correct)
-    ends = (each.tested[-1] for each in right)
-    return _share(row.response == row.signal for row in ends if row.response is not None)
+    ends = (tested[-1] for held, tested in beliefs(rows, false=True) if held.correct)
+    return _share(follows_signal(row) for row in ends if row.response is not None)
 
 
 @_measure(
@@ -387,11 +375,11 @@ def discrimination(rows: Rows) -> HitRate:
     All beliefs count, whatever was held before: those that the evidence happens to change are a
     selection, and no other arm would have the same.
     """
-    ends = [[each.tested[-1] for each in beliefs(rows, false=false)] for false in (False, True)]
-    for_true = _share(row.correct for row in ends[0]).share
-    for_false = _share(
-        row.response == row.signal for row in ends[1] if row.response is not None
-    ).share
+    true, false = (
+        [tested[-1] for _, tested in beliefs(rows, false=each)] for each in (False, True)
+    )
+    for_true = _share(row.correct for row in true).share
+    for_false = _share(follows_signal(row) for row in false if row.response is not None).share
     if for_true is None or for_false is None:
         return HitRate(0, 0)
     return HitRate(for_true - for_false, 1)

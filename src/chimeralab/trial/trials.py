@@ -9,9 +9,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Record
@@ -100,24 +100,21 @@ class TrialRow(Record):
     """
 
     session: str
-    trial: float
+    trial: int | float
+    _: KW_ONLY
+    item: str | None = None
+    kind: str | None = None
+    options: int | None = None
+    response: Answer | None = None
+    truth: Answer | Truth | None = None
     correct: bool | None = None
     confidence: float | None = None
     weight: float | None = None
     novel: bool | None = None
     bias: bool | None = None
-    response: Answer | None = None
-    truth: Answer | Truth | None = None
+    signal: Answer | None = None
     pair: str | None = None
     frame: Frame | None = None
-    scenario: str | None = None
-    arm: str | None = None
-    signal: Answer | None = None
-    dose: float | None = None
-    repeat: int | str | None = None
-    item: str | None = None
-    kind: str | None = None
-    options: int | None = None
     phase: str | None = None
     round: int = 0
     consensus: str | None = None
@@ -141,6 +138,10 @@ class TrialRow(Record):
     unread: int = 0
     stands: bool | None = None
     gone: bool | None = None
+    arm: str | None = None
+    scenario: str | None = None
+    repeat: int | str | None = None
+    dose: float | None = None
 
     # Measures and stressors of your own may say `row.correct`, as the docs once did.
     posed = pressed = answered = confided = property(lambda row: row)
@@ -168,46 +169,20 @@ class TrialRow(Record):
 Trial = TrialRow
 REQUIRED = ("session", "trial")
 
+PLACE = ("session", "arm", "scenario", "repeat", "dose")
+
+
+def _columns() -> Iterator[tuple[str, type]]:
+    """Names and what their cells hold; what is more than a number or a flag is written as text."""
+    hints = get_type_hints(TrialRow)
+    for name in (field.name for field in fields(TrialRow) if field.name not in PLACE):
+        known = (hints[name], *get_args(hints[name]))
+        numbers = (kind for kind in (bool, int, float) if kind in known and str not in known)
+        yield name, next(numbers, str)
+
+
 # The columns of the table `trials`, in the order in which they are exported.
-COLUMNS: dict[str, type] = {
-    "trial": int,
-    "item": str,
-    "kind": str,
-    "options": int,
-    "response": str,
-    "truth": str,
-    "correct": bool,
-    "confidence": float,
-    "weight": float,
-    "novel": bool,
-    "bias": bool,
-    "signal": str,
-    "pair": str,
-    "frame": str,
-    "phase": str,
-    "round": int,
-    "consensus": str,
-    "evidence": str,
-    "needs": str,
-    "lag": int,
-    "disturbed": bool,
-    "alone": str,
-    "belief": float,
-    "noticed": bool,
-    "recall_lag": int,
-    "recall_options": int,
-    "recall_response": str,
-    "recall_truth": str,
-    "recall_correct": bool,
-    "intrusion": bool,
-    "states": str,
-    "recall_states": str,
-    "claim": str,
-    "asked": int,
-    "unread": int,
-    "stands": bool,
-    "gone": bool,
-}
+COLUMNS: dict[str, type] = dict(_columns())
 
 
 def _joined(parts: Sequence[str]) -> str:

@@ -17,7 +17,15 @@ NUMBERS = re.compile(r"\d\.\d\d\s+\(\d\.\d\d–\d\.\d\d\)")
 def measured(scenarios: int) -> Metrics:
     rng = np.random.default_rng(1)
     trials = [
-        Trial(f"s{n}", turn, bool(rng.integers(2)), rng.random(), 0.5, scenario=f"c{n}", novel=True)
+        Trial(
+            f"s{n}",
+            turn,
+            correct=bool(rng.integers(2)),
+            confidence=rng.random(),
+            weight=0.5,
+            scenario=f"c{n}",
+            novel=True,
+        )
         for n in range(scenarios)
         for turn in range(6)
     ]
