@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from chimeralab.core.records import Call, Trajectory, role_of
 from chimeralab.readers.chat import (
@@ -100,8 +100,6 @@ class ATIF(Reader):
     turns = "the message of a step; its tool_calls, with the results of its observation"
     left_out = "reasoning, metrics, steps copied from before, trajectories of subagents"
 
-    SIDES: ClassVar = {"agent": "assistant", "user": "user", "system": "system"}
-
     def matches(self, value: Any) -> bool:
         if not isinstance(value, dict) or not isinstance(value.get("steps"), list):
             return False
@@ -123,8 +121,7 @@ class ATIF(Reader):
         yield Trajectory(name, turns_of(messages), metadata, str(place))
 
     def _messages(self, step: Mapping[str, Any], place: str) -> Iterator[ChatMessage]:
-        source = text(step, "source", place)
-        role = self.SIDES.get(source, role_of(source))
+        role = role_of(text(step, "source", place))
         said = content_of({"content": step.get("message")}, place).text
         calls = []
         for call in listing_if_any(step, "tool_calls", place):
@@ -184,16 +181,15 @@ class OpenHands(Reader):
 
 def _event_talk(name: str, events: list[Any], metadata: dict[str, Any], place: Place) -> Trajectory:
     turns = turns_of(messages_of(_event_messages, events, "events"))
-    states = [state for event in events if isinstance(state := _state(event), str)]
-    metadata |= {"unfinished": True} if states and states[-1] in GOES_ON else {}
+    last = None
+    for event in events:
+        state = nested(event, "extras", "agent_state")
+        if nested(event, "kind") == "ConversationStateUpdateEvent":
+            told = event.get("key") in ("execution_status", "agent_status")
+            state = event.get("value") if told else None
+        last = state if isinstance(state, str) else last
+    metadata |= {"unfinished": True} if last in GOES_ON else {}
     return Trajectory(name, turns, metadata, str(place))
-
-
-def _state(event: Any) -> Any:
-    """The state that an event says the agent is now in."""
-    if nested(event, "kind") != "ConversationStateUpdateEvent":
-        return nested(event, "extras", "agent_state")
-    return event.get("value") if event.get("key") in ("execution_status", "agent_status") else None
 
 
 def _event_messages(event: Any, place: str) -> Iterator[ChatMessage]:

@@ -80,11 +80,10 @@ class Inspect(Reader):
 
     def inner(self, value: Any) -> list[Any]:
         """The samples of a log in its JSON form; none where it has none."""
-        is_log = isinstance(value, dict) and self.matches(value)
-        if not is_log or not isinstance(value.get("samples"), list):
+        if not isinstance(value, dict) or not self.matches(value):
             return []
-        unfinished = value.get("status") in UNFINISHED
-        return [InspectSample(sample, value["eval"], unfinished) for sample in value["samples"]]
+        run, unfinished = value["eval"], value.get("status") in UNFINISHED
+        return [InspectSample(sample, run, unfinished) for sample in items(value.get("samples"))]
 
     def members(self, archive: ZipFile) -> list[str]:
         """The samples of an archive, numbered ones in counting order; notes what was run."""
@@ -155,22 +154,19 @@ def _restored(message: Any, attachments: Mapping[str, Any]) -> Any:
     """The message with its long texts back in place of the references to them."""
     if not attachments or not isinstance(message, dict):
         return message
+
+    def back(text: Any) -> Any:
+        named = isinstance(text, str) and text.startswith(ATTACHMENT)
+        return attachments.get(text.removeprefix(ATTACHMENT), text) if named else text
+
     content = message.get("content")
-    if isinstance(content, list):
-        parts = [
-            part | {"text": _looked_up(part["text"], attachments)}
-            if isinstance(part, dict) and "text" in part
-            else part
-            for part in content
-        ]
-        return message | {"content": parts}
-    return message | {"content": _looked_up(content, attachments)}
-
-
-def _looked_up(text: Any, attachments: Mapping[str, Any]) -> Any:
-    if isinstance(text, str) and text.startswith(ATTACHMENT):
-        return attachments.get(text.removeprefix(ATTACHMENT), text)
-    return text
+    if not isinstance(content, list):
+        return message | {"content": back(content)}
+    parts = [
+        part | {"text": back(part["text"])} if isinstance(part, dict) and "text" in part else part
+        for part in content
+    ]
+    return message | {"content": parts}
 
 
 class Tau2(Reader):
@@ -185,22 +181,15 @@ class Tau2(Reader):
     def matches(self, value: Any) -> bool:
         if not isinstance(value, dict):
             return False
-        if isinstance(value.get("simulations"), list):
-            return True
-        ends = "termination_reason" in value or "reward_info" in value
-        return "task_id" in value and ends
+        ended = "termination_reason" in value or "reward_info" in value
+        return isinstance(value.get("simulations"), list) or ("task_id" in value and ended)
 
     def inner(self, value: Any) -> list[Any]:
-        if not isinstance(value, dict) or not isinstance(value.get("simulations"), list):
-            return []
         model = nested(value, "info", "agent_info", "llm")
-        about = {"model": model} if isinstance(model, str) else {}
-        return [
-            about | {"task_id": None, "termination_reason": None} | each
-            if isinstance(each, dict)
-            else each
-            for each in value["simulations"]
-        ]
+        about: dict[str, Any] = {"model": model} if isinstance(model, str) else {}
+        about |= {"task_id": None, "termination_reason": None}
+        simulations = items(nested(value, "simulations"))
+        return [about | each if isinstance(each, dict) else each for each in simulations]
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = mapping(value, "the simulation")

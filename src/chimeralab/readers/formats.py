@@ -22,32 +22,11 @@ from chimeralab.readers.traces import Langfuse, LangSmith, OpenAITraces
 READERS: dict[str, type[Reader]] = {
     reader.name: reader
     for reader in (
-        Plain,
-        Inspect,
-        OpenTelemetry,
-        LangSmith,
-        Langfuse,
-        OpenAITraces,
-        Tau2,
-        Promptfoo,
-        ChatGPT,
-        GeminiCLI,
-        Codex,
-        LangChain,
-        AutoGen,
-        OpenHands,
-        SWEAgent,
-        ATIF,
-        Gemini,
-        Responses,
-        Preferences,
-        OpenAI,
-        ShareGPT,
-        ClaudeCode,
-        RowPerTurn,
-        NameAndText,
+        Plain, Inspect, OpenTelemetry, LangSmith, Langfuse, OpenAITraces, Tau2, Promptfoo, ChatGPT,
+        GeminiCLI, Codex, LangChain, AutoGen, OpenHands, SWEAgent, ATIF, Gemini, Responses,
+        Preferences, OpenAI, ShareGPT, ClaudeCode, RowPerTurn, NameAndText,
     )
-}
+}  # fmt: skip
 """Every format by name, in the order in which they are tried."""
 
 UNKNOWN = "is not a conversation in a known format"

@@ -93,26 +93,24 @@ def from_utf16(wide: BinaryIO) -> Iterator[bytes]:
         raise Unreadable(f"not UTF-16 text ({error})") from None
 
 
-class Counted:
-    """A stream that counts what has been read of it."""
+class Packed:
+    """A packed stream, unpacked until it is more than what was read of it can honestly hold."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self.bytes = 0
+        self._read = 0
 
     def read(self, size: int = -1) -> bytes:
         data = self._stream.read(size)
-        self.bytes += len(data)
+        self._read += len(data)
         return data
 
-
-def _unpacked(stream: BinaryIO, unpack: Callable[[BinaryIO], Iterator[bytes]]) -> Iterator[bytes]:
-    """What a packed stream holds, until it is more than what was read can honestly hold."""
-    packed, total = Counted(stream), 0
-    for piece in unpack(cast("BinaryIO", packed)):
-        total += len(piece)
-        refuse_bomb(packed.bytes, total)
-        yield piece
+    def unpack(self, by: Callable[[BinaryIO], Iterator[bytes]]) -> Iterator[bytes]:
+        total = 0
+        for piece in by(cast("BinaryIO", self)):
+            total += len(piece)
+            refuse_bomb(self._read, total)
+            yield piece
 
 
 def refuse_bomb(packed: int, unpacked: int) -> None:
@@ -124,7 +122,7 @@ def refuse_bomb(packed: int, unpacked: int) -> None:
         )
 
 
-def _chunks(stream: "BinaryIO | Counted | gzip.GzipFile", size: int) -> Iterator[bytes]:
+def _chunks(stream: "BinaryIO | gzip.GzipFile", size: int) -> Iterator[bytes]:
     while chunk := stream.read(size):
         yield chunk
 
@@ -188,7 +186,7 @@ def _recognised(file: BinaryIO) -> Opened:
     unpack = next((PACKED[magic] for magic in PACKED if head.startswith(magic)), None)
     is_packed = unpack is not None
     if unpack is not None:
-        head, stream = _with_head(stream_of(_unpacked(stream, unpack)))
+        head, stream = _with_head(stream_of(Packed(stream).unpack(unpack)))
     if not head:
         raise Unreadable("is empty")
     if head.startswith((*ZIP, PARQUET)):

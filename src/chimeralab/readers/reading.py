@@ -191,7 +191,7 @@ def find_logs(
     """
     found: dict[str, str] = {}
     for path in paths:
-        for log in logs_at(str(path), on_skip or _ignore, format):
+        for log in logs_at(str(path), on_skip or ignore, format):
             found.setdefault(os.path.realpath(log), log)
     return list(found.values())
 
@@ -255,7 +255,7 @@ def _pieces_of_one(folder: str, files: list[str], asked: type[Reader] | None) ->
         path = str(Path(folder) / found[0])
         try:
             with opened(path) as file:
-                values = [] if file.is_zip else values_in(file, place_of(path), _ignore)
+                values = [] if file.is_zip else values_in(file, place_of(path), ignore)
                 value, _ = next(iter(values), (None, None))
                 if isinstance(value, dict) and reader().matches(value):
                     return set(found)
@@ -266,17 +266,16 @@ def _pieces_of_one(folder: str, files: list[str], asked: type[Reader] | None) ->
 
 def _is_log(path: str, asked: type[Reader] | None) -> bool:
     formats, damage = Formats(asked), []
+
+    def bad(reason: str, _: Place) -> None:
+        damage.append(reason)
+
     try:
         with opened(path) as file:
             if file.is_zip:
                 formats.of_archives().members(open_archive(file.stream))
                 return True
-            values = values_in(
-                file,
-                place_of(path),
-                lambda reason, _: damage.append(reason),
-                named_columns=formats.named_columns,
-            )
+            values = values_in(file, place_of(path), bad, named_columns=formats.named_columns)
             for value, _ in formats.conversations(islice(values, LINES_TO_TRY)):
                 reader = formats.recognise(value)
                 if reader and reader.says_something(value):
@@ -289,5 +288,5 @@ def _is_log(path: str, asked: type[Reader] | None) -> bool:
         return True
 
 
-def _ignore(*_: object) -> None:
-    pass
+def ignore(*_: object) -> None:
+    """What hears of something and does nothing about it."""

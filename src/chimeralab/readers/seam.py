@@ -58,11 +58,8 @@ class Place:
             return f"{self.stem}#{self.line}"
         number = self.part.rpartition(" ")[2]
         # A file that is one list is on its first line; counting that line tells nobody anything.
-        return (
-            f"{self.stem}#{number}"
-            if self.line in {1, None}
-            else f"{self.stem}#{self.line}.{number}"
-        )
+        line = "" if self.line in {1, None} else f"{self.line}."
+        return f"{self.stem}#{line}{number}"
 
     def __str__(self) -> str:
         line = "" if self.line is None else f":{self.line}"

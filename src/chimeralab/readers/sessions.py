@@ -28,6 +28,7 @@ from chimeralab.readers.seam import (
     listing,
     listing_if_any,
     mapping,
+    nested,
     numbered,
     scalars,
     text,
@@ -79,9 +80,8 @@ class ClaudeCode(Reader):
         self._lines: list[SessionLine] = []
 
     def matches(self, value: Any) -> bool:
-        if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-            return False
-        return value["type"] in NOTES or any(key in value for key in LINKS)
+        named = nested(value, "type")
+        return isinstance(named, str) and (named in NOTES or any(key in value for key in LINKS))
 
     def says_something(self, value: Any) -> bool:
         return value["type"] in TALK

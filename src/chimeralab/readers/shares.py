@@ -13,7 +13,7 @@ from chimeralab.core.records import Trajectory
 from chimeralab.readers.formats import Formats
 from chimeralab.readers.json_values import MAX_LINE, goes_on, lines_of, values_on
 from chimeralab.readers.opening import CHUNK, opened, stream_of
-from chimeralab.readers.reading import OnBad, from_values
+from chimeralab.readers.reading import OnBad, from_values, ignore
 from chimeralab.readers.seam import Place, Reader, Unreadable, place_of
 from chimeralab.readers.tables import parquet_rows
 
@@ -58,10 +58,10 @@ def shares_of(path: str, size: int, asked: type[Reader] | None = None) -> list[S
 
 
 def _stretches(stream: BinaryIO, path: str, size: int, asked: type[Reader] | None) -> list[Share]:
-    lines = list(islice(lines_of(stream, place_of(path), _ignore), 2))
+    lines = list(islice(lines_of(stream, place_of(path), ignore), 2))
     if not (lines and lines[0][0].lstrip().startswith(b"{")) or goes_on(lines):
         return []
-    for value, _ in values_on(lines, place_of(path), _ignore):
+    for value, _ in values_on(lines, place_of(path), ignore):
         _Standalone(asked).of(value)
     end = stream.seek(0, io.SEEK_END)
     return [Share(start, min(start + size, end)) for start in range(0, end, size)]
@@ -128,7 +128,3 @@ def _line_start(stream: BinaryIO, position: int) -> int:
     while (read := stream.readline(MAX_LINE)) and not read.endswith(b"\n"):
         pass
     return stream.tell()
-
-
-def _ignore(*_: object) -> None:
-    pass

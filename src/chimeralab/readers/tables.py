@@ -108,12 +108,8 @@ def guessed(row: Mapping[str, Any]) -> dict[str, str]:
     {'id': 'conversation_id', 'speaker': 'Role', 'text': 'text'}
     """
     folded = {str(name).strip().lower(): name for name in row}
-    found = {}
-    for part, names in USUAL.items():
-        name = next((folded[name] for name in names if name in folded), None)
-        if name is not None:
-            found[part] = name
-    return found
+    known = {part: [name for name in names if name in folded] for part, names in USUAL.items()}
+    return {part: folded[names[0]] for part, names in known.items() if names}
 
 
 def _row_message(row: Mapping[str, Any], found: Mapping[str, str]) -> ChatMessage:

@@ -178,9 +178,7 @@ class LangSmith(SpanReader):
     left_out = "chains and tools around the calls of the model, feedback, timing"
 
     def matches(self, value: Any) -> bool:
-        return (
-            isinstance(value, dict) and isinstance(value.get("run_type"), str) and "inputs" in value
-        )
+        return isinstance(nested(value, "run_type"), str) and "inputs" in value
 
     def generations(self, value: Any, place: Place) -> Iterator[Generation]:
         waiting = [mapping(value, "the run")]
@@ -280,7 +278,7 @@ class OpenAITraces(SpanReader):
     )
 
     def matches(self, value: Any) -> bool:
-        return isinstance(value, dict) and value.get("object") in ("trace", "trace.span")
+        return nested(value, "object") in ("trace", "trace.span")
 
     def says_something(self, value: Any) -> bool:
         return bool(value.get("object") == "trace.span")

@@ -77,10 +77,11 @@ class UnitWorker(Worker):
         units = [Unit.of(str(text)) for text in batch["unit"]]
         return {
             "source": [unit.source for unit in units],
-            "is_made": [self._is_made(unit) for unit in units],
+            "is_made": [self.make(unit) for unit in units],
         }
 
-    def _is_made(self, unit: Unit) -> bool:
+    def make(self, unit: Unit) -> bool:
+        """Make the part of a unit; False where its file has to be judged whole."""
         # A task that is run again, because its worker died, finds what was finished before.
         if self._store.has("verdicts", unit.part):
             return True
