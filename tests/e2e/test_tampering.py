@@ -350,7 +350,7 @@ def test_quick_leaves_out_the_vectors_and_says_so(
     chimera: Callable[..., Any], study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "chimeralab.study.recompute.study_encoder", lambda: pytest.fail("an encoder was opened")
+        "chimeralab.study.detecting.study_encoder", lambda: pytest.fail("an encoder was opened")
     )
     ran = chimera("verify", study.path, "--quick", "--json")
     assert ran.code == 0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from chimeralab.models.seam import Sampling
 from chimeralab.runner import Prompt, Rules, Said, Speaker, Talk
-from chimeralab.runner.history import view
+from chimeralab.runner.asking import view
 from chimeralab.runner.interventions import Ask
 
 views = st.fixed_dictionaries(

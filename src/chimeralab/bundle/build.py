@@ -36,10 +36,9 @@ from chimeralab.rating.auditing import FOLDER, VALIDITY
 from chimeralab.report.files import write_report
 from chimeralab.report.frame import refuse_unrun
 from chimeralab.study import Study
-from chimeralab.study.copying import copy_records
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.estimates import Estimates
-from chimeralab.study.export import export_study, write_conversations
+from chimeralab.study.export import copy_records, export_study, write_conversations
 
 # What the author completes; edited, it is kept when the bundle is made again.
 OWN: dict[str, Callable[[Study], str]] = {CITATION: citation, "datasheet.md": datasheet}

@@ -14,7 +14,7 @@ from chimeralab.bundle.manifest import MANIFEST, bundle_hash, hashes_of, read_ma
 from chimeralab.core.errors import InputError
 from chimeralab.report.files import write_report
 from chimeralab.study import Study
-from chimeralab.study.recompute import Finding, Recomputed
+from chimeralab.study.detecting import Finding, Recomputed
 from chimeralab.study.verify import Verification
 from chimeralab.version import __version__
 

@@ -14,8 +14,7 @@ from chimeralab.core.text import markdown
 from chimeralab.embedding.encoder import MODEL
 from chimeralab.report.frame import models, software
 from chimeralab.study import Study, flow
-from chimeralab.study.copying import sealed_items
-from chimeralab.study.export import TABLES
+from chimeralab.study.export import TABLES, sealed_items
 from chimeralab.study.lock import resolve
 from chimeralab.version import __version__
 

@@ -45,7 +45,7 @@ def export(path: Path, kind: Any, folder: Path) -> None:
     # Imported here: the analysis is slow to import, and only this command needs it.
     from chimeralab.rating.raters import stored_raters  # noqa: PLC0415
     from chimeralab.report.named_numbers import study_numbers, write_numbers  # noqa: PLC0415
-    from chimeralab.study.copying import sealed_items  # noqa: PLC0415
+    from chimeralab.study.export import sealed_items  # noqa: PLC0415
 
     records = pipeline.export(study, kind, folder)
     for written in (*records, *write_numbers(folder, study_numbers(study, say))):

@@ -53,12 +53,10 @@ from chimeralab.rating.validity import (
     validity_json,
 )
 from chimeralab.stats.intervals import wilson
-from chimeralab.study.copying import sealed_items
-from chimeralab.study.detecting import stored_detections
-from chimeralab.study.export import settled_labels
+from chimeralab.study.detecting import Finding, Recomputed, alike, stored_detections
+from chimeralab.study.export import sealed_items, settled_labels
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
-from chimeralab.study.recompute import Finding, Recomputed, alike
 
 FOLDER, VALIDITY = "audit", "validity.json"
 

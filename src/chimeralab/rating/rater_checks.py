@@ -25,7 +25,7 @@ from chimeralab.rating.ratings import Item, Rater, Rating, rate_all
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.rating.rules import rate_by_rules
 from chimeralab.rating.samples import candidates, open_store, sample_named
-from chimeralab.runner.room import Brake
+from chimeralab.runner.journal import Brake
 from chimeralab.study.folder import Study
 from chimeralab.study.store import CHECKS, RETESTS, Store, now
 

@@ -43,7 +43,7 @@ from chimeralab.rating.ratings import (
 )
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.rating.samples import candidates, open_store, sample_named
-from chimeralab.runner.room import Brake, Limits, Price
+from chimeralab.runner.journal import Brake, Limits, Price
 from chimeralab.study.database import transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest, resolve

@@ -5,18 +5,22 @@ from chimeralab.runner.converse import converse, converse_all
 from chimeralab.runner.journal import (
     Answer,
     AttemptFailed,
+    Brake,
     Event,
     Intervened,
     Journal,
+    Limits,
     MemoryJournal,
     News,
+    Price,
     RetryLog,
+    Room,
     RunStarted,
     Subscriber,
     TalkEnded,
+    TurnJudge,
     TurnStored,
 )
-from chimeralab.runner.room import Brake, Limits, Price, Room, TurnJudge
 from chimeralab.runner.talk import Prompt, Rules, Said, Script, Speaker, Talk
 
 __all__ = [

@@ -1,22 +1,76 @@
-"""Getting one turn: ask, and deal with every lapse as the rules say, until a turn or an end."""
+"""Getting one turn: ask, and deal with every lapse as the rules say, until a turn or an end.
+
+A speaker sees its own turns as assistant and all others as user.
+"""
 
 import asyncio
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.text import readable, redact
-from chimeralab.models.seam import ModelFailure, Reply, Request, with_sound_usage
-from chimeralab.runner.history import put
+from chimeralab.models.seam import Message, ModelFailure, Reply, Request, Role, with_sound_usage
 from chimeralab.runner.interventions import Ask, Trim
-from chimeralab.runner.journal import Answer, AttemptFailed, Event, Intervened
-from chimeralab.runner.room import Room
-from chimeralab.runner.talk import Lapse, Said, Talk
+from chimeralab.runner.journal import Answer, AttemptFailed, Event, Intervened, Room
+from chimeralab.runner.talk import Lapse, Probed, Put, Said, Talk
+
+
+def put(talk: Talk, ask: Ask, said: Sequence[Said], probed: Probed = lambda turn: {}) -> Put:
+    """One question, from the conversation so far or as the script has it.
+
+    `probed` gives the replies to the probes of an earlier turn.
+    """
+    if talk.script is None:
+        return Put(view(talk, ask, said))
+    asked: Put = talk.script.put(
+        system_message(talk, ask), ask, [turn.text for turn in said], probed
+    )
+    return asked
+
+
+def view(talk: Talk, ask: Ask, said: Sequence[Said]) -> tuple[Message, ...]:
+    """The messages for one question.
+
+    Lines of one role in a row become one message: strict chat templates refuse two.
+    """
+    merged = (
+        Message(role, "\n\n".join(text for _, text in lines))
+        for role, lines in groupby(_lines(talk, ask, said), key=lambda line: line[0])
+    )
+    return (*system_message(talk, ask), *merged)
+
+
+def system_message(talk: Talk, ask: Ask) -> tuple[Message, ...]:
+    system = talk.speakers[ask.slot].system
+    return (Message("system", system),) if system else ()
+
+
+def _lines(talk: Talk, ask: Ask, said: Sequence[Said]) -> Iterator[tuple[Role, str]]:
+    if _sees_seed(talk, ask.slot):
+        yield ("user", talk.prompt.text)
+    for turn in said[_first_shown(talk, ask) - 1 :]:
+        yield ("assistant" if talk.slot(turn.turn) == ask.slot else "user", turn.text)
+        yield from (("user", hint.text) for hint in ask.hints if hint.after == turn.turn)
+
+
+def _first_shown(talk: Talk, ask: Ask) -> int:
+    """A shortened history that would open with the speaker's own turn keeps one turn more.
+
+    Strict chat templates want the first message from the user.
+    """
+    opens_with_own = talk.slot(ask.first_shown) == ask.slot and not _sees_seed(talk, ask.slot)
+    return ask.first_shown - 1 if opens_with_own and ask.first_shown > 1 else ask.first_shown
+
+
+def _sees_seed(talk: Talk, slot: int) -> bool:
+    return talk.rules.seed_visible == "all" or slot == 0
+
 
 LONGEST_WAIT = 60.0
 # Failures that no repetition fixes: the whole run stops.

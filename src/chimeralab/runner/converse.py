@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from chimeralab.core.records import Turn, plain_value
 from chimeralab.runner.asking import Ended, Stored, ask_turn
 from chimeralab.runner.interventions import Ask, Trim, due, name_of
-from chimeralab.runner.journal import Event, Intervened, TalkEnded, TurnStored
-from chimeralab.runner.room import Room
+from chimeralab.runner.journal import Event, Intervened, Room, TalkEnded, TurnStored
 from chimeralab.runner.talk import Said, Talk
 
 # Conversations that start at one moment stay in step: all wait for the last question to be sent,

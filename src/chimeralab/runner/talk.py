@@ -19,7 +19,7 @@ from chimeralab.runner.interventions import Ask, Countermeasure
 
 if TYPE_CHECKING:
     from chimeralab.runner.asking import Ended, Stored
-    from chimeralab.runner.room import Room
+    from chimeralab.runner.journal import Room
 
 SeedVisible = Literal["all", "first"]
 Lapse = Literal["empty", "refusal", "overflow", "failure", "unreadable"]

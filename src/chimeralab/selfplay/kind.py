@@ -28,13 +28,12 @@ from chimeralab.selfplay.plan import (
 )
 from chimeralab.selfplay.runs import Runs, judged_run, study_runs
 from chimeralab.stats.effects import SELF_PLAY, AskedContrast, pairs_of
-from chimeralab.study.detecting import stored_detections
+from chimeralab.study.detecting import Recomputed, stored_detections
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.folder import Study
 from chimeralab.study.forecast import TOKENS_A_MESSAGE, tokens_at_most
 from chimeralab.study.kind import Design, Kind
 from chimeralab.study.plan import Condition, Plan, SamplingChange, named_tables, read_models
-from chimeralab.study.recompute import Recomputed
 from chimeralab.study.store import Archive
 
 # One row per judged conversation, which `chimera analyse` reads.

@@ -138,19 +138,12 @@ def _dicts(connection: sqlite3.Connection, query: str) -> Iterator[dict[str, Any
     return (dict(zip(names, row, strict=True)) for row in cursor)
 
 
-class HashedRow(NamedTuple):
-    """A row that is stored now: its key and its hash."""
-
-    key: str
-    hash: bytes
-
-
-def _rows(rows: Iterable[Mapping[str, Any]], table: str) -> Iterator[HashedRow]:
+def _rows(rows: Iterable[Mapping[str, Any]], table: str) -> Iterator[tuple[str, bytes]]:
     for row in rows:
         if table == "study" and row["key"] == COUNTED:
             continue
         key = row_key(*(row[name] for name in OBSERVED[table]))
-        yield HashedRow(key, row_hash(*(cell for pair in row.items() for cell in pair)))
+        yield key, row_hash(*(cell for pair in row.items() for cell in pair))
 
 
 class Rows(Protocol):
@@ -159,18 +152,11 @@ class Rows(Protocol):
     def rows(self, query: str, /) -> Iterator[dict[str, Any]]: ...
 
 
-class Misfit(NamedTuple):
-    """A place where the chain and what is stored do not fit."""
-
-    place: str
-    problem: str
-
-
 class Chain(NamedTuple):
-    """A chain as it was read and computed again."""
+    """A chain as it was read and computed again; a misfit is a place and its problem."""
 
     records: tuple[ChainRecord, ...]
-    misfits: tuple[Misfit, ...]
+    misfits: tuple[tuple[str, str], ...]
     adopted: int
     withheld: int = 0
 
@@ -195,21 +181,21 @@ def read_chain(archive: Rows, withheld: Collection[tuple[str, str]] = ()) -> Cha
     return Chain(records, tuple(misfits), sum(adopted), len(withheld))
 
 
-def _broken(records: Iterable[ChainRecord]) -> Iterator[Misfit]:
+def _broken(records: Iterable[ChainRecord]) -> Iterator[tuple[str, str]]:
     head = b""
     for number, each in enumerate(records, start=1):
         if each.id != number:
-            yield Misfit("the chain", f"record {number} is missing")
+            yield "the chain", f"record {number} is missing"
             return
         if each.head != next_head(head, each.kind, each.change, each.key, each.row):
-            yield Misfit("the chain", f"record {number} ({each.place}) was changed")
+            yield "the chain", f"record {number} ({each.place}) was changed"
             return
         head = each.head
 
 
 def _uncovered(
     records: Iterable[ChainRecord], archive: Rows, withheld: Collection[tuple[str, str]]
-) -> Iterator[Misfit]:
+) -> Iterator[tuple[str, str]]:
     """Rows that are gone, changed, never recorded, or recorded more often than a study does."""
     there = {row["name"] for row in archive.rows(TABLES)}
     of_kind: dict[str, dict[str, list[ChainRecord]]] = {
@@ -227,7 +213,7 @@ def _uncovered(
             for problem in _problems(table, known.get(key, []), stored.get(key)):
                 problems[place, problem].append(name)
         for (place, problem), names in sorted(problems.items()):
-            yield Misfit(place, f"{_counted(table, names)} {problem}")
+            yield place, f"{_counted(table, names)} {problem}"
 
 
 def _problems(table: str, known: list[ChainRecord], stored: bytes | None) -> Iterator[str]:
@@ -243,18 +229,11 @@ def _problems(table: str, known: list[ChainRecord], stored: bytes | None) -> Ite
         yield "recorded again after it was complete: wiped and run again"
 
 
-class Named(NamedTuple):
-    """The place of a row, and its name there."""
-
-    place: str
-    name: str
-
-
-def _named(table: str, key: str) -> Named:
+def _named(table: str, key: str) -> tuple[str, str]:
     first, *rest = (str(part) for part in json.loads(key))
     if table == "trajectories":
-        return Named(first, "")
-    return Named(first, " ".join(rest)) if rest else Named(table, first)
+        return first, ""
+    return (first, " ".join(rest)) if rest else (table, first)
 
 
 def _counted(table: str, names: list[str]) -> str:

@@ -1,7 +1,11 @@
-"""Commits that conversations share: however many write at once, the disk is waited for once.
+"""Commits that conversations share, and a count beside the database of what is safe in it.
 
 A commit that outlives a power cut takes a disk some milliseconds. A thousand conversations that
-each wait for their own would wait for nothing else.
+each wait for their own would wait for nothing else, so the disk is waited for once.
+
+After a kill, the last turns are in `study.db-wal` alone. A copy of the folder without it, or with
+half of it, is a sound database that holds less, and no hash inside it can tell. So each turn, reply
+to a probe and start of a run is counted twice: inside the database and in `study.count`.
 """
 
 import asyncio
@@ -12,6 +16,43 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from chimeralab.study.database import plainly
+
+# The file is written over in place, so that every content has to have the same length.
+WIDTH = 20
+
+
+def tally_path(store: Path) -> Path:
+    return store.with_suffix(".count")
+
+
+def read_tally(store: Path) -> int:
+    """What the file beside a database says; 0 where an early version has kept none."""
+    try:
+        return int(tally_path(store).read_bytes())
+    except (OSError, ValueError):
+        return 0
+
+
+def write_tally(store: Path, stored: int) -> None:
+    """Put down what is safe in the database by now: after a kill, at most a commit too few."""
+    path = tally_path(store)
+    with path.open("r+b" if path.exists() else "wb", buffering=0) as file:
+        file.write(f"{stored:<{WIDTH}}\n".encode("ascii"))
+
+
+def shortfall(store: Path, found: int) -> str | None:
+    """What is missing in a database that holds less than was stored in it; None if nothing is.
+
+    >>> shortfall(Path("nowhere/study.db"), 3)
+    """
+    kept = read_tally(store)
+    if found >= kept:
+        return None
+    lacks = f"lacks the last {kept - found:,} of {kept:,}" if found else f"has none of the {kept:,}"
+    return (
+        f"{lacks} turns, replies to probes and starts of runs that were stored in it: "
+        f"{store.name}-wal is missing or cut"
+    )
 
 
 class SharedCommits:

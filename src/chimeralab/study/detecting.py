@@ -1,21 +1,26 @@
-"""Judging a study: every finished conversation gets the verdict of the plan's detector, once."""
+"""Judging a study: every finished conversation gets the verdict of the plan's detector, once.
+
+To verify it, verdicts are computed again from the stored texts; nothing is written for that.
+"""
 
 import json
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
+from chimeralab import weights
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
-from chimeralab.core.parts import StandIn
+from chimeralab.core.parts import StandIn, shown
 from chimeralab.core.records import Detection
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import loops_beside
-from chimeralab.embedding.encoder import Encoder, model_hash, study_encoder
+from chimeralab.embedding.encoder import MARGINS, Encoder, model_hash, study_encoder
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
-from chimeralab.study.store import now
+from chimeralab.study.store import Archive, now
 
 
 def detect_study(
@@ -68,3 +73,146 @@ def stored_detections(study: Study) -> Iterator[dict[str, Any]]:
 def detector_key(study: Study) -> str:
     """What a verdict depends on besides the texts: the detector, its settings, the weights."""
     return digest({"detector": study.plan.detector.as_dict(), "encoder": model_hash()})
+
+
+# Vectors of two machines may each be off by a margin.
+TOLERANCE = 2 * max(MARGINS.values())
+FIRM = (
+    "judged", "turns", "at_risk_turns", "collapsed_turns", "collapse_rate", "at_risk_rate",
+    "first_collapse_turn", "collapsed", "positions", "episodes", "reason", "detector", "metadata",
+)  # fmt: skip
+LOOPS = ("steps", "looping", "loops", "loop_score")
+SIMILARITIES = ("evidence", "trace")
+FIELDS_NAMED = 3
+
+
+class Finding(NamedTuple):
+    """Something that is not as it was locked or stored."""
+
+    place: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.problem}"
+
+
+class Recomputed(NamedTuple):
+    """What was computed again: all that did not fit, and what could or could not be checked.
+
+    `corrected` holds the verdicts that the texts give where other ones are stored.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    checked: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    corrected: Mapping[str, Detection] = {}
+
+
+def recompute_verdicts(study: Study, archive: Archive, *, quick: bool = False) -> Recomputed:
+    """Judge every conversation that has a verdict again, from its stored texts."""
+    query = "SELECT trajectory, detection FROM detections WHERE detector = ?"
+    rows = archive.rows(query, detector_key(study))
+    stored = {row["trajectory"]: row["detection"] for row in rows}
+    if not stored:
+        return Recomputed()
+    count = f"{len(stored):,} stored verdicts"
+    if isinstance(detector := study.plan.detector.settings, StandIn):
+        return Recomputed(unchecked=(f"not recomputed: {count} of {detector.code}",))
+    needs_vectors = bool(study.plan.detector.settings.needs.lags)
+    encoder = None
+    if needs_vectors and quick:
+        return Recomputed(unchecked=(f"{count} were not computed again (--quick)",))
+    if needs_vectors:
+        try:
+            encoder = _encoder_at_hand()
+        except InputError as error:
+            finding = Finding("encoder", str(error))
+            return Recomputed((finding,), (), (f"{count} could not be computed again",))
+        if encoder is None:
+            fetch = f"`chimera models pull {weights.ENCODER}` fetches it"
+            pull = f"the encoder is not on this machine; {fetch}"
+            return Recomputed(unchecked=(f"{count} were not computed again: {pull}",))
+    return _judge_again(study, archive, stored, encoder)
+
+
+def _encoder_at_hand() -> Encoder | None:
+    """The encoder, its file hashed; None where verifying would have to download it."""
+    if "missing" in weights.glance(weights.ENCODER).values():
+        return None
+    return study_encoder()
+
+
+def _judge_again(
+    study: Study, archive: Archive, stored: Mapping[str, str], encoder: Encoder | None
+) -> Recomputed:
+    detector = study.plan.detector.settings
+    open_encoder = (lambda: encoder) if encoder else study_encoder
+    judge = Judge(detector, loops_beside(detector), open_encoder, speaker="all", trace=True)
+    talks = [talk for talk in archive.trajectories() if talk.id in stored]
+    findings, corrected, other_loops = [], {}, Counter[str]()
+    for name in stored.keys() - {talk.id for talk in talks}:
+        findings.append(Finding(name, "it has a verdict, but no turn"))
+    for talk, again in judge.judge(talks):
+        name = talk.id
+        try:
+            kept = json.loads(stored[name])
+            differing = list(_differences(kept, json.loads(json.dumps(again.as_dict()))))
+            if kept.get("loop_detector") != again.loop_detector:
+                other_loops[_loops_by(kept.get("loop_detector"))] += 1
+        except (ValueError, AttributeError):
+            differing = ["it can't be read"]
+        if talk.metadata["outcome"] is None:
+            findings.append(Finding(name, "it has a verdict, but has not ended"))
+        if differing:
+            corrected[name] = again
+            said = "; ".join(differing[:FIELDS_NAMED])
+            problem = f"its stored verdict is not what its texts give (stored → recomputed): {said}"
+            findings.append(Finding(name, problem))
+    return Recomputed(
+        findings=tuple(findings),
+        checked=(f"{len(talks):,} verdicts computed again from their texts",),
+        unchecked=tuple(
+            f"not recomputed: the loops of {n:,} verdicts, judged by {name}"
+            for name, n in other_loops.items()
+        ),
+        notes=(
+            f"{encoder.forged:,} cached vectors had not been made by this machine; "
+            "they were computed again",
+        )
+        if encoder is not None and encoder.forged
+        else (),
+        corrected=corrected,
+    )
+
+
+def _loops_by(described: Any) -> str:
+    """The loop detector that a stored verdict is of, in a word."""
+    found = described.get("operating_point") if isinstance(described, Mapping) else None
+    return str(found or "a version without a loop detector")
+
+
+def _differences(stored: Mapping[str, Any], again: Mapping[str, Any]) -> Iterator[str]:
+    """The fields in which two verdicts differ; similarities may do so by the encoder's margin."""
+    same_loops = stored.get("loop_detector") == again["loop_detector"]
+    loops = stored.get("loops")
+    for old, new in zip(loops if isinstance(loops, list) else (), again["loops"], strict=False):
+        if isinstance(old, dict) and "echoes" not in old:  # as older versions stored it
+            del new["echoes"]
+    for name in (*FIRM, *(LOOPS if same_loops else ())):
+        if not alike(stored.get(name), again[name], 1e-9):
+            yield f"{name} {shown(stored.get(name))} → {shown(again[name])}"
+    for name in SIMILARITIES:
+        if not alike(stored.get(name), again[name], TOLERANCE):
+            yield f"its {name}"
+
+
+def alike(a: Any, b: Any, tolerance: float) -> bool:
+    """Whether two plain values are the same, up to so much in any number."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(alike(a[key], b[key], tolerance) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(alike, a, b, [tolerance] * len(a)))
+    if isinstance(a, float) and isinstance(b, float | int):
+        return abs(a - b) <= tolerance
+    return type(a) is type(b) and bool(a == b)

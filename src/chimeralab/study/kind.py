@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from chimeralab.models.seam import Model
     from chimeralab.runner import Prompt, Rules, Script
+    from chimeralab.study.detecting import Recomputed
     from chimeralab.study.estimates import Estimates
     from chimeralab.study.folder import Study
     from chimeralab.study.plan import Condition, Plan, Subject
-    from chimeralab.study.recompute import Recomputed
     from chimeralab.study.store import Archive
 
 # Imported when a plan asks for one: a study knows its kind, and nothing here knows which there are.

@@ -19,7 +19,7 @@ from chimeralab.core.records import Record, Trajectory, Turn
 from chimeralab.models.seam import Request
 from chimeralab.runner import Answer, Event, Said, Talk
 from chimeralab.study.chain import Chain, read_chain
-from chimeralab.study.commits import SharedCommits
+from chimeralab.study.commits import SharedCommits, shortfall, tally_path, write_tally
 from chimeralab.study.database import (
     CHAINED,
     COPY_ID,
@@ -31,7 +31,6 @@ from chimeralab.study.database import (
     transaction,
 )
 from chimeralab.study.lock import branch, link, opening
-from chimeralab.study.tally import shortfall, tally_path, write_tally
 
 Row = dict[str, Any]
 CROWD = 64

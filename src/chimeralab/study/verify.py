@@ -14,7 +14,8 @@ from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Record
 from chimeralab.runner import Prompt, Said, Talk
 from chimeralab.study.chain import Chain
-from chimeralab.study.copying import sealed_items
+from chimeralab.study.detecting import Finding, recompute_verdicts
+from chimeralab.study.export import sealed_items
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import (
     RECORDS,
@@ -26,7 +27,6 @@ from chimeralab.study.lock import (
     opening,
     resolve,
 )
-from chimeralab.study.recompute import Finding, recompute_verdicts
 from chimeralab.study.store import Archive, Row
 
 

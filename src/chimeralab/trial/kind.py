@@ -18,13 +18,13 @@ from chimeralab.models.seam import Model
 from chimeralab.runner import Script
 from chimeralab.selfplay.plan import read_extras
 from chimeralab.stats.effects import TRIAL
+from chimeralab.study.detecting import Finding, Recomputed
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import TALK
 from chimeralab.study.folder import Study, planned_talks
 from chimeralab.study.forecast import TOKENS_A_MESSAGE, tokens_at_most
 from chimeralab.study.kind import Design, Kind, Units
 from chimeralab.study.plan import Condition, Plan, Subject, named_tables, read_models, read_subject
-from chimeralab.study.recompute import Finding, Recomputed
 from chimeralab.study.store import Archive
 from chimeralab.trial import plan as trial_plan
 from chimeralab.trial.agents import AGENTS, abilities_of, opened

@@ -14,7 +14,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Heard, Message
 from chimeralab.runner.interventions import Ask
-from chimeralab.runner.room import Room
+from chimeralab.runner.journal import Room
 from chimeralab.runner.talk import Put, Talk
 from chimeralab.trial.course import Course, Evidence
 from chimeralab.trial.probes import Alone, Probe, question_text

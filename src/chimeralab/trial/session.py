@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from chimeralab.runner.asking import Ended, Stored, ask_turn
 from chimeralab.runner.interventions import Ask
-from chimeralab.runner.journal import Event, Intervened
-from chimeralab.runner.room import Room, nobody
+from chimeralab.runner.journal import Event, Intervened, Room, nobody
 from chimeralab.runner.talk import Said, Talk
 from chimeralab.trial.course import Course
 from chimeralab.trial.hooks import Observed, Sightings, at_answer, at_probe, at_question

@@ -15,7 +15,7 @@ from chimeralab.rating.raters import planned_rater, stored_ratings
 from chimeralab.rating.ratings import Item
 from chimeralab.rating.samples import stored_samples
 from chimeralab.study import Study
-from chimeralab.study.copying import copy_records
+from chimeralab.study.export import copy_records
 from chimeralab.study.verify import verify_study
 from tests.plans import PEOPLE_RATED
 from tests.studies import DRAWN, MakeStudy

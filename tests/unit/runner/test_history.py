@@ -2,7 +2,7 @@
 
 from chimeralab.models.seam import Message, Sampling
 from chimeralab.runner import Prompt, Rules, Said, Speaker, Talk
-from chimeralab.runner.history import view
+from chimeralab.runner.asking import view
 from chimeralab.runner.interventions import Ask, Hint
 
 SAMPLING = Sampling()

@@ -9,7 +9,7 @@ import pytest
 from chimeralab import pipeline
 from chimeralab.core.errors import InputError
 from chimeralab.study import RunOptions, Study, run_study
-from chimeralab.study.copying import copy_records
+from chimeralab.study.export import copy_records
 from tests.plans import SELFPLAY
 from tests.studies import DETECTED
 
