@@ -291,16 +291,12 @@ class RecentMemory:
     def remember(self, vectors: Mapping[bytes, Floats]) -> None:
         for key, vector in vectors.items():
             if key not in self._slots:
-                self._take_slot(key)
+                oldest, self._keys[self._next] = self._keys[self._next], key
+                if oldest is not None:
+                    del self._slots[oldest]
+                self._slots[key] = self._next
+                self._next = (self._next + 1) % len(self._keys)
             self._block[self._slots[key]] = vector
-
-    def _take_slot(self, key: bytes) -> None:
-        oldest = self._keys[self._next]
-        if oldest is not None:
-            del self._slots[oldest]
-        self._keys[self._next] = key
-        self._slots[key] = self._next
-        self._next = (self._next + 1) % len(self._keys)
 
 
 class FileMemory:

@@ -5,8 +5,7 @@ It serves where it was built, the CPU has AVX2, and it gives the vectors that ar
 
 import ctypes
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -85,25 +84,9 @@ class Kernel:
     def together(self, texts: Sequence[Sequence[int]], threads: int) -> NDArray[np.float32]:
         """The vectors of one job. Threads that are busy elsewhere are not waited for."""
         vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
-        with self._job(texts, threads, vectors) as job:
-            work = self._library.minilm_work
-            others = [pool().submit(work, job) for _ in range(threads - 1)]
-            try:
-                _check_status(work(job))
-            finally:
-                # Whoever has begun must leave before the job's memory goes.
-                for other in others:
-                    if not other.cancel():
-                        other.result()
-        return vectors
-
-    @contextmanager
-    def _job(
-        self, texts: Sequence[Sequence[int]], threads: int, vectors: NDArray[np.float32]
-    ) -> Iterator[ctypes.c_void_p]:
         ids = np.concatenate([np.asarray(text, dtype=np.int32) for text in texts])
         starts = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-        job = ctypes.c_void_p()
+        job, work = ctypes.c_void_p(), self._library.minilm_work
         _check_status(
             self._library.minilm_begin(
                 self._model.ctypes.data,
@@ -118,10 +101,16 @@ class Kernel:
                 ctypes.byref(job),
             )
         )
+        others = [pool().submit(work, job) for _ in range(threads - 1)]
         try:
-            yield job
+            _check_status(work(job))
         finally:
+            # Whoever has begun must leave before the job's memory goes.
+            for other in others:
+                if not other.cancel():
+                    other.result()
             self._library.minilm_end(job)
+        return vectors
 
     def _check(self) -> None:
         """The vectors of two texts must be those that sentence-transformers gave for them."""

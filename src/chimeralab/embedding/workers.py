@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache, lru_cache
+from functools import cache
 from itertools import islice
 from typing import TypeVar
 
@@ -27,17 +27,14 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+@cache
 def pool() -> ThreadPoolExecutor:
-    """Threads that help whoever asks, who works too: together they are as many as the cores.
-
-    They belong to this process; one that was forked from it has none of them.
-    """
-    return _pool(os.getpid())
-
-
-@lru_cache(maxsize=1)
-def _pool(process: int) -> ThreadPoolExecutor:
+    """Threads that help whoever asks, who works too: together they are as many as the cores."""
     return ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix="chimera-encoder")
+
+
+if hasattr(os, "register_at_fork"):  # a process that is forked from this one has none of them
+    os.register_at_fork(after_in_child=pool.cache_clear)
 
 
 def on_all_cores(work: Callable[[Item], None], items: Iterable[Item]) -> None:

@@ -85,11 +85,14 @@ def hub(spec: ModelSpec, workspace: Path) -> Iterator[ReadFile]:
         endpoint = os.environ.get("HF_ENDPOINT") or HUB
         url = f"{endpoint.rstrip('/')}/{spec.hub}/resolve/{spec.revision}/{file.name}"
         with _network_faults(url), _answer(url) as response, progress(file.name, file.size) as show:
-            received = 0
-            for chunk in _steady_chunks(response):
+            started, received = monotonic(), 0
+            while chunk := response.read1(CHUNK):
                 yield chunk
                 received += len(chunk)
                 show(received)
+                waited = monotonic() - started
+                if waited > STALLED_AFTER and received < waited * TRICKLE:
+                    raise TimeoutError(f"only {received} bytes in {waited:.0f} s")
 
     yield chunks
 
@@ -147,16 +150,6 @@ def _answer(url: str) -> HTTPResponse:
         return outcome.result(timeout=ANSWER_WITHIN)
     except TimeoutError:
         raise URLError(f"no answer within {ANSWER_WITHIN:g} s") from None
-
-
-def _steady_chunks(response: HTTPResponse) -> Chunks:
-    started, received = monotonic(), 0
-    while chunk := response.read1(CHUNK):
-        yield chunk
-        received += len(chunk)
-        waited = monotonic() - started
-        if waited > STALLED_AFTER and received < waited * TRICKLE:
-            raise TimeoutError(f"only {received} bytes in {waited:.0f} s")
 
 
 @contextmanager
@@ -241,7 +234,13 @@ def pull(name: str, *, sources: Mapping[str, Source] = SOURCES, say: Say = to_st
     spec, folder = known_model(name), model_folder(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone(spec, folder, say):
+        lock = FileLock(folder.parent / f"{name}.lock")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            say(f"{name}: another process is fetching it; waiting for that one")
+            lock.acquire()
+        try:
             for leftover in folder.glob(f"{_WORKSPACE}*"):
                 shutil.rmtree(leftover, ignore_errors=True)
             wanted = [file for file, state in verify(name).items() if state != "present"]
@@ -249,26 +248,14 @@ def pull(name: str, *, sources: Mapping[str, Source] = SOURCES, say: Say = to_st
                 with TemporaryDirectory(prefix=_WORKSPACE, dir=folder) as workspace:
                     _fetch(spec, wanted, sources, Path(workspace), say)
             say(f"{spec.name}: ready in {folder}")
+        finally:
+            lock.release()
     except OSError as error:
         raise WeightsError(
             f"the model cache {folder} can't be written ({error.strerror or error}); "
             "make room there, or set CHIMERA_CACHE to a folder that can be written"
         ) from error
     return folder
-
-
-@contextmanager
-def _alone(spec: ModelSpec, folder: Path, say: Say) -> Iterator[None]:
-    lock = FileLock(folder.parent / f"{spec.name}.lock")
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        say(f"{spec.name}: another process is fetching it; waiting for that one")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _fetch(
