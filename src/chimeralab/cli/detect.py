@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chimeralab.cli.checks import COLLAPSE, LOOP, NOTHING_JUDGED, JUnit, asked_checks
-from chimeralab.cli.on_ray import ENGINE_OPTIONS, RAY, detect_on_ray, refuse_ray_options
 from chimeralab.cli.options import (
     CODE_OPTION,
     DETECTOR_OPTIONS,
     LOG_OPTIONS,
+    MOST_NAMED,
     NO_FIELD,
     WHICH_OPTIONS,
+    Decorator,
     asked_judges,
     asking,
     group_name,
@@ -25,9 +25,20 @@ from chimeralab.cli.options import (
     with_options,
 )
 from chimeralab.cli.terminal import err, out, say, with_progress
-from chimeralab.cli.verdict_table import MIN_WIDTH, VerdictTable, nearest_of
+from chimeralab.cli.verdict_table import (
+    COLLAPSE,
+    LOOP,
+    MIN_WIDTH,
+    NOTHING_JUDGED,
+    JUnit,
+    VerdictTable,
+    asked_checks,
+    nearest_of,
+)
 from chimeralab.core.errors import InputError
+from chimeralab.core.extras import need
 from chimeralab.core.files import json_text
+from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.tables import check_table_name, open_table
@@ -40,6 +51,34 @@ from chimeralab.detection.verdict import as_json, from_json
 
 if TYPE_CHECKING:
     from chimeralab.embedding.encoder import Encoder
+
+
+RAY = "ray"
+ENGINE_OPTIONS: tuple[Decorator, ...] = (
+    click.option(
+        "--engine",
+        type=click.Choice(["local", RAY]),
+        default="local",
+        show_default=True,
+        help="Judge in this process, or on a cluster of Ray, which needs --out.",
+    ),
+    click.option(
+        "--address",
+        metavar="ADDRESS",
+        help="With --engine ray: the cluster to use (auto, host:6379). Without it, one is "
+        "started on this machine.",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="With --engine ray: how many workers, of one core each. Default: one for each core.",
+    ),
+)
+# What is for one process alone: its answers are printed, and a job's are in its folder.
+NOT_ON_RAY = (
+    "json", "trace", "group_by", "fail_on", "max_share", "junit", "fail_on_collapse", "cache",
+)  # fmt: skip
 
 
 @click.command()
@@ -94,8 +133,8 @@ def detect(**options: Any) -> None:
         detect_on_ray(detector, options)
         return
     refuse_ray_options(options)
-    checks = asked_checks(options, asked_judges(detector, options))
-    junit = JUnit(options["junit"], checks)
+    failing, max_share = asked_checks(options, asked_judges(detector, options))
+    junit = JUnit(options["junit"], failing)
     source = judge_study if is_study(options["paths"]) else judge_logs
     with _written(options["out"], trace=options["trace"]) as write:
         judged, words, how = source(detector, options)
@@ -118,7 +157,7 @@ def detect(**options: Any) -> None:
         # Standard output holds the JSON lines alone.
         table.print_summary(err)
     say(how())
-    complaints = list(checks.complaints(table.all))
+    complaints = list(table.all.complaints(failing, max_share))
     for complaint in complaints:
         say(f"failed: {complaint}")
     junit.write("\n".join([table.all.sentence(words), *complaints]))
@@ -224,3 +263,52 @@ def _how(judge: Judge) -> str:
             f" (largest correction {band.largest_error:.1g})"
         )
     return "; ".join([*parts, detector.remark] if detector.remark else parts)
+
+
+def refuse_ray_options(options: dict[str, Any]) -> None:
+    """Refuse options that would have no effect without Ray."""
+    for name in ("address", "workers"):
+        if options[name] is not None:
+            raise InputError(f"--{name} is for jobs on Ray; add --engine ray, or leave it out")
+
+
+def detect_on_ray(detector: Locked, options: dict[str, Any]) -> None:
+    """Judge the logs into the folder of results, and say what became of them."""
+    for name in NOT_ON_RAY:
+        if options[name]:
+            option = name.replace("_", "-")
+            raise InputError(f"--engine ray writes its verdicts to --out; leave out --{option}")
+    if not options["out"]:
+        raise InputError("--engine ray needs --out, a folder or address for its results")
+    need("ray")
+    from chimeralab import scale  # noqa: PLC0415 - one process needs none of it
+
+    judging = scale.WorkerSettings(
+        *asked_judges(detector, options), options["speaker"], options["format"]
+    )
+    totals = scale.detect_files(
+        options["paths"],
+        options["out"],
+        judging,
+        address=options["address"],
+        workers=options["workers"],
+    )
+    before = f" ({totals.judged_before:,} judged before)" if totals.judged_before else ""
+    found = [f"{totals.looping:,} looping"] if judging.loops else []
+    found += [f"{totals.collapsed:,} collapsed"] if judging.detector else []
+    out.print(
+        f"{counted(totals.conversations, 'conversation')} of {counted(totals.files, 'file')}"
+        f"{before}: {', '.join(found)}.",
+        soft_wrap=True,
+    )
+    out.print(f"Verdicts: {options['out'].rstrip('/')}/verdicts", markup=False, soft_wrap=True)
+    for error in totals.first_errors[:MOST_NAMED]:
+        say(f"skipped {error}")
+    if totals.errors:
+        reason = (
+            f"{counted(totals.errors, 'bad entry', 'bad entries')} skipped, all of them in "
+            f"{options['out'].rstrip('/')}/errors"
+        )
+        if not options["skip_bad"]:
+            raise InputError(f"{reason}; --skip-bad allows that")
+        say(reason)

@@ -1,10 +1,14 @@
-"""The tables of `chimera detect`: a row per conversation, a summary, and a row per group."""
+"""What `chimera detect` says of many verdicts: tables, a summary, checks for CI, a JUnit file."""
 
 import heapq
 import math
+import xml.etree.ElementTree as ET
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -13,16 +17,23 @@ from rich.text import Text
 
 from chimeralab.cli.options import refuse_unknown_field
 from chimeralab.cli.terminal import percent, plain, spans, sparkline, whose
+from chimeralab.core.errors import InputError
+from chimeralab.core.files import replacing
 from chimeralab.core.numbers import counted
+from chimeralab.core.numbers import percent as percent_of
 from chimeralab.core.records import Detection, Loop
 from chimeralab.core.result_words import ResultWords
-from chimeralab.detection.verdict import CAVEATS
+from chimeralab.core.text import inert
+from chimeralab.detection.loops import Judges
+from chimeralab.detection.verdict import CAVEATS, findings
 from chimeralab.stats.clusters import Proportion, cluster_mean, share
 from chimeralab.stats.intervals import Interval
 from chimeralab.stats.resample import SampleDesign
 
 MOST_ROWS = 40
 MIN_WIDTH = 80
+LOOP, COLLAPSE, NOTHING_JUDGED = "loop", "collapse", "nothing-judged"
+NOT_XML = {0xFFFE: "\ufffd", 0xFFFF: "\ufffd"}
 
 
 def nearest_of(detection: Detection) -> list[float]:
@@ -221,6 +232,26 @@ class VerdictCounts:
             said.append("No conversation is long enough for a verdict.")
         return " ".join(said)
 
+    def complaints(self, failing: Set[str], max_share: float) -> Iterator[str]:
+        """Why a check failed, in sentences; none where it did not.
+
+        Whoever checks anything wants something to be judged.
+        """
+        if failing and not self.judged:
+            yield "nothing could be judged: no conversation is long enough"
+            return
+        tallies = {LOOP: self.loops, COLLAPSE: self.collapses}
+        for name, tally in tallies.items():
+            if name not in failing:
+                continue
+            if not tally.judged:
+                yield f"no conversation could be judged for {name}"
+            elif tally.hits > max_share * tally.judged:
+                share = percent_of(tally.hits / tally.judged)
+                allowed = f"at most {percent_of(max_share)} may" if max_share else "none may"
+                total = counted(tally.judged, "conversation")
+                yield f"{name} in {tally.hits:,} of {total} ({share}); {allowed}"
+
     @property
     def rate_interval(self) -> Interval | None:
         # Equal rates say nothing about how far the next one may lie: no interval, not a point.
@@ -261,3 +292,87 @@ def _between(interval: Interval | None) -> str:
     if interval is None:
         return "–"
     return f"{100 * interval.low:.0f}–{100 * interval.high:.0f} %"
+
+
+def asked_checks(options: Mapping[str, Any], judges: Judges) -> tuple[set[str], float]:
+    """What `--fail-on` and `--max-share` demand: what makes it fail, and above which share.
+
+    A check that could never fail is refused, as nobody would look.
+    """
+    failing = {*options["fail_on"], *([COLLAPSE] if options["fail_on_collapse"] else [])}
+    share = options["max_share"]
+    if share is not None and not failing & {LOOP, COLLAPSE}:
+        failing.add(LOOP if judges.loops else COLLAPSE)
+    if LOOP in failing and judges.loops is None:
+        raise InputError("--fail-on loop needs the loop detector; leave out --detector locked")
+    if COLLAPSE in failing and judges.collapse is None:
+        raise InputError(
+            "--fail-on collapse needs the collapse verdict; leave out --no-vectors and"
+            " --detector loops"
+        )
+    return failing, share or 0.0
+
+
+class JUnit:
+    """Verdicts as test cases, the way CI servers read them: what is found is a failure.
+
+    What `--fail-on` names counts; where it names nothing, loops and collapse do. Without a path,
+    nothing is kept or written.
+    """
+
+    def __init__(self, path: Path | None, failing: Set[str]) -> None:
+        if path and path.suffix.lower() != ".xml":
+            raise InputError(f"{path}: JUnit's is an .xml file; give --junit a name that ends so")
+        if path and not path.parent.is_dir():
+            raise InputError(f"{path}: there is no folder {path.parent}; make it first")
+        self._path = path
+        self._counted = failing & {LOOP, COLLAPSE} or {LOOP, COLLAPSE}
+        self._cases: list[ET.Element] = []
+
+    def add(self, detection: Detection) -> None:
+        """Take a verdict."""
+        if self._path is None:
+            return
+        place = (detection.source or "chimera").rpartition(":")[0] or detection.source or "chimera"
+        case = ET.Element("testcase", classname=_xml(place), name=_xml(detection.id), time="0")
+        found = {LOOP: bool(detection.looping), COLLAPSE: bool(detection.collapsed)}
+        kinds = [name for name in found if found[name] and name in self._counted]
+        told = list(findings(detection))
+        if kinds:
+            failure = ET.SubElement(
+                case, "failure", message=_xml(told[0]), type=" and ".join(kinds)
+            )
+            failure.text = _xml("\n".join(told))
+        elif detection.collapse_rate is None and (detection.steps or 0) <= 2:
+            reason = detection.reason or f"no verdict: {counted(detection.steps or 0, 'step')}"
+            ET.SubElement(case, "skipped", message=_xml(reason))
+        self._cases.append(case)
+
+    def write(self, summary: str) -> None:
+        """Write the file, with the summary as its output."""
+        if self._path is None:
+            return
+        counts = {
+            "tests": str(len(self._cases)),
+            "failures": str(sum(case.find("failure") is not None for case in self._cases)),
+            "errors": "0",
+            "time": "0",
+        }
+        root = ET.Element("testsuites")
+        named = {"id": "0", "package": "chimera", "name": "detect"}
+        suite = ET.SubElement(root, "testsuite", {**named, **counts})
+        skipped = sum(case.find("skipped") is not None for case in self._cases)
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        suite.attrib |= {"skipped": str(skipped), "timestamp": now, "hostname": "localhost"}
+        ET.SubElement(suite, "properties")
+        suite.extend(self._cases)
+        ET.SubElement(suite, "system-out").text = _xml(summary)
+        ET.SubElement(suite, "system-err")
+        ET.indent(root)
+        with replacing(self._path) as part:
+            ET.ElementTree(root).write(part, encoding="utf-8", xml_declaration=True)
+
+
+def _xml(text: str) -> str:
+    """Text of others with no character that XML can't hold."""
+    return inert(text).translate(NOT_XML)
