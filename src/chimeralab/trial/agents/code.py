@@ -255,8 +255,7 @@ class InspectSubject:
         self._settings = settings
 
     async def reply(self, request: Request) -> Reply:
-        run = self._solved if self._is_solver else self._acted
-        state = await called(run, request, timeout=self._settings.timeout)
+        state = await called(self._run, request, timeout=self._settings.timeout)
         output = state.output
         usage = output.usage
         return Reply(
@@ -266,39 +265,32 @@ class InspectSubject:
             reported_model=output.model or None,
         )
 
-    async def _acted(self, request: Request) -> Any:
-        from inspect_ai.agent import AgentState  # noqa: PLC0415 - an extra, and slow to import
-
-        return await self._part(AgentState(messages=_messages(request)))
-
-    async def _solved(self, request: Request) -> Any:
-        from inspect_ai.model import ModelName, get_model  # noqa: PLC0415 - as above
+    async def _run(self, request: Request) -> Any:
+        # An extra, and slow to import.
+        from inspect_ai import model as chat  # noqa: PLC0415
+        from inspect_ai.agent import AgentState  # noqa: PLC0415
         from inspect_ai.solver import TaskState  # noqa: PLC0415
 
-        model = get_model(self._settings.model)
+        kinds = {
+            "system": chat.ChatMessageSystem,
+            "user": chat.ChatMessageUser,
+            "assistant": chat.ChatMessageAssistant,
+        }
+        messages: list[Any] = [kinds[each.role](content=each.content) for each in request.messages]
+        if not self._is_solver:
+            return await self._part(AgentState(messages=messages))
+        model = chat.get_model(self._settings.model)
 
         async def generate(state: Any, **_: Any) -> Any:
             state.output = await model.generate(state.messages, tools=state.tools)
             state.messages.append(state.output.message)
             return state
 
-        messages = _messages(request)
         state = TaskState(
-            model=ModelName(model),
+            model=chat.ModelName(model),
             sample_id=request.conversation,
             epoch=1,
             input=request.messages[-1].content,
             messages=messages,
         )
         return await self._part(state, generate)
-
-
-def _messages(request: Request) -> list[Any]:
-    from inspect_ai import model  # noqa: PLC0415 - as above
-
-    kinds = {
-        "system": model.ChatMessageSystem,
-        "user": model.ChatMessageUser,
-        "assistant": model.ChatMessageAssistant,
-    }
-    return [kinds[each.role](content=each.content) for each in request.messages]

@@ -168,7 +168,7 @@ class AgentSubject:
 
     async def reply(self, request: Request) -> Reply:
         if not request.conversation:
-            return await self._greet(request)
+            return Reply(await self._greet(request.messages[-1].content))
         dialogue = self._dialogues.setdefault(request.conversation, Dialogue(self))
         return await dialogue.reply(request)
 
@@ -189,19 +189,19 @@ class AgentSubject:
     async def started(self) -> "Line":
         return Line(await called(self._agent.start, uuid4().hex, timeout=self.timeout), self)
 
-    async def _greet(self, request: Request) -> Reply:
+    async def _greet(self, hello: str) -> str:
         """Say hello in a session of its own, and try what the agent says that it can do."""
         line = await self.started()
         if self.can("recall"):
             await line.recalling(())
-        answer = await line.observe(request.messages[-1].content)
+        answer = await line.observe(hello)
         if self.can("forget"):
             for episodes in ([1], []):
                 await line.call("forget", episodes)
         if self.can("fork"):
             await (await line.forked()).end()
         await line.end()
-        return Reply(answer)
+        return answer
 
 
 class Line:

@@ -10,7 +10,7 @@ import os
 from asyncio import timeout
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -33,11 +33,10 @@ from chimeralab.trial.agents.seam import (
     plainly,
 )
 
-Send = Callable[[Mapping[str, Any]], Awaitable[Any]]
 Abilities = tuple[Ability, ...]
 # A server says with these that it does not know the session.
 UNKNOWN = {404, 410}
-LONGEST_LINE = 2**24
+MAX_LINE = 2**24
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +66,8 @@ class HttpSettings(Record):
     def sent_key(self) -> SentKey | None:
         return SentKey(self.key_env, self.url) if self.key_env else None
 
-    def open(self) -> "WireAgent | WireHistory":
-        server = HttpServer(self)
-        kind = WireHistory if "history" in self.can else WireAgent
-        return kind(server.send, server.close)
+    def open(self) -> "HttpServer":
+        return HttpServer(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,44 +93,33 @@ class CommandSettings(Record):
     def within(self, folder: Path) -> "CommandSettings":
         return replace(self, folder=str(folder / self.folder))
 
-    def open(self) -> "WireAgent | WireHistory":
-        program = Program(self)
-        kind = WireHistory if "history" in self.can else WireAgent
-        return kind(program.send, program.close)
+    def open(self) -> "Program":
+        return Program(self)
 
 
-class WireHistory:
-    """A subject that is sent the whole conversation with every question."""
+class Wire:
+    """An agent at the other end, which starts sessions or is sent the whole conversation."""
 
-    def __init__(self, send: Send, close: Callable[[], Awaitable[None]]) -> None:
-        self._send = send
-        self.close = close
+    timeout = None  # it keeps its own time
+
+    async def send(self, request: Mapping[str, Any]) -> Any:
+        raise NotImplementedError
+
+    async def start(self, session: str) -> "WireSession":
+        return WireSession(self, session)
 
     async def reply(self, request: Request) -> Reply:
         messages = [plainly(message) for message in request.messages]
         session = request.conversation or "hello"
-        given = await self._send({"session": session, "do": "observe", "messages": messages})
+        given = await self.send({"session": session, "do": "observe", "messages": messages})
         return Reply(_answer(given))
-
-
-class WireAgent:
-    """Starts sessions, which say on the wire what is wanted of them."""
-
-    timeout = None  # the wire keeps its own time
-
-    def __init__(self, send: Send, close: Callable[[], Awaitable[None]]) -> None:
-        self._send = send
-        self.close = close
-
-    async def start(self, session: str) -> "WireSession":
-        return WireSession(self._send, session)
 
 
 class WireSession:
     """One session, and how many messages it has heard."""
 
-    def __init__(self, send: Send, session: str, heard: int = 0) -> None:
-        self._send = send
+    def __init__(self, wire: Wire, session: str, heard: int = 0) -> None:
+        self._wire = wire
         self._session = session
         self._heard = heard
 
@@ -144,7 +130,7 @@ class WireSession:
 
     async def fork(self, session: str) -> "WireSession":
         await self._ask("fork", into=session)
-        return WireSession(self._send, session, self._heard)
+        return WireSession(self._wire, session, self._heard)
 
     async def forget(self, episodes: Sequence[int]) -> None:
         await self._ask("forget", episodes=list(episodes))
@@ -156,7 +142,7 @@ class WireSession:
         await self._ask("end")
 
     async def _ask(self, do: str, **more: Any) -> Any:
-        return await self._send({"session": self._session, "do": do, **more})
+        return await self._wire.send({"session": self._session, "do": do, **more})
 
 
 def _answer(given: Any) -> str:
@@ -169,7 +155,7 @@ def _answer(given: Any) -> str:
     return redact(answer)
 
 
-class HttpServer:
+class HttpServer(Wire):
     """Posts requests to one address; the client is made when it is first needed."""
 
     def __init__(self, settings: HttpSettings) -> None:
@@ -181,8 +167,16 @@ class HttpServer:
 
         where = self._settings.url
         if self._client is None:
+            headers, name = {}, self._settings.key_env
+            if name is not None:
+                key = os.environ.get(name)
+                if not key:
+                    raise InputError(
+                        f"the environment variable {name} is not set; it holds the key"
+                    )
+                headers = {"Authorization": f"Bearer {key}"}
             # Its own timeouts start again with each byte that a server sends.
-            self._client = httpx.AsyncClient(timeout=None, headers=self._headers())  # noqa: S113
+            self._client = httpx.AsyncClient(timeout=None, headers=headers)  # noqa: S113
         try:
             async with timeout(self._settings.timeout):
                 response = await self._client.post(where, json=request)
@@ -205,17 +199,8 @@ class HttpServer:
         if self._client is not None:
             await self._client.aclose()
 
-    def _headers(self) -> dict[str, str]:
-        name = self._settings.key_env
-        if name is None:
-            return {}
-        key = os.environ.get(name)
-        if not key:
-            raise InputError(f"the environment variable {name} is not set; it holds the key")
-        return {"Authorization": f"Bearer {key}"}
 
-
-class Program:
+class Program(Wire):
     """A running command. One that has ended is started again, and has lost every session."""
 
     def __init__(self, settings: CommandSettings) -> None:
@@ -264,7 +249,7 @@ class Program:
             try:
                 self._process = await asyncio.create_subprocess_exec(
                     *self._settings.command,
-                    stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=folder, limit=LONGEST_LINE,
+                    stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=folder, limit=MAX_LINE,
                 )  # fmt: skip
             except OSError as error:
                 raise InputError(f"{self._name} can't be started ({error.strerror})") from error
