@@ -73,7 +73,6 @@ class ArmTable(Record):
     dose: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Stress:
     """The stressors of a plan as its tables [stressors.NAME] set them; others are at defaults.
 
@@ -82,10 +81,28 @@ class Stress:
     study that an `early` version locked act as they did then.
     """
 
-    known: Mapping[str, type[Stressor]]
-    tables: Mapping[str, Tables]
-    own: Mapping[str, str]
-    early: bool = False
+    def __init__(self, tables: Tables, beside: Beside) -> None:
+        self.known: dict[str, type[Stressor]] = dict(STRESSORS)
+        self.own: dict[str, str] = {}
+        self.tables: dict[str, Tables] = {}
+        self.early = beside.early
+        for name, table in named_tables(tables, "stressors").items():
+            place = f"[stressors.{name}]"
+            if isinstance(table, Mapping) and "use" in table:
+                if name in STRESSORS:
+                    raise InputError(f"{place} has that name already; give your own another one")
+                part = read_part(STRESSORS, table, place, beside, stressor_seam.SEAM)
+                if not isinstance(part.settings, Stressor):
+                    raise InputError(
+                        f"{place} use = {part.use!r} is not a Stressor; inherit from "
+                        "chimeralab.trial.stressors.Stressor"
+                    )
+                self.known[name], self.own[name] = type(part.settings), part.use
+                table = {key: value for key, value in table.items() if key != "use"}  # noqa: PLW2901
+            beyond = "or your own, with use = 'module:Class'"
+            choose(name, self.known, f"stressor {name!r}", or_else=beyond)
+            self.tables[name] = table
+            read_record(self.known[name], table, place)
 
     def part(self, name: str, changes: Tables, place: str) -> Stressor:
         """One stressor, with a few settings changed."""
@@ -107,28 +124,6 @@ class Stress:
             if name in changes
         }
         return Arm(ordered, **more)
-
-
-def read_stress(tables: Tables, beside: Beside) -> Stress:
-    """The tables [stressors.NAME]; one with `use` is a stressor under a name of the user's own."""
-    known, own, settings = dict(STRESSORS), dict[str, str](), dict[str, Tables]()
-    for name, table in named_tables(tables, "stressors").items():
-        place = f"[stressors.{name}]"
-        if isinstance(table, Mapping) and "use" in table:
-            if name in STRESSORS:
-                raise InputError(f"{place} has that name already; give your own another one")
-            part = read_part(STRESSORS, table, place, beside, stressor_seam.SEAM)
-            known[name] = type(part.settings)
-            if not issubclass(known[name], Stressor):
-                raise InputError(
-                    f"{place} use = {part.use!r} is not a Stressor; inherit from "
-                    "chimeralab.trial.stressors.Stressor"
-                )
-            own[name] = part.use
-        choose(name, known, f"stressor {name!r}", or_else="or your own, with use = 'module:Class'")
-        settings[name] = {k: v for k, v in table.items() if k != "use"} if name in own else table
-        read_record(known[name], settings[name], place)
-    return Stress(known, settings, own, beside.early)
 
 
 def read_arms(tables: Tables, trial: TrialTable, stress: Stress, beside: Beside) -> dict[str, Arm]:

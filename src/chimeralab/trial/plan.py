@@ -15,7 +15,7 @@ from chimeralab.study.kind import SetIsGone
 from chimeralab.study.plan import SamplingChange, innermost, named_tables
 from chimeralab.trial import measures
 from chimeralab.trial import probes as probe_seam
-from chimeralab.trial.arms import CONTROL, TrialTable, read_arms, read_stress
+from chimeralab.trial.arms import CONTROL, Stress, TrialTable, read_arms
 from chimeralab.trial.course import Course, Evidence, Layout
 from chimeralab.trial.effects import DeclaredEffect
 from chimeralab.trial.measures import OwnMeasure
@@ -142,7 +142,7 @@ def read_trial(
     tested = {**tables.get("models", {}), **tables.get("agents", {})}
     for name in table.subjects:
         choose(name, tested, f"model {name!r} in [trial] subjects")
-    stress = read_stress(tables, beside)
+    stress = Stress(tables, beside)
     arms = read_arms(tables, table, stress, beside)
     _refuse_undisturbed(agents, arms)
     probes, own_probes = _read_probes(tables, table, arms, beside)

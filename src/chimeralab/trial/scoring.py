@@ -258,6 +258,7 @@ def _stands(text: str, start: int, end: int, question: str) -> bool:
         or (
             re.search(r"\bfrom(?:\s+the)?\s*$", before, re.I) and re.match(r"\W+to\b", behind, re.I)
         )
+        or (_FROM.search(before) and re.match(r"\W+to\b", behind, re.I))
         or (_HEARSAY.search(before) and _BUT.search(later))
         or re.search(r"\bnow\b", later, re.I)
     )
@@ -276,7 +277,6 @@ _BOUND = re.compile(
     r"|more|less|fewer|used to|ago)\b",
     re.IGNORECASE,
 )
-_LEAD = re.compile(r"^\W*(?:(?:the|my|final|so)\s+)*answer\s*(?:is|:)?\s*", re.IGNORECASE)
 
 
 def states_number(
@@ -314,7 +314,7 @@ def stated_number(answer: str, question: str = "") -> tuple[float, str] | None:
     (8.0, '')
     >>> stated_number("Between 10 and 12.")
     """
-    clauses = [each for each in _CLAUSE.split(_LEAD.sub("", folded(answer))) if each.strip()]
+    clauses = [each for each in _CLAUSE.split(folded(answer)) if each.strip()]
     firm = [each for each in clauses if not (_BOUND.search(each) or _denies(each))]
     head = clauses[0] if clauses else ""
     if head in firm and len(_signed(head)) == 1 and len(words(head)) <= 2:
