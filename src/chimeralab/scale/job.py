@@ -78,16 +78,17 @@ def _with_lines(units: Sequence[Unit], missing: Sequence[Unit]) -> list[Unit]:
     """
     import ray  # noqa: PLC0415 - only where it is asked for
 
-    wanted = {unit.source for unit in missing if unit.needs_counting}
+    shares = ((unit.source, unit.share) for unit in missing if unit.share)
+    uncounted = {source for source, share in shares if share.start > 0 and share.first == 1}
     files = defaultdict(list)
     for unit in units:
-        if unit.source in wanted:
+        if unit.source in uncounted:
             files[unit.source].append(unit)
     count = ray.remote(count_lines)
-    counts = [[count.remote(u.source, u.share) for u in shares[:-1]] for shares in files.values()]
+    counts = [[count.remote(u.source, u.share) for u in each[:-1]] for each in files.values()]
     numbered = {}
-    for shares, lines in zip(files.values(), counts, strict=True):
-        for unit, first in zip(shares, accumulate(ray.get(lines), initial=1), strict=True):
+    for each, lines in zip(files.values(), counts, strict=True):
+        for unit, first in zip(each, accumulate(ray.get(lines), initial=1), strict=True):
             share = unit.share and unit.share._replace(first=first)
             numbered[unit.part] = unit._replace(share=share)
     return [numbered.get(unit.part, unit) for unit in missing]

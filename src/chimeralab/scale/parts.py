@@ -45,11 +45,6 @@ class Unit(NamedTuple):
         source, part, share = json.loads(text)
         return cls(source, part, share and Share(*share))
 
-    @property
-    def needs_counting(self) -> bool:
-        """Whether it is a stretch of lines whose first line is not known."""
-        return self.share is not None and self.share.start > 0 and self.share.first == 1
-
 
 def units_of(source: str, judged: str, asked: type[Reader] | None) -> tuple[Unit, list[Unit]]:
     """A file as one unit, and as shares if it can be read so; `judged` says how it is judged."""

@@ -73,6 +73,10 @@ class TestFrames:
         (found,) = judge(frame)
         assert (found.looping, found.turns) == (True, 6)
 
+    def test_both_sides_of_a_preference_may_be_json_in_text(self, package: Any) -> None:
+        frame = package.DataFrame({"chosen": [json.dumps(CHAT)], "rejected": [json.dumps(CHAT)]})
+        assert [found.turns for found in judge(frame)] == [6, 6]
+
     def test_without_texts_or_messages_it_is_refused_by_its_columns(self, package: Any) -> None:
         frame = package.DataFrame({"prompt": ["a"], "score": [1.0]})
         with pytest.raises(InputError, match="its columns: 'prompt', 'score'"):
