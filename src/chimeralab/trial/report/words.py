@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from chimeralab.core.numbers import NO_BREAK, between, counted, p_phrase
 from chimeralab.embedding.encoder import PAPERS
 from chimeralab.report.frame import computed_with, locked_in_words, verified_in_words
-from chimeralab.report.references import Methods, References
+from chimeralab.report.references import Methods, write_methods
 from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference, signed
 from chimeralab.stats.effects import Effect, Key, key_of, short
 from chimeralab.stats.intervals import FEWEST_CLUSTERS
@@ -139,8 +139,13 @@ def _changes(effect: Effect) -> str:
     p = NO_BREAK.join(p_phrase(effect.p_holm).split())
     if not is_found(effect):
         said = f"{about} differs by {difference(effect.estimate, interval, unit)}, {p}"
-        worst = _worst(effect)
-        return f"{said}, and {worst} is not ruled out" if worst else said
+        # The largest harm that the interval leaves open.
+        more_is_worse = is_harm(effect.measure)
+        worst = (interval.high if more_is_worse else -interval.low) if interval else 0.0
+        if round(worst * unit.scale, unit.digits) <= 0:
+            return said
+        way, amount = "rise" if more_is_worse else "fall", signed(worst, unit).lstrip("+")
+        return f"{said}, and a {way} of up to {amount} is not ruled out"
     value = effect.estimate or 0.0
     sign = -1 if value < 0 else 1
     said = f"{about} {'falls' if sign < 0 else 'rises'} by {signed(sign * value, unit).lstrip('+')}"
@@ -148,18 +153,6 @@ def _changes(effect: Effect) -> str:
         low, high = sorted(sign * bound for bound in interval)
         said += f" ({between((low, high), unit.digits, unit.scale)})"
     return f"{said}, {p}"
-
-
-def _worst(effect: Effect) -> str:
-    """The largest harm that the interval leaves open."""
-    if effect.interval is None:
-        return ""
-    more_is_worse = is_harm(effect.measure)
-    bound = effect.interval.high if more_is_worse else -effect.interval.low
-    unit = unit_of(effect.measure)
-    if round(bound * unit.scale, unit.digits) <= 0:
-        return ""
-    return f"a {'rise' if more_is_worse else 'fall'} of up to {signed(bound, unit).lstrip('+')}"
 
 
 def _sentence(text: str) -> str:
@@ -233,86 +226,22 @@ def trial_methods(
     study: Study, lock: Lock | None, verification: Verification, analysis: TrialAnalysis
 ) -> Methods:
     """Write the methods of a trial from its plan and from what was done."""
-    plan, references = trial_plan(study), References()
-    against = dict.fromkeys(arm.against for arm in plan.arms.values() if arm.against)
-    stress = [stressors_in_words(plan)]
-    if against:
-        stress.append(
-            f"Countermeasures were {', '.join(against)}, each compared with its bare arm."
-        )
-    paragraphs = (
-        [
-            *_design(study, plan),
-            locked_in_words(lock, "The plan and every scenario, word by word, were"),
-            verified_in_words(verification),
-            f"The flow of sessions is reported after CONSORT {references.cite('consort')}.",
-        ],
-        stress,
-        _measurement(plan, references),
-        _statistics(plan, analysis, references),
+    plan = trial_plan(study)
+    arms, steps = plan.arms.values(), [step for each in plan.courses for step in each.steps]
+    return write_methods(
+        "trial_methods.txt",
+        study=study,
+        plan=study.plan,
+        trial=plan,
+        locked=locked_in_words(lock, "The plan and every scenario, word by word, were"),
+        verified=verified_in_words(verification),
+        stressors=stressors_in_words(plan),
+        against=dict.fromkeys(arm.against for arm in arms if arm.against),
+        probes=[probe.words or name for name, probe in plan.probes.items()],
+        free=any(not step.question.options for step in steps),
+        paper=PAPERS[-1],
+        declared=[f"{plain_name(each.measure)} under {each.arm}" for each in analysis.declared],
+        dosed=any(arm.dose is not None for arm in arms),
+        aims={aim for arm in arms for part in arm.stressors.values() for aim in part.aims},
+        computed_with=computed_with(),
     )
-    return Methods([" ".join(sentences) for sentences in paragraphs], references.works)
-
-
-def _design(study: Study, trial: TrialPlan) -> Iterator[str]:
-    run, trials = study.plan.run, counted(len(trial.courses[0].steps), "trial")
-    yield (
-        f"We planned {counted(len(study.talks), 'session')} of {trials}: "
-        f"{study.plan.kind.describe(study.plan)}. "
-        f"Subjects were {', '.join(dict.fromkeys(trial.subjects.values()))}."
-    )
-    order = "in random order, arms interleaved" if run.interleave else "arm by arm"
-    yield (
-        f"Sessions were run {order} (seed {run.seed}); all arms of a scenario share their "
-        "seeds, so that events fall on the same trials."
-    )
-
-
-def _measurement(plan: TrialPlan, references: References) -> Iterator[str]:
-    probes = [probe.words or name for name, probe in plan.probes.items()]
-    if probes:
-        yield (
-            f"Beside the answers, {', '.join(probes)} were asked for in forks of the conversation, "
-            "which are thrown away: measuring changes nothing."
-        )
-    if any(not step.question.options for course in plan.courses for step in course.steps):
-        yield (
-            "Free answers count as right when they match the truth exactly, in number, or by the "
-            f"similarity of their tokens (above 0.9) {references.cite(PAPERS[-1])} without a "
-            "contradiction in negation, number or antonym."
-        )
-    mci, gfq, dfs = (
-        " / ".join(f"{weight:g}" for weight in each)
-        for each in (plan.weights.mci, plan.weights.gfq, plan.weights.dfs)
-    )
-    yield f"MCI, GFQ and DFS are computed as published, with weights {mci}, {gfq} and {dfs}."
-
-
-def _statistics(plan: TrialPlan, analysis: TrialAnalysis, references: References) -> Iterator[str]:
-    cite = references.cite
-    declared = [f"{plain_name(each.measure)} under {each.arm}" for each in analysis.declared]
-    primary = "Effects on what a stressor is aimed at"
-    if declared:
-        primary = f"The effects that the plan declares ({'; '.join(declared)})"
-    yield (
-        "Before any effect, we checked that the control is at least ten points better than "
-        "guessing, that no more than 20 % of the answers can't be read, and that each stressor "
-        "arrived and was noticed; where this fails no effect is printed. Sessions that were cut "
-        "short are left out."
-    )
-    yield (
-        "Differences are taken within scenarios; intervals resample whole scenarios "
-        f"{cite('bootstrap')}, their percentiles widened for few of them {cite('expanded')}; "
-        f"p-values are from paired t tests over scenarios. {primary} are primary and "
-        "Holm-corrected together, over all subjects; so are all others, which are exploratory "
-        f"{cite('holm')}."
-    )
-    if any(arm.dose is not None for arm in plan.arms.values()):
-        yield "A dose is tested by its least-squares slope within scenarios."
-    aimed_at = {aim for arm in plan.arms.values() for p in arm.stressors.values() for aim in p.aims}
-    if "belief_update" in aimed_at:
-        yield (
-            "Trials to correction are restricted means; beliefs that were never corrected are "
-            f"censored at the last piece of evidence {cite('rmst')}."
-        )
-    yield computed_with()
