@@ -179,24 +179,25 @@ class DeclaredEffect(Record):
         return effect.measure == self.measure and weights == {arm: 1.0, against: -1.0}
 
 
+def _difference(arms: Mapping[str, Arm], name: str, other: str) -> AskedContrast:
+    """One arm minus another, on what the stressors of the first are about."""
+    stressors = arms[name].stressors
+    return AskedContrast(
+        {name: 1.0, other: -1.0}, about=tuple(stressors), aims=_aims(stressors.values())
+    )
+
+
+def _aims(stressors: Iterable[Stressor]) -> frozenset[str]:
+    return frozenset(aim for part in stressors for aim in part.aimed_at)
+
+
 def declared_pairs(
     declared: Iterable[DeclaredEffect], arms: Mapping[str, Arm], reference: str
 ) -> list[AskedContrast]:
     """The comparisons that a plan declares, whatever else is compared."""
     by_short = {short(name): name for name in arms}
     pairs = dict.fromkeys(each.pair(short(reference)) for each in declared)
-    return [
-        AskedContrast(
-            {by_short[arm]: 1.0, by_short[against]: -1.0},
-            about=tuple(arms[by_short[arm]].stressors),
-            aims=_aims(arms[by_short[arm]].stressors.values()),
-        )
-        for arm, against in pairs
-    ]
-
-
-def _aims(stressors: Iterable[Stressor]) -> frozenset[str]:
-    return frozenset(aim for part in stressors for aim in part.aimed_at)
+    return [_difference(arms, by_short[arm], by_short[against]) for arm, against in pairs]
 
 
 def against(arms: Mapping[str, Arm], reference: str) -> list[AskedContrast]:
@@ -208,32 +209,31 @@ def against(arms: Mapping[str, Arm], reference: str) -> list[AskedContrast]:
         for name, arm in arms.items()
         if not arm.sham and arm.countermeasure is None and arm.stress in shams
     ]
-    return [
-        AskedContrast(
-            {name: 1.0, other: -1.0},
-            about=tuple(arms[name].stressors),
-            aims=_aims(arms[name].stressors.values()),
-        )
-        for name, other in pairs
-    ]
+    return [_difference(arms, name, other) for name, other in pairs]
 
 
 def factorial(arms: Mapping[str, Arm]) -> list[AskedContrast]:
-    """Main effects and interactions of the stressors that are fully crossed with each other."""
+    """Main effects and interactions of the stressors that are fully crossed with each other.
+
+    A main effect is the mean of the cells with it minus that of the cells without. An interaction
+    is how much more two do together than they add up to (a difference of differences), and one of
+    three how much more this is under the third.
+    """
     plain = _cells_of_design(arms)
     crossed = _crossed(plain)
     cells = list(_subsets(crossed))
     parts = {name: part for arm in arms.values() for name, part in arm.stressors.items()}
-    return [
-        AskedContrast(
-            _coded(effect, cells, plain),
-            " × ".join(effect),
-            effect,
-            aims=_aims(parts[name] for name in effect),
-        )
-        for n in range(1, len(crossed) + 1)
-        for effect in combinations(crossed, n)
-    ]
+    asked = []
+    for n in range(1, len(crossed) + 1):
+        half = len(cells) / 2**n
+        for effect in combinations(crossed, n):
+            weights = {
+                plain[cell]: float(np.prod([1 if name in cell else -1 for name in effect])) / half
+                for cell in cells
+            }
+            aims = _aims(parts[name] for name in effect)
+            asked.append(AskedContrast(weights, " × ".join(effect), effect, aims=aims))
+    return asked
 
 
 def _cells_of_design(arms: Mapping[str, Arm]) -> dict[frozenset[str], str]:
@@ -273,21 +273,6 @@ def _crossed(plain: Mapping[frozenset[str], str]) -> tuple[str, ...]:
 def _subsets(factors: Sequence[str]) -> Iterator[frozenset[str]]:
     for n in range(len(factors) + 1):
         yield from map(frozenset, combinations(factors, n))
-
-
-def _coded(
-    effect: Sequence[str], cells: Sequence[frozenset[str]], names: Mapping[frozenset[str], str]
-) -> dict[str, float]:
-    """A main effect is the mean of the cells with it minus that of the cells without.
-
-    An interaction is how much more two do together than they add up to (a difference of
-    differences), and one of three how much more this is under the third.
-    """
-    half = len(cells) / 2 ** len(effect)
-    return {
-        names[cell]: float(np.prod([1 if name in cell else -1 for name in effect])) / half
-        for cell in cells
-    }
 
 
 def dose_trend(arms: Mapping[str, Arm]) -> list[AskedContrast]:
@@ -333,11 +318,7 @@ def measures_against(arms: Mapping[str, Arm]) -> list[AskedContrast]:
         if arm.countermeasure is None and not arm.sham
     }
     return [
-        AskedContrast(
-            {name: 1.0, bare[arm.stress]: -1.0},
-            about=tuple(arm.stressors),
-            aims=_aims(arm.stressors.values()),
-        )
+        _difference(arms, name, bare[arm.stress])
         for name, arm in arms.items()
         if arm.countermeasure is not None and arm.stress in bare
     ]

@@ -118,25 +118,22 @@ def detectable(plan: TrialPlan, phantoms: Phantoms | None = None) -> tuple[Detec
     if not plan.declared or not all(step.question.options for step in steps):
         return ()
     subject = next(iter(plan.subjects.values()))
-    by_short = {
-        getattr(key, "arm", key): key for key, who in plan.subjects.items() if who == subject
-    }
-    return tuple(_of(each, plan, by_short, phantoms or {}) for each in plan.declared)
-
-
-def _of(
-    declared: DeclaredEffect, plan: TrialPlan, conditions: dict[str, str], phantoms: Phantoms
-) -> Detectable:
-    pair = declared.pair(reference_of({name: plan.arms[key] for name, key in conditions.items()}))
-    usual = _simulated(declared, pair, plan, conditions, PhantomSubjectSettings())
-    known = []
-    for name, settings in phantoms.items():
-        differences = _simulated(declared, pair, plan, conditions, settings)
-        if differences:
-            mean, smallest = float(np.mean(differences)), _smallest(differences, plan)
-            known.append(KnownDifference(name, mean, smallest))
-    found = _smallest(usual, plan)
-    return Detectable(declared.measure, *pair, len(plan.courses), found, tuple(known))
+    arms = {getattr(key, "arm", key): key for key, who in plan.subjects.items() if who == subject}
+    reference = reference_of({name: plan.arms[key] for name, key in arms.items()})
+    found = []
+    for declared in plan.declared:
+        pair = declared.pair(reference)
+        usual = _simulated(declared, pair, plan, arms, PhantomSubjectSettings())
+        known = []
+        for name, settings in (phantoms or {}).items():
+            differences = _simulated(declared, pair, plan, arms, settings)
+            if differences:
+                mean, smallest = float(np.mean(differences)), _smallest(differences, plan)
+                known.append(KnownDifference(name, mean, smallest))
+        smallest = _smallest(usual, plan)
+        size = len(plan.courses)
+        found.append(Detectable(declared.measure, *pair, size, smallest, tuple(known)))
+    return tuple(found)
 
 
 def _smallest(differences: Sequence[float], plan: TrialPlan) -> float | None:
