@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from chimeralab.report import frame
 from tests.plans import LOOPERS, changed
 from tests.studies import DETECTED, RUN, MakeStudy
 
@@ -108,7 +107,7 @@ def test_a_report_that_can_not_be_made_leaves_the_last_one_alone(
     def fails(*_: Any, **__: Any) -> str:
         raise OSError("no more room")
 
-    monkeypatch.setattr(frame, "render", fails)
+    monkeypatch.setattr("chimeralab.report.files.render", fails)
     assert chimera("report", reported).code == 2
     assert files(reported / "report") == before
 

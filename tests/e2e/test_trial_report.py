@@ -13,8 +13,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import number
 from chimeralab.report.charts.canvas import svg
 from chimeralab.report.charts.effects import Dose, dose_response
-from chimeralab.report.files import write_report
-from chimeralab.report.frame import Report
+from chimeralab.report.files import Report, write_report
 from chimeralab.report.named_numbers import entries_of, named, study_numbers
 from chimeralab.stats.effects import short
 from chimeralab.stats.intervals import Interval

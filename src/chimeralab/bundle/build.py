@@ -33,8 +33,7 @@ from chimeralab.core.tables import open_table
 from chimeralab.core.text import secrets
 from chimeralab.rating.audit import JSON, MARKDOWN
 from chimeralab.rating.auditing import FOLDER, VALIDITY
-from chimeralab.report.files import write_report
-from chimeralab.report.frame import refuse_unrun
+from chimeralab.report.files import refuse_unrun, write_report
 from chimeralab.study import Study
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.estimates import Estimates

@@ -12,7 +12,7 @@ from chimeralab.core.numbers import counted
 from chimeralab.core.tables import Columns
 from chimeralab.core.text import markdown
 from chimeralab.embedding.encoder import MODEL
-from chimeralab.report.frame import models, software
+from chimeralab.report.files import models, software
 from chimeralab.study import Study, flow
 from chimeralab.study.export import TABLES, sealed_items
 from chimeralab.study.lock import resolve

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Record, Trajectory
+from chimeralab.core.records import Detection, Record, Trajectory
 from chimeralab.detection.locked import FIRST_FLAGGED_TURN, LOCKED, READINGS, TOLERANCE, Locked
 from chimeralab.detection.measure import Measured, measure
+from chimeralab.detection.seam import choose_turns
 from chimeralab.detection.sweep import STUDY_GRID, all_cutoffs, distinct, grid_of
-from chimeralab.embedding.encoder import Encoder
+from chimeralab.detection.words import is_blank
+from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.selfplay.analysis import select
 from chimeralab.selfplay.outcomes import (
     Estimand,
@@ -169,6 +171,31 @@ def measure_for_all(
             yield measured, skipped
         else:
             yield measured, measured
+
+
+def stored_series(
+    detections: Iterable[Detection], trajectories: Iterable[Trajectory], declared: Locked
+) -> Iterator[MeasuredTwice]:
+    """Conversations with their stored similarities, ready for other detectors without encoding.
+
+    Near the thresholds of the declared detector they are exact; near those of others they are as
+    exact as the encoder's fast vectors. Conversations with blank turns are measured again, with and
+    without them, since detectors differ in what they do about these.
+    """
+    traces = {detection.id: detection.trace for detection in detections}
+    for trajectory in trajectories:
+        trace = traces.get(trajectory.id)
+        if trace is None:
+            continue
+        if any(is_blank(turn.text) for turn in trajectory.turns):
+            again, rules = [trajectory], list(every_detector(declared))
+            yield from measure_for_all(again, rules, default_encoder(), "all")
+            continue
+        rows = [[float("nan") if lag is None else lag for lag in turn.lags] for turn in trace]
+        none = np.zeros(len(trace), dtype=bool)
+        lags = np.array(rows, dtype=np.float64)
+        stored = Measured(trajectory, *choose_turns(trajectory, "all"), lags, none)
+        yield stored, stored
 
 
 def judge_by_all(

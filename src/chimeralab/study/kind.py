@@ -132,7 +132,7 @@ class Kind:
         yield from ()
 
     def report(self, study: "Study", tell: Callable[[str], None], estimates: "Estimates") -> Any:
-        """The report of a study, as a `report.frame.Report`."""
+        """The report of a study, as a `report.files.Report`."""
         raise NotImplementedError
 
     def describe(self, plan: "Plan") -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.report.frame import Report
+from chimeralab.report.files import Report
 from chimeralab.selfplay.report.material import Material, gather
 from chimeralab.selfplay.report.page import make_report
 from tests.plans import LOOPERS

@@ -54,7 +54,16 @@ def distributions(
     """A histogram of runs for each condition, its mean and interval under it."""
     height = ROW * len(conditions)
     tops = [ROW * place for place in range(len(conditions))]
-    bars = alt.Chart(data(_bars(conditions))).mark_rect(aria=False)
+    # Each condition has its own scale, or the shapes of some could not be seen.
+    edges, steps = np.linspace(0, 1, BINS + 1), []
+    for place, (_, shares, _, _) in enumerate(conditions):
+        counts, floor = np.histogram(shares, edges)[0], ROW * place + WORDS + BARS
+        for left, right, count in zip(edges[:-1], edges[1:], counts.tolist(), strict=True):
+            if count:
+                ends = {"from": left + 0.002, "to": right - 0.002}
+                top = floor - BARS * count / int(counts.max())
+                steps.append({"place": str(place), **ends, "top": top, "bottom": floor})
+    bars = alt.Chart(data(steps)).mark_rect(aria=False)
     across = alt.X(
         "from:Q",
         title=f"share of {words.turns} in a run",
@@ -77,19 +86,6 @@ def distributions(
         width,
         height,
     )
-
-
-def _bars(conditions: Sequence[Distribution]) -> Iterator[Row]:
-    """Bars of each condition on its own scale, or the shapes of some could not be seen."""
-    edges = np.linspace(0, 1, BINS + 1)
-    for place, (_, shares, _, _) in enumerate(conditions):
-        counts = np.histogram(shares, edges)[0]
-        floor = ROW * place + WORDS + BARS
-        for left, right, count in zip(edges[:-1], edges[1:], counts.tolist(), strict=True):
-            if count:
-                ends = {"from": left + 0.002, "to": right - 0.002}
-                top = floor - BARS * count / int(counts.max())
-                yield {"place": str(place), **ends, "top": top, "bottom": floor}
 
 
 def _means(conditions: Sequence[Distribution], height: float) -> Iterator[alt.Chart]:

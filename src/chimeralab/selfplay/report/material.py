@@ -1,46 +1,56 @@
-"""All that the report of a self-play study is made from, read and analysed once."""
+"""What the report of a self-play study is made from, and what it says of that in sentences."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import starmap
+from math import isclose
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from chimeralab.analysis import Analysis, Outcomes, Runs
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import counted
-from chimeralab.core.records import Detection, Trajectory, plain_value
+from chimeralab.core.numbers import counted, number, p_phrase
+from chimeralab.core.records import Detection, plain_value
 from chimeralab.core.result_words import ResultWords
-from chimeralab.detection.locked import Locked
-from chimeralab.detection.measure import Measured
-from chimeralab.detection.seam import Detector, choose_turns
+from chimeralab.detection.loops import LOOPS, loops_beside
+from chimeralab.detection.seam import Detector, in_brief
 from chimeralab.detection.verdict import from_json
-from chimeralab.detection.words import is_blank
-from chimeralab.embedding.encoder import default_encoder
+from chimeralab.embedding.encoder import MODEL, PAPERS
 from chimeralab.rating.auditing import Reliability, reliability, scope_of
-from chimeralab.report.charts.flow import Stage, asked_of, endings, lost
-from chimeralab.report.frame import lock_of, refuse_unrun
-from chimeralab.report.table import SIGNIFICANT
+from chimeralab.rating.gate import check_wording
+from chimeralab.rating.validity import validity_in_words
+from chimeralab.report.files import (
+    common_facts,
+    computed_with,
+    lock_of,
+    locked_in_words,
+    refuse_unrun,
+    verified_in_words,
+)
+from chimeralab.report.page import HeadFact, Methods, write_methods
+from chimeralab.report.table import (
+    SHARE,
+    SIGNIFICANT,
+    UNITS,
+    difference,
+    estimate,
+)
 from chimeralab.selfplay.analysis import select
+from chimeralab.selfplay.comparisons import LogRankTest
 from chimeralab.selfplay.kind import analyse_runs
-from chimeralab.selfplay.outcomes import Measure
+from chimeralab.selfplay.outcomes import PAIRS, Measure, measure_name
 from chimeralab.selfplay.robustness import primary_questions
 from chimeralab.selfplay.runs import (
-    NO_TURN,
-    NOT_JUDGED,
     TOO_SHORT,
-    UNFINISHED,
     RunsLeftOut,
     runs_of,
     unread,
 )
 from chimeralab.selfplay.specifications import (
-    MeasuredTwice,
     SpecificationCurve,
     every_detector,
-    measure_for_all,
     specification_curve,
+    stored_series,
     tally,
 )
 from chimeralab.stats.effects import Effect
@@ -48,10 +58,6 @@ from chimeralab.study import ConditionFlow, Lock, LockError, Study, flow
 from chimeralab.study.detecting import detect_study, stored_detections
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.verify import Verification, verify_study
-
-NOTHING = float("nan")
-# Why a conversation that ended has no verdict.
-UNREAD = (TOO_SHORT, NO_TURN, NOT_JUDGED)
 
 
 class StudyResults(NamedTuple):
@@ -83,7 +89,9 @@ class Material(NamedTuple):
 
     @property
     def outcomes(self) -> Outcomes:
-        return outcomes_of(self.study)
+        """What the plan declares, or the defaults."""
+        declared: Outcomes = self.study.plan.extras["outcomes"]
+        return declared
 
     @property
     def words(self) -> ResultWords:
@@ -168,36 +176,6 @@ def _judge(study: Study) -> str:
     return ""
 
 
-def study_flow(material: Material) -> dict[str, tuple[Stage, ...]]:
-    """How many conversations of each condition were planned, attempted, ended and analysed."""
-    conditions = material.results.analysis.conditions if material.results else {}
-    flows: dict[str, tuple[Stage, ...]] = {}
-    for arm in material.arms:
-        gone = {e.reason: e.runs for e in material.left_out if e.condition == arm.condition}
-        unread = {reason: n for reason, n in gone.items() if reason.startswith(UNREAD)}
-        others = {reason: n for reason, n in gone.items() if reason not in (*unread, UNFINISHED)}
-        ended = sum(arm.outcomes.values())
-        parsable = ended - sum(unread.values())
-        analysed = conditions[arm.condition].n if arm.condition in conditions else 0
-        asked, steps = list(asked_of(arm)), material.interventions[arm.condition]
-        if steps:
-            # Also conversations that are still open have interventions.
-            asked.append(counted(steps, "intervention"))
-        flows[arm.condition] = (
-            Stage("Planned", arm.planned),
-            Stage(
-                "Attempted",
-                arm.attempted,
-                asked,
-                lost({"not started": arm.planned - arm.attempted}),
-            ),
-            Stage("Ended", ended, list(endings(arm)), lost({"still open": arm.attempted - ended})),
-            Stage("Parsable", parsable, (), lost(unread)),
-            Stage("Analysed", analysed, (), lost(others or {"not analysed": parsable - analysed})),
-        )
-    return flows
-
-
 def results_of(
     study: Study,
     detections: Sequence[Detection],
@@ -209,7 +187,7 @@ def results_of(
 
     ``changed`` are the verdicts that are not those of the store.
     """
-    outcomes = outcomes_of(study)
+    outcomes: Outcomes = study.plan.extras["outcomes"]
     analysis = analyse_runs(study, runs, estimates, changed)
     described = select(runs, outcomes.primary) if outcomes.primary else runs
     order = sorted(analysis.conditions, key=lambda name: place_of(study, name))
@@ -239,13 +217,6 @@ def results_of(
 
     curve = estimates.take(SpecificationCurve, compute, changed)
     return StudyResults(planned, described, curve, "")
-
-
-def outcomes_of(study: Study) -> Outcomes:
-    """What the plan declares, or the defaults."""
-    declared = study.plan.extras.get("outcomes", Outcomes())
-    assert isinstance(declared, Outcomes)
-    return declared
 
 
 def measure_of(outcomes: Outcomes) -> Measure:
@@ -281,26 +252,205 @@ def least_certain(comparisons: Sequence[Effect]) -> Effect:
     return min(comparisons, key=lambda each: 2.0 if each.p_holm is None else each.p_holm)
 
 
-def stored_series(
-    detections: Iterable[Detection], trajectories: Iterable[Trajectory], declared: Locked
-) -> Iterator[MeasuredTwice]:
-    """Conversations with their stored similarities, ready for other detectors without encoding.
+def glance(material: Material) -> tuple[str, str]:
+    """The result in two sentences, in words that the reliability gate allows."""
+    scope = scope_of(material.reliability)
+    results = material.results
+    if results is None:
+        why = f"{material.no_results[:1].upper()}{material.no_results[1:]}."
+        said = ("There is no result yet.", why)
+    else:
+        differing = _differences(material, results)
+        said = (_most_and_least(results.analysis, material.words), differing)
+    for sentence in said:
+        check_wording(sentence, scope)
+    return said
 
-    Near the thresholds of the declared detector they are exact; near those of others they are as
-    exact as the encoder's fast vectors. Conversations with blank turns are measured again, with and
-    without them, since detectors differ in what they do about these.
-    """
-    traces = {detection.id: detection.trace for detection in detections}
-    for trajectory in trajectories:
-        trace = traces.get(trajectory.id)
-        if trace is None:
-            continue
-        if any(is_blank(turn.text) for turn in trajectory.turns):
-            again, rules = [trajectory], list(every_detector(declared))
-            yield from measure_for_all(again, rules, default_encoder(), "all")
-            continue
-        rows = [[NOTHING if lag is None else lag for lag in turn.lags] for turn in trace]
-        none = np.zeros(len(trace), dtype=bool)
-        lags = np.array(rows, dtype=np.float64)
-        stored = Measured(trajectory, *choose_turns(trajectory, "all"), lags, none)
-        yield stored, stored
+
+def _most_and_least(analysis: Analysis, words: ResultWords) -> str:
+    """Which conditions collapse most and least; those with the same share are named together."""
+    runs = counted(analysis.runs, "analysed run")
+    if not any(each.incidence for each in analysis.conditions.values()):
+        return f"In {runs}, no turn {words.was}."
+    order = analysis.rank_stability.order
+
+    def like(name: str) -> list[str]:
+        mean = analysis.conditions[name].mean
+        return [each for each in order if isclose(analysis.conditions[each].mean, mean)]
+
+    def share(name: str) -> str:
+        each = analysis.conditions[name]
+        if each.share_ci is None:
+            return number(each.mean, 1, 100) + SHARE.value
+        return estimate(each.mean, each.share_ci, SHARE)
+
+    most, least = like(order[0]), like(order[-1])
+    if len(order) == 1:
+        return (
+            f"Under {order[0]}, {share(order[0])} of the turns {words.were}, "
+            f"on average over {runs}."
+        )
+    if most == least:
+        return (
+            f"All {len(order)} conditions had the same share of {words.turns}, "
+            f"{share(order[0])} on average."
+        )
+    return (
+        f"Of {len(order)} conditions, {' and '.join(most)} had the largest share of "
+        f"{words.turns}, {share(order[0])} on average, and {' and '.join(least)} the smallest, "
+        f"{share(order[-1])}."
+    )
+
+
+def _differences(material: Material, results: StudyResults) -> str:
+    """How sure it is that conditions differ."""
+    comparisons = primary_comparisons(results.analysis, material.outcomes)
+    if len(results.analysis.primary) > len(comparisons):
+        return _several_primaries(results.analysis.primary, material.words)
+    name = measure_name(measure_of(material.outcomes), material.words)
+    if not comparisons:
+        planned = len(material.study.plan.conditions)
+        if planned == 1:
+            return "With one condition there is nothing to compare it with."
+        return f"Only one of {planned} conditions has runs to analyse, so nothing can be compared."
+    known = [each for each in comparisons if each.p_holm is not None]
+    if not known:
+        why = comparisons[0].reasons.get("p") or comparisons[0].reasons.get("estimate", "")
+        return f"How sure the differences between conditions are can't be said: {why}."
+    if len(comparisons) == 1:
+        chance = "which chance alone could bring about"
+        if is_found(known[0]):
+            chance = "a difference that chance alone would rarely bring about"
+        return f"In the {name}, {_minus(known[0])} is {_numbers(known[0])}, {chance}."
+    differ = [each for each in known if is_found(each)]
+    largest = max(abs(each.estimate or 0.0) for each in known)
+    widest = [each for each in known if isclose(abs(each.estimate or 0.0), largest)]
+    if len(widest) > 1:
+        most = f"{len(widest)} differences are equally large, such as"
+    else:
+        most = "the largest difference is"
+    return (
+        f"On the same prompts, {len(differ)} of {counted(len(comparisons), 'pair')} of conditions "
+        f"differ in the {name} at 5 %, Holm-corrected; {most} {_minus(widest[0])}, "
+        f"{_numbers(widest[0])}."
+    )
+
+
+def _several_primaries(comparisons: Sequence[Effect], words: ResultWords) -> str:
+    """Every primary comparison, where several estimands are primary."""
+    differ = sum(map(is_found, comparisons))
+    said = "; ".join(
+        f"{measure_name(each.measure, words)}, {_minus(each)}: {_numbers(each)}"
+        for each in comparisons
+    )
+    return (
+        f"Of {len(comparisons)} primary comparisons, corrected against each other by Holm's "
+        f"method, {differ} {'differs' if differ == 1 else 'differ'} on the same prompts ({said})."
+    )
+
+
+def _minus(each: Effect) -> str:
+    return f"{each.a} minus {each.b}"
+
+
+def _numbers(each: Effect) -> str:
+    shown = difference(each.estimate, each.interval, UNITS[each.measure])
+    return f"{shown}, {p_phrase(each.p_holm)}"
+
+
+def logrank_in_words(test: LogRankTest) -> str:
+    """The test of all curves against one another, its p beside the naive one."""
+    if test.chi2 is None:
+        return f"Log-rank test: –, {test.reasons['chi2']}."
+    honest = f"{p_phrase(test.permutation_p)} by permutation within prompts"
+    if test.permutation_p is None:
+        honest = f"without a p by permutation, since {test.reasons['permutation_p']}"
+    return (
+        f"Log-rank test over {counted(len(test.conditions), 'condition')}: "
+        f"χ²({test.df}) = {test.chi2:.1f}, {honest}"
+        f" (naive, as if runs were independent: {p_phrase(test.p)})."
+    )
+
+
+def loops_in_words(material: Material) -> str:
+    """What the loop detector looked for, and whether the plan had declared it."""
+    detector: Detector = material.study.plan.detector.settings
+    judged = [found for found in material.detections if found.looping is not None]
+    looping = sum(bool(found.looping) for found in judged)
+    count = f"{looping:,} of {counted(len(judged), 'conversation')} loop"
+    ways = "A conversation may loop in several ways."
+    if loops_beside(detector) is detector:
+        return f"The plan declares the loop detector; this is its outcome by kind: {count}. {ways}"
+    return (
+        f"Beside the declared detector, {count} by the loop detector ({LOOPS.standard}), which"
+        " looks for repeated words, templates, cycles and courtesy without end. The plan did not"
+        f" declare it, so this is exploratory. {ways}"
+    )
+
+
+def few_prompts(analysis: Analysis) -> str:
+    """A warning where so few prompts were compared that no exchange of sides could be rare."""
+    compared = [each.units for each in analysis.contrasts if each.p is not None]
+    if not compared or 2.0 ** (1 - min(compared)) < SIGNIFICANT:
+        return ""
+    return (
+        f"With {counted(min(compared), 'prompt')} no permutation p can be below "
+        f"{2.0 ** (1 - min(compared)):.3g}: the smaller p of the t tests trust that differences "
+        "between prompts are normally distributed."
+    )
+
+
+def facts(material: Material) -> Iterator[HeadFact]:
+    """The head of the report: lock, design, detector, and what was asked."""
+    plan = material.study.plan
+    sides = (
+        counted(len(plan.conditions), "condition"),
+        counted(len(plan.prompts), "prompt"),
+        counted(plan.conversation.repeats, "repeat"),
+    )
+    design = f"{' × '.join(sides)}, {counted(plan.conversation.turns, 'turn')} each"
+    yield from common_facts(material.study, material.lock, design, "condition")
+    own = f" ({plan.detector.use})" if plan.detector.is_outside else ""
+    yield HeadFact("Detector", f"{in_brief(plan.detector.settings)}{own}")
+    for each in material.outcomes.estimands:
+        whom = f" among {', '.join(each.population)}" if each.population else ""
+        how = "every pair of conditions" if each.contrast == PAIRS else each.contrast
+        failed = "left out" if each.failed_turns == "leave_out" else "kept as far as they went"
+        what = measure_name(each.measure, material.words)
+        asked = f"{what}{whom}: {how}; runs cut short are {failed}"
+        yield HeadFact(each.role.capitalize() if material.lock else "Estimated", asked)
+
+
+def methods(material: Material) -> Methods:
+    """Write the methods of a study from its plan and from what was done."""
+    study, audit, scope = material.study, material.reliability, scope_of(material.reliability)
+    plan, primary = study.plan, material.outcomes.primary
+    detector: Detector = plan.detector.settings
+    beside = loops_beside(detector) is not detector and any(d.steps for d in material.detections)
+    found = write_methods(
+        "selfplay_methods.txt",
+        plan=plan,
+        rules=plan.conversation,
+        talks=study.talks,
+        locked=locked_in_words(material.lock, "The plan, with every default and prompt, was"),
+        verified=verified_in_words(material.verification),
+        attempts=sum(sum(arm.attempts.values()) for arm in material.arms),
+        answered=sum(arm.attempts.get("answered", 0) for arm in material.arms),
+        detector=detector,
+        encoder=MODEL.rpartition("/")[2],
+        papers=PAPERS,
+        live=plan.live and in_brief(plan.live.settings),
+        loops=LOOPS.standard if beside else None,
+        primary=measure_name(primary.measure, material.words)
+        if primary and material.lock
+        else None,
+        results=material.results,
+        words=material.words,
+        audit=audit,
+        validity=list(starmap(validity_in_words, audit.against.items())) if audit else [],
+        scope=scope,
+        computed_with=computed_with(),
+    )
+    for each in found.paragraphs:
+        check_wording(each, scope)
+    return found

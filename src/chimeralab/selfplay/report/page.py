@@ -13,6 +13,7 @@ from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.auditing import Reliability, scope_of
 from chimeralab.rating.validity import validity_in_words
 from chimeralab.report.charts.canvas import Figure
+from chimeralab.report.charts.flow import Stage, asked_of, endings, lost
 from chimeralab.report.charts.timeline import compare
 from chimeralab.report.conversation import (
     heat_map_figure,
@@ -20,7 +21,7 @@ from chimeralab.report.conversation import (
     timeline_figure,
     verdict_in_words,
 )
-from chimeralab.report.frame import Frame, Report, make_page, software
+from chimeralab.report.files import Frame, Report, make_page, software
 from chimeralab.report.messages import ShownMessage, Transcript, list_messages
 from chimeralab.report.named_numbers import entries_of, named
 from chimeralab.report.page import (
@@ -40,21 +41,21 @@ from chimeralab.selfplay.report import figures, tables
 from chimeralab.selfplay.report.material import (
     Material,
     StudyResults,
-    gather,
-    measure_of,
-    study_flow,
-)
-from chimeralab.selfplay.report.words import (
     facts,
     few_prompts,
+    gather,
     glance,
     logrank_in_words,
     loops_in_words,
+    measure_of,
     methods,
 )
+from chimeralab.selfplay.runs import NO_TURN, NOT_JUDGED, TOO_SHORT, UNFINISHED
 from chimeralab.study import Study
 from chimeralab.study.estimates import Estimates
 
+# Why a conversation that ended has no verdict.
+UNREAD = (TOO_SHORT, NO_TURN, NOT_JUDGED)
 # How many conversations of each kind are shown in full.
 EACH = 2
 # How many turns stand open at the beginning, and on both sides of the first collapse.
@@ -94,7 +95,11 @@ def make_report(material: Material) -> Report:
     choice, scope = choose(material.analysed), scope_of(material.reliability)
     words, loops = scope.words, loops_beside(study.plan.detector.settings)
     conversations = show(choice, study.trajectories(), words, loops)
-    parts = [*(_results(material, results) if results else ()), *_loops(material)]
+    parts = list(_results(material, results)) if results else []
+    # How many loop stands beside the declared outcome; old studies do not know.
+    if any(found.looping is not None for found in material.detections):
+        about = paragraph(loops_in_words(material))
+        parts.append(Section("loops", "Which conversations loop", [about, tables.loops(material)]))
     parts.append(reliability_section(material.reliability))
     if conversations:
         lead = f"The largest shares of {words.turns} in the study, and the smallest."
@@ -141,6 +146,36 @@ def make_report(material: Material) -> Report:
             ),
         )
     )
+
+
+def study_flow(material: Material) -> dict[str, tuple[Stage, ...]]:
+    """How many conversations of each condition were planned, attempted, ended and analysed."""
+    conditions = material.results.analysis.conditions if material.results else {}
+    flows: dict[str, tuple[Stage, ...]] = {}
+    for arm in material.arms:
+        gone = {e.reason: e.runs for e in material.left_out if e.condition == arm.condition}
+        unread = {reason: n for reason, n in gone.items() if reason.startswith(UNREAD)}
+        others = {reason: n for reason, n in gone.items() if reason not in (*unread, UNFINISHED)}
+        ended = sum(arm.outcomes.values())
+        parsable = ended - sum(unread.values())
+        analysed = conditions[arm.condition].n if arm.condition in conditions else 0
+        asked, steps = list(asked_of(arm)), material.interventions[arm.condition]
+        if steps:
+            # Also conversations that are still open have interventions.
+            asked.append(counted(steps, "intervention"))
+        flows[arm.condition] = (
+            Stage("Planned", arm.planned),
+            Stage(
+                "Attempted",
+                arm.attempted,
+                asked,
+                lost({"not started": arm.planned - arm.attempted}),
+            ),
+            Stage("Ended", ended, list(endings(arm)), lost({"still open": arm.attempted - ended})),
+            Stage("Parsable", parsable, (), lost(unread)),
+            Stage("Analysed", analysed, (), lost(others or {"not analysed": parsable - analysed})),
+        )
+    return flows
 
 
 def _results(material: Material, results: StudyResults) -> Iterator[Section]:
@@ -205,14 +240,6 @@ def _contrasts(material: Material, results: StudyResults) -> Section:
         paragraph(f"{ABOUT_TESTS} {few_prompts(analysis)}", "note"),
     ]
     return Section("contrasts", "Differences between conditions", blocks)
-
-
-def _loops(material: Material) -> Iterator[Section]:
-    """How many conversations loop, beside the declared outcome; old studies do not know."""
-    if all(found.looping is None for found in material.detections):
-        return
-    about = paragraph(loops_in_words(material))
-    yield Section("loops", "Which conversations loop", [about, tables.loops(material)])
 
 
 def reliability_section(found: Reliability | None) -> Section:

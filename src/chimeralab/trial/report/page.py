@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.report.charts.flow import OUTCOMES, Stage, asked_of, lost
-from chimeralab.report.frame import (
+from chimeralab.report.files import (
     Frame,
     Report,
     common_facts,

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from chimeralab.core.numbers import NO_BREAK, between, counted, p_phrase
 from chimeralab.embedding.encoder import PAPERS
-from chimeralab.report.frame import computed_with, locked_in_words, verified_in_words
-from chimeralab.report.references import Methods, write_methods
+from chimeralab.report.files import computed_with, locked_in_words, verified_in_words
+from chimeralab.report.page import Methods, write_methods
 from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference, signed
 from chimeralab.stats.effects import Effect, Key, key_of, short
 from chimeralab.stats.intervals import FEWEST_CLUSTERS

@@ -9,19 +9,19 @@ import pytest
 from chimeralab.detection.locked import LOCKED
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.gate import NO_AUDIT
-from chimeralab.report.frame import Report
+from chimeralab.report.files import Report
 from chimeralab.selfplay.report.figures import naive_interval
 from chimeralab.selfplay.report.material import (
     Material,
     StudyResults,
+    few_prompts,
+    glance,
     least_certain,
-    stored_series,
-    study_flow,
+    methods,
 )
-from chimeralab.selfplay.report.page import make_report
-from chimeralab.selfplay.report.words import few_prompts, glance, methods
+from chimeralab.selfplay.report.page import make_report, study_flow
 from chimeralab.selfplay.runs import RunsLeftOut
-from chimeralab.selfplay.specifications import every_detector, judge_by_all, tally
+from chimeralab.selfplay.specifications import every_detector, judge_by_all, stored_series, tally
 from chimeralab.stats.effects import AskedContrast
 
 

@@ -11,7 +11,7 @@ from chimeralab.core.result_words import MARK
 from chimeralab.rating.auditing import Reliability
 from chimeralab.rating.gate import FORBIDDEN, NO_AUDIT, ClaimScope
 from chimeralab.report.conversation import draw_conversation
-from chimeralab.report.frame import Report
+from chimeralab.report.files import Report
 from chimeralab.selfplay.report.material import Material
 from chimeralab.selfplay.report.page import make_report
 

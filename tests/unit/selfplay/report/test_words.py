@@ -9,9 +9,8 @@ import pytest
 
 from chimeralab.analysis import Analysis
 from chimeralab.selfplay.report.figures import order_in_words
-from chimeralab.selfplay.report.material import Material, StudyResults, study_flow
-from chimeralab.selfplay.report.page import choose, make_report
-from chimeralab.selfplay.report.words import glance
+from chimeralab.selfplay.report.material import Material, StudyResults, glance
+from chimeralab.selfplay.report.page import choose, make_report, study_flow
 
 
 @pytest.fixture
