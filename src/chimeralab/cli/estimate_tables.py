@@ -34,7 +34,7 @@ FAMILIES = {
 
 def print_analysis(analysis: Analysis, words: ResultWords) -> None:
     """The tables, then what they say, then what to know before quoting them."""
-    print_tables(*_by_condition(analysis, words))
+    print_tables(*_by_condition(analysis, words), _after_onset(analysis, words))
     print_lines([*sentences(analysis, words), ""])
     left = [
         f"left out of {part.condition}: {part.runs}, {part.reason}" for part in analysis.left_out
@@ -51,7 +51,7 @@ def print_analysis(analysis: Analysis, words: ResultWords) -> None:
 
 
 def _by_condition(analysis: Analysis, words: ResultWords) -> Iterator[Table]:
-    """How much collapses, how often and how soon; what becomes of runs after that comes last."""
+    """How much collapses, how often and how soon, and how conditions differ in that."""
     parts = {name: analysis.conditions[name] for name in analysis.rank_stability.order}
     level = f"{100 * analysis.settings.level:g} %"
     yield new_table(
@@ -91,8 +91,11 @@ def _by_condition(analysis: Analysis, words: ResultWords) -> Iterator[Table]:
     for measure, digits in COMPARED.items() if analysis.contrasts else ():
         title = f"Difference in the {measure_name(measure, words)}"
         yield comparisons(title, analysis.rows(measure), digits)
-    after = {name: analysis.after_onset[name] for name in parts}
-    yield new_table(
+
+
+def _after_onset(analysis: Analysis, words: ResultWords) -> Table:
+    """What becomes of runs after their first collapse."""
+    return new_table(
         f"After the first {words.event}",
         ("condition", "runs", "recovered", "%", "interval", "later turns, %", "dwell"),
         (
@@ -105,7 +108,8 @@ def _by_condition(analysis: Analysis, words: ResultWords) -> Iterator[Table]:
                 number(part.dwell_share, 1, 100),
                 number(part.dwell_median, 0),
             )
-            for name, part in after.items()
+            for name in analysis.rank_stability.order
+            for part in [analysis.after_onset[name]]
         ),
     )
 

@@ -1,6 +1,6 @@
 """Two tables of runs side by side: did a condition change, does a difference come out again?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -173,15 +173,6 @@ def compare(
 
     halves = [({here[name]: 1.0}, {there[name]: -1.0}) for name in shared]
     by_measure = {measure: ask(measure, halves) for measure in MEASURES}
-    pairs = list(combinations(shared, 2))
-    in_a, in_b = (
-        [{names[one]: 1.0, names[two]: -1.0} for one, two in pairs] for names in (here, there)
-    )
-    flipped = [{name: -weight for name, weight in weights.items()} for weights in in_b]
-    moved = ask("share", list(zip(in_a, flipped, strict=True)))
-    each_a, each_b = (
-        family(merged, "share", list(map(AskedContrast, side)), settings) for side in (in_a, in_b)
-    )
     return Replication(
         a=a.source,
         b=b.source,
@@ -191,10 +182,7 @@ def compare(
             name: {measure: found[place] for measure, found in by_measure.items()}
             for place, name in enumerate(shared)
         },
-        pairs=tuple(
-            Change(*pair, one, two, change, _same_direction(one, two))
-            for pair, one, two, change in zip(pairs, each_a, each_b, moved, strict=True)
-        ),
+        pairs=tuple(_changes(merged, here, there, ask, settings)),
         order_a=tuple(shared),
         order_b=tuple(name for name in order_of(b, b.collapsed / b.turns) if name in shared),
         only_in_a=tuple(name for name in a.conditions if name not in shared),
@@ -203,10 +191,28 @@ def compare(
     )
 
 
-def _same_direction(one: Effect, two: Effect) -> bool | None:
-    if not one.estimate or not two.estimate:
-        return None
-    return (one.estimate > 0) == (two.estimate > 0)
+def _changes(
+    merged: Runs,
+    here: Mapping[str, str],
+    there: Mapping[str, str],
+    ask: Callable[[Measure, Sequence[Halves]], tuple[Effect, ...]],
+    settings: Settings,
+) -> Iterator[Change]:
+    """Each pair of conditions in both tables, under the names that it has there."""
+    pairs = list(combinations(here, 2))
+    in_a, in_b = (
+        [{names[one]: 1.0, names[two]: -1.0} for one, two in pairs] for names in (here, there)
+    )
+    flipped = [{name: -weight for name, weight in weights.items()} for weights in in_b]
+    moved = ask("share", list(zip(in_a, flipped, strict=True)))
+    each_a, each_b = (
+        family(merged, "share", list(map(AskedContrast, side)), settings) for side in (in_a, in_b)
+    )
+    for pair, one, two, change in zip(pairs, each_a, each_b, moved, strict=True):
+        same = None
+        if one.estimate and two.estimate:
+            same = (one.estimate > 0) == (two.estimate > 0)
+        yield Change(*pair, one, two, change, same)
 
 
 def _merge(a: Runs, b: Runs, paired: bool | None) -> tuple[Runs, tuple[str, str], bool]:

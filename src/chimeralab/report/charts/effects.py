@@ -1,6 +1,7 @@
 """Charts of effects: forests, doses, metrics with their parts, and the summary of a trial."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import altair as alt
@@ -226,21 +227,13 @@ def summary(
     groups: Sequence[SummaryGroup], indices: Mapping[str, str], *, width: int = WIDE
 ) -> Chart:
     """Differences by subject and comparison: a panel per index, or a line each on a phone."""
-    low, high = _reach(groups)
-    return (
-        _lines(groups, indices, (low, high), width)
-        if width < WIDE
-        else _panels(groups, indices, (low, high), width)
-    )
-
-
-def _reach(groups: Sequence[SummaryGroup]) -> tuple[float, float]:
-    """The ends of the one scale: everything that is drawn, and 0."""
+    # The ends of the one scale: everything that is drawn, and 0.
     ends = [0.0]
     for cell in (cell for group in groups for row in group.rows.values() for cell in row.values()):
         ends += [cell.estimate, *(cell.interval or ())]
     margin = 0.06 * (max(ends) - min(ends)) or 0.1
-    return min(ends) - margin, max(ends) + margin
+    reach = min(ends) - margin, max(ends) + margin
+    return (_lines if width < WIDE else _panels)(groups, indices, reach, width)
 
 
 def _panels(
@@ -351,24 +344,8 @@ def _drawn(
         drawn = alt.Chart(data(rules)).mark_rule(aria=False, **look)
         layers.append(drawn.encode(x=x, y=y, y2=alt.Y2("end:Q")))
     shown = [(panel, level, cell) for panel, level, cell in placed if cell]
-    for found, colour in ((False, FAINT_INK), (True, BLUE)):
-        cells = [each for each in shown if each[2].found == found]
-        bars = [
-            {"x": panel.at(cell.interval.low), "to": panel.at(cell.interval.high), "y": level}
-            for panel, level, cell in cells
-            if cell.interval
-        ]
-        points = [{"x": panel.at(cell.estimate), "y": level} for panel, level, cell in cells]
-        line = alt.Chart(data(bars)).mark_rule(
-            color=colour, strokeWidth=3.5 if found else 1.5, aria=False
-        )
-        layers.append(line.encode(x=x, x2=alt.X2("to:Q"), y=y))
-        fill = colour if found else "white"
-        mark = alt.Chart(data(points)).mark_point(
-            shape="diamond" if found else "circle", size=90 if found else 45, opacity=1,
-            fill=fill, stroke=colour, filled=True, strokeWidth=1.5, aria=False,
-        )  # fmt: skip
-        layers.append(mark.encode(x=x, y=y))
+    for found in (False, True):
+        layers += _marks([each for each in shown if each[2].found == found], x, y, found=found)
     numbers = [
         _word(
             # Where a number has room over its point.
@@ -385,13 +362,43 @@ def _drawn(
         for panel, level, cell in placed
         if not cell
     ]
-    # Numbers stay readable over the rules that run behind them.
-    halo = alt.Chart(data(numbers)).mark_text(
+    layers += _texts(numbers, [*words, *scale, *numbers, *nothing], x, y)
+    return layered(layers, width, height)
+
+
+def _marks(
+    cells: Sequence[tuple[PlotPanel, float, SummaryCell]], x: alt.X, y: alt.Y, *, found: bool
+) -> Iterator[alt.Chart]:
+    """Differences with their intervals; those that stand out are filled, with a thick line."""
+    colour, fill = (BLUE, BLUE) if found else (FAINT_INK, "white")
+    bars = [
+        {"x": panel.at(cell.interval.low), "to": panel.at(cell.interval.high), "y": level}
+        for panel, level, cell in cells
+        if cell.interval
+    ]
+    points = [{"x": panel.at(cell.estimate), "y": level} for panel, level, cell in cells]
+    line = alt.Chart(data(bars)).mark_rule(
+        color=colour, strokeWidth=3.5 if found else 1.5, aria=False
+    )
+    yield line.encode(x=x, x2=alt.X2("to:Q"), y=y)
+    mark = alt.Chart(data(points)).mark_point(
+        shape="diamond" if found else "circle", size=90 if found else 45, opacity=1,
+        fill=fill, stroke=colour, filled=True, strokeWidth=1.5, aria=False,
+    )  # fmt: skip
+    yield mark.encode(x=x, y=y)
+
+
+def _texts(over: Sequence[Row], words: Sequence[Row], x: alt.X, y: alt.Y) -> Iterator[alt.Chart]:
+    """All words; those over the rules that run behind them stay readable."""
+    halo = alt.Chart(data(over)).mark_text(
         baseline="middle", fontSize=11, color="white", stroke="white", strokeWidth=4, aria=False
     )
-    layers += [halo.encode(x=x, y=y, text=alt.Text("text:N"))]
-    layers += _texts([*words, *scale, *numbers, *nothing], x, y)
-    return layered(layers, width, height)
+    yield halo.encode(x=x, y=y, text=alt.Text("text:N"))
+    for name, align in product(LOOKS, ("left", "center")):
+        own = [word for word in words if (word["look"], word["align"]) == (name, align)]
+        look = {"align": align, **LOOKS[name]}
+        text = alt.Chart(data(own)).mark_text(baseline="middle", **look)
+        yield text.encode(x=x, y=y, text=alt.Text("text:N"))
 
 
 LOOKS: dict[str, Row] = {
@@ -399,14 +406,6 @@ LOOKS: dict[str, Row] = {
     "plain": {"color": INK},
     "faint": {"color": FAINT_INK, "fontSize": 11},
 }
-
-
-def _texts(words: Sequence[Row], x: alt.X, y: alt.Y) -> Iterator[alt.Chart]:
-    for name, look in LOOKS.items():
-        for align in ("left", "center"):
-            own = [word for word in words if (word["look"], word["align"]) == (name, align)]
-            mark = alt.Chart(data(own)).mark_text(align=align, baseline="middle", **look)
-            yield mark.encode(x=x, y=y, text=alt.Text("text:N"))
 
 
 def _ticks(panel: PlotPanel) -> list[float]:

@@ -102,16 +102,7 @@ def make_report(material: Material) -> Report:
         parts.append(Section("loops", "Which conversations loop", [about, tables.loops(material)]))
     parts.append(reliability_section(material.reliability))
     if conversations:
-        lead = f"The largest shares of {words.turns} in the study, and the smallest."
-        if not choice.collapsed:
-            lead = (
-                f"The smallest shares of {words.turns} in the study. No conversation {words.was}."
-            )
-        elif not choice.healthy:
-            lead = f"The largest shares of {words.turns} in the study. None is smaller."
-        if choice.looping:
-            lead += f" Between them, conversations that loop without a {words.event}."
-        blocks = [paragraph(lead), *conversations]
+        blocks = [paragraph(choice.in_words(words)), *conversations]
         parts.append(Section("conversations", "Conversations", blocks))
     unjudged = material.unjudged
     why_not = f" Not all of these were judged, because {unjudged}." if unjudged else ""
@@ -268,6 +259,19 @@ class ChosenConversations(NamedTuple):
     collapsed: Sequence[Detection]
     looping: Sequence[Detection]
     healthy: Sequence[Detection]
+
+    def in_words(self, words: ResultWords) -> str:
+        """What is shown."""
+        said = f"The largest shares of {words.turns} in the study, and the smallest."
+        if not self.collapsed:
+            said = (
+                f"The smallest shares of {words.turns} in the study. No conversation {words.was}."
+            )
+        elif not self.healthy:
+            said = f"The largest shares of {words.turns} in the study. None is smaller."
+        if self.looping:
+            said += f" Between them, conversations that loop without a {words.event}."
+        return said
 
 
 def choose(detections: Iterable[Detection], each: int = EACH) -> ChosenConversations:
