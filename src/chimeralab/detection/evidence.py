@@ -93,8 +93,7 @@ class TextMemory:
         reply = s.reply if self._is_answer(speaker, len(wording)) else 1.0
         # Whether it says something new is asked before a short answer weighs less.
         seen = self._repeated(alike, again, len(wording))
-        told = seen if reply == 1.0 else self._repeated(alike, again, len(wording), reply)
-        repeated = told
+        told = repeated = self._repeated(alike, again, len(wording), reply) if reply != 1 else seen
         if framed and told.evidence < s.frame * again:  # which is all a frame can give
             repeated = max(told, self._framed(said, again), key=lambda each: each.evidence)
         reworded = self._reworded(near, len(wording), stale)
@@ -109,8 +108,8 @@ class TextMemory:
                 own = self._repeated(of_mine, again, len(wording), reply)
                 again_mine = self._reworded(mine, len(wording), stale)
             own_heat = max(own.evidence, again_mine.evidence)
-        polite_only = courtesy >= COURTEOUS and len(words) < POLITE_WORDS
-        if polite_only or len(words) < s.own_words:
+        acknowledges = courtesy >= COURTEOUS and len(words) < POLITE_WORDS
+        if acknowledges or len(words) < s.own_words:
             # Acknowledgements of one side are no loop: they neither raise nor end one.
             own = own._replace(evidence=min(own.evidence, s.drift))
         heard.settle(said, seen.evidence)
