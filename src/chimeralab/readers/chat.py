@@ -300,9 +300,7 @@ class Preferences(Reader):
     SIDES = ("chosen", "rejected")
 
     def matches(self, value: Any) -> bool:
-        return isinstance(value, dict) and all(
-            isinstance(value.get(side), str | list | dict) for side in self.SIDES
-        )
+        return all(isinstance(nested(value, side), str | list | dict) for side in self.SIDES)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = mapping(value, "the line")

@@ -94,10 +94,10 @@ class Formats:
             return reader
         shape = f"it is {kind(value)}"
         if isinstance(value, dict):
-            page = value.get("data")
-            first = page[0] if isinstance(page, list) and page else None
+            first = next(iter(items(value.get("data"))), None)
+            given = {*value, *first} if isinstance(first, dict) else value
             for sign, advice in NO_CONVERSATIONS.items():
-                if sign in value or (isinstance(first, dict) and sign in first):
+                if sign in given:
                     raise Unreadable(advice)
             keys = ", ".join(repr(key[:20]) for key in list(value)[:5])
             shape = f"its fields are {keys or 'none'}; expected turns, messages or conversations"

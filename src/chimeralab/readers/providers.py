@@ -50,9 +50,8 @@ class Responses(Reader):
 
     def matches(self, value: Any) -> bool:
         if isinstance(value, list):
-            return any(map(_is_item, value[:200])) and all(
-                isinstance(item, dict) for item in value[:200]
-            )
+            some = value[:200]
+            return any(map(_is_item, some)) and all(isinstance(item, dict) for item in some)
         if not isinstance(value, dict):
             return False
         request, response = unwrapped(value, "request"), unwrapped(value, "response")

@@ -84,6 +84,29 @@ def test_a_registered_reader_is_recognised_by_its_content(
     assert [talk.id for talk in readers.read(log)] == ["posts"]
 
 
+def test_a_reader_with_keys_is_asked_only_about_objects_that_have_one(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    class Posts(readers.Reader):
+        name = "posts"
+        recognised = "an object with posts"
+        keys = frozenset({"posts", "messages.post"})
+
+        def matches(self, value: Any) -> bool:
+            asked.append(value)
+            return False
+
+    monkeypatch.setitem(readers.READERS, Posts.name, Posts)
+    others = [{"note": 1}, {"posts": 1}, {"messages": [{"post": 1}]}, {"messages": [{"by": 1}]}]
+    # Asked last, it hears only of what no other reader takes for its own.
+    monkeypatch.delitem(readers.READERS, "openai")
+    log.write_text("".join(json.dumps(each) + "\n" for each in others), encoding="utf-8")
+    assert list(readers.read(log, on_bad=lambda _: None)) == []
+    assert asked == others[1:3]
+
+
 def test_every_format_says_how_it_is_recognised() -> None:
     assert all(reader.recognised for reader in readers.READERS.values())
     assert all(name == reader.name for name, reader in readers.READERS.items())
