@@ -352,6 +352,6 @@ def analyse_trial(
     names = {f"{type(each).__name__} {each}": each for each in (*plan.arms, *plan.own_measures)}
     known = {"words": TRIAL, **names}
     stored = estimates or Estimates(study)
-    # Without its code, a stressor of the user's own can't say what of it could still be read.
+    # Without its code, a stressor of the user's own can't say what is still known under it.
     found = stored.take(TrialAnalysis, compute, study.consent is not None, known=known)
     return replace(found, source=str(study.path))

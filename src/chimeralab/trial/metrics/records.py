@@ -1,10 +1,10 @@
-"""What the metrics say of a set of trials: records whose numbers describe themselves."""
+"""What the metrics say of a set of trials, and what each of their numbers means."""
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, NamedTuple, get_type_hints
+from typing import NamedTuple
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import number, p_value
@@ -50,42 +50,15 @@ class Meaning(NamedTuple):
     shown: Callable[[Number], str] = partial(number, digits=3)
 
 
-def meanings(record: type[Record]) -> dict[str, Meaning]:
-    """The numbers of a record, in their order, each with its meaning."""
-    hints = get_type_hints(record, include_extras=True)
-    noted = {name: getattr(hint, "__metadata__", (None,))[0] for name, hint in hints.items()}
-    return {name: note for name, note in noted.items() if isinstance(note, Meaning)}
-
-
 @dataclass(frozen=True, slots=True)
 class Mci(Record):
     """Memory Coherence Index: mean over the sessions that define it."""
 
-    value: Annotated[
-        Number, Meaning("memory coherence; these trials allow at most {all.mci.ceiling:.3f}")
-    ]
-    rf: Annotated[
-        Number,
-        Meaning("recall fidelity: {share} of the trials are right", "no trial states `correct`"),
-    ]
-    ci: Annotated[
-        Number,
-        Meaning(
-            "continuity: confidence moves by {rest:.2f} from trial to trial",
-            "no session states `confidence` twice, and a single trial has no step",
-        ),
-    ]
-    cb: Annotated[
-        Number,
-        Meaning(
-            "context binding: right answers, weighted by the context they need",
-            "no trial states both `correct` and `weight`",
-        ),
-    ]
-    ceiling: Annotated[
-        Number,
-        Meaning("the highest index in reach", "no trial states both `correct` and `weight`"),
-    ]
+    value: Number
+    rf: Number
+    ci: Number
+    cb: Number
+    ceiling: Number
     sessions: int
     interval: Interval | None
     part_intervals: Intervals
@@ -95,21 +68,9 @@ class Mci(Record):
 class Gfq(Record):
     """Generalization Fidelity Quotient: mean over the sessions that define it."""
 
-    value: Annotated[Number, Meaning("generalization fidelity, on novel trials")]
-    ta: Annotated[
-        Number,
-        Meaning(
-            "task accuracy: {share} of the novel trials are right",
-            "no trial marked `novel` states `correct`",
-        ),
-    ]
-    cta: Annotated[
-        Number,
-        Meaning(
-            "agreement: mean confidence that went into right answers",
-            "no trial marked `novel` states both `correct` and `confidence`",
-        ),
-    ]
+    value: Number
+    ta: Number
+    cta: Number
     sessions: int
     interval: Interval | None
     part_intervals: Intervals
@@ -123,22 +84,9 @@ class Dfs(Record):
     halves without their other half; ``trials`` is the N of bias resistance.
     """
 
-    value: Annotated[Number, Meaning("decision frame stability")]
-    fi: Annotated[
-        Number,
-        Meaning(
-            "invariance: wording moves an answer by {rest:.2f} ({all.dfs.pairs:,} pairs)",
-            "no matched pair: two rows that share `pair`, one with `frame` neutral and one biased,"
-            " both with a `response`",
-        ),
-    ]
-    br: Annotated[
-        Number,
-        Meaning(
-            "resistance: error under bias, spread over all {all.dfs.trials:,} trials",
-            "no trial states `bias` and, where it is 1, `response` and `truth`",
-        ),
-    ]
+    value: Number
+    fi: Number
+    br: Number
     pairs: int
     unanswered: int
     unpaired: int
@@ -151,99 +99,23 @@ class Dfs(Record):
 class Companions(Record):
     """Numbers that see what the three metrics do not.
 
-    One more is a field with its meaning here, and a number of the same name in `summary`; only if
-    it needs sums of its own, `sums` has to add them up. The table of `chimera measure`, the JSON
-    object and the reasons follow from the field.
+    One more is a field with its meaning below, and a number of the same name in `summary`; only if
+    it needs sums of its own, `sums` has to add them up. The table of `chimera measure` and the
+    reasons follow from the meaning.
     """
 
-    cb_normalised: Annotated[
-        Number,
-        Meaning(
-            "share of the context weight that was earned",
-            "no trial with `correct` has a `weight` above 0",
-        ),
-    ]
-    ece: Annotated[
-        Number,
-        Meaning(
-            "mean gap between confidence and accuracy; 0 is calibrated",
-            "no trial states both `correct` and `confidence`",
-        ),
-    ]
-    brier: Annotated[
-        Number,
-        Meaning(
-            "squared miss of confidence; 0 is perfect, always saying 0.5 gives 0.25",
-            "no trial states both `correct` and `confidence`",
-        ),
-    ]
-    auroc: Annotated[
-        Number,
-        Meaning(
-            "chance that a right answer was given with more confidence than a wrong one",
-            "needs right and wrong answers that state a `confidence`",
-        ),
-    ]
-    brier_novel: Annotated[
-        Number,
-        Meaning(
-            "the Brier score on novel trials",
-            "no trial marked `novel` states both `correct` and `confidence`",
-        ),
-    ]
-    auroc_novel: Annotated[
-        Number,
-        Meaning(
-            "the AUROC of confidence on novel trials",
-            "needs right and wrong answers on `novel` trials that state a `confidence`",
-        ),
-    ]
-    generalisation_gap: Annotated[
-        Number,
-        Meaning(
-            "accuracy on familiar trials minus accuracy on novel ones",
-            "no session has judged trials both marked and not marked `novel`",
-        ),
-    ]
-    br_biased_only: Annotated[
-        Number,
-        Meaning(
-            "resistance without the neutral trials, which dilute it",
-            "no trial with `bias` 1 states `response` and `truth`",
-        ),
-    ]
-    toward_signal_rate: Annotated[
-        Number,
-        Meaning(
-            "share of misleading signals that were followed",
-            "no trial with `bias` 1 states `response`, `truth` and a `signal` that differs from the"
-            " truth",
-        ),
-    ]
-    mcnemar_b: Annotated[
-        int | None,
-        Meaning(
-            "pairs right only when neutral",
-            "no matched pair with both halves known to be right or wrong",
-            partial(number, digits=0),
-        ),
-    ]
-    mcnemar_c: Annotated[
-        int | None,
-        Meaning(
-            "pairs right only when biased",
-            "no matched pair with both halves known to be right or wrong",
-            partial(number, digits=0),
-        ),
-    ]
-    mcnemar_p: Annotated[
-        Number,
-        Meaning(
-            "p-value of the exact McNemar test of these two counts",
-            "no pair whose two halves differ in being right",
-            p_value,
-        ),
-    ]
+    cb_normalised: Number
+    ece: Number
+    brier: Number
+    auroc: Number
+    brier_novel: Number
+    auroc_novel: Number
+    generalisation_gap: Number
+    br_biased_only: Number
+    toward_signal_rate: Number
+    mcnemar_b: int | None
+    mcnemar_c: int | None
+    mcnemar_p: Number
     interval: Intervals
 
 
@@ -274,6 +146,100 @@ class Metrics(Record):
     notes: tuple[str, ...] = ()
 
 
-METRIC_MEANINGS = {"mci": meanings(Mci), "gfq": meanings(Gfq), "dfs": meanings(Dfs)}
-COMPANION_MEANINGS = meanings(Companions)
 PARTS = {"mci": ("rf", "ci", "cb"), "gfq": ("ta", "cta"), "dfs": ("fi", "br")}
+METRIC_MEANINGS: dict[str, dict[str, Meaning]] = {
+    "mci": {
+        "value": Meaning("memory coherence; these trials allow at most {all.mci.ceiling:.3f}"),
+        "rf": Meaning(
+            "recall fidelity: {share} of the trials are right", "no trial states `correct`"
+        ),
+        "ci": Meaning(
+            "continuity: confidence moves by {rest:.2f} from trial to trial",
+            "no session states `confidence` twice, and a single trial has no step",
+        ),
+        "cb": Meaning(
+            "context binding: right answers, weighted by the context they need",
+            "no trial states both `correct` and `weight`",
+        ),
+        "ceiling": Meaning(
+            "the highest index in reach", "no trial states both `correct` and `weight`"
+        ),
+    },
+    "gfq": {
+        "value": Meaning("generalization fidelity, on novel trials"),
+        "ta": Meaning(
+            "task accuracy: {share} of the novel trials are right",
+            "no trial marked `novel` states `correct`",
+        ),
+        "cta": Meaning(
+            "agreement: mean confidence that went into right answers",
+            "no trial marked `novel` states both `correct` and `confidence`",
+        ),
+    },
+    "dfs": {
+        "value": Meaning("decision frame stability"),
+        "fi": Meaning(
+            "invariance: wording moves an answer by {rest:.2f} ({all.dfs.pairs:,} pairs)",
+            "no matched pair: two rows that share `pair`, one with `frame` neutral and one biased,"
+            " both with a `response`",
+        ),
+        "br": Meaning(
+            "resistance: error under bias, spread over all {all.dfs.trials:,} trials",
+            "no trial states `bias` and, where it is 1, `response` and `truth`",
+        ),
+    },
+}
+COMPANION_MEANINGS: dict[str, Meaning] = {
+    "cb_normalised": Meaning(
+        "share of the context weight that was earned",
+        "no trial with `correct` has a `weight` above 0",
+    ),
+    "ece": Meaning(
+        "mean gap between confidence and accuracy; 0 is calibrated",
+        "no trial states both `correct` and `confidence`",
+    ),
+    "brier": Meaning(
+        "squared miss of confidence; 0 is perfect, always saying 0.5 gives 0.25",
+        "no trial states both `correct` and `confidence`",
+    ),
+    "auroc": Meaning(
+        "chance that a right answer was given with more confidence than a wrong one",
+        "needs right and wrong answers that state a `confidence`",
+    ),
+    "brier_novel": Meaning(
+        "the Brier score on novel trials",
+        "no trial marked `novel` states both `correct` and `confidence`",
+    ),
+    "auroc_novel": Meaning(
+        "the AUROC of confidence on novel trials",
+        "needs right and wrong answers on `novel` trials that state a `confidence`",
+    ),
+    "generalisation_gap": Meaning(
+        "accuracy on familiar trials minus accuracy on novel ones",
+        "no session has judged trials both marked and not marked `novel`",
+    ),
+    "br_biased_only": Meaning(
+        "resistance without the neutral trials, which dilute it",
+        "no trial with `bias` 1 states `response` and `truth`",
+    ),
+    "toward_signal_rate": Meaning(
+        "share of misleading signals that were followed",
+        "no trial with `bias` 1 states `response`, `truth` and a `signal` that differs from the"
+        " truth",
+    ),
+    "mcnemar_b": Meaning(
+        "pairs right only when neutral",
+        "no matched pair with both halves known to be right or wrong",
+        partial(number, digits=0),
+    ),
+    "mcnemar_c": Meaning(
+        "pairs right only when biased",
+        "no matched pair with both halves known to be right or wrong",
+        partial(number, digits=0),
+    ),
+    "mcnemar_p": Meaning(
+        "p-value of the exact McNemar test of these two counts",
+        "no pair whose two halves differ in being right",
+        p_value,
+    ),
+}
