@@ -130,7 +130,10 @@ class PhantomSubject:
                 answer = key["lure"]
         elif self._misled(found, place):
             answer, chance = key["lure"], 1 - (1 - settings.credulity) ** found.feedback
-        if probe != Alone.name and self._follows(found, (*place, request.turn)):
+        now = *place, request.turn
+        shielded = found.committed and uniform(*now, "commit") < settings.helped
+        followed = 1 - math.exp(-settings.conformity * max(0, found.others))
+        if probe != Alone.name and not shielded and uniform(*now, "others") < followed:
             answer = key["lure"]
         return answer, chance
 
@@ -161,12 +164,6 @@ class PhantomSubject:
             uniform(*place, "evidence", n) < supple * (2 * strength - 1)
             for n, strength in enumerate(found.checks)
         )
-
-    def _follows(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
-        if found.committed and uniform(*place, "commit") < self._settings.helped:
-            return False
-        chance = 1 - math.exp(-self._settings.conformity * max(0, found.others))
-        return uniform(*place, "others") < chance
 
 
 def read_scene(key: Key, seen: tuple[Message, ...]) -> SceneReading:

@@ -313,20 +313,24 @@ def read_scenarios(path: Path) -> tuple[Scenario, ...]:
 def _scenario(row: Table, usual_id: str) -> Scenario:
     for key in row:
         choose(key, KEYS, f"key {key!r} in a scenario")
-    tables = _tables(row, "facts")
-    facts = tuple(_fact(table, number) for number, table in enumerate(tables, start=1))
-    told = {fact.id: fact for fact in facts}
+    told: dict[str, Fact] = {}
+    for number, table in enumerate(_tables(row, "facts"), start=1):
+        # The sentence of a fact is made of its parts where it has none of its own.
+        parts = [str(table.get(key, "")) for key in ("subject", "relation", "value")]
+        usual = {"id": f"f{number}", "text": f"{' '.join(parts)}."}
+        fact = read_record(Fact, {**usual, **table}, f"fact {number}")
+        if told.setdefault(fact.id, fact) is not fact:
+            raise InputError(f"fact {fact.id!r} is there twice")
     tables = _tables(row, "questions")
     questions = tuple(_own_question(table, n, told) for n, table in enumerate(tables, start=1))
     if not questions:
         raise InputError("questions is empty; a scenario needs at least one")
-    _refuse_repeats([fact.id for fact in facts], "fact")
     _refuse_repeats([question.id for question in questions], "question")
     _refuse_halves(questions)
     identity = row.get("id", usual_id)
     if not isinstance(identity, str) or not identity:
         raise InputError(f"id is {shown(identity)}; it takes a text")
-    return Scenario(identity, str(row.get("kind", "own")), facts, questions)
+    return Scenario(identity, str(row.get("kind", "own")), tuple(told.values()), questions)
 
 
 def _tables(row: Table, key: str) -> list[dict[str, Any]]:
@@ -334,13 +338,6 @@ def _tables(row: Table, key: str) -> list[dict[str, Any]]:
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise InputError(f"{key} is {shown(found)}; it takes a list of objects")
     return found
-
-
-def _fact(table: Table, number: int) -> Fact:
-    """A fact; its sentence is made of its parts where it has none of its own."""
-    parts = [str(table.get(key, "")) for key in ("subject", "relation", "value")]
-    usual = {"id": f"f{number}", "text": f"{' '.join(parts)}."}
-    return read_record(Fact, {**usual, **table}, f"fact {number}")
 
 
 def _own_question(table: Table, number: int, told: Mapping[str, Fact]) -> Question:
