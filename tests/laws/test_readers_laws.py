@@ -20,7 +20,7 @@ from chimeralab.core.errors import LogError
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers import plain
 from chimeralab.readers.formats import keys_of
-from chimeralab.readers.json_values import values_of
+from chimeralab.readers.opening import values_of
 from tests import zstd
 from tests.unit.readers.logs_of import LOGS
 

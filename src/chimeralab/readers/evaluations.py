@@ -20,8 +20,7 @@ from chimeralab.readers.chat import (
     turns_of,
     unsaid,
 )
-from chimeralab.readers.json_values import value_of
-from chimeralab.readers.opening import read_member
+from chimeralab.readers.opening import read_member, value_of
 from chimeralab.readers.seam import (
     Place,
     Reader,

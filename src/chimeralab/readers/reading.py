@@ -11,8 +11,7 @@ from typing import BinaryIO
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.formats import READERS, Formats, reader_named
-from chimeralab.readers.json_values import items_of
-from chimeralab.readers.opening import Opened, open_archive, opened, read_whole
+from chimeralab.readers.opening import Opened, items_of, open_archive, opened, read_whole
 from chimeralab.readers.seam import (
     STANDARD_INPUT,
     Place,

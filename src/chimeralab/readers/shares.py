@@ -11,8 +11,15 @@ from typing import Any, BinaryIO, NamedTuple
 
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.formats import Formats
-from chimeralab.readers.json_values import MAX_LINE, goes_on, lines_of, values_on
-from chimeralab.readers.opening import CHUNK, opened, stream_of
+from chimeralab.readers.opening import (
+    CHUNK,
+    MAX_LINE,
+    goes_on,
+    lines_of,
+    opened,
+    stream_of,
+    values_on,
+)
 from chimeralab.readers.reading import OnBad, from_values, ignore
 from chimeralab.readers.seam import Place, Reader, Unreadable, place_of
 from chimeralab.readers.tables import parquet_rows

@@ -16,8 +16,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.extras import need
 from chimeralab.core.records import ROLES, SILENT, Trajectory, Turn, role_of
 from chimeralab.readers.chat import ChatMessage, Content, message_of, turns_of
-from chimeralab.readers.json_values import MAX_LINE
-from chimeralab.readers.opening import refuse_bomb
+from chimeralab.readers.opening import MAX_LINE, refuse_bomb
 from chimeralab.readers.seam import (
     Place,
     Reader,

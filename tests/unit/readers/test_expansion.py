@@ -10,7 +10,7 @@ import pytest
 
 from chimeralab import readers
 from chimeralab.core.errors import LogError
-from chimeralab.readers import json_values, opening
+from chimeralab.readers import opening
 from tests import zstd
 
 SMALL = 1 << 20
@@ -68,7 +68,7 @@ def test_a_small_log_may_be_packed_as_well_as_it_can_be(tmp_path: Path) -> None:
 def test_values_that_would_fill_the_memory_are_refused_before_they_are_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_values, "MOST_MEMORY", 10_000_000)
+    monkeypatch.setattr(opening, "MOST_MEMORY", 10_000_000)
     log = tmp_path / "lists.json"
     log.write_bytes(b"[\n" + b"[]," * 100_000 + b"[]]")
     assert "of memory" in problem_of(log)
@@ -101,7 +101,7 @@ def test_too_little_memory_is_said_in_a_sentence(
     def fail(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(json_values, where, fail)
+    monkeypatch.setattr(opening, where, fail)
     log = tmp_path / "log.json"
     log.write_bytes(TALK if where == "value_of" else b"[\n" + TALK + b"\n]")
     assert "more memory than there is" in problem_of(log)
