@@ -233,11 +233,17 @@ class Methods(NamedTuple):
 
 
 def write_methods(template: str, **content: Any) -> Methods:
-    """Fill a template of methods: `cite` in it numbers the works, three dashes end a paragraph."""
+    """Fill a template of methods; `cite` in it numbers the works."""
     references = References()
-    text = _TEXTS.get_template(template).render(cite=references.cite, **content)
+    paragraphs = fill_text(template, cite=references.cite, **content)
+    return Methods(paragraphs, references.works)
+
+
+def fill_text(template: str, **content: Any) -> list[str]:
+    """The paragraphs of a template of plain text, which three dashes divide."""
+    text = _TEXTS.get_template(template).render(content)
     paragraphs = [" ".join(lines.split("\n")).strip() for lines in re.split(r"\n---\n", text)]
-    return Methods([re.sub(" {2,}", " ", each) for each in paragraphs], references.works)
+    return [re.sub(" {2,}", " ", each) for each in paragraphs]
 
 
 def _one_line(value: object) -> object:

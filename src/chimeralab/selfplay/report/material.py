@@ -27,7 +27,7 @@ from chimeralab.report.files import (
     refuse_unrun,
     verified_in_words,
 )
-from chimeralab.report.page import HeadFact, Methods, write_methods
+from chimeralab.report.page import HeadFact, Methods, fill_text, write_methods
 from chimeralab.report.table import (
     SHARE,
     SIGNIFICANT,
@@ -37,6 +37,7 @@ from chimeralab.report.table import (
 )
 from chimeralab.selfplay.analysis import select
 from chimeralab.selfplay.comparisons import LogRankTest
+from chimeralab.selfplay.conditions import ConditionSummary
 from chimeralab.selfplay.kind import analyse_runs
 from chimeralab.selfplay.outcomes import PAIRS, Measure, measure_name
 from chimeralab.selfplay.robustness import primary_questions
@@ -252,105 +253,54 @@ def least_certain(comparisons: Sequence[Effect]) -> Effect:
     return min(comparisons, key=lambda each: 2.0 if each.p_holm is None else each.p_holm)
 
 
-def glance(material: Material) -> tuple[str, str]:
+def glance(material: Material) -> tuple[str, ...]:
     """The result in two sentences, in words that the reliability gate allows."""
-    scope = scope_of(material.reliability)
-    results = material.results
-    if results is None:
-        why = f"{material.no_results[:1].upper()}{material.no_results[1:]}."
-        said = ("There is no result yet.", why)
-    else:
-        differing = _differences(material, results)
-        said = (_most_and_least(results.analysis, material.words), differing)
+    results, content = material.results, {}
+    if results:
+        analysis, conditions = results.analysis, results.analysis.conditions
+        comparisons = primary_comparisons(analysis, material.outcomes)
+        known = [each for each in comparisons if each.p_holm is not None]
+        order = analysis.rank_stability.order
+        # Conditions with the same share are named together, and so are differences of one size.
+        most, least = (
+            [each for each in order if isclose(conditions[each].mean, conditions[name].mean)]
+            for name in (order[0], order[-1])
+        )
+        largest = max((abs(each.estimate or 0.0) for each in known), default=0.0)
+        content = {
+            "runs": counted(analysis.runs, "analysed run"),
+            "collapsed": any(each.incidence for each in conditions.values()),
+            "order": order,
+            "most": most,
+            "least": least,
+            "share": lambda name: _share(conditions[name]),
+            "primary": analysis.primary,
+            "primary_found": sum(map(is_found, analysis.primary)),
+            "comparisons": comparisons,
+            "planned": len(material.study.plan.conditions),
+            "known": known,
+            "found": sum(map(is_found, known)),
+            "widest": [each for each in known if isclose(abs(each.estimate or 0.0), largest)],
+            "measure": measure_name(measure_of(material.outcomes), material.words),
+            "measure_name": measure_name,
+            "numbers": _numbers,
+        }
+    said = fill_text(
+        "selfplay_glance.txt",
+        results=results,
+        no_results=material.no_results,
+        words=material.words,
+        **content,
+    )
     for sentence in said:
-        check_wording(sentence, scope)
-    return said
+        check_wording(sentence, scope_of(material.reliability))
+    return tuple(said)
 
 
-def _most_and_least(analysis: Analysis, words: ResultWords) -> str:
-    """Which conditions collapse most and least; those with the same share are named together."""
-    runs = counted(analysis.runs, "analysed run")
-    if not any(each.incidence for each in analysis.conditions.values()):
-        return f"In {runs}, no turn {words.was}."
-    order = analysis.rank_stability.order
-
-    def like(name: str) -> list[str]:
-        mean = analysis.conditions[name].mean
-        return [each for each in order if isclose(analysis.conditions[each].mean, mean)]
-
-    def share(name: str) -> str:
-        each = analysis.conditions[name]
-        if each.share_ci is None:
-            return number(each.mean, 1, 100) + SHARE.value
-        return estimate(each.mean, each.share_ci, SHARE)
-
-    most, least = like(order[0]), like(order[-1])
-    if len(order) == 1:
-        return (
-            f"Under {order[0]}, {share(order[0])} of the turns {words.were}, "
-            f"on average over {runs}."
-        )
-    if most == least:
-        return (
-            f"All {len(order)} conditions had the same share of {words.turns}, "
-            f"{share(order[0])} on average."
-        )
-    return (
-        f"Of {len(order)} conditions, {' and '.join(most)} had the largest share of "
-        f"{words.turns}, {share(order[0])} on average, and {' and '.join(least)} the smallest, "
-        f"{share(order[-1])}."
-    )
-
-
-def _differences(material: Material, results: StudyResults) -> str:
-    """How sure it is that conditions differ."""
-    comparisons = primary_comparisons(results.analysis, material.outcomes)
-    if len(results.analysis.primary) > len(comparisons):
-        return _several_primaries(results.analysis.primary, material.words)
-    name = measure_name(measure_of(material.outcomes), material.words)
-    if not comparisons:
-        planned = len(material.study.plan.conditions)
-        if planned == 1:
-            return "With one condition there is nothing to compare it with."
-        return f"Only one of {planned} conditions has runs to analyse, so nothing can be compared."
-    known = [each for each in comparisons if each.p_holm is not None]
-    if not known:
-        why = comparisons[0].reasons.get("p") or comparisons[0].reasons.get("estimate", "")
-        return f"How sure the differences between conditions are can't be said: {why}."
-    if len(comparisons) == 1:
-        chance = "which chance alone could bring about"
-        if is_found(known[0]):
-            chance = "a difference that chance alone would rarely bring about"
-        return f"In the {name}, {_minus(known[0])} is {_numbers(known[0])}, {chance}."
-    differ = [each for each in known if is_found(each)]
-    largest = max(abs(each.estimate or 0.0) for each in known)
-    widest = [each for each in known if isclose(abs(each.estimate or 0.0), largest)]
-    if len(widest) > 1:
-        most = f"{len(widest)} differences are equally large, such as"
-    else:
-        most = "the largest difference is"
-    return (
-        f"On the same prompts, {len(differ)} of {counted(len(comparisons), 'pair')} of conditions "
-        f"differ in the {name} at 5 %, Holm-corrected; {most} {_minus(widest[0])}, "
-        f"{_numbers(widest[0])}."
-    )
-
-
-def _several_primaries(comparisons: Sequence[Effect], words: ResultWords) -> str:
-    """Every primary comparison, where several estimands are primary."""
-    differ = sum(map(is_found, comparisons))
-    said = "; ".join(
-        f"{measure_name(each.measure, words)}, {_minus(each)}: {_numbers(each)}"
-        for each in comparisons
-    )
-    return (
-        f"Of {len(comparisons)} primary comparisons, corrected against each other by Holm's "
-        f"method, {differ} {'differs' if differ == 1 else 'differ'} on the same prompts ({said})."
-    )
-
-
-def _minus(each: Effect) -> str:
-    return f"{each.a} minus {each.b}"
+def _share(of: ConditionSummary) -> str:
+    if of.share_ci is None:
+        return number(of.mean, 1, 100) + SHARE.value
+    return estimate(of.mean, of.share_ci, SHARE)
 
 
 def _numbers(each: Effect) -> str:
