@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from chimeralab import pipeline
+from chimeralab.cli.main import COMMANDS
 from chimeralab.study import Study
 from chimeralab.study.lock import read_lock
 from chimeralab.study.verify import verify_study
@@ -88,8 +89,9 @@ class Campaign:
         self.folder = folder
         self.environment = dict(environment)
         self.processes = multiprocessing.get_context("forkserver")
+        modules = (COMMANDS[name.split()[0]][0].partition(":")[0] for name in KILLS)
         self.processes.set_forkserver_preload(
-            [*(f"chimeralab.cli.{name.split()[0]}" for name in KILLS), *ALSO_IMPORTED]
+            [*(f"chimeralab.cli.{module}" for module in modules), *ALSO_IMPORTED]
         )
         self.rng = random.Random(300)
         self.kills = Counter[str]()

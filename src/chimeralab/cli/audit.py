@@ -1,4 +1,4 @@
-"""`chimera audit`: how far raters agree, in figures and in words, and whether that is enough."""
+"""`chimera audit` and `chimera plan-ratings`: do raters agree, and how many items show it?"""
 
 from pathlib import Path
 from typing import Any, get_args
@@ -14,15 +14,12 @@ from chimeralab.core.files import json_text
 from chimeralab.core.numbers import percent
 from chimeralab.rating.audit import FIGURES, Audit, audit_json, explain, panel_json, write_record
 from chimeralab.rating.audit import audit as compare
-from chimeralab.rating.gate import (
-    Gate,
-    RuleName,
-    StatisticName,
-)
+from chimeralab.rating.gate import Gate, RuleName, StatisticName
 from chimeralab.rating.labels import from_counts, read_labels
 from chimeralab.rating.rubric import BUILT_IN, load_rubric
 from chimeralab.rating.validity import validity_in_words, validity_json
 from chimeralab.stats.agreement import Table2x2
+from chimeralab.stats.planning import items_for_kappa, items_for_kappa_score
 
 OF_THE_PLAN = ("statistic", "threshold", "rule", "record", "rubric", "table")
 HEADINGS = {
@@ -174,3 +171,52 @@ def _shown(name: str, value: Any) -> str:
     if isinstance(value, tuple):
         return f"{value[0]:.3f} – {value[1]:.3f}"
     return f"{value:.4f}"
+
+
+@click.command("plan-ratings")
+@click.option("--kappa", type=float, required=True, help="The kappa you expect the raters to have.")
+@click.option(
+    "--threshold", type=float, default=0.80, show_default=True, help="What it must exceed."
+)
+@click.option(
+    "--prevalence",
+    type=float,
+    required=True,
+    help="The share of items labelled 1 that you expect, between 0 and 1.",
+)
+@click.option(
+    "--power",
+    type=click.FloatRange(0.01, 0.999),
+    default=0.80,
+    show_default=True,
+    help="The chance to show it if it is true.",
+)
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0.001, 0.5),
+    default=0.05,
+    show_default=True,
+    help="The chance to show it if it is not true.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def plan_ratings(as_json: bool, power: float, alpha: float, **expected: float) -> None:
+    """Say how many items two raters must label to show that a true kappa is above a threshold.
+
+    The more common one label is, the more items it takes: an unbalanced sample has few of the items
+    that distinguish good raters from bad ones.
+    """
+    chances = {"power": power, "alpha": alpha}
+    wald = items_for_kappa(**expected, **chances)
+    score = items_for_kappa_score(**expected, **chances)
+    balanced = items_for_kappa(**{**expected, "prevalence": 0.5}, **chances)
+    if as_json:
+        found = {"items": wald, "items_score": score, "items_if_balanced": balanced}
+        click.echo(json_text({**expected, **chances, **found}))
+        return
+    out.print(
+        f"{wald:,} items show a kappa of {expected['kappa']:g} to be above"
+        f" {expected['threshold']:g} with {100 * power:g} % power, when"
+        f" {100 * expected['prevalence']:g} % are labelled 1 (Wald test)."
+    )
+    out.print(f"{score:,} items for a gate on the lower bound (score interval), the safer choice.")
+    out.print(f"With both labels equally common, {balanced:,} items would do (Wald test).")

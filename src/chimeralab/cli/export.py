@@ -1,12 +1,13 @@
-"""`chimera export`: the records and numbers of a study for other tools, or all of it to cite."""
+"""`chimera export` and `chimera verify`: hand a study on, and check that it is what it was."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from chimeralab import pipeline
-from chimeralab.cli.options import STUDY_ARGUMENT
+from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, asking
 from chimeralab.cli.terminal import err, plain, say, say_unchecked
 from chimeralab.core.files import make_folder, write_text
 from chimeralab.study import Study
@@ -39,8 +40,17 @@ def export(path: Path, kind: Any, folder: Path) -> None:
     The preregistration can be written before the first run.
     """
     study = Study(path)
-    if kind in BY_ITSELF:
-        BY_ITSELF[kind](study, folder)
+    if kind == "bundle":
+        _export_bundle(study, folder)
+        return
+    if kind == "preregistration":
+        from chimeralab.bundle.documents import preregistration  # noqa: PLC0415 - as below
+
+        make_folder(folder)
+        written = folder / "preregistration.md"
+        write_text(written, preregistration(study))
+        click.echo(f"wrote {written}")
+        click.echo(f"root hash {study.root or 'none: not locked'}")
         return
     # Imported here: the analysis is slow to import, and only this command needs it.
     from chimeralab.rating.raters import stored_raters  # noqa: PLC0415
@@ -74,14 +84,52 @@ def _export_bundle(study: Study, folder: Path) -> None:
     click.echo(f"root hash {bundle.root}")
 
 
-def _export_preregistration(study: Study, folder: Path) -> None:
-    from chimeralab.bundle.documents import preregistration  # noqa: PLC0415
+@click.command()
+@STUDY_ARGUMENT
+@click.option("--quick", is_flag=True, help="Leave out the verdicts that need vectors.")
+@click.option(
+    "--expect", metavar="HASH", help="An earlier root hash, which the study must have had."
+)
+@CODE_OPTION
+@JSON_OPTION
+def verify(
+    path: Path, quick: bool, expect: str | None, allow_code: bool | None, as_json: bool
+) -> None:
+    """Recompute verdicts, gate and hashes of a study; exit code 1 if anything does not match.
 
-    make_folder(folder)
-    path = folder / "preregistration.md"
-    write_text(path, preregistration(study))
-    click.echo(f"wrote {path}")
-    click.echo(f"root hash {study.root or 'none: not locked'}")
+    STUDY may also be a bundle: then every file in it is checked, and --expect takes its hash too.
 
+    Findings do not match. Deviations match, but a reader has to know about them. Notes say how the
+    study was run. Without --allow-code, results of your own code are listed, not recomputed.
+    """
+    study = Study(path, asking(allow_code) if allow_code else False)
+    if (path / "manifest-sha256.txt").is_file():
+        # Imported here: a study of one's own, the common case, needs none of it.
+        from chimeralab.bundle import verify_bundle  # noqa: PLC0415
 
-BY_ITSELF = {"bundle": _export_bundle, "preregistration": _export_preregistration}
+        found = verify_bundle(study, quick=quick, expect=expect)
+    else:
+        found = pipeline.verify(study, quick=quick, expect=expect)
+    if as_json:
+        click.echo(json.dumps(found.as_json(), indent=2))
+    else:
+        for title, found_lines in (
+            ("Findings", found.findings),
+            ("Deviations", found.deviations),
+            ("Notes", found.notes),
+            ("Checked", found.checked),
+            ("Not checked", found.unchecked),
+        ):
+            lines = [plain(str(line)) for line in found_lines]
+            if len(lines) < 2:
+                click.echo(f"{title}: {lines[0] if lines else 'none'}")
+            else:
+                click.echo("\n  ".join([f"{title}:", *lines]))
+        click.echo(f"root hash {found.root or 'none: neither locked nor run'}")
+        result = "all as it was"
+        if found.findings:
+            result = f"{len(found.findings)} findings"
+        elif found.unchecked:
+            result += ", as far as it was checked"
+        click.echo(f"{found.conversations:,} conversations, {found.turns:,} turns: {result}")
+    raise click.exceptions.Exit(1 if found.findings else 0)

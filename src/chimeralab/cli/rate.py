@@ -1,4 +1,7 @@
-"""`chimera rate`: label conversations of logs by the rules, and those of a study by any rater."""
+"""`chimera rate` and `chimera rubric`: label conversations, and see what labels go by.
+
+Those of logs are labelled by the rules, those of a study by any rater.
+"""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,6 +14,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from chimeralab.cli.main import SuggestingGroup
 from chimeralab.cli.options import (
     CODE_OPTION,
     LOG_OPTIONS,
@@ -26,7 +30,13 @@ from chimeralab.core.numbers import percent
 from chimeralab.core.tables import Columns, open_table
 from chimeralab.detection.seam import choose_turns
 from chimeralab.rating.ratings import item_of
-from chimeralab.rating.rubric import BUILT_IN, load_rubric
+from chimeralab.rating.rubric import (
+    BUILT_IN,
+    history_lines,
+    load_rubric,
+    lock_rubric,
+    rubric_text,
+)
 from chimeralab.rating.rules import NAME as RULES
 from chimeralab.rating.rules import rate_by_rules
 
@@ -34,6 +44,7 @@ COLUMNS: Columns = {
     "id": str, "rater": str, "label": int, "reason": str, "turns": str, "step": str,
     "kinds": str, "rubric": str,
 }  # fmt: skip
+FILE = click.Path(dir_okay=False, path_type=Path)
 # Rating needs no vectors, so there is no cache of them to name.
 READING_OPTIONS = LOG_OPTIONS[:-1]
 STUDY_OPTIONS = (
@@ -84,7 +95,7 @@ STUDY_OPTIONS = (
     ),
     click.option(
         "--import-packet",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=FILE,
         help="In a study: import the filled sheet of a packet, with --rater human:NAME.",
     ),
     CODE_OPTION,
@@ -98,12 +109,12 @@ OF_LOGS = ("format", "speaker", "rubric", "out")
 @with_options(*READING_OPTIONS)
 @click.option(
     "--rubric",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="A rubric of your own. Default: the one that comes with the lab, or that of the study.",
 )
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Also write them to a .jsonl, .csv or .parquet file; `chimera audit` reads the first two.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per conversation and line.")
@@ -298,3 +309,30 @@ WORK: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
 
 def _flag(name: str) -> str:
     return "--for" if name == "purpose" else f"--{name.replace('_', '-')}"
+
+
+@click.group(cls=SuggestingGroup)
+def rubric() -> None:
+    """Show the rubric that raters follow, or lock one of your own."""
+
+
+@rubric.command()
+@click.argument("file", type=FILE, default=BUILT_IN, required=False)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def show(file: Path, as_json: bool) -> None:
+    """Print a rubric: ours, or the one in FILE. A locked one that was changed is refused."""
+    loaded = load_rubric(file)
+    if as_json:
+        click.echo(json_text(loaded.as_dict()))
+        return
+    heading = f"# {loaded.name}, version {loaded.version} ({loaded.state})"
+    lines = [heading, f"sha256 {loaded.sha256}", "", rubric_text(loaded), "", "## Versions", ""]
+    click.echo("\n".join([*lines, *history_lines(loaded)]))
+
+
+@rubric.command()
+@click.argument("file", type=FILE)
+def lock(file: Path) -> None:
+    """Lock a calibrated rubric: its hash goes into a .lock file beside it."""
+    locked = lock_rubric(file)
+    say(f"{locked.name} {locked.version} is locked, sha256 {locked.sha256}")

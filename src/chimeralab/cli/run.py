@@ -1,16 +1,19 @@
 """`chimera run`: the planned conversations, shown as they go.
 
-A run is shown live in a terminal, and as a line now and then elsewhere.
+A run is shown live in a terminal, and as a line now and then elsewhere. Other programs get what
+happens as lines of JSON.
 """
 
 import json
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from rich.console import Group
@@ -19,11 +22,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from chimeralab import pipeline
-from chimeralab.cli.events import STANDARD_OUTPUT, event_lines
 from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, asking
 from chimeralab.cli.terminal import err, out, plain, say, where_it_stands
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
+from chimeralab.core.records import plain_value
 from chimeralab.core.result_words import MARK
 from chimeralab.runner import (
     AttemptFailed,
@@ -46,6 +49,14 @@ SECONDS_BETWEEN_TABLES = 5.0
 # Of the time that a long trial runs, at most one part in so many goes into its tables.
 SHARE_OF_TIME = 20
 RESAMPLES = 500
+STANDARD_OUTPUT = "-"
+NAMES: dict[type, str] = {
+    RunStarted: "run_started",
+    TurnStored: "turn_stored",
+    AttemptFailed: "attempt_failed",
+    Intervened: "intervened",
+    TalkEnded: "talk_ended",
+}
 
 
 @click.command()
@@ -277,3 +288,50 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def line_of(news: News) -> dict[str, Any]:
+    """One piece of news as an object: a hook goes by the name of its point.
+
+    >>> line_of(TalkEnded("control/ledger-1/1", "completed", 12, None))["event"]
+    'talk_ended'
+    """
+    if isinstance(news, Intervened):
+        return {"event": NAMES[Intervened], "talk": news.talk, **news.event.as_dict()}
+    own = getattr(news, "as_event", None)  # of news that only one kind of study has
+    if own is not None:
+        line: dict[str, Any] = own()
+        return line
+    return {"event": NAMES[type(news)], **plain_value(news._asdict())}
+
+
+@contextmanager
+def event_lines(target: str | None) -> Iterator[Subscriber]:
+    """A subscriber that appends a line for each piece of news; whoever stops reading stops nobody.
+
+    Every line is written out before the run goes on.
+    """
+    with ExitStack() as opened:
+        if target is None:
+            yield lambda news: None
+            return
+        stream: TextIO | None = sys.stdout
+        if target != STANDARD_OUTPUT:
+            try:
+                stream = opened.enter_context(Path(target).open("a", encoding="utf-8"))
+            except OSError as error:
+                raise InputError(f"{target} can't be written ({error.strerror})") from error
+
+        def publish(news: News) -> None:
+            nonlocal stream
+            if stream is None:
+                return
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            try:
+                stream.write(json.dumps({"at": now, **line_of(news)}, ensure_ascii=False) + "\n")
+                stream.flush()
+            except OSError as error:
+                stream = None
+                say(f"{target} takes no more events ({error.strerror}); the run goes on")
+
+        yield publish

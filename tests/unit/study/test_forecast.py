@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.cli.check import answered
+from chimeralab.cli.prepare import answered
 from chimeralab.study import Study, run_study
 from chimeralab.study.folder import new_study
 from chimeralab.study.forecast import forecast, gate_in_words

@@ -1,4 +1,4 @@
-"""`chimera check`: is the plan valid, do its models answer, and what will it take?"""
+"""`chimera new`, `chimera check`, `chimera lock`: a plan is begun, validated and frozen."""
 
 import asyncio
 import json
@@ -8,13 +8,36 @@ import click
 from rich.table import Table
 
 from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, asking
-from chimeralab.cli.terminal import out, plain
+from chimeralab.cli.terminal import out, plain, say
 from chimeralab.study import Study
+from chimeralab.study.folder import new_study, templates
 from chimeralab.study.forecast import Forecast, forecast, gate_in_words
 from chimeralab.study.subjects import FirstAnswer, ask_once, open_models
 
 # What answers faster than this is no model: its rate says nothing.
 LEAST_TIMED = 0.001
+PUBLISH = (
+    "Publish hash and time now, where you can't change them later: push a commit with plan.lock, "
+    "mail both to yourself, stamp the file (`ots stamp plan.lock`, OpenTimestamps), or register "
+    "them (OSF). `chimera verify STUDY --expect HASH` then shows that nothing was swapped since."
+)
+
+
+@click.command()
+@STUDY_ARGUMENT
+@click.option(
+    "--template",
+    type=click.Choice(list(templates())),
+    default="selfplay",
+    show_default=True,
+    help="selfplay: the embedded model, minutes; escape-velocity: three models, a night; "
+    "trial-…: a subject under stress.",
+)
+def new(path: Path, template: str) -> None:
+    """Start a study: write a commented plan and its prompts into the folder STUDY."""
+    for written in new_study(path, template):
+        click.echo(f"wrote {written}")
+    say(f"next: edit {path / 'plan.toml'}, then `chimera check {path}`")
 
 
 @click.command()
@@ -83,3 +106,27 @@ def answered(answer: FirstAnswer) -> str:
 
 def _amount(cost: float | None) -> str:
     return "unknown" if cost is None else f"{cost:,.2f}"
+
+
+@click.command()
+@STUDY_ARGUMENT
+@CODE_OPTION
+@JSON_OPTION
+def lock(path: Path, allow_code: bool | None, as_json: bool) -> None:
+    """Freeze the plan, with every default, under one hash. Do this before the first run."""
+    from chimeralab import pipeline  # noqa: PLC0415 - to begin or check a plan needs none of it
+
+    study = Study(path, asking(allow_code))
+    locked = pipeline.lock(study)
+    if as_json:
+        row = {
+            "sha256": locked.sha256,
+            "root": study.root,
+            "locked_at": locked.locked_at,
+            "path": str(study.lock_path),
+        }
+        click.echo(json.dumps(row, indent=2))
+    else:
+        click.echo(f"{study.lock_path}  sha256 {locked.sha256}")
+        click.echo(f"locked at {locked.locked_at or 'an unknown time'}, root hash {study.root}")
+        click.echo(PUBLISH)

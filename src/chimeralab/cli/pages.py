@@ -1,18 +1,26 @@
-"""`chimera show`: draw a conversation, or a folder of them, or say where a study stands."""
+"""`chimera show`, `chimera report`, `chimera view`: conversations and studies as pages.
 
+What draws or serves pages is imported when it is needed: it is slow, and a wrong name should be
+reported at once.
+"""
+
+import contextlib
 import difflib
+import threading
 import webbrowser
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from chimeralab.cli.options import (
     DETECTOR_OPTIONS,
+    JSON_OPTION,
     LOG_OPTIONS,
+    STUDY_ARGUMENT,
     WHICH_OPTIONS,
     asked_judges,
     is_study,
@@ -20,9 +28,9 @@ from chimeralab.cli.options import (
     take_detector,
     with_options,
 )
-from chimeralab.cli.terminal import out, plain, say, where_it_stands, with_progress
+from chimeralab.cli.terminal import err, out, plain, say, where_it_stands, with_progress
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import replacing
+from chimeralab.core.files import json_text, replacing
 from chimeralab.core.numbers import counted
 from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Trajectory
@@ -35,6 +43,14 @@ IDS_NAMED = 5
 IDS_COMPARED = 10_000
 FOLDER = Path("conversations")
 PAGES = (".html", ".htm")
+OPEN_OPTION = click.option("--open", "open_it", is_flag=True, help="Open the page in the browser.")
+FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
+OPEN_ENCRYPTED = "open to the network: whoever has the address above sees what you see"
+OPEN_UNENCRYPTED = (
+    "open to the network without TLS: everyone who can reach {} and overhears a "
+    "request can read what the pages show, and the token with which they could do all that "
+    "you can; give a certificate with --tls-cert, or leave --host out and use an SSH tunnel"
+)
 
 
 @click.command()
@@ -47,7 +63,7 @@ PAGES = (".html", ".htm")
     "conversation-ID.html, or conversations, in this folder.",
 )
 @with_options(*WHICH_OPTIONS)
-@click.option("--open", "open_it", is_flag=True, help="Open the page in the browser.")
+@OPEN_OPTION
 @with_options(*DETECTOR_OPTIONS)
 def show(**options: Any) -> None:
     """Draw a conversation as a page: what repeats, then the pictures, and every message.
@@ -78,10 +94,12 @@ def show(**options: Any) -> None:
         several = list(islice(coming, 2))
         trajectories = chain(several, coming)
         if len(several) > 1:
-            tell(draw_several(trajectories, judges, options), options)
+            index = draw_several(trajectories, judges, options)
+            click.echo(str(index))
+            if options["open_it"]:
+                open_in_browser(index)
             return
     trajectory = choose(trajectories, options["wanted"])
-    # Drawing is slow to import, and a wrong name should be told at once.
     if options["out"]:
         check_page_name(options["out"])
     from chimeralab.embedding.encoder import open_encoder  # noqa: PLC0415
@@ -97,7 +115,9 @@ def show(**options: Any) -> None:
     )
     with replacing(path) as part:
         part.write_text(page, encoding="utf-8")
-    tell(path, options)
+    click.echo(str(path))
+    if options["open_it"]:
+        open_in_browser(path)
 
 
 def draw_several(
@@ -110,7 +130,7 @@ def draw_several(
             f"there are several conversations: choose one with --id (`chimera detect` lists them),"
             f" or give --out the name of a folder, not of a page such as {folder}"
         )
-    from chimeralab.embedding.encoder import open_encoder  # noqa: PLC0415 - as above
+    from chimeralab.embedding.encoder import open_encoder  # noqa: PLC0415
     from chimeralab.report.conversation import INDEX, write_index  # noqa: PLC0415
 
     conversations, looping, collapsed = write_index(
@@ -124,16 +144,13 @@ def draw_several(
     return folder / INDEX
 
 
-def tell(path: Path, options: dict[str, Any]) -> None:
-    """Say what was written, and open it where that was asked for."""
-    click.echo(str(path))
-    if options["open_it"] and not webbrowser.open(path.resolve().as_uri()):
+def open_in_browser(path: Path) -> None:
+    if not webbrowser.open(path.resolve().as_uri()):
         say(f"no browser could be started; open {path} yourself")
 
 
 def print_standing(path: Path) -> None:
     """What is asked, whether it was locked, and how far each condition has come."""
-    # Imported here: drawing a conversation of a log, the common case, needs no study.
     from chimeralab.study import Study, flow  # noqa: PLC0415
 
     study = Study(path)
@@ -148,20 +165,12 @@ def print_standing(path: Path) -> None:
         out.print(where_it_stands(flow(archive), list(study.plan.conditions)))
 
 
-class StoredTalks(NamedTuple):
+def stored_talks(path: Path) -> tuple[Iterator[Trajectory], Detector | None, ResultWords]:
     """The conversations of a study, the detector of its plan, the words that its gate allows.
 
     A detector whose code is not ours is left out: to show a conversation must not run it.
     """
-
-    trajectories: Iterator[Trajectory]
-    detector: Detector | None
-    words: ResultWords
-
-
-def stored_talks(path: Path) -> StoredTalks:
-    """What there is to show of a study."""
-    from chimeralab.rating.auditing import reliability, scope_of  # noqa: PLC0415 - as above
+    from chimeralab.rating.auditing import reliability, scope_of  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
 
     study = Study(path)
@@ -170,7 +179,7 @@ def stored_talks(path: Path) -> StoredTalks:
     if isinstance(settings, StandIn):
         say(f"loops alone are looked for: the study's detector is code of {settings.code}")
     detector = None if isinstance(settings, StandIn) else settings
-    return StoredTalks(study.trajectories(), detector, words)
+    return study.trajectories(), detector, words
 
 
 def choose(trajectories: Iterable[Trajectory], wanted: str | None) -> Trajectory:
@@ -184,26 +193,20 @@ def choose(trajectories: Iterable[Trajectory], wanted: str | None) -> Trajectory
         if wanted in (None, trajectory.id):
             matches += 1
             found = found or trajectory
+    if not ids:
+        raise InputError("no conversation could be read there")
     if found is None:
-        raise InputError(_nothing(ids, wanted or ""))
+        asked = wanted or ""
+        by_spelling = difflib.get_close_matches(asked, ids, IDS_NAMED)
+        holding = [one for one in ids if asked and asked.casefold() in one.casefold()]
+        close = list(dict.fromkeys([*by_spelling, *holding]))[:IDS_NAMED]
+        named = ", ".join(repr(plain(one)) for one in close or ids[:IDS_NAMED])
+        hint = f"did you mean {named}?" if close else f"there are {named}"
+        raise InputError(f"no conversation has the id {plain(asked)!r}; {hint}")
     if matches > 1 and wanted is not None:
         place = plain(found.source or "the log")
         say(f"{matches:,} conversations have the id {wanted!r}; this is the first, of {place}")
     return found
-
-
-def _nothing(ids: list[str], wanted: str) -> str:
-    if not ids:
-        return "no conversation could be read there"
-    by_spelling = difflib.get_close_matches(wanted, ids, IDS_NAMED)
-    holding = [one for one in ids if wanted and wanted.casefold() in one.casefold()]
-    close = list(dict.fromkeys([*by_spelling, *holding]))[:IDS_NAMED]
-    hint = f"did you mean {_listed(close)}?" if close else f"there are {_listed(ids[:IDS_NAMED])}"
-    return f"no conversation has the id {plain(wanted)!r}; {hint}"
-
-
-def _listed(ids: list[str]) -> str:
-    return ", ".join(repr(plain(one)) for one in ids)
 
 
 def check_page_name(path: Path) -> None:
@@ -214,3 +217,83 @@ def check_page_name(path: Path) -> None:
         raise InputError(f"{path}: there is no folder {path.parent}; make it first")
     if path.is_dir():
         raise InputError(f"{path} is a folder; give --out another name")
+
+
+@click.command()
+@STUDY_ARGUMENT
+@OPEN_OPTION
+@JSON_OPTION
+def report(path: Path, open_it: bool, as_json: bool) -> None:
+    """Write the report of a study: STUDY/report/index.html, one file that needs no network.
+
+    Works for self-play and for trials. Figures are written beside the page as SVG and PNG, tables
+    as CSV. Self-play without a verdict is judged first; nothing else in the study changes, and the
+    report can be rewritten at any time.
+    """
+    from chimeralab.report.files import write_report  # noqa: PLC0415
+    from chimeralab.study import Study  # noqa: PLC0415
+
+    study = Study(path)
+    with err.status("reading") as status:
+        written = write_report(study, lambda doing: status.update(plain(doing)))
+    if as_json:
+        files = [str(file) for file in written.files]
+        row = {
+            "page": str(written.page),
+            "glance": list(written.glance),
+            "files": files,
+            "root": study.root,
+        }
+        click.echo(json_text(row))
+    else:
+        for sentence in written.glance:
+            say(sentence)
+        say(f"root hash {study.root}")
+        click.echo(str(written.page))
+    if open_it:
+        open_in_browser(written.page)
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="[PATH...]")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen at. Any but this machine's own is open to others.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Default: 8472, or a free one where that is used."
+)
+@click.option("--no-open", is_flag=True, help="Don't open the browser.")
+@click.option("--allow-run", is_flag=True, help="Let the page start and pause runs of a study.")
+@click.option("--tls-cert", "certificate", type=FILE, help="Encrypt with this certificate (PEM).")
+@click.option(
+    "--tls-key", "key", type=FILE, help="The certificate's key, if it is in a file apart."
+)
+def view(no_open: bool, paths: tuple[str, ...], **options: object) -> None:
+    """Browse logs and watch studies in the browser.
+
+    PATH is a log, a folder of logs, a study, or a folder of studies; by default this folder. The
+    address that is printed holds a token: whoever has it sees what you see. Ctrl-C stops.
+    """
+    from chimeralab.web.serving import (  # noqa: PLC0415
+        Server,
+        ServerOptions,
+        check_certificate,
+        refuse_nothing,
+    )
+
+    paths = paths or (".",)
+    for path in paths:
+        refuse_nothing(Path(path))
+    asked = ServerOptions(paths, **options)  # type: ignore[arg-type]
+    check_certificate(asked)
+    with contextlib.closing(Server(asked)) as server:
+        click.echo(server.url)
+        if asked.is_open_to_others:
+            say(OPEN_ENCRYPTED if asked.certificate else OPEN_UNENCRYPTED.format(asked.host))
+        if not no_open:
+            # A browser that takes its time to start must not keep the server from answering it.
+            threading.Thread(target=webbrowser.open, args=[server.url], daemon=True).start()
+        server.serve()
