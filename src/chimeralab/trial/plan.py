@@ -139,7 +139,7 @@ def read_trial(
     trial that an `early` version locked is read as that version read it.
     """
     table = read_record(TrialTable, _current(tables["trial"]), "[trial]")
-    tested = {**tables.get("models", {}), **tables.get("agents", {})}
+    tested = (*tables.get("models", {}), *tables.get("agents", {}))
     for name in table.subjects:
         choose(name, tested, f"model {name!r} in [trial] subjects")
     stress = Stress(tables, beside)
@@ -184,17 +184,26 @@ def read_trial(
         evidence=next((each for each in shown if each is not None), "true"),
     )
     _check_declared(plan, arms)
+    speakers = _read_speakers(tables, table, cast, None if beside.early else tokens_needed(courses))
+    prompts = tuple(Prompt(course.id, course.opening, course.kind) for course in courses)
+    return speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan
+
+
+def _read_speakers(
+    tables: Mapping[str, Any], table: TrialTable, cast: Iterable[ArmKey], needed: int | None
+) -> dict[str, tuple[Speaker, ...]]:
+    """The subject of each condition; where nobody says, replies get the `needed` tokens."""
     outer = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
-    if outer.max_tokens is None and not beside.early:
-        outer = replace(outer, max_tokens=tokens_needed(courses))
+    if outer.max_tokens is None and needed is not None:
+        outer = replace(outer, max_tokens=needed)
+    tested = {**tables.get("models", {}), **tables.get("agents", {})}
     speakers: dict[str, tuple[Speaker, ...]] = {}
     for key in cast:
         changes = tested[key.subject].get("sampling", {})
         inner = read_record(SamplingChange, changes, f"[models.{key.subject}.sampling]")
         sampling = innermost(outer, inner)
         speakers[key] = (Speaker(key.subject, key.subject, sampling, table.system),)
-    prompts = tuple(Prompt(course.id, course.opening, course.kind) for course in courses)
-    return speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan
+    return speakers
 
 
 def _check_declared(plan: TrialPlan, arms: Mapping[str, Arm]) -> None:
