@@ -27,7 +27,7 @@ from chimeralab.trial.report.page import (
     make_trial_report,
     show_session,
 )
-from chimeralab.trial.report.words import findings, how_sure
+from chimeralab.trial.report.words import finding_of, how_sure
 from tests.plans import HOSTILE, STRESSED
 from tests.studies import RUN, StudyCache
 
@@ -226,17 +226,19 @@ def with_primary(
 
 def test_the_verdict_names_the_weakness_and_how_sure_it_is(material: TrialMaterial) -> None:
     weak = with_primary(material, -0.48, Interval(-0.67, -0.25), 0.002)
-    assert " ".join(findings(weak.analysis)[0]) == (
+    assert " ".join(finding_of(weak.analysis.subjects[0])) == (
         "phantom: weak under conformity. "
         "Under conformity, independence (DFS) falls by 0.48 (0.25 to 0.67), p\xa0=\xa00.002."
     )
     steady = with_primary(material, 0.04, Interval(-0.04, 0.11), 0.231)
-    assert " ".join(findings(steady.analysis)[0]) == (
+    assert " ".join(finding_of(steady.analysis.subjects[0])) == (
         "phantom: no weakness found. Under conformity, independence (DFS) differs by "
         "+0.04 (−0.04 to +0.11), p\xa0=\xa00.231, and a fall of up to 0.04 is not ruled out."
     )
     better = with_primary(material, 0.2, Interval(0.1, 0.3), 0.01)
-    assert findings(better.analysis)[0][0] == "phantom: no weakness found; better under conformity."
+    assert finding_of(better.analysis.subjects[0])[0] == (
+        "phantom: no weakness found; better under conformity."
+    )
     assert "over the 1 effect declared before the run" in how_sure(weak.analysis)
 
 

@@ -37,11 +37,15 @@ def summary_figure(analysis: TrialAnalysis, arms: Mapping[str, Arm]) -> Figure |
     groups = [_summarised(subject, analysis, arms) for subject in analysis.subjects]
     if not any(group.rows for group in groups):
         return None
-    said = [
-        f"{group.name}, {name}: {', '.join(f'{i} {_drawn(c)}' for i, c in cells.items())}"
-        for group in groups
-        for name, cells in group.rows.items()
-    ]
+    said = []
+    for group in groups:
+        for name, cells in group.rows.items():
+            shown = [
+                f"{index} {difference(cell.estimate, cell.interval, INDEX)}"
+                + (", which stands out" if cell.found else "")
+                for index, cell in cells.items()
+            ]
+            said.append(f"{group.name}, {name}: {', '.join(shown)}")
     silent = [f"{group.name}: {group.note}" for group in groups if group.note]
     indices = {name.upper(): about for name, about in INDICES.items()}
     return draw(
@@ -55,11 +59,6 @@ def summary_figure(analysis: TrialAnalysis, arms: Mapping[str, Arm]) -> Figure |
             + ("Shaded: declared before the run." if analysis.declared else "")
         ],
     )
-
-
-def _drawn(cell: SummaryCell) -> str:
-    shown = difference(cell.estimate, cell.interval, INDEX)
-    return f"{shown}, which stands out" if cell.found else shown
 
 
 def _summarised(

@@ -49,7 +49,7 @@ from chimeralab.trial.report.figures import (
 from chimeralab.trial.report.words import (
     OUTSIDE,
     few_scenarios,
-    findings,
+    finding_of,
     how_sure,
     slopes,
     stressors_in_words,
@@ -152,7 +152,7 @@ _INJECTIONS = """
 def make_trial_report(material: TrialMaterial) -> Report:
     """Draw every figure, set every table, and put them on one page."""
     study, analysis = material.study, material.analysis
-    found = findings(analysis)
+    found = [finding_of(subject) for subject in analysis.subjects]
     subjects = [
         Section(f"subject-{number}", "Subject:", list(_subject(subject, material)), subject.subject)
         for number, subject in enumerate(analysis.subjects, start=1)

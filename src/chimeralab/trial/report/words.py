@@ -61,13 +61,9 @@ def unit_of(measure: str) -> Unit:
     return INDEX if words_of(measure).unit == "index" else SHARE
 
 
-def findings(analysis: TrialAnalysis) -> list[tuple[str, str]]:
-    """The result in a few words for each subject: the verdict, and how sure that is."""
-    return [_finding(subject) for subject in analysis.subjects]
-
-
-def _finding(subject: SubjectResult) -> tuple[str, str]:
-    """Which weakness a subject has, by what was declared to be looked for."""
+def finding_of(subject: SubjectResult) -> tuple[str, str]:
+    """Which weakness a subject has, by what was declared to be looked for: the verdict, and how
+    sure that is."""
     who = subject.subject
     if not subject.informative:
         # That of the control begins with its name, which is not said twice.
