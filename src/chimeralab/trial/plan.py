@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Beside, Part, StandIn, choose, read_part, read_record
+from chimeralab.core.parts import Beside, Part, StandIn, choose, read_part, read_record, read_value
 from chimeralab.core.records import Record
 from chimeralab.runner import Prompt, Rules, Speaker
 from chimeralab.stats.effects import ArmKey
@@ -33,6 +33,8 @@ TABLES = (
     "sampling", "conversation", "run", "answers", "outcomes"
 )  # fmt: skip
 MIN_TOKENS, FREE_TOKENS = 24, 96
+AtLeastOne = Annotated[int, Field(ge=1)]
+AtLeastZero = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +42,6 @@ class OutcomeTable(Record):
     """[outcomes] of a trial: the effects that it is run for; all others are exploratory."""
 
     primary: tuple[DeclaredEffect, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ScenarioCount(Record):
-    """The keys of [scenarios] that every kind of scenario has.
-
-    Without a `number` it is the usual one, or as many as a smaller set has.
-    """
-
-    number: Annotated[int, Field(ge=1)] | None = None
-    first: Annotated[int, Field(ge=0)] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,15 +252,16 @@ def _read_scenarios(
     table = tables["scenarios"]
     if not isinstance(table, Mapping):
         raise InputError("[scenarios] takes a table of keys")
-    common = {key: table[key] for key in ("number", "first") if key in table}
-    wanted = read_record(ScenarioCount, common, "[scenarios]")
-    rest = {key: value for key, value in table.items() if key not in common}
+    # Without a number it is the usual one, or as many as a smaller set has.
+    number = read_value(AtLeastOne | None, table.get("number"), "[scenarios] number")
+    first = read_value(AtLeastZero, table.get("first", 1), "[scenarios] first")
+    rest = {key: value for key, value in table.items() if key not in ("number", "first")}
     source = read_part(SCENARIOS, rest, "[scenarios]", beside, items.SEAM)
     if locked:
         # The number is seen in the scenarios alone, so nothing else would notice its change.
-        if wanted.number not in (None, len(locked)):
+        if number not in (None, len(locked)):
             raise InputError(
-                f"[scenarios] number = {wanted.number}, but {len(locked)} were locked; "
+                f"[scenarios] number = {number}, but {len(locked)} were locked; "
                 "undo the change, or bring the files of the set back and start a new study"
             )
         return source, locked
@@ -278,9 +270,9 @@ def _read_scenarios(
         raise SetIsGone("the scenarios are laid out by code that this command does not run")
     scenarios: Iterable[Scenario]
     if hasattr(source.settings, "within"):
-        scenarios = source.settings.within(beside.folder).read(wanted.number)
+        scenarios = source.settings.within(beside.folder).read(number)
     else:
-        seeds = range(wanted.first, wanted.first + (wanted.number or USUAL_NUMBER))
+        seeds = range(first, first + (number or USUAL_NUMBER))
         scenarios = (source.settings.make(seed) for seed in seeds)
     rounds = max((part.rounds_needed for part in parts), default=0)
     seed = tables.get("run", {}).get("seed", 0)
