@@ -1,9 +1,8 @@
 """`chimera analyse`: estimates with honest intervals from a table of runs, a study or a trial."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +11,6 @@ from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.terminal import say, say_unchecked, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
-from chimeralab.core.records import Trajectory
 from chimeralab.detection.seam import Detector
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.gate import NO_AUDIT, ClaimScope
@@ -67,27 +65,22 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
     if study is not None and not study.plan.kind.judged:
         _analyse_trial(study, {**options, "robustness": robust})
         return
-    source = take_runs(path, study)
-    outcomes = asked_for(source.outcomes, options)
-    result = _analyse(source, outcomes)
-    checked = _robustness(source, outcomes, result) if robust else None
+    runs, declared = take_runs(path, study)
+    outcomes = asked_for(declared, options)
+    if study is not None and outcomes == declared:
+        result = _analyse_as_declared(study, runs)
+    else:
+        result = analyse(runs, outcomes)
+    checked = _robustness(study, outcomes, result) if robust else None
     if options["json"]:
-        lock = source.study.lock if source.study else None
-        more = {"lock": lock.sha256 if lock else None} if source.study else {}
+        lock = study.lock if study else None
+        more = {"lock": lock.sha256 if lock else None} if study else {}
         texts = {"robustness": checked.as_dict()} if checked else {}
         click.echo(json_text(as_json(result) | more | texts))
         return
-    print_analysis(result, _scope(source.study).words)
+    print_analysis(result, _scope(study).words)
     if checked:
         print_robustness(checked)
-
-
-class Source(NamedTuple):
-    """Runs, what was declared about them, and the study that they come from, if any."""
-
-    runs: Runs
-    outcomes: Outcomes
-    study: "Study | None" = None
 
 
 def open_study(path: Path) -> "Study | None":
@@ -100,10 +93,13 @@ def open_study(path: Path) -> "Study | None":
     return Study(path)
 
 
-def take_runs(path: Path, study: "Study | None") -> Source:
-    """Read a table of runs, or judge what a study has not judged yet and take all of it."""
+def take_runs(path: Path, study: "Study | None") -> tuple[Runs, Outcomes]:
+    """Read a table of runs, or judge what a study has not judged yet and take all of it.
+
+    With the runs comes what was declared about them.
+    """
     if study is None:
-        return Source(read_runs(path), EXPLORATORY)
+        return read_runs(path), EXPLORATORY
     from chimeralab import pipeline  # noqa: PLC0415
     from chimeralab.detection.verdict import from_json  # noqa: PLC0415
     from chimeralab.study.detecting import stored_detections  # noqa: PLC0415
@@ -114,13 +110,7 @@ def take_runs(path: Path, study: "Study | None") -> Source:
     say_unchecked(study)
     detections = [from_json(row) for row in stored_detections(study)]
     runs = study_runs(study, detections, str(study.path))
-    return Source(runs, study.plan.extras.get("outcomes", Outcomes()), study)
-
-
-def finished(study: "Study") -> Iterator[Trajectory]:
-    """The conversations that came to an end, with a bar when it takes long."""
-    ended = (talk for talk in study.trajectories() if talk.metadata["outcome"] is not None)
-    yield from with_progress(ended, "conversations")
+    return runs, study.plan.extras.get("outcomes", Outcomes())
 
 
 def asked_for(declared: Outcomes, options: dict[str, Any]) -> Outcomes:
@@ -134,18 +124,15 @@ def asked_for(declared: Outcomes, options: dict[str, Any]) -> Outcomes:
     return replace(declared, **changes, contrasts=declared.contrasts + more)
 
 
-def _analyse(source: Source, outcomes: Outcomes) -> Analysis:
-    """Analyse the runs; what a study declares is stored with it, what is asked now is not."""
-    if source.study is None or outcomes != source.outcomes:
-        return analyse(source.runs, outcomes)
+def _analyse_as_declared(study: "Study", runs: Runs) -> Analysis:
+    """What a study declares is stored with it; what the command line asks for is not."""
     from chimeralab.selfplay.kind import analyse_runs  # noqa: PLC0415
     from chimeralab.study.estimates import Estimates  # noqa: PLC0415
 
-    return analyse_runs(source.study, source.runs, Estimates(source.study, renew=True))
+    return analyse_runs(study, runs, Estimates(study, renew=True))
 
 
-def _robustness(source: Source, outcomes: Outcomes, result: Analysis) -> DetectorRobustness:
-    study = source.study
+def _robustness(study: "Study | None", outcomes: Outcomes, result: Analysis) -> DetectorRobustness:
     if study is None:
         raise InputError("--robustness needs the texts: give a study, not a table of runs")
     declared: Detector = study.plan.detector.settings
@@ -157,7 +144,9 @@ def _robustness(source: Source, outcomes: Outcomes, result: Analysis) -> Detecto
     questions = primary_questions(outcomes, order, result.settings.tau, detector)
     if not questions:
         raise InputError("--robustness needs two conditions to compare")
-    return robustness(finished(study), questions, default_encoder(), speaker="all")
+    ended = (talk for talk in study.trajectories() if talk.metadata["outcome"] is not None)
+    talks = with_progress(ended, "conversations")
+    return robustness(talks, questions, default_encoder(), speaker="all")
 
 
 def _scope(study: "Study | None") -> ClaimScope:

@@ -42,7 +42,7 @@ runs_path = click.Path(path_type=Path)
 @with_options(*NUMBER_OPTIONS)
 def compare_command(a: Path, b: Path, **options: Any) -> None:
     """Compare two tables of runs or studies: A minus B, condition by condition and pair by pair."""
-    ours, theirs = (take_runs(path, open_study(path)).runs for path in (a, b))
+    ours, theirs = (take_runs(path, open_study(path))[0] for path in (a, b))
     result = compare(
         ours,
         theirs,

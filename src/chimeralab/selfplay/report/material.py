@@ -91,7 +91,7 @@ class Material(NamedTuple):
     @property
     def outcomes(self) -> Outcomes:
         """What the plan declares, or the defaults."""
-        declared: Outcomes = self.study.plan.extras["outcomes"]
+        declared: Outcomes = self.study.plan.extras.get("outcomes", Outcomes())
         return declared
 
     @property
@@ -188,7 +188,7 @@ def results_of(
 
     ``changed`` are the verdicts that are not those of the store.
     """
-    outcomes: Outcomes = study.plan.extras["outcomes"]
+    outcomes: Outcomes = study.plan.extras.get("outcomes", Outcomes())
     analysis = analyse_runs(study, runs, estimates, changed)
     described = select(runs, outcomes.primary) if outcomes.primary else runs
     order = sorted(analysis.conditions, key=lambda name: place_of(study, name))
