@@ -173,3 +173,23 @@ def test_a_misfit_is_named_by_its_row_in_the_whole_table() -> None:
         pytest.raises(InputError, match=said),
     ):
         measure(columns, resamples=0)
+
+
+def test_an_answer_given_alone_is_the_neutral_half_before_the_one_among_others() -> None:
+    row = Trial(
+        "s", 3, response="b", alone="a", truth="a", pair="p", frame="biased", bias=True, options=2
+    )
+    columns = columns_of([row])
+    assert columns.trial is not None
+    assert columns.frame is not None
+    assert (columns.trial.tolist(), columns.frame.tolist()) == ([2.5, 3.0], [0.0, 1.0])
+    assert matched_pairs(columns).unpaired == 0
+
+
+def test_a_free_answer_that_is_right_is_the_truth_in_other_words() -> None:
+    said = Trial("s", 1, response="It is Rome.", truth="Rome", correct=True, bias=True, options=0)
+    logged = Trial("s", 2, response="It is Rome.", truth="Rome", correct=True, bias=True)
+    columns = columns_of([said, logged])
+    assert columns.response is not None
+    assert columns.truth is not None
+    assert (columns.response == columns.truth).tolist() == [True, False]
