@@ -152,7 +152,9 @@ class Layout(Record):
         everything = [fact for step in steps for fact in step.told]
         due = _links_due(steps, place)
         if not due and uniform(*chance, "asked again", place) < ASKED_AGAIN:
-            due = _asked_before(steps, place)
+            # A second answer to what the conversation asked for shows whether a story holds.
+            asked = [step.question for step in steps[:place] if step.question.kind == "recall"]
+            due = {need for question in asked for need in question.needs}
         preferred = [fact for fact in earlier if fact.id in due]
         fact = pick(preferred or earlier, *chance, "recall", place)
         return replace(steps[place], recall=recall_question(fact, everything))
@@ -166,12 +168,6 @@ def _links_due(steps: Sequence[Step], place: int) -> set[str]:
     asked = {need for step in steps[:place] if step.recall for need in step.recall.needs}
     later = (step.question for step in steps[place:] if step.question.claim)
     return {need for question in later for need in question.needs} - asked
-
-
-def _asked_before(steps: Sequence[Step], place: int) -> set[str]:
-    """Facts that the conversation has asked for: a second answer shows whether a story holds."""
-    asked = (step.question for step in steps[:place] if step.question.kind == "recall")
-    return {need for question in asked for need in question.needs}
 
 
 def recall_question(fact: Fact, facts: Sequence[Fact]) -> Question:

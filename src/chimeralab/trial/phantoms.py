@@ -99,7 +99,12 @@ class PhantomSubject:
         if request.probe in (Confidence.name, StatedBelief.name):
             return f"{self._stated(request, key):.6f}"
         if request.probe == Noticed.name:
-            return self._heard(request, key)
+            # What it was told about a question, believed or not; a guess where it reads nothing.
+            found = read_scene(key, request.messages[:-2])
+            if found.feedback or found.others > 0:
+                return str(key["lure"])
+            place = self._settings.seed, request.conversation, request.turn, key["item"]
+            return str(pick(key["options"], *place, "noticed"))
         seen = request.messages[:-2] if request.probe == EarlierFact.name else request.messages
         answer, _ = self._mind(request, key, seen, request.probe)
         return answer
@@ -111,14 +116,6 @@ class PhantomSubject:
             return chance if answer == key["lure"] else 1 - chance
         right = chance if said == answer else 1 - chance
         return min(1.0, max(0.0, right + self._settings.overconfidence))
-
-    def _heard(self, request: Request, key: Key) -> str:
-        """What it was told about a question, believed or not; a guess where it reads nothing."""
-        found = read_scene(key, request.messages[:-2])
-        if found.feedback or found.others > 0:
-            return str(key["lure"])
-        place = self._settings.seed, request.conversation, request.turn, key["item"]
-        return str(pick(key["options"], *place, "noticed"))
 
     def _mind(self, request: Request, key: Key, seen: tuple[Message, ...], probe: str) -> Mind:
         found, settings = read_scene(key, seen), self._settings

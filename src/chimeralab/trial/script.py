@@ -310,6 +310,8 @@ class Script(Record):
         known, said = self._known.setdefault("past", {(): ((), ())}), tuple(answers)
         kept = next(n for n in range(len(said), -1, -1) if said[:n] in known)
         chosen, past = known[said[:kept]]
+        # An answer that can't be read goes with its question, but not from a memory of its own.
+        stays = self.own_memory or self.answering.unreadable == "record"
         for turn, answer in enumerate(said[kept:], start=kept + 1):
             moment = Moment(
                 self.course, turn, self.seed, chosen, self._strength, own_memory=self.own_memory
@@ -318,19 +320,15 @@ class Script(Record):
             for name in self.arm.stressors:
                 scene = self.arm.acted(name, scene, moment)
             chosen = (*chosen, read_choice(answer, self.course.step(turn).question.options))
-            past = (*past, self._answered(scene.present, answer))
+            asked = scene.present
+            if stays or self.is_readable(turn, answer):
+                asked = replace(asked, answer=answer)
+            else:
+                left = (line for line in asked.lines if line.kind != "question")
+                asked = replace(asked, lines=tuple(left))
+            past = (*past, asked)
             known[said[:turn]] = chosen, past
         return chosen, past
-
-    def _answered(self, asked: Exchange, answer: str) -> Exchange:
-        """An earlier turn with its answer; where that can't be read, without it and its question.
-
-        What a subject keeps in its own memory stays as it was said.
-        """
-        kept = self.own_memory or self.answering.unreadable == "record"
-        if kept or self.is_readable(asked.turn, answer):
-            return replace(asked, answer=answer)
-        return replace(asked, lines=tuple(line for line in asked.lines if line.kind != "question"))
 
     def bare(self, turn: int) -> Exchange:
         """A turn as it is without any stressor."""
