@@ -71,9 +71,8 @@ class TextMemory:
         s = self.settings
         self.number += 1
         progress, self.something_new = self.something_new, False
-        heard.speaker = speaker
         if heard.quiet:
-            self._keep(heard)
+            self._keep(heard, speaker)
             return NO_EVIDENCE
         words = heard.words
         shares, copies, fresh, framed, within = heard.common or self._common(heard.whole)
@@ -113,7 +112,7 @@ class TextMemory:
             # Acknowledgements of one side are no loop: they neither raise nor end one.
             own = own._replace(evidence=min(own.evidence, s.drift))
         heard.settle(said, seen.evidence)
-        self._keep(heard)
+        self._keep(heard, speaker)
         if within and wording.may_repeat_within and repeated_within(wording) >= 0.5:
             repeated = Weighed(s.on, "within-turn", (), 1)
         return repeated, reworded, polite, own, own_heat if speaker else 0.0
@@ -341,7 +340,8 @@ class TextMemory:
             return Weighed(s.drift, "farewell", (), 1)
         return NOTHING
 
-    def _keep(self, heard: HeardMessage) -> None:
+    def _keep(self, heard: HeardMessage, speaker: str | None) -> None:
+        heard.speaker = speaker
         self._said[self.number] = heard
         self._said.pop(self.number - self.settings.window, None)
 
