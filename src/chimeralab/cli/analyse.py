@@ -1,4 +1,7 @@
-"""`chimera analyse`: estimates with honest intervals from a table of runs, a study or a trial."""
+"""`chimera analyse` and `chimera compare`: estimates with honest intervals.
+
+They come from a table of runs, a study or a trial; two tables or studies are put side by side.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chimeralab.cli.estimate_tables import print_analysis, print_robustness, print_trial
+from chimeralab.cli.estimate_tables import (
+    print_analysis,
+    print_replication,
+    print_robustness,
+    print_trial,
+)
 from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.terminal import say, say_unchecked, with_progress
 from chimeralab.core.errors import InputError
@@ -16,11 +24,8 @@ from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.gate import NO_AUDIT, ClaimScope
 from chimeralab.selfplay.analysis import Analysis, analyse, as_json
 from chimeralab.selfplay.outcomes import EXPLORATORY, Outcomes, parse_contrast
-from chimeralab.selfplay.robustness import (
-    DetectorRobustness,
-    primary_questions,
-    robustness,
-)
+from chimeralab.selfplay.replication import compare
+from chimeralab.selfplay.robustness import DetectorRobustness, primary_questions, robustness
 from chimeralab.selfplay.runs import Runs, read_runs, study_runs
 
 if TYPE_CHECKING:
@@ -67,10 +72,13 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
         return
     runs, declared = take_runs(path, study)
     outcomes = asked_for(declared, options)
-    if study is not None and outcomes == declared:
-        result = _analyse_as_declared(study, runs)
-    else:
+    if study is None or outcomes != declared:
         result = analyse(runs, outcomes)
+    else:  # what a study declares is stored with it, what is asked now is not
+        from chimeralab.selfplay.kind import analyse_runs  # noqa: PLC0415
+        from chimeralab.study.estimates import Estimates  # noqa: PLC0415
+
+        result = analyse_runs(study, runs, Estimates(study, renew=True))
     checked = _robustness(study, outcomes, result) if robust else None
     if options["json"]:
         lock = study.lock if study else None
@@ -81,6 +89,45 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
     print_analysis(result, _scope(study).words)
     if checked:
         print_robustness(checked)
+
+
+@click.command("compare")
+@click.argument("a", metavar="A", type=click.Path(path_type=Path))
+@click.argument("b", metavar="B", type=click.Path(path_type=Path))
+@click.option(
+    "--match",
+    multiple=True,
+    metavar="X=Y",
+    help="Compare condition Y of B with X of A. Default: equal names.",
+)
+@click.option(
+    "--paired/--separate",
+    default=None,
+    help="Pair the tables by seed prompt, or not. Default: paired when all seed ids are the same.",
+)
+@with_options(*NUMBER_OPTIONS)
+def compare_command(a: Path, b: Path, **options: Any) -> None:
+    """Compare two tables of runs or studies: A minus B, condition by condition and pair by pair."""
+    ours, theirs = (take_runs(path, open_study(path))[0] for path in (a, b))
+    result = compare(
+        ours,
+        theirs,
+        asked_for(EXPLORATORY, options),
+        match=dict(map(matched, options["match"])),
+        paired=options["paired"],
+    )
+    if options["json"]:
+        click.echo(json_text(result.as_dict()))
+    else:
+        print_replication(result)
+
+
+def matched(text: str) -> tuple[str, str]:
+    """A condition of A and the one of B that stands for it."""
+    ours, equals, theirs = text.partition("=")
+    if not (equals and ours.strip() and theirs.strip()):
+        raise InputError(f"--match {text!r}: write X=Y, a condition of A and its namesake in B")
+    return ours.strip(), theirs.strip()
 
 
 def open_study(path: Path) -> "Study | None":
@@ -94,9 +141,9 @@ def open_study(path: Path) -> "Study | None":
 
 
 def take_runs(path: Path, study: "Study | None") -> tuple[Runs, Outcomes]:
-    """Read a table of runs, or judge what a study has not judged yet and take all of it.
+    """Runs of a table or a study, and what was declared about them.
 
-    With the runs comes what was declared about them.
+    What a study has not judged yet is judged first.
     """
     if study is None:
         return read_runs(path), EXPLORATORY
@@ -122,14 +169,6 @@ def asked_for(declared: Outcomes, options: dict[str, Any]) -> Outcomes:
         named = (*changes, *(["contrast"] if more else []))
         say(f"not as declared in the plan: {', '.join(named)}")
     return replace(declared, **changes, contrasts=declared.contrasts + more)
-
-
-def _analyse_as_declared(study: "Study", runs: Runs) -> Analysis:
-    """What a study declares is stored with it; what the command line asks for is not."""
-    from chimeralab.selfplay.kind import analyse_runs  # noqa: PLC0415
-    from chimeralab.study.estimates import Estimates  # noqa: PLC0415
-
-    return analyse_runs(study, runs, Estimates(study, renew=True))
 
 
 def _robustness(study: "Study | None", outcomes: Outcomes, result: Analysis) -> DetectorRobustness:

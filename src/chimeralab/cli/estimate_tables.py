@@ -8,9 +8,10 @@ from rich.text import Text
 
 from chimeralab.cli.terminal import out, plain, say
 from chimeralab.core.numbers import NONE, between, number, p_value
-from chimeralab.core.result_words import ResultWords
+from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.selfplay.analysis import Analysis, sentences
 from chimeralab.selfplay.outcomes import Measure, measure_name
+from chimeralab.selfplay.replication import Replication
 from chimeralab.selfplay.robustness import DetectorRobustness
 from chimeralab.stats.effects import Effect, short
 
@@ -156,6 +157,45 @@ def print_robustness(found: DetectorRobustness) -> None:
         rows.append((name, str(each.conversations), number(each.correlation, 2), *shown))
     title = "Collapse by words alone, beside the embedding"
     print_tables(new_table(title, ("measure", *headings), rows))
+
+
+def print_replication(found: Replication) -> None:
+    """Two tables of runs side by side."""
+    shares, times = (
+        [measures[name] for measures in found.conditions.values()]
+        for name in ("share", "restricted_mean")
+    )
+    print_tables(
+        comparisons(f"Share of {MARK.turns}", shares),
+        comparisons(f"Mean turns to the first {MARK.event} (RMST)", times, 1),
+    )
+    if found.pairs:
+        print_tables(changes(found))
+    same = "the same" if found.order_a == found.order_b else "not the same"
+    orders = (" > ".join(order) for order in (found.order_a, found.order_b))
+    alone = ((found.a, found.only_in_a), (found.b, found.only_in_b))
+    missing = (f"only in {table}: {', '.join(names)}" for table, names in alone if names)
+    print_lines([f"The order of the conditions is {same}: {' | '.join(orders)}.", ""])
+    print_lines((*found.notes, *missing, LEGEND.format(event=MARK.event)), style="dim")
+
+
+def changes(found: Replication) -> Table:
+    """Each difference between two conditions in both tables, and how far it moved."""
+    headings = ("in A", "in B", "moved", "interval", "Holm p", "naive p", "ratio", "sign")
+    title = f"Difference in the share of {MARK.turns}, in A and in B"
+    rows = [
+        (
+            f"{each.first} − {each.second}",
+            *(number(part.estimate, 3) for part in (each.in_a, each.in_b, each.moved)),
+            between(each.moved.interval, 3),
+            p_value(each.moved.p_holm),
+            p_value(each.moved.naive_p),
+            number(each.moved.se_ratio, 2),
+            {True: "same", False: "OTHER", None: NONE}[each.same_direction],
+        )
+        for each in found.pairs
+    ]
+    return new_table(title, ("pair", *headings), rows)
 
 
 def new_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

@@ -67,7 +67,9 @@ def claude_code(
             )
         sys.exit(main(options))
     tool_settings(ignore, repeats)
-    command = shlex.join([*_program(), *OURS.split(), *options]) if install else None
+    # Started by its name where the shell finds it, as this works from anywhere.
+    program = ["chimera"] if shutil.which("chimera") else [sys.executable, "-m", "chimeralab"]
+    command = shlex.join([*program, *OURS.split(), *options]) if install else None
     before = _read(settings)
     after = with_hook(before, command)
     if after == before:
@@ -100,11 +102,6 @@ def _without_ours(entry: dict[str, Any]) -> dict[str, Any] | None:
     if len(left) == len(runs):
         return entry
     return {**entry, "hooks": left} if left else None
-
-
-def _program() -> list[str]:
-    """How to start this program from anywhere: by its name where the shell finds it."""
-    return ["chimera"] if shutil.which("chimera") else [sys.executable, "-m", "chimeralab"]
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "analyse": (
         "analyse:analyse_command", "Estimate collapse by condition, with clustered intervals.", LAB
     ),
-    "compare": ("compare:compare_command", "Compare two studies or tables of runs.", LAB),
+    "compare": ("analyse:compare_command", "Compare two studies or tables of runs.", LAB),
     "report": ("pages:report", "Write a study's report: one page, figures, tables.", LAB),
     "measure": (
         "measure:measure_command", "Score trial logs: memory, generalisation, stability.", LAB

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import reduce
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,6 @@ from chimeralab.detection.loops import LOOPS, Judges
 MOST_NAMED = 5
 MOST_FIELDS = 12
 NO_FIELD = "(no {})"
-COLUMNS = "chimeralab.columns"
-VERBOSE = "chimeralab.verbose"
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -35,7 +34,7 @@ def read_logs(options: Mapping[str, Any]) -> Iterator[Trajectory]:
     bad: dict[str, list[LogError]] = {}
     others: list[str] = []
     read = unfinished = 0
-    context = click.get_current_context(silent=True)
+    context = click.get_current_context()
     for trajectory in readers.read_all(
         options["paths"],
         format=options["format"],
@@ -45,55 +44,43 @@ def read_logs(options: Mapping[str, Any]) -> Iterator[Trajectory]:
         read += 1
         unfinished += trajectory.metadata.get("unfinished") is True
         yield trajectory
-    for errors in bad.values():
-        say(f"skipped {errors[0]}")
-        for error in errors[1:MOST_NAMED]:
-            say(f"skipped {error}")
+    for error in chain.from_iterable(errors[:MOST_NAMED] for errors in bad.values()):
+        say(f"skipped {error}")
     count = sum(map(len, bad.values()))
     if count:
         entries = f"{count} bad {'entry' if count == 1 else 'entries'} skipped"
         say(entries)
         if not read:
             raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
-        if not options["skip_bad"] and context is not None:
-            context.call_on_close(lambda: _refuse(f"{entries}; --skip-bad allows that"))
+        if not options["skip_bad"]:
+
+            def refuse() -> None:
+                raise InputError(f"{entries}; --skip-bad allows that")
+
+            context.call_on_close(refuse)
     if unfinished:
         say(
             f"{unfinished} {'conversation was' if unfinished == 1 else 'conversations were'}"
             " not finished when the log was written"
         )
     if others:
-        verbose = context is not None and context.meta.get(VERBOSE)
         say(
             f"{len(others)} other {'file' if len(others) == 1 else 'files'} passed over"
-            + (":" if verbose else "; --verbose names them")
+            + (":" if options["verbose"] else "; --verbose names them")
         )
-        for other in others if verbose else ():
+        for other in others if options["verbose"] else ():
             say(f"  {other}")
-
-
-def _refuse(reason: str) -> None:
-    raise InputError(reason)
 
 
 def _reader(
     context: click.Context, _option: click.Parameter, name: str | None
 ) -> type[readers.Reader] | None:
-    columns = context.meta.get(COLUMNS)
+    columns = context.params["columns"]  # which is eager, as both options decide the format
     if columns and name not in (None, "rows"):
         raise InputError(f"--columns is for tables of rows; leave out --format {name}")
     if columns:
         return readers.rows_with(columns)
     return readers.reader_named(name) if name else None
-
-
-def _columns(context: click.Context, _option: click.Parameter, asked: str | None) -> None:
-    # The format is decided by both options, and this one is seen first.
-    context.meta[COLUMNS] = asked
-
-
-def _verbose(context: click.Context, _option: click.Parameter, asked: bool) -> None:
-    context.meta[VERBOSE] = asked
 
 
 STUDY_ARGUMENT: Decorator = click.argument("path", metavar="STUDY", type=click.Path(path_type=Path))
@@ -121,8 +108,6 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
         "--columns",
         metavar="id=…,speaker=…,text=…",
         is_eager=True,
-        expose_value=False,
-        callback=_columns,
         help="Which column of a table is which; usual names are recognised.",
     ),
     click.option(
@@ -133,13 +118,7 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "--skip-bad", is_flag=True, help="Skip and count what can't be read, without failing."
     ),
-    click.option(
-        "--verbose",
-        is_flag=True,
-        expose_value=False,
-        callback=_verbose,
-        help="Name the files in folders that are not logs.",
-    ),
+    click.option("--verbose", is_flag=True, help="Name the files in folders that are not logs."),
     click.option(
         "--cache",
         type=click.Path(dir_okay=False, path_type=Path),

@@ -89,23 +89,30 @@ def show(**options: Any) -> None:
         no_vectors = options["no_vectors"] and detector and detector.needs.lags
         judges = Judges(None if no_vectors else detector, loops_beside(detector))
         options["speaker"] = options["speaker"] or "all"
+    several = False
     if options["wanted"] is None:
         coming = iter(trajectories)
-        several = list(islice(coming, 2))
-        trajectories = chain(several, coming)
-        if len(several) > 1:
-            index = draw_several(trajectories, judges, options)
-            click.echo(str(index))
-            if options["open_it"]:
-                open_in_browser(index)
-            return
-    trajectory = choose(trajectories, options["wanted"])
+        first = list(islice(coming, 2))
+        several, trajectories = len(first) > 1, chain(first, coming)
+    if several:
+        path = draw_several(trajectories, judges, options)
+    else:
+        path = draw_one(choose(trajectories, options["wanted"]), judges, words, options)
+    click.echo(str(path))
+    if options["open_it"]:
+        open_in_browser(path)
+
+
+def draw_one(
+    trajectory: Trajectory, judges: Judges, words: ResultWords, options: dict[str, Any]
+) -> Path:
+    """Write the page of a conversation; gives its path."""
     if options["out"]:
         check_page_name(options["out"])
     from chimeralab.embedding.encoder import open_encoder  # noqa: PLC0415
     from chimeralab.report.conversation import draw_conversation, page_name  # noqa: PLC0415
 
-    path = options["out"] or Path(page_name(trajectory.id))
+    path: Path = options["out"] or Path(page_name(trajectory.id))
     page = draw_conversation(
         trajectory,
         judges,
@@ -115,16 +122,14 @@ def show(**options: Any) -> None:
     )
     with replacing(path) as part:
         part.write_text(page, encoding="utf-8")
-    click.echo(str(path))
-    if options["open_it"]:
-        open_in_browser(path)
+    return path
 
 
 def draw_several(
     trajectories: Iterable[Trajectory], judges: Judges, options: dict[str, Any]
 ) -> Path:
     """Write a page for each conversation and an index of them; gives the path of the index."""
-    folder = options["out"] or FOLDER
+    folder: Path = options["out"] or FOLDER
     if folder.suffix.lower() in PAGES:
         raise InputError(
             f"there are several conversations: choose one with --id (`chimera detect` lists them),"

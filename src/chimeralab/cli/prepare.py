@@ -52,7 +52,12 @@ def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> 
     """
     study = Study(path, asking(allow_code))
     study.checked_lock()
-    answers = () if offline else asyncio.run(_first_answers(study))
+
+    async def first_answers() -> tuple[FirstAnswer, ...]:
+        async with open_models(study.plan, study.path) as models:
+            return await ask_once(models, study.plan.kind.agents(study.plan), time_it=True)
+
+    answers = () if offline else asyncio.run(first_answers())
     expected = forecast(study.plan, answers)
     if as_json:
         models = [answer.as_dict() for answer in answers]
@@ -60,11 +65,6 @@ def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> 
         click.echo(json.dumps(row, indent=2))
     else:
         _print_forecast(study, expected, answers)
-
-
-async def _first_answers(study: Study) -> tuple[FirstAnswer, ...]:
-    async with open_models(study.plan, study.path) as models:
-        return await ask_once(models, study.plan.kind.agents(study.plan), time_it=True)
 
 
 def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer, ...]) -> None:

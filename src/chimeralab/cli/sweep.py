@@ -127,11 +127,8 @@ def _print(result: Sweep, whose: Mapping[str, int]) -> None:
         style = "bold" if not point.settings.changed else ""
         table.add_row(*settings, str(point.cells), percent(point.rate), *shares, style=style)
     out.print(table)
-    if len(result.reference_order) > 1:
-        _print_stability(result)
-
-
-def _print_stability(result: Sweep) -> None:
+    if len(result.reference_order) < 2:
+        return
     order = " > ".join(plain(name) for name in result.reference_order)
     out.print(Text(f"\nOrder at the locked point: {order}"))
     out.print(

@@ -142,10 +142,7 @@ def where_it_stands(arms: "Sequence[ConditionFlow]", order: Sequence[str]) -> Ta
             f"all {talks:,} conversations of {len(arms)} conditions are complete: {turns:,} turns"
         )
     places = {name: place for place, name in enumerate(order)}
-    return _table(sorted(arms, key=lambda arm: places.get(arm.condition, len(places))))
-
-
-def _table(arms: "Sequence[ConditionFlow]") -> Table:
+    arms = sorted(arms, key=lambda arm: places.get(arm.condition, len(places)))
     ends = [_listed(arm.outcomes, "completed") for arm in arms]
     failed = [_listed(arm.attempts, "answered") for arm in arms]
     # A column that has nothing to say would only squeeze the names.
