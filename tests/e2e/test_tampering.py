@@ -265,12 +265,7 @@ OF_A_CONVERSATION = ("detections", "ratings", "turns", "attempts")
 
 
 def test_a_chain_taken_out_is_found(study: Study) -> None:
-    later = ("evidence", "stands", "gone")
-    tamper(study, "DROP TABLE chain", *(f"ALTER TABLE trials DROP COLUMN {c}" for c in later))
-    tamper(study, *(f"DROP TABLE {name}" for name in ("invitations", "drafts", "adjudications")))
-    tamper(study, "PRAGMA user_version = 5")
-    assert_found(study, "study.db: its chain was taken out")
-    run_study(Study(study.path), QUIETLY)
+    tamper(study, "DROP TABLE chain")
     assert_found(study, "study.db: its chain was taken out")
 
 

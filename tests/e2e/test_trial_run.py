@@ -80,7 +80,9 @@ def test_the_same_plan_gives_the_same_trials_to_the_byte(finished, make_study):
 def test_the_order_of_events_does_not_depend_on_the_order_of_hashes(make_study):
     stored = []
     for seed in ("1", "2", "3"):
-        study = make_study(trial(design=f'{ALL}\nmeasures = ["ledger"]', number=1), name=seed)
+        study = make_study(
+            trial(design=f'{ALL}\ncountermeasures = ["ledger"]', number=1), name=seed
+        )
         command = (sys.executable, "-m", "chimeralab", "run", study.path)
         hashes = {**os.environ, "PYTHONHASHSEED": seed}
         subprocess.run(command, env=hashes, check=True, capture_output=True)

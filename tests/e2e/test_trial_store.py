@@ -11,10 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from chimeralab import pipeline
-from chimeralab.core.errors import InputError
 from chimeralab.runner import Brake, MemoryJournal, Room, converse_all
 from chimeralab.study import RunOptions, Study, run_study
-from chimeralab.study.database import StoreError
 from chimeralab.study.export import TABLES, export_study
 from chimeralab.study.verify import verify_study
 from chimeralab.trial.kind import Trial
@@ -91,13 +89,6 @@ def test_replies_exchanged_between_sessions_are_found(done):
     assert CHANGED in found
 
 
-def test_a_reply_stored_before_replies_had_hashes_is_not_held_against_one(done):
-    early = ("DROP TABLE chain", "PRAGMA user_version = 5", "UPDATE probes SET hash = NULL")
-    # The lock of this study promises the chain that an early version did not have.
-    (gone,) = findings_after(done, *early, REPLY, ROW)
-    assert gone == "study.db: its chain was taken out, or begun again after the runs"
-
-
 def test_a_trial_that_is_tampered_with_is_found_out(make_study):
     study = make_study(trial(number=1), steps=("run",))
     assert not verify_study(study).findings
@@ -114,7 +105,7 @@ def test_a_trial_that_is_tampered_with_is_found_out(make_study):
 @pytest.fixture
 def stressed(make_study) -> Study:
     """A finished trial in which something is done at every turn but the first."""
-    design = 'each = ["amnesia"]\nmeasures = ["ledger"]'
+    design = 'each = ["amnesia"]\ncountermeasures = ["ledger"]'
     always = "[stressors.amnesia]\nfrequency = 1.0\nscope = 1.0\n"
     return make_study(trial(design=design, number=1), always, steps=("run",))
 
@@ -151,22 +142,6 @@ def test_an_event_that_is_tampered_with_is_found_out(stressed, tampering, turn):
     chained = [finding for finding in found if finding not in named]
     assert chained
     assert all(" event" in finding and "record" in finding for finding in chained)
-
-
-def test_a_trial_stored_before_rows_were_complete_is_refused_in_a_sentence(make_study):
-    study = make_study(trial(number=1), steps=("run",))
-    with sqlite3.connect(study.store_path) as db:
-        for column in ("noticed", "states", "recall_states", "claim", "evidence", "stands", "gone"):
-            db.execute(f"ALTER TABLE trials DROP COLUMN {column}")
-        db.execute("ALTER TABLE probes DROP COLUMN hash")
-        for table in ("chain", "invitations", "drafts", "adjudications"):
-            db.execute(f"DROP TABLE {table}")
-        db.execute("PRAGMA user_version = 3")
-    with pytest.raises(StoreError, match="older"):
-        rows(study)
-    assert run_study(Study(study.path, allow_code=True)).complete
-    with pytest.raises(InputError, match="trials of an early chimera-lab, without the columns"):
-        rows(study)
 
 
 def test_a_trial_can_be_replayed_and_exported(make_study, tmp_path):

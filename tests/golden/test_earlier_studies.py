@@ -1,4 +1,4 @@
-"""Studies made by version 0.1.0 still open, verify, and give the numbers that they gave then."""
+"""Studies made by version 0.1.0, carried over, verify and give the numbers that they gave then."""
 
 import json
 import zipfile
@@ -24,8 +24,7 @@ def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         monkeypatch.setattr(version, "__version__", LOCKED_WITH)
         with zipfile.ZipFile(STUDIES / f"{name}.zip") as kept:
             kept.extractall(tmp_path)
-        if name == "trial":
-            assert carry_over(Path(name)) > 0
+        carry_over(Path(name))
         return Path(name)
 
     return unpack
@@ -60,7 +59,7 @@ def test_an_earlier_study_verifies_reports_and_exports(chimera, earlier, name):
     study = earlier(name)
     verified = chimera("verify", study, "--json").json
     assert (verified["findings"], verified["deviations"]) == ([], [])
-    assert any("did not chain what was observed" in note for note in verified["notes"])
+    assert verified["records"] > 500
     assert chimera("report", study).code == 0
     for kind in ("csv", "jsonl", "parquet"):
         assert chimera("export", study, "--format", kind, "--out", f"export-{kind}").code == 0
@@ -68,7 +67,6 @@ def test_an_earlier_study_verifies_reports_and_exports(chimera, earlier, name):
     chained = chimera("verify", study, "--json").json
     assert (chained["findings"], chained["deviations"]) == ([], [])
     assert chained["records"] > 500
-    assert any("did not chain what was observed" in note for note in chained["notes"])
 
 
 def test_an_earlier_study_of_selfplay_gives_the_same_numbers(chimera, earlier):

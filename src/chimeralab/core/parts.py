@@ -280,9 +280,8 @@ class Beside:
     """What lies beside a plan: its folder, and the code in it, which runs with consent only.
 
     Without consent, a part of the user's own is what `described` says of it: the lock of a plan.
-    `early` is a plan that a version locked which kept no chain. `code` has the files found so far,
-    and `parts` what a lock says of each part: where it stands, which keys the plan gave it, all its
-    settings, and what it tells of itself.
+    `code` has the files found so far, and `parts` what a lock says of each part: where it stands,
+    which keys the plan gave it, all its settings, and what it tells of itself.
     """
 
     def __init__(
@@ -290,11 +289,9 @@ class Beside:
         folder: Path,
         consent: Consent | None = None,
         described: Callable[[], Mapping[str, Any]] = dict,
-        early: bool = False,
     ) -> None:
         self.folder = folder
         self.consent = consent
-        self.early = early
         self.code: dict[str, CodeFile] = {}
         self.parts: list[dict[str, Any]] = []
         self.locked = described

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Beside, Part, read_part, read_record, read_value
-from chimeralab.core.records import Record, plain_value
+from chimeralab.core.records import Record
 from chimeralab.rating.gate import Gate, RuleName, StatisticName, ValidityBar
 from chimeralab.rating.ratings import SEAM, RaterPart
 from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric
@@ -126,15 +126,9 @@ class GateTable(Record):
     @classmethod
     def read(cls, table: Any, place: str, beside: Beside) -> "GateTable":
         """The table of a plan, with the defaults of today or of its lock."""
-        if isinstance(table, Mapping) and table.get("raters") and not beside.early:
+        if isinstance(table, Mapping) and table.get("raters"):
             table = {"rule": "lower_ci", "seed": 0, **table}
         return read_record(cls, table, place)
-
-    def as_dict(self) -> dict[str, Any]:
-        """A gate without seed or validity locks as it did before there were any."""
-        values = {f.name: plain_value(getattr(self, f.name)) for f in fields(self)}
-        absent = [name for name in ("seed", "validity") if values[name] is None]
-        return {name: value for name, value in values.items() if name not in absent}
 
     def __post_init__(self) -> None:
         if len(self.raters) == 1 or len(set(self.raters)) < len(self.raters):

@@ -1,17 +1,16 @@
 """What a study estimates, declared before it runs: the table [outcomes] of a plan."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Collection
+from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Beside, read_record
-from chimeralab.core.records import Record, plain_value
+from chimeralab.core.records import Record
 from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.selfplay.runs import Runs, at_risk_turns
 from chimeralab.stats.arrays import Floats
@@ -136,20 +135,6 @@ class Outcomes(Record):
     permutations: Annotated[int, Field(ge=100)] = 5_000
     seed: Annotated[int, Field(ge=0)] = 1
     family: FamilyName = "role"
-
-    @classmethod
-    def read(cls, table: Any, place: str, beside: Beside) -> "Outcomes":
-        """The table of a plan, with the family of today or of its lock."""
-        if isinstance(table, Mapping) and beside.early:
-            table = {"family": "estimand", **table}
-        return read_record(cls, table, place)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Estimands that are corrected apart lock as they did before there was a choice."""
-        values = {f.name: plain_value(getattr(self, f.name)) for f in fields(self)}
-        if self.family == "estimand":
-            del values["family"]
-        return values
 
     def __post_init__(self) -> None:
         names = [contrast.name for contrast in self.contrasts]

@@ -34,11 +34,9 @@ COMPLETED = ("runs", "trajectories", "attempts", "samples")
 REPEATABLE = ("packets",)
 # The count of what is stored changes with every record, and follows from the records.
 COUNTED = "stored"
-ADDED, CHANGED, ADOPTED = "added", "changed", "adopted"
+ADDED, CHANGED = "added", "changed"
 SINGULAR = {"study": "note", "trajectories": "conversation"}
 KEYS_NAMED = 5
-# A store that nobody has written to since may lack the tables of later versions.
-TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 
 
 class ChainRecord(NamedTuple):
@@ -112,32 +110,6 @@ def record_writes(connection: sqlite3.Connection) -> None:
             )
 
 
-def adopt(connection: sqlite3.Connection) -> None:
-    """Take into a new chain what a version without one has stored."""
-    there = {row["name"] for row in _dicts(connection, TABLES)}
-    rows = [
-        (table, ADDED, key, hashed)
-        for table in OBSERVED
-        if table in there
-        for key, hashed in _rows(_dicts(connection, f"SELECT * FROM {table}"), table)  # noqa: S608
-    ]
-    if not rows:
-        return
-    head = b""
-    for kind, change, key, hashed in [("study", ADOPTED, f"[{len(rows)}]", b""), *rows]:
-        head = next_head(head, kind, change, key, hashed)
-        connection.execute(
-            "INSERT INTO chain (kind, change, key, row, head) VALUES (?, ?, ?, ?, ?)",
-            (kind, change, key, hashed, head),
-        )
-
-
-def _dicts(connection: sqlite3.Connection, query: str) -> Iterator[dict[str, Any]]:
-    cursor = connection.execute(query)
-    names = [column[0] for column in cursor.description]
-    return (dict(zip(names, row, strict=True)) for row in cursor)
-
-
 def _rows(rows: Iterable[Mapping[str, Any]], table: str) -> Iterator[tuple[str, bytes]]:
     for row in rows:
         if table == "study" and row["key"] == COUNTED:
@@ -157,7 +129,6 @@ class Chain(NamedTuple):
 
     records: tuple[ChainRecord, ...]
     misfits: tuple[tuple[str, str], ...]
-    adopted: int
     withheld: int = 0
 
     @property
@@ -177,8 +148,7 @@ def read_chain(archive: Rows, withheld: Collection[tuple[str, str]] = ()) -> Cha
     query = "SELECT id, kind, change, key, row, head FROM chain ORDER BY id"
     records = tuple(ChainRecord(**row) for row in archive.rows(query))
     misfits = [*_broken(records), *_uncovered(records, archive, withheld)]
-    adopted = [int(each.key.strip("[]")) for each in records if each.change == ADOPTED]
-    return Chain(records, tuple(misfits), sum(adopted), len(withheld))
+    return Chain(records, tuple(misfits), len(withheld))
 
 
 def _broken(records: Iterable[ChainRecord]) -> Iterator[tuple[str, str]]:
@@ -197,13 +167,9 @@ def _uncovered(
     records: Iterable[ChainRecord], archive: Rows, withheld: Collection[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
     """Rows that are gone, changed, never recorded, or recorded more often than a study does."""
-    there = {row["name"] for row in archive.rows(TABLES)}
-    of_kind: dict[str, dict[str, list[ChainRecord]]] = {
-        table: {} for table in OBSERVED if table in there
-    }
+    of_kind: dict[str, dict[str, list[ChainRecord]]] = {table: {} for table in OBSERVED}
     for each in records:
-        if each.change != ADOPTED:
-            of_kind.setdefault(each.kind, {}).setdefault(each.key, []).append(each)
+        of_kind.setdefault(each.kind, {}).setdefault(each.key, []).append(each)
     for table, known in of_kind.items():
         problems: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         stored = dict(_rows(archive.rows(f"SELECT * FROM {table}"), table))  # noqa: S608

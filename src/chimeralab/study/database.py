@@ -4,6 +4,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 
 from chimeralab.core.errors import InputError
@@ -19,231 +20,11 @@ PAGES_IN_WAL = 64
 
 # Each step brings a database one version up; the version is kept in PRAGMA user_version. A step
 # that has been released is never edited: later tables are added by later steps.
-MIGRATIONS = (
-    """
-    CREATE TABLE study (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE runs (
-        id INTEGER PRIMARY KEY,
-        pid INTEGER NOT NULL,
-        host TEXT NOT NULL,
-        version TEXT NOT NULL,
-        lock TEXT,
-        settings TEXT NOT NULL,
-        started TEXT NOT NULL,
-        ended TEXT,
-        reason TEXT
-    );
-    CREATE TABLE trajectories (
-        id TEXT PRIMARY KEY,
-        position INTEGER NOT NULL,
-        condition TEXT NOT NULL,
-        prompt TEXT NOT NULL,
-        bucket TEXT NOT NULL,
-        prompt_text TEXT NOT NULL,
-        repeat INTEGER NOT NULL,
-        opening TEXT NOT NULL,
-        outcome TEXT,
-        reason TEXT,
-        ended TEXT,
-        turns INTEGER,
-        closing TEXT
-    ) WITHOUT ROWID;
-    CREATE TABLE attempts (
-        id INTEGER PRIMARY KEY,
-        run INTEGER NOT NULL REFERENCES runs (id),
-        trajectory TEXT NOT NULL REFERENCES trajectories (id),
-        turn INTEGER NOT NULL,
-        model TEXT NOT NULL,
-        seed INTEGER,
-        temperature REAL NOT NULL,
-        top_p REAL NOT NULL,
-        max_tokens INTEGER NOT NULL,
-        started TEXT NOT NULL,
-        ended TEXT,
-        outcome TEXT,
-        reason TEXT,
-        rejected_text TEXT,
-        prompt_tokens INTEGER,
-        completion_tokens INTEGER,
-        reported_model TEXT,
-        cost REAL,
-        seconds REAL
-    );
-    CREATE INDEX attempts_of_turn ON attempts (trajectory, turn);
-    CREATE TABLE turns (
-        trajectory TEXT NOT NULL REFERENCES trajectories (id),
-        turn INTEGER NOT NULL,
-        speaker TEXT NOT NULL,
-        model TEXT NOT NULL,
-        text TEXT NOT NULL,
-        finish TEXT NOT NULL,
-        attempt INTEGER NOT NULL UNIQUE REFERENCES attempts (id),
-        hash TEXT NOT NULL,
-        PRIMARY KEY (trajectory, turn)
-    ) WITHOUT ROWID;
-    CREATE TABLE events (
-        id INTEGER PRIMARY KEY,
-        trajectory TEXT NOT NULL REFERENCES trajectories (id),
-        turn INTEGER NOT NULL,
-        kind TEXT NOT NULL,
-        detail TEXT NOT NULL,
-        at TEXT NOT NULL
-    );
-    CREATE INDEX events_of_trajectory ON events (trajectory);
-    CREATE TABLE detections (
-        trajectory TEXT NOT NULL REFERENCES trajectories (id),
-        detector TEXT NOT NULL,
-        detection TEXT NOT NULL,
-        at TEXT NOT NULL,
-        PRIMARY KEY (trajectory, detector)
-    ) WITHOUT ROWID;
-    """,
-    """
-    ALTER TABLE attempts ADD COLUMN probe TEXT NOT NULL DEFAULT '';
-    CREATE TABLE probes (
-        trajectory TEXT NOT NULL REFERENCES trajectories (id),
-        turn INTEGER NOT NULL,
-        probe TEXT NOT NULL,
-        text TEXT NOT NULL,
-        attempt INTEGER NOT NULL UNIQUE REFERENCES attempts (id),
-        PRIMARY KEY (trajectory, turn, probe)
-    ) WITHOUT ROWID;
-    CREATE TABLE trials (
-        trajectory TEXT NOT NULL REFERENCES trajectories (id),
-        trial INTEGER NOT NULL,
-        item TEXT NOT NULL,
-        kind TEXT NOT NULL,
-        options INTEGER NOT NULL,
-        response TEXT,
-        truth TEXT NOT NULL,
-        correct INTEGER,
-        confidence REAL,
-        weight REAL,
-        novel INTEGER,
-        bias INTEGER NOT NULL,
-        signal TEXT,
-        pair TEXT,
-        frame TEXT,
-        phase TEXT,
-        round INTEGER NOT NULL,
-        consensus TEXT,
-        needs TEXT NOT NULL,
-        lag INTEGER,
-        disturbed INTEGER NOT NULL,
-        alone TEXT,
-        belief REAL,
-        recall_lag INTEGER,
-        recall_options INTEGER,
-        recall_response TEXT,
-        recall_truth TEXT,
-        recall_correct INTEGER,
-        intrusion INTEGER,
-        asked INTEGER NOT NULL,
-        unread INTEGER NOT NULL,
-        PRIMARY KEY (trajectory, trial)
-    ) WITHOUT ROWID;
-    """,
-    """
-    CREATE TABLE raters (
-        id TEXT PRIMARY KEY,
-        name TEXT NOT NULL,
-        identity TEXT NOT NULL
-    ) WITHOUT ROWID;
-    CREATE TABLE ratings (
-        trajectory TEXT NOT NULL REFERENCES trajectories (id),
-        rater TEXT NOT NULL REFERENCES raters (id),
-        label INTEGER CHECK (label IN (0, 1)),
-        reason TEXT NOT NULL,
-        turns TEXT NOT NULL,
-        step TEXT,
-        kinds TEXT NOT NULL,
-        noted TEXT NOT NULL,
-        attempts TEXT NOT NULL,
-        text_sha256 TEXT NOT NULL,
-        at TEXT NOT NULL,
-        PRIMARY KEY (trajectory, rater)
-    ) WITHOUT ROWID;
-    CREATE TABLE samples (
-        name TEXT PRIMARY KEY,
-        kind TEXT NOT NULL CHECK (kind IN ('calibration', 'gate')),
-        sample TEXT NOT NULL,
-        drawn_by TEXT NOT NULL,
-        drawn TEXT NOT NULL,
-        used TEXT,
-        labels_sha256 TEXT,
-        passed INTEGER
-    ) WITHOUT ROWID;
-    CREATE TRIGGER a_gate_sample_is_used_once BEFORE UPDATE ON samples
-    WHEN old.used IS NOT NULL OR new.kind != old.kind OR new.sample != old.sample
-    BEGIN SELECT RAISE(ABORT, 'a gate sample is used once'); END;
-    CREATE TABLE packets (
-        name TEXT PRIMARY KEY,
-        packet TEXT NOT NULL,
-        made TEXT NOT NULL
-    ) WITHOUT ROWID;
-    """,
-    """
-    ALTER TABLE trials ADD COLUMN noticed INTEGER;
-    ALTER TABLE trials ADD COLUMN states TEXT;
-    ALTER TABLE trials ADD COLUMN recall_states TEXT;
-    ALTER TABLE trials ADD COLUMN claim TEXT;
-    """,
-    """
-    ALTER TABLE probes ADD COLUMN hash TEXT;
-    """,
-    """
-    CREATE TABLE chain (
-        id INTEGER PRIMARY KEY,
-        kind TEXT NOT NULL,
-        change TEXT NOT NULL,
-        key TEXT NOT NULL,
-        row BLOB NOT NULL,
-        head BLOB NOT NULL
-    );
-    """,
-    """
-    ALTER TABLE trials ADD COLUMN evidence TEXT;
-    """,
-    """
-    CREATE TABLE invitations (
-        rater TEXT NOT NULL,
-        packet TEXT NOT NULL,
-        task TEXT NOT NULL CHECK (task IN ('rate', 'adjudicate')),
-        sample TEXT,
-        token_sha256 TEXT NOT NULL UNIQUE,
-        invited TEXT NOT NULL,
-        handed_in TEXT,
-        PRIMARY KEY (rater, packet)
-    ) WITHOUT ROWID;
-    CREATE TABLE drafts (
-        id INTEGER PRIMARY KEY,
-        packet TEXT NOT NULL,
-        sheet TEXT NOT NULL,
-        label TEXT NOT NULL,
-        turns TEXT NOT NULL,
-        reason TEXT NOT NULL,
-        at TEXT NOT NULL
-    );
-    CREATE INDEX drafts_of_packet ON drafts (packet, id);
-    CREATE TABLE adjudications (
-        trajectory TEXT NOT NULL REFERENCES trajectories (id),
-        sample TEXT NOT NULL REFERENCES samples (name),
-        label INTEGER CHECK (label IN (0, 1)),
-        reason TEXT NOT NULL,
-        turns TEXT NOT NULL,
-        adjudicator TEXT NOT NULL,
-        at TEXT NOT NULL,
-        PRIMARY KEY (trajectory, sample)
-    ) WITHOUT ROWID;
-    """,
-    """
-    ALTER TABLE trials ADD COLUMN stands INTEGER;
-    ALTER TABLE trials ADD COLUMN gone INTEGER;
-    """,
-)
-# The step that brings the chain, and the earliest version that can be read without writing to it.
-CHAINED = 6
-READABLE = 5
+MIGRATIONS = ((files("chimeralab.study") / "schema.sql").read_text(encoding="utf-8"),)
+# Versions of the format up to this one were never released.
+UNRELEASED = 9
+# How many steps a database needs to be read without writing to it.
+READABLE = 1
 
 
 class StoreError(InputError):
@@ -313,10 +94,8 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         try:
             connection.executescript(
                 f"BEGIN IMMEDIATE; {step}; PRAGMA application_id = {APPLICATION_ID}; "
-                f"PRAGMA user_version = {number};"
+                f"PRAGMA user_version = {UNRELEASED + number};"
             )
-            if number == CHAINED:
-                chain.adopt(connection)
             connection.execute("COMMIT")
         except sqlite3.Error:
             if connection.in_transaction:
@@ -360,10 +139,16 @@ def _advice(complaint: str) -> str:
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
+    """How many steps a database has behind it."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if version > len(MIGRATIONS):
+    if version > UNRELEASED + len(MIGRATIONS):
         raise StoreError(f"{path} was written by a later version of chimera-lab; install that one")
+    if 0 < version <= UNRELEASED:
+        raise StoreError(
+            f"{path} was written before the first release of chimera-lab, whose format has changed "
+            "since; run its plan again in a new folder"
+        )
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if version == 0 and tables:
         raise StoreError(f"{path} is a database of something else; move it away")
-    return version
+    return max(version - UNRELEASED, 0)

@@ -218,10 +218,7 @@ def _write_table(
 
 
 def settled_labels(archive: Archive) -> dict[str, Literal[0, 1] | None]:
-    """What a third person settled, by conversation; a store of an early version has none."""
-    known = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'adjudications'"
-    if not archive.value(known):
-        return {}
+    """What a third person settled, by conversation."""
     rows = archive.rows("SELECT trajectory, label FROM adjudications ORDER BY at")
     return {row["trajectory"]: row["label"] for row in rows}
 

@@ -20,7 +20,6 @@ from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
 from chimeralab.study.kind import SetIsGone
 from chimeralab.study.lock import (
-    RECORDS,
     Lock,
     LockError,
     make_lock,
@@ -71,15 +70,7 @@ class Study:
             return self._plan_as_locked(gone)
 
     def _beside(self) -> Beside:
-        return Beside(self.path, self.consent, lambda: self.resolved or {}, self._is_early)
-
-    @property
-    def _is_early(self) -> bool:
-        """Whether a version locked it that kept no chain."""
-        try:
-            return self.lock is not None and RECORDS not in self.lock.resolved
-        except LockError:
-            return False  # whoever asks for the lock hears what is wrong with it
+        return Beside(self.path, self.consent, lambda: self.resolved or {})
 
     @property
     def resolved(self) -> Mapping[str, Any] | None:

@@ -24,8 +24,6 @@ from chimeralab.weights import ENCODER
 from chimeralab.weights import MODELS as FILES
 
 DIFFERENCES_SHOWN = 12
-# The key under which a lock says that its study has a chain; early versions had none.
-RECORDS = "records"
 
 
 class LockError(InputError):
@@ -34,7 +32,7 @@ class LockError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Lock(Record):
-    """A resolved plan, its SHA-256, and when it was locked; early versions kept no time."""
+    """A resolved plan, its SHA-256, and when it was locked."""
 
     sha256: str
     resolved: Mapping[str, Any]
@@ -63,7 +61,7 @@ def resolve(plan: Plan) -> dict[str, Any]:
     }
     return {
         "chimeralab": version.__version__,
-        RECORDS: "chained",
+        "records": "chained",
         "encoder": hashes[ENCODER],
         "weights": {
             name: hashes.get(getattr(subject.part.settings, "weights", ""))
@@ -144,8 +142,6 @@ def differences(locked: Mapping[str, Any], present: Mapping[str, Any]) -> list[C
         dict(_leaves("", {key: value for key, value in side.items() if key != PARTS}))
         for side in (locked, present)
     )
-    if RECORDS not in old:
-        new.pop(RECORDS, None)
     keys = [*old, *(key for key in new if key not in old)]
     return [ChangedKey(k, old.get(k), new.get(k)) for k in keys if old.get(k) != new.get(k)]
 

@@ -21,7 +21,6 @@ from chimeralab.runner import Answer, Event, Said, Talk
 from chimeralab.study.chain import Chain, read_chain
 from chimeralab.study.commits import SharedCommits, shortfall, tally_path, write_tally
 from chimeralab.study.database import (
-    CHAINED,
     COPY_ID,
     StoreError,
     checkpoint,
@@ -370,13 +369,11 @@ class Archive:
         finally:
             self._db.execute("COMMIT")
 
-    def chain(self, *, may_withhold: bool = False) -> Chain | None:
-        """The chain over what was observed; None where an early version has kept none.
+    def chain(self, *, may_withhold: bool = False) -> Chain:
+        """The chain over what was observed.
 
         A copy for others may withhold labels as long as their gate is undecided.
         """
-        if self.value("PRAGMA user_version") < CHAINED:
-            return None
         copied = self.value("PRAGMA application_id") == COPY_ID
         gone = self.rows("SELECT kind, key FROM withheld") if copied and may_withhold else ()
         return read_chain(self, {(row["kind"], row["key"]) for row in gone})
@@ -384,8 +381,6 @@ class Archive:
     @property
     def head(self) -> str | None:
         """The last hash of the chain as it stands there, not computed again."""
-        if self.value("PRAGMA user_version") < CHAINED:
-            return None
         head = self.value("SELECT head FROM chain ORDER BY id DESC LIMIT 1")
         return None if head is None else bytes(head).hex()
 

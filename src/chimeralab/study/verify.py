@@ -18,7 +18,6 @@ from chimeralab.study.detecting import Finding, recompute_verdicts
 from chimeralab.study.export import sealed_items
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import (
-    RECORDS,
     Lock,
     LockError,
     differences,
@@ -151,8 +150,6 @@ def _check_lock(study: Study, found: _Found) -> Lock | None:
     changes = differences({**lock.resolved, "chimeralab": now}, present)
     found.findings += [Finding("plan.toml", f"not as locked: {change}") for change in changes]
     found.checked.append("the plan against its lock")
-    if lock.locked_at is None:
-        found.notes.append("its version did not record when the plan was locked")
     return lock
 
 
@@ -169,8 +166,7 @@ def _check_store(
     # A database without its WAL is sound, only smaller, so that no hash tells.
     if missing := archive.shortfall():
         found.findings.append(Finding(place, missing))
-    chain = archive.chain(may_withhold=bool(sealed_items(study)))
-    _check_chain(chain, place, lock, found)
+    chain = _check_chain(study, archive, found)
     found.deviations += _deviations(archive)
     found.notes += _history(archive)
     for again in (
@@ -185,24 +181,17 @@ def _check_store(
     return chain
 
 
-def _check_chain(chain: Chain | None, place: str, lock: Lock | None, found: _Found) -> None:
-    promised = lock is not None and RECORDS in lock.resolved
-    if chain is None or chain.adopted:
-        if promised:
-            gone = "its chain was taken out, or begun again after the runs"
-            found.findings.append(Finding(place, gone))
-        earlier = f"{counted(chain.adopted, 'row')} of " if chain else ""
-        found.notes.append(
-            f"its version did not chain what was observed: {earlier}attempts, ratings, samples, "
-            "events and runs could have been changed before this version saw them"
-        )
-        found.unchecked.append("what was observed, where no chain was kept")
-    if chain is not None:
-        found.findings += [Finding(*misfit) for misfit in chain.misfits]
-        if chain.withheld:
-            rows = counted(chain.withheld, "label or packet", "labels and packets")
-            found.notes.append(f"this copy was made before the gate was decided, without {rows}")
-        found.checked.append(f"the chain of {counted(len(chain.records), 'record')}")
+def _check_chain(study: Study, archive: Archive, found: _Found) -> Chain | None:
+    if not archive.value("SELECT count(*) FROM sqlite_master WHERE name = 'chain'"):
+        found.findings.append(Finding(archive.path.name, "its chain was taken out"))
+        return None
+    chain = archive.chain(may_withhold=bool(sealed_items(study)))
+    found.findings += [Finding(*misfit) for misfit in chain.misfits]
+    if chain.withheld:
+        rows = counted(chain.withheld, "label or packet", "labels and packets")
+        found.notes.append(f"this copy was made before the gate was decided, without {rows}")
+    found.checked.append(f"the chain of {counted(len(chain.records), 'record')}")
+    return chain
 
 
 def _expected(

@@ -77,15 +77,13 @@ class Stress:
     """The stressors of a plan as its tables [stressors.NAME] set them; others are at defaults.
 
     `known` has the class behind each name, in the order in which they act: first those of this
-    package, then those of the plan, which are `own` by the `use` that names their code. Those of a
-    study that an `early` version locked act as they did then.
+    package, then those of the plan, which are `own` by the `use` that names their code.
     """
 
     def __init__(self, tables: Tables, beside: Beside) -> None:
         self.known: dict[str, type[Stressor]] = dict(STRESSORS)
         self.own: dict[str, str] = {}
         self.tables: dict[str, Tables] = {}
-        self.early = beside.early
         for name, table in named_tables(tables, "stressors").items():
             place = f"[stressors.{name}]"
             if isinstance(table, Mapping) and "use" in table:
@@ -107,7 +105,7 @@ class Stress:
     def part(self, name: str, changes: Tables, place: str) -> Stressor:
         """One stressor, with a few settings changed."""
         choose(name, self.known, f"stressor {name!r} in {place}")
-        base = {**(self.known[name].early if self.early else {}), **self.tables.get(name, {})}
+        base = self.tables.get(name, {})
         place = f"[stressors.{name}]" if not changes else place
         part = read_record(self.known[name], {**base, **changes}, place)
         for other in part.others:
@@ -216,7 +214,6 @@ def _helped(trial: TrialTable, stress: Stress, beside: Beside) -> Iterator[tuple
         yield bare, arm
         name = getattr(part.settings, "name", type(part.settings).__name__)
         yield f"{bare}-with-{name}", replace(arm, countermeasure=part.settings, against=use)
-        if not stress.early:
-            # What it costs, or gives, where there is nothing to help against.
-            calm = stress.arm({}, place, countermeasure=part.settings, against=use)
-            yield f"{CONTROL}-with-{name}", calm
+        # What it costs, or gives, where there is nothing to help against.
+        calm = stress.arm({}, place, countermeasure=part.settings, against=use)
+        yield f"{CONTROL}-with-{name}", calm

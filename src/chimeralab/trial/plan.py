@@ -24,7 +24,7 @@ from chimeralab.trial.probes import PROBES, Probe
 from chimeralab.trial.scenarios import SCENARIOS, Scenario, items
 from chimeralab.trial.scenarios.items import USUAL_NUMBER
 from chimeralab.trial.scene import USUAL_STRENGTH
-from chimeralab.trial.script import EARLY_ANSWERING, Answering, Arm, Script
+from chimeralab.trial.script import Answering, Arm, Script
 from chimeralab.trial.stressors import SHAM
 
 REQUIRED = ("study", "trial", "scenarios")
@@ -63,7 +63,7 @@ class TrialPlan(Record):
     own: Mapping[str, Part] = field(default_factory=dict)
     measures: Mapping[str, Part] = field(default_factory=dict)
     agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    answering: Answering = EARLY_ANSWERING
+    answering: Answering = field(default_factory=Answering)
     declared: tuple[DeclaredEffect, ...] = ()
     evidence: Evidence = "true"
 
@@ -72,11 +72,8 @@ class TrialPlan(Record):
             OwnMeasure(name, part.settings)  # what can't measure is refused before the run
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as a lock holds it; what came later is left out where there is none."""
-        values = {**Record.as_dict(self), "probes": list(self.probes)}
-        nothing: dict[str, Any] = {"own": {}, "measures": {}, "agents": {}, "declared": []}
-        later = {**nothing, "answering": EARLY_ANSWERING.as_dict(), "evidence": "true"}
-        return {k: v for k, v in values.items() if k not in later or v != later[k]}
+        """The plan as a lock holds it."""
+        return {**Record.as_dict(self), "probes": list(self.probes)}
 
     @property
     def own_measures(self) -> tuple[OwnMeasure, ...]:
@@ -126,10 +123,9 @@ def read_trial(
     """Read and check a trial, its scenarios written out: the speakers of its conditions, its
     prompts and its rules, as every study has them, and what it has beyond them.
 
-    Where the scenarios can't be made again, `locked` holds them as they were written out before. A
-    trial that an `early` version locked is read as that version read it.
+    Where the scenarios can't be made again, `locked` holds them as they were written out before.
     """
-    table = read_record(TrialTable, _current(tables["trial"]), "[trial]")
+    table = read_record(TrialTable, tables["trial"], "[trial]")
     tested = (*tables.get("models", {}), *tables.get("agents", {}))
     for name in table.subjects:
         choose(name, tested, f"model {name!r} in [trial] subjects")
@@ -168,24 +164,22 @@ def read_trial(
             for name, measure in named_tables(tables, "measures").items()
         },
         agents=agents,
-        answering=EARLY_ANSWERING
-        if beside.early
-        else read_record(Answering, tables.get("answers", {}), "[answers]"),
+        answering=read_record(Answering, tables.get("answers", {}), "[answers]"),
         declared=read_record(OutcomeTable, tables.get("outcomes", {}), "[outcomes]").primary,
         evidence=next((each for each in shown if each is not None), "true"),
     )
     _check_declared(plan, arms)
-    speakers = _read_speakers(tables, table, cast, None if beside.early else tokens_needed(courses))
+    speakers = _read_speakers(tables, table, cast, tokens_needed(courses))
     prompts = tuple(Prompt(course.id, course.opening, course.kind) for course in courses)
     return speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan
 
 
 def _read_speakers(
-    tables: Mapping[str, Any], table: TrialTable, cast: Iterable[ArmKey], needed: int | None
+    tables: Mapping[str, Any], table: TrialTable, cast: Iterable[ArmKey], needed: int
 ) -> dict[str, tuple[Speaker, ...]]:
     """The subject of each condition; where nobody says, replies get the `needed` tokens."""
     outer = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
-    if outer.max_tokens is None and needed is not None:
+    if outer.max_tokens is None:
         outer = replace(outer, max_tokens=needed)
     tested = {**tables.get("models", {}), **tables.get("agents", {})}
     speakers: dict[str, tuple[Speaker, ...]] = {}
@@ -228,17 +222,6 @@ def tokens_needed(courses: Iterable[Course]) -> int:
     longest = max(len(option.encode()) for each in questions for option in each.options)
     # Few tokenizers take more than a token for two bytes of a text.
     return max(MIN_TOKENS, longest // 2 + 4)
-
-
-def _current(table: Any) -> Any:
-    """[trial] with `countermeasures` under the name that it has now; it was `measures`."""
-    if not isinstance(table, Mapping) or "measures" not in table:
-        return table
-    if "countermeasures" in table:
-        raise InputError(
-            "[trial] measures is the earlier name of countermeasures; keep the latter only"
-        )
-    return {"countermeasures" if key == "measures" else key: value for key, value in table.items()}
 
 
 def _read_scenarios(

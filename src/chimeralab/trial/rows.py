@@ -42,7 +42,7 @@ def stored_trials(study: Study, *, whole: bool = False) -> Iterator[TrialRow]:
     """Every scored trial in the order of the plan; of `whole` sessions only, if asked for."""
     arms = trial_plan(study).arms
     with study.archive() as archive:
-        for row in _complete(archive.rows(_ROWS), study):
+        for row in archive.rows(_ROWS):
             if not whole or row["outcome"] == "completed":
                 yield TrialRow.from_cells(
                     row,
@@ -52,17 +52,6 @@ def stored_trials(study: Study, *, whole: bool = False) -> Iterator[TrialRow]:
                     repeat=row["repeat"],
                     dose=arms[row["condition"]].dose,
                 )
-
-
-def _complete(rows: Iterator[Row], study: Study) -> Iterator[Row]:
-    """Rows as they are stored today: early ones lack what follows from the script."""
-    for row in rows:
-        if row.get("stands") is None:
-            raise InputError(
-                f"{study.path} has trials of an early chimera-lab, without the columns `stands` "
-                "and `gone`; run it again in a new folder"
-            )
-        yield row
 
 
 def left_out(study: Study) -> tuple[SessionsLeftOut, ...]:
@@ -89,9 +78,7 @@ def misscored(study: Study, archive: Archive) -> Iterator[tuple[str, str]]:
     for talk in study.talks:
         if talk.script is not None and outside_code(talk.script) is None:
             turns = list(archive.turns(talk.id))
-            rows = {
-                row["trial"]: row for row in _complete(archive.rows(_OF_SESSION, talk.id), study)
-            }
+            rows = {row["trial"]: row for row in archive.rows(_OF_SESSION, talk.id)}
             problems = (
                 *_changed_replies(talk.id, turns, archive),
                 *_changed_trials(talk.id, talk.script, turns, rows, archive),
@@ -130,10 +117,10 @@ def _changed_trials(
 
 
 def _changed_replies(session: str, turns: list[Row], archive: Archive) -> Iterator[str]:
-    """The probes whose reply does not give its hash; early versions stored replies without one."""
+    """The probes whose reply does not give its hash."""
     opening = archive.value("SELECT opening FROM trajectories WHERE id = ?", session)
     before = {1: opening} | {turn["turn"] + 1: turn["hash"] for turn in turns}
-    query = "SELECT * FROM probes WHERE trajectory = ? AND hash IS NOT NULL ORDER BY turn, probe"
+    query = "SELECT * FROM probes WHERE trajectory = ? ORDER BY turn, probe"
     for row in archive.rows(query, session):
         trial, probe = row["turn"], row["probe"]
         if row["hash"] != branch(before.get(trial, ""), trial, probe, row["text"]):

@@ -97,10 +97,6 @@ class Answering(Record):
     unreadable: Literal["record", "ask again", "drop"] = "drop"
 
 
-# What early versions did.
-EARLY_ANSWERING = Answering(constrained=False, unreadable="record")
-
-
 class Presented(NamedTuple):
     """What a subject is shown, the solution of what it is asked, what was done to the scene, and
     the options that its reply is held to."""
@@ -125,7 +121,7 @@ class Script(Record):
     probes: Mapping[str, Probe]
     strength: float = USUAL_STRENGTH
     own_memory: bool = False
-    answering: Answering = EARLY_ANSWERING
+    answering: Answering = Answering(constrained=False, unreadable="record")
     evidence: Evidence = "true"
     # What was said at a turn, and what solves it, never changes: both are worked out once.
     _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)

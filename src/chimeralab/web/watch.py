@@ -17,7 +17,6 @@ from chimeralab.core.records import Detection, Turn
 from chimeralab.detection.guard import Guard
 from chimeralab.detection.verdict import from_json
 from chimeralab.study import Study
-from chimeralab.study.database import CHAINED
 from chimeralab.study.detecting import detector_key, stored_detections
 from chimeralab.study.run import watcher
 from chimeralab.study.store import Archive, Row
@@ -284,8 +283,6 @@ class StudyWatch:
     def _touched(self, archive: Archive) -> tuple[set[str] | None, set[str]]:
         """The conversations that something was written about (None: all), and that have a turn."""
         first = self._seen < 0
-        if archive.value("PRAGMA user_version") < CHAINED:
-            return None, set()
         if first:
             self._seen = archive.value(_LAST + "chain")
             self._last_failure = archive.value(_LAST + "attempts")

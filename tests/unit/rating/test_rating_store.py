@@ -16,7 +16,6 @@ from chimeralab.rating.samples import draw, sample_named, stored_samples, use
 from chimeralab.rating.validity import Validity
 from chimeralab.study import LockError, RunOptions, Study, run_study
 from chimeralab.study.detecting import detect_study
-from chimeralab.study.lock import Lock, digest, write_lock
 from tests.plans import RATED, judge
 
 DONE = ("run",)
@@ -102,22 +101,6 @@ def test_no_second_gate_sample_is_drawn_before_the_first_is_used(make_study):
     with pytest.raises(InputError, match="decided on 6 items"):
         draw(study, "gate", 7, seed=1)
     assert len(stored_samples(study)) == 1
-
-
-def test_a_plan_locked_before_there_were_seeds_draws_by_any(make_study):
-    study = make_study(RATED, ("seed = 1\n", ""))
-    lock = study.freeze()
-    gate = lock.resolved["extras"]["gate"]
-    assert (gate["rule"], gate.pop("seed")) == ("point", 0)
-    # The version that locked no seed had neither a chain nor families of roles.
-    del lock.resolved["records"], lock.resolved["extras"]["outcomes"]["family"]
-    write_lock(study.lock_path, Lock(digest(lock.resolved), lock.resolved))
-    earlier = Study(study.path, allow_code=True)
-    assert earlier.plan.extras["gate"].seed is None
-    run_study(earlier)
-    draw(earlier, "gate", 6, seed=9)
-    with pytest.raises(InputError, match="gate-1 has not been used yet"):
-        draw(earlier, "gate", 6, seed=2)
 
 
 def test_a_gate_sample_is_used_once(make_study):

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from chimeralab.analysis import Estimand, Outcomes, WeightedContrast, analyse
-from chimeralab.core.parts import Beside
 from chimeralab.stats.contrasts import holm
 from chimeralab.stats.effects import key_of
 
@@ -65,10 +64,3 @@ def test_one_primary_is_corrected_as_before(runs):
     found, before = analyse(runs, pairs), analyse(runs, replace(pairs, family="estimand"))
     assert [each.p_holm for each in found.primary] == [each.p_holm for each in before.primary]
     assert [e.as_dict() for e in found.contrasts] == [e.as_dict() for e in before.contrasts]
-
-
-def test_a_plan_that_was_locked_before_keeps_its_families(tmp_path):
-    assert Outcomes.read({}, "[outcomes]", Beside(tmp_path)).as_dict()["family"] == "role"
-    earlier = Outcomes.read({}, "[outcomes]", Beside(tmp_path, early=True))
-    assert earlier.family == "estimand"
-    assert "family" not in earlier.as_dict()

@@ -125,6 +125,16 @@ def test_a_database_from_the_future_is_refused(make_study):
         run_study(Study(study.path, allow_code=True))
 
 
+def test_a_database_of_an_unreleased_version_is_refused(make_study):
+    study = make_study(SCRIPTED)
+    run_study(study)
+    with sqlite3.connect(study.store_path) as earlier:
+        earlier.execute("PRAGMA user_version = 5")
+    earlier.close()
+    with pytest.raises(StoreError, match=r"before the first release .* in a new folder"):
+        Archive(study.store_path)
+
+
 def test_an_older_database_is_brought_up_to_date(make_study, monkeypatch):
     study = make_study(SCRIPTED)
     run_study(study)

@@ -54,17 +54,6 @@ def test_countermeasures_stand_beside_the_bare_arm(make_study):
     assert {"amnesia", "amnesia-with-ledger"} <= plan.own.arms.keys()
 
 
-def test_plans_of_earlier_versions_call_countermeasures_measures_under_the_same_lock(make_study):
-    def lock(key: str) -> str:
-        listed = ("factorial =", f'{key} = ["ledger"]\nfactorial =')
-        return make_lock(make_study(SMALL, listed).plan).sha256
-
-    assert lock("measures") == lock("countermeasures")
-    both = 'measures = ["ledger"]\ncountermeasures = ["ledger"]\nfactorial ='
-    with pytest.raises(InputError, match="earlier name of countermeasures"):
-        _ = make_study(SMALL, ("factorial =", both)).plan
-
-
 def test_several_subjects_go_through_every_arm(make_study):
     both = ('subjects = ["p"]', 'subjects = ["p", "q"]')
     plan = make_study(SMALL, both, ("[trial]", '[models.q]\nuse = "subject"\n[trial]')).plan

@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from chimeralab.core.records import Record
 from chimeralab.trial.agents.seam import Ability
 from chimeralab.trial.course import Step
 from chimeralab.trial.scenarios.items import Fact, pick, uniform
@@ -49,13 +48,6 @@ class Amnesia(Stressor):
     duration: Count = 2
     scope: Share = 0.7
     also: tuple[str, ...] = ()
-
-    # Early versions took whole episodes away, and their locks know no such key.
-    early: ClassVar[dict[str, Any]] = {"also": (EVERYTHING,)}
-
-    def as_dict(self) -> dict[str, Any]:
-        values = Record.as_dict(self)
-        return {k: v for k, v in values.items() if self.also != (EVERYTHING,) or k != "also"}
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         starts = self.starts(moment)

@@ -6,7 +6,7 @@ In a sham arm, where a stressor would step in, the same amount of text says noth
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import cycle
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple, cast
 
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
@@ -50,7 +50,6 @@ class Stressor(Record):
     heard_alone: ClassVar[bool] = True
     checks: ClassVar[tuple[Arrival, ...]] = ()
     # Settings under which it does what it did before it had them.
-    early: ClassVar[dict[str, Any]] = {}
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         """The scene with what is done to it, each change on record as an injection.
