@@ -21,7 +21,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.detection.seam import Detector
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.rating.gate import NO_AUDIT, ClaimScope
+from chimeralab.rating.gate import NO_AUDIT
 from chimeralab.selfplay.analysis import Analysis, analyse, as_json
 from chimeralab.selfplay.outcomes import EXPLORATORY, Outcomes, parse_contrast
 from chimeralab.selfplay.replication import compare
@@ -86,7 +86,12 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
         texts = {"robustness": checked.as_dict()} if checked else {}
         click.echo(json_text(as_json(result) | more | texts))
         return
-    print_analysis(result, _scope(study).words)
+    scope = NO_AUDIT  # of a table of runs, nobody knows who judged them
+    if study is not None:
+        from chimeralab.rating.auditing import reliability, scope_of  # noqa: PLC0415
+
+        scope = scope_of(reliability(study))
+    print_analysis(result, scope.words)
     if checked:
         print_robustness(checked)
 
@@ -186,16 +191,6 @@ def _robustness(study: "Study | None", outcomes: Outcomes, result: Analysis) -> 
     ended = (talk for talk in study.trajectories() if talk.metadata["outcome"] is not None)
     talks = with_progress(ended, "conversations")
     return robustness(talks, questions, default_encoder(), speaker="all")
-
-
-def _scope(study: "Study | None") -> ClaimScope:
-    """What may be claimed of a study; of a table of runs, nobody knows who judged them."""
-    if study is None:
-        return NO_AUDIT
-    # Imported here: a table of runs, the common case, has no gate.
-    from chimeralab.rating.auditing import reliability, scope_of  # noqa: PLC0415
-
-    return scope_of(reliability(study))
 
 
 def _analyse_trial(study: "Study", options: dict[str, Any]) -> None:

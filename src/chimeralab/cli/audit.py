@@ -7,7 +7,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.options import is_study, with_options
+from chimeralab.cli.options import is_study
 from chimeralab.cli.terminal import out, plain, say
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
@@ -36,19 +36,6 @@ HEADINGS = {
     "alpha_ci": "  95 % bootstrap",
     "fleiss": "Fleiss' kappa",
 }
-GATE_OPTIONS = (
-    click.option(
-        "--statistic",
-        type=click.Choice(get_args(StatisticName)),
-        help="What the gate looks at. [default: kappa]",
-    ),
-    click.option("--threshold", type=float, help="The value it must reach. [default: 0.80]"),
-    click.option(
-        "--rule",
-        type=click.Choice(get_args(RuleName)),
-        help="Compare its value, or the lower bound of its 95 % interval. [default: lower_ci]",
-    ),
-)
 
 
 @click.command()
@@ -60,7 +47,17 @@ GATE_OPTIONS = (
     metavar="BOTH FIRST SECOND NEITHER",
     help="Counts instead of a file: both raters said 1, only the first, only the second, neither.",
 )
-@with_options(*GATE_OPTIONS)
+@click.option(
+    "--statistic",
+    type=click.Choice(get_args(StatisticName)),
+    help="What the gate looks at. [default: kappa]",
+)
+@click.option("--threshold", type=float, help="The value it must reach. [default: 0.80]")
+@click.option(
+    "--rule",
+    type=click.Choice(get_args(RuleName)),
+    help="Compare its value, or the lower bound of its 95 % interval. [default: lower_ci]",
+)
 @click.option(
     "--record",
     type=click.Path(file_okay=False, path_type=Path),

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,7 +12,6 @@ from chimeralab.cli.terminal import plain, say, say_unchecked
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, read_text, write_text
 from chimeralab.core.numbers import counted
-from chimeralab.core.records import Record
 from chimeralab.rating.gate import ClaimScope, forbidden_words
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}\n]*?)\s*\}\}")
@@ -20,16 +19,6 @@ MACRO = re.compile(r"(?<!\\)\\([a-z]+[A-Z][A-Za-z]*)")
 # LaTeX writes double braces for other reasons.
 OF_LATEX = (".tex", ".bib")
 NEAR = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimFinding(Record):
-    """What a text may not say: a name that the study does not have, or words the gate forbids."""
-
-    line: int
-    said: str
-    reason: str
-    closest: str | None = None
 
 
 @click.command()
@@ -67,16 +56,15 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
     numbers = study_numbers(study, say)
     scope = scope_of(reliability(study))
     braces = text.suffix not in OF_LATEX
-    findings = sorted(check(content, numbers, scope, braces=braces), key=lambda each: each.line)
+    findings = sorted(check(content, numbers, scope, braces=braces), key=lambda each: each["line"])
     names = [*MACRO.findall(content), *(PLACEHOLDER.findall(content) if braces else ())]
     resolved = sum(name in numbers for name in names)
     if as_json:
-        rows = [each.as_dict() for each in findings]
-        click.echo(json_text({"findings": rows, "resolved": resolved, "scope": scope.name}))
+        click.echo(json_text({"findings": findings, "resolved": resolved, "scope": scope.name}))
     else:
         for each in findings:
-            near = f"; did you mean {each.closest}?" if each.closest else ""
-            click.echo(plain(f"line {each.line}: {each.said}: {each.reason}{near}"))
+            near = f"; did you mean {each['closest']}?" if each["closest"] else ""
+            click.echo(plain(f"line {each['line']}: {each['said']}: {each['reason']}{near}"))
         say(f"{counted(resolved, 'number')} of the study, {counted(len(findings), 'finding')}")
     if findings:
         raise click.exceptions.Exit(1)
@@ -88,10 +76,11 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
 
 def check(
     text: str, names: Collection[str], scope: ClaimScope, *, braces: bool = True
-) -> Iterator[ClaimFinding]:
+) -> Iterator[dict[str, Any]]:
     """Everything in a text that a study with these numbers and this gate does not allow."""
     for line, words in forbidden_words(text, scope):
-        yield ClaimFinding(line, words, "the gate of the study does not allow this")
+        reason = "the gate of the study does not allow this"
+        yield {"line": line, "said": words, "reason": reason, "closest": None}
     # A macro looks like ours when it starts as one of ours does, or is spelt much like one.
     starts = {re.split("[A-Z]", name)[0] for name in names}
     for pattern in (MACRO, PLACEHOLDER) if braces else (MACRO,):
@@ -102,4 +91,5 @@ def check(
             if name not in names and (near or ours):
                 line = text.count("\n", 0, found.start()) + 1
                 closest = next(iter(near or get_close_matches(name, names, n=1, cutoff=0)), None)
-                yield ClaimFinding(line, found[0], "the study has no such number", closest)
+                reason = "the study has no such number"
+                yield {"line": line, "said": found[0], "reason": reason, "closest": closest}

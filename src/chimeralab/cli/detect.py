@@ -15,7 +15,6 @@ from chimeralab.cli.options import (
     MOST_NAMED,
     NO_FIELD,
     WHICH_OPTIONS,
-    Decorator,
     asked_judges,
     asking,
     group_name,
@@ -54,27 +53,6 @@ if TYPE_CHECKING:
 
 
 RAY = "ray"
-ENGINE_OPTIONS: tuple[Decorator, ...] = (
-    click.option(
-        "--engine",
-        type=click.Choice(["local", RAY]),
-        default="local",
-        show_default=True,
-        help="Judge in this process, or on a cluster of Ray, which needs --out.",
-    ),
-    click.option(
-        "--address",
-        metavar="ADDRESS",
-        help="With --engine ray: the cluster to use (auto, host:6379). Without it, one is "
-        "started on this machine.",
-    ),
-    click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="With --engine ray: how many workers, of one core each. Default: one for each core.",
-    ),
-)
 # What is for one process alone: its answers are printed, and a job's are in its folder.
 NOT_ON_RAY = (
     "json", "trace", "group_by", "fail_on", "max_share", "junit", "fail_on_collapse", "cache",
@@ -92,7 +70,25 @@ NOT_ON_RAY = (
     help="Also write the results to a .jsonl, .csv or .parquet file; with --engine ray, the folder "
     "or address of the results.",
 )
-@with_options(*ENGINE_OPTIONS)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", RAY]),
+    default="local",
+    show_default=True,
+    help="Judge in this process, or on a cluster of Ray, which needs --out.",
+)
+@click.option(
+    "--address",
+    metavar="ADDRESS",
+    help="With --engine ray: the cluster to use (auto, host:6379). Without it, one is "
+    "started on this machine.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --engine ray: how many workers, of one core each. Default: one for each core.",
+)
 @with_options(*WHICH_OPTIONS)
 @click.option(
     "--fail-on",

@@ -155,20 +155,16 @@ _MEANING = {
 }
 
 
-def _detector_option(name: str, default: float | int | str) -> Decorator:
+def _detector_option(name: str) -> Decorator:
+    default = getattr(LOCKED, name)
     kind = click.Choice(READINGS[name]) if name in READINGS else type(default)
     return click.option(
         f"--{name}", type=kind, default=default, show_default=True, help=_MEANING[name]
     )
 
 
-THRESHOLD_OPTIONS: tuple[Decorator, ...] = tuple(
-    _detector_option(name, getattr(LOCKED, name)) for name in ("s1", "s2", "d1", "d2")
-)
-READING_OPTIONS: tuple[Decorator, ...] = tuple(
-    _detector_option(name, getattr(LOCKED, name)) for name in ("window", *READINGS)
-)
-DETECTOR_OPTIONS = THRESHOLD_OPTIONS + READING_OPTIONS
+READING_OPTIONS = tuple(map(_detector_option, ("window", *READINGS)))
+DETECTOR_OPTIONS = (*map(_detector_option, ("s1", "s2", "d1", "d2")), *READING_OPTIONS)
 
 
 def with_options(*options: Decorator) -> Decorator:

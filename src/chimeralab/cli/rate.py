@@ -45,68 +45,13 @@ COLUMNS: Columns = {
     "kinds": str, "rubric": str,
 }  # fmt: skip
 FILE = click.Path(dir_okay=False, path_type=Path)
-# Rating needs no vectors, so there is no cache of them to name.
-READING_OPTIONS = LOG_OPTIONS[:-1]
-STUDY_OPTIONS = (
-    click.option(
-        "--rater",
-        metavar="NAME",
-        help="In a study: rules (default), a model or rater of the plan, human:NAME for a packet.",
-    ),
-    click.option("--only", metavar="SAMPLE", help="In a study: rate only this sample."),
-    click.option("--sample", type=click.IntRange(1), help="In a study: draw this many items."),
-    click.option("--seed", type=int, help="Seed of a packet or a calibration sample. [default: 0]"),
-    click.option(
-        "--for",
-        "purpose",
-        type=click.Choice(["gate", "calibration"]),
-        help="What a sample is for; the two never share an item. The plan says how the "
-        "gate's is drawn. [default: gate]",
-    ),
-    click.option(
-        "--by",
-        type=click.Choice(["condition", "verdict"]),
-        help="In proportion to conditions, or balanced on the verdict. [default: condition]",
-    ),
-    click.option(
-        "--export-packet",
-        type=click.Path(file_okay=False, path_type=Path),
-        help="In a study: write a blinded packet for people into this new folder.",
-    ),
-    click.option(
-        "--invite",
-        metavar="NAME",
-        help="In a study: invite a person to rate in the browser, and print their link for the "
-        "server that `chimera view STUDY` starts.",
-    ),
-    click.option(
-        "--adjudicate",
-        is_flag=True,
-        default=None,
-        help="With --invite: to settle what the raters of the decided gate differ on.",
-    ),
-    click.option(
-        "--attack",
-        is_flag=True,
-        default=None,
-        help="In a study: ask the rater twice, with the labels turned round and with orders put "
-        "into the conversations, on --only SAMPLE or 20 conversations; prints and stores how many "
-        "labels change. Eleven ratings per conversation.",
-    ),
-    click.option(
-        "--import-packet",
-        type=FILE,
-        help="In a study: import the filled sheet of a packet, with --rater human:NAME.",
-    ),
-    CODE_OPTION,
-)
 ACTIONS = ("sample", "export_packet", "import_packet", "invite", "attack")
 OF_STUDIES = ("rater", "only", "seed", "purpose", "by", "allow_code", "adjudicate", *ACTIONS)
 OF_LOGS = ("format", "speaker", "rubric", "out")
 
 
 @click.command()
-@with_options(*READING_OPTIONS)
+@with_options(*LOG_OPTIONS[:-1])  # rating needs no vectors, so there is no cache of them to name
 @click.option(
     "--rubric",
     type=FILE,
@@ -118,7 +63,57 @@ OF_LOGS = ("format", "speaker", "rubric", "out")
     help="Also write them to a .jsonl, .csv or .parquet file; `chimera audit` reads the first two.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per conversation and line.")
-@with_options(*STUDY_OPTIONS)
+@click.option(
+    "--rater",
+    metavar="NAME",
+    help="In a study: rules (default), a model or rater of the plan, human:NAME for a packet.",
+)
+@click.option("--only", metavar="SAMPLE", help="In a study: rate only this sample.")
+@click.option("--sample", type=click.IntRange(1), help="In a study: draw this many items.")
+@click.option("--seed", type=int, help="Seed of a packet or a calibration sample. [default: 0]")
+@click.option(
+    "--for",
+    "purpose",
+    type=click.Choice(["gate", "calibration"]),
+    help="What a sample is for; the two never share an item. The plan says how the "
+    "gate's is drawn. [default: gate]",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["condition", "verdict"]),
+    help="In proportion to conditions, or balanced on the verdict. [default: condition]",
+)
+@click.option(
+    "--export-packet",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="In a study: write a blinded packet for people into this new folder.",
+)
+@click.option(
+    "--invite",
+    metavar="NAME",
+    help="In a study: invite a person to rate in the browser, and print their link for the "
+    "server that `chimera view STUDY` starts.",
+)
+@click.option(
+    "--adjudicate",
+    is_flag=True,
+    default=None,
+    help="With --invite: to settle what the raters of the decided gate differ on.",
+)
+@click.option(
+    "--attack",
+    is_flag=True,
+    default=None,
+    help="In a study: ask the rater twice, with the labels turned round and with orders put "
+    "into the conversations, on --only SAMPLE or 20 conversations; prints and stores how many "
+    "labels change. Eleven ratings per conversation.",
+)
+@click.option(
+    "--import-packet",
+    type=FILE,
+    help="In a study: import the filled sheet of a packet, with --rater human:NAME.",
+)
+@CODE_OPTION
 def rate(**options: Any) -> None:
     """Label conversations: 1 for a loop, 0 for none.
 
