@@ -1,0 +1,163 @@
+"""The shape of the source: ceilings that only go down.
+
+Lines and files may rise only in the commit that adds a capability of an open issue, by what it
+needs, with a sentence in the table that names it. Everything else may only be lowered.
+"""
+
+import ast
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+import chimeralab
+from chimeralab.web.app import Site, application
+from chimeralab.web.safety import Names, Safety, owner_door
+from tests.plans import SELFPLAY, TRIAL
+from tests.studies import MakeStudy
+from tests.ways import profile
+
+ROOT = Path(chimeralab.__file__).parent
+CEILINGS = {
+    "files": 262,
+    "lines": 52_500,
+    "records per 1,000 lines": 6.2,
+    "one-place functions, %": 14.5,
+    "single-importer modules": 54,
+    "longest function": 58,
+    "class names that stand for two classes": 3,
+    "questions whether a study is a trial, outside of its kind": 0,
+}
+# Files, and types of records, that are called on the way.
+WAYS = {
+    "chat line to printed row": (34, 21),
+    "self-play plan to page": (103, 110),
+    "trial plan to page": (99, 145),
+    "opening a conversation in the app": (20, 20),
+}
+
+
+@cache
+def sources() -> dict[Path, tuple[str, ast.Module]]:
+    texts = {path: path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py")}
+    return {path: (text, ast.parse(text)) for path, text in texts.items()}
+
+
+def nodes(*kinds: type[ast.AST]) -> Iterator[tuple[Path, Any]]:
+    for path, (_, tree) in sources().items():
+        for node in ast.walk(tree):
+            if isinstance(node, kinds):
+                yield path, node
+
+
+def is_record(node: ast.ClassDef) -> bool:
+    """A dataclass, a named tuple or a subclass of Record."""
+    marks = [*node.bases, *node.decorator_list]
+    names = [each.func if isinstance(each, ast.Call) else each for each in marks]
+    known = {getattr(each, "id", getattr(each, "attr", "")) for each in names}
+    return bool(known & {"NamedTuple", "Record", "dataclass"})
+
+
+def measured() -> dict[str, float]:
+    """The house as it stands, under the names of its ceilings."""
+    lines = sum(text.count("\n") for text, _ in sources().values())
+    words = {path: Counter(re.findall(r"\w+", text)) for path, (text, _) in sources().items()}
+    functions = list(nodes(ast.FunctionDef, ast.AsyncFunctionDef))
+    private = [
+        words[path][node.name] == 2
+        for path, node in functions
+        if node.name.startswith("_") and not node.name.startswith("__")
+    ]
+    records = sum(is_record(node) for _, node in nodes(ast.ClassDef))
+    importers: dict[str, set[Path]] = defaultdict(set)
+    for path, node in nodes(ast.ImportFrom):
+        if (node.module or "").startswith("chimeralab"):
+            importers[node.module].add(path)
+    classes: dict[str, set[Path]] = defaultdict(set)
+    for path, (_, tree) in sources().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes[node.name].add(path)
+    return {
+        "files": len(sources()),
+        "lines": lines,
+        "records per 1,000 lines": round(1000 * records / lines, 2),
+        "one-place functions, %": round(100 * sum(private) / len(functions), 2),
+        "single-importer modules": sum(len(paths) == 1 for paths in importers.values()),
+        "longest function": max(node.end_lineno - node.lineno + 1 for _, node in functions),
+        "class names that stand for two classes": sum(len(p) > 1 for p in classes.values()),
+        "questions whether a study is a trial, outside of its kind": sum(kind_questions()),
+    }
+
+
+def kind_questions() -> Iterator[bool]:
+    """`plan.trial`, or the name of a kind compared with something, wherever it should not be."""
+    asked = re.compile(r"""plan\.trial\b|\.kind(\.name)?\s*[!=]=\s*["'](trial|selfplay)["']""")
+    for path in (*sources(), *ROOT.rglob("*.html")):
+        if path.parent.name not in ("trial", "selfplay"):
+            yield from (True for _ in asked.finditer(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("name", CEILINGS)
+def test_the_house_stays_below_its_ceiling(name: str) -> None:
+    assert measured()[name] <= CEILINGS[name]
+
+
+def check_way(name: str, walk: Callable[[], Any]) -> None:
+    way = profile(walk)
+    files, records = WAYS[name]
+    assert len(way.files) <= files, sorted(way.files)
+    assert len(way.records) <= records, sorted(way.records)
+
+
+def test_the_way_from_a_chat_line_to_a_row(chimera: Callable[..., Any], tmp_path: Path) -> None:
+    talk = [{"role": "user", "content": "Plan a trip."}]
+    for turn in range(8):
+        said = f"Step {turn}: go on, and take the train number {turn}."
+        talk.append({"role": ("assistant", "user")[turn % 2], "content": said})
+    log = tmp_path / "chat.jsonl"
+    log.write_text(json.dumps({"messages": talk}) + "\n", encoding="utf-8")
+    check_way("chat line to printed row", lambda: chimera("detect", log))
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "steps"),
+    [
+        ("self-play plan to page", SELFPLAY, ("check", "lock", "run", "detect", "report")),
+        ("trial plan to page", TRIAL, ("check", "lock", "run", "report")),
+    ],
+)
+def test_the_way_from_a_plan_to_its_page(
+    chimera: Callable[..., Any],
+    make_study: MakeStudy,
+    name: str,
+    files: dict[str, str],
+    steps: tuple[str, ...],
+) -> None:
+    study = make_study(files).path
+
+    def walk() -> None:
+        for step in steps:
+            assert chimera(step, study).code == 0
+
+    check_way(name, walk)
+
+
+def test_the_way_to_a_conversation_in_the_app() -> None:
+    site = Site([str(ROOT.parents[1] / "examples")])
+    site.start()
+    site.library.wait()
+    app = Safety(application(site), Names("127.0.0.1", 8472), [owner_door("t")])
+    client = TestClient(app, base_url="http://127.0.0.1:8472")
+    try:
+        client.get("/?token=t")
+        assert client.get("/logs/1").status_code == 200  # templates are compiled
+        check_way("opening a conversation in the app", lambda: client.get("/logs/2"))
+    finally:
+        site.close()
