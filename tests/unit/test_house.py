@@ -31,7 +31,8 @@ CEILINGS = {
     "one-place functions, %": 14.5,
     "single-importer modules": 54,
     "longest function": 58,
-    "class names that stand for two classes": 3,
+    # Each host of a live guard has its own `LoopGuard`, a documented name.
+    "class names that stand for two classes": 1,
     "questions whether a study is a trial, outside of its kind": 0,
 }
 # Files, and types of records, that are called on the way.

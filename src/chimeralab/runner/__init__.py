@@ -21,7 +21,7 @@ from chimeralab.runner.journal import (
     TurnJudge,
     TurnStored,
 )
-from chimeralab.runner.talk import Prompt, Rules, Said, Script, Speaker, Talk
+from chimeralab.runner.talk import Prompt, Rules, Said, SessionScript, Speaker, Talk
 
 __all__ = [
     "Answer",
@@ -41,7 +41,7 @@ __all__ = [
     "Rules",
     "RunStarted",
     "Said",
-    "Script",
+    "SessionScript",
     "Speaker",
     "Subscriber",
     "Talk",

@@ -130,7 +130,7 @@ class Examiner(Protocol):
         """Do what follows the last turn; None when all of it is done."""
 
 
-class Script(Protocol):
+class SessionScript(Protocol):
     """What a conversation is put through, where it does not just go on by itself."""
 
     @property
@@ -161,7 +161,7 @@ class Talk(Record):
     rules: Rules
     seed: int
     countermeasure: Countermeasure | None = None
-    # A `Script`; the kind of study that made it knows more of it.
+    # A `SessionScript`; the kind of study that made it knows more of it.
     script: Any = None
 
     def rule(self, lapse: Lapse) -> Rule:

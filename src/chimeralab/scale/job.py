@@ -11,7 +11,7 @@ from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.extras import need
 from chimeralab.readers.shares import count_lines
 from chimeralab.scale.cluster import ONE_THREAD, cluster, cores_of_cluster
-from chimeralab.scale.parts import ResultFolder, Unit, file_key, find_files, units_of
+from chimeralab.scale.parts import ResultFolder, WorkUnit, file_key, find_files, units_of
 from chimeralab.scale.workers import ERROR_COLUMNS, UnitWorker, WorkerSettings
 
 MOST_NAMED = 5
@@ -71,7 +71,7 @@ def detect_files(
     return _totals(store, units, len(files), len(files) - len(unfinished))
 
 
-def _with_lines(units: Sequence[Unit], missing: Sequence[Unit]) -> list[Unit]:
+def _with_lines(units: Sequence[WorkUnit], missing: Sequence[WorkUnit]) -> list[WorkUnit]:
     """The missing units, those that are stretches of lines with the numbers of their first lines.
 
     Counting is reading without parsing, and all workers share it.
@@ -95,7 +95,7 @@ def _with_lines(units: Sequence[Unit], missing: Sequence[Unit]) -> list[Unit]:
 
 
 def _made_of(
-    units: Sequence[Unit], out: str, judging: WorkerSettings, workers: int | None
+    units: Sequence[WorkUnit], out: str, judging: WorkerSettings, workers: int | None
 ) -> set[str]:
     """Make the parts of the units; the sources that can only be judged whole."""
     import ray  # noqa: PLC0415
@@ -123,7 +123,7 @@ def _made_of(
         ) from None
 
 
-def _totals(store: ResultFolder, units: Sequence[Unit], files: int, before: int) -> JobTotals:
+def _totals(store: ResultFolder, units: Sequence[WorkUnit], files: int, before: int) -> JobTotals:
     """Counted in the parts themselves: what is there is what was done."""
     parts, damaged = (store.names(table) for table in ("verdicts", "errors"))
     conversations = looping = collapsed = errors = 0

@@ -28,7 +28,7 @@ ENDINGS = tuple(
 SHARE_BYTES = 16 << 20
 
 
-class Unit(NamedTuple):
+class WorkUnit(NamedTuple):
     """A file to judge, or a share of one, and the name of its part in the folder of results.
 
     The name tells the file, its state and how it is judged, and which share it is, so that a part
@@ -46,19 +46,21 @@ class Unit(NamedTuple):
         return cls(source, part, share and Share(*share))
 
 
-def units_of(source: str, judged: str, asked: type[Reader] | None) -> tuple[Unit, list[Unit]]:
+def units_of(
+    source: str, judged: str, asked: type[Reader] | None
+) -> tuple[WorkUnit, list[WorkUnit]]:
     """A file as one unit, and as shares if it can be read so; `judged` says how it is judged."""
     files, path = located(source)
     state = files.get_file_info(path)
     keys = source, repr((state.size, state.mtime_ns, judged))
     digests = (hashlib.sha256(key.encode(errors="surrogateescape")) for key in keys)
     name = "-".join(["part", *(digest.hexdigest()[:16] for digest in digests)])
-    whole = Unit(source, f"{name}.parquet")
+    whole = WorkUnit(source, f"{name}.parquet")
     if state.size is None or state.size <= SHARE_BYTES:
         return whole, []
     shares = enumerate(shares_of(source, SHARE_BYTES, asked), 1)
     return whole, [
-        Unit(source, f"{name}-{SHARE_BYTES}-{n:06}.parquet", share) for n, share in shares
+        WorkUnit(source, f"{name}-{SHARE_BYTES}-{n:06}.parquet", share) for n, share in shares
     ]
 
 

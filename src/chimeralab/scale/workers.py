@@ -21,7 +21,7 @@ from chimeralab.readers.seam import Place, Reader
 from chimeralab.readers.shares import NeedsTheWholeLog, read_share
 from chimeralab.readers.tables import guessed
 from chimeralab.scale.cluster import ONE_THREAD, cores_of_cluster
-from chimeralab.scale.parts import ResultFolder, Unit
+from chimeralab.scale.parts import ResultFolder, WorkUnit
 from chimeralab.version import __version__
 
 Dataset = Any  # ray.data.Dataset; Ray is imported only where a job is run
@@ -74,13 +74,13 @@ class UnitWorker(Worker):
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
         """What was judged, and which of it has to be judged as a whole file instead."""
-        units = [Unit.of(str(text)) for text in batch["unit"]]
+        units = [WorkUnit.of(str(text)) for text in batch["unit"]]
         return {
             "source": [unit.source for unit in units],
             "is_made": [self.make(unit) for unit in units],
         }
 
-    def make(self, unit: Unit) -> bool:
+    def make(self, unit: WorkUnit) -> bool:
         """Make the part of a unit; False where its file has to be judged whole."""
         # A task that is run again, because its worker died, finds what was finished before.
         if self._store.has("verdicts", unit.part):
@@ -107,7 +107,7 @@ class UnitWorker(Worker):
             self._write_errors(unit, [*bad, LogError(unit.source, told)])
         return True
 
-    def _write_errors(self, unit: Unit, bad: Sequence[LogError]) -> None:
+    def _write_errors(self, unit: WorkUnit, bad: Sequence[LogError]) -> None:
         told = ({"source": e.source, "line": e.line, "reason": e.reason} for e in bad)
         if not self._store.write("errors", unit.part, ERROR_COLUMNS, told):
             self._store.remove("errors", [unit.part])  # of an earlier run, which fared worse

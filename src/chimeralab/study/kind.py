@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chimeralab.models.seam import Model
-    from chimeralab.runner import Prompt, Rules, Script
+    from chimeralab.runner import Prompt, Rules, SessionScript
     from chimeralab.study.detecting import Recomputed
     from chimeralab.study.estimates import Estimates
     from chimeralab.study.folder import Study
@@ -82,7 +82,9 @@ class Kind:
         """The tables that later steps read, those that are absent with their defaults."""
         return {}
 
-    def script(self, plan: "Plan", condition: str, prompt: str, seed: int) -> "Script | None":
+    def script(
+        self, plan: "Plan", condition: str, prompt: str, seed: int
+    ) -> "SessionScript | None":
         """What a conversation is put through, where it does not just go on by itself."""
         return None
 

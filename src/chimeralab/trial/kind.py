@@ -15,7 +15,7 @@ from chimeralab.core.tables import Columns
 from chimeralab.core.text import markdown
 from chimeralab.models.catalogue import MODELS
 from chimeralab.models.seam import Model
-from chimeralab.runner import Script
+from chimeralab.runner import SessionScript
 from chimeralab.selfplay.plan import read_extras
 from chimeralab.stats.effects import TRIAL
 from chimeralab.study.detecting import Finding, Recomputed
@@ -110,7 +110,7 @@ class Trial(Kind):
         """A trial has its own outcomes, and nobody rates it: all of these are at their defaults."""
         return read_extras({}, beside)
 
-    def script(self, plan: Plan, condition: str, prompt: str, seed: int) -> Script:
+    def script(self, plan: Plan, condition: str, prompt: str, seed: int) -> SessionScript:
         own: TrialPlan = plan.own
         return own.script(condition, prompt, seed)
 
