@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chimeralab.core.records import Detection
-from chimeralab.rating.auditing import StudyAudit, audit_study
+from chimeralab.rating.audit import Audit
+from chimeralab.rating.auditing import audit_study
 from chimeralab.rating.rater_checks import RaterCheck, check_rater
 from chimeralab.rating.raters import RatingSummary, rate_study
 from chimeralab.rating.ratings import Rating
@@ -55,7 +56,7 @@ def attack(study: Study, rater: str, only: str | None = None, seed: int = 0) -> 
     return check_rater(study, rater, only, seed)
 
 
-def audit(study: Study, only: str | None = None) -> StudyAudit:
+def audit(study: Study, only: str | None = None) -> Audit:
     """Say how far the raters agree; a gate that the plan declares is decided once."""
     return audit_study(study, only)
 

@@ -208,7 +208,7 @@ def test_labels_replaced_before_the_gate_is_decided_are_found(study: Study) -> N
     shutil.rmtree(study.path / "audit")
     tamper(study, "DELETE FROM ratings WHERE rater IN (SELECT id FROM raters WHERE name LIKE 'h%')")
     label(study, "human:ann", lambda name: "looping" in name)
-    assert audit_study(Study(study.path)).audit.gate.passed
+    assert audit_study(Study(study.path)).gate.passed
     assert_found(study, "free/p1/1: rating", "wiped and run again", "samples: sample gate-1 is")
 
 
@@ -243,7 +243,7 @@ def test_a_study_locked_again_with_a_lower_gate_is_found(study: Study) -> None:
     tamper(study, "DELETE FROM samples")
     shutil.rmtree(study.path / "audit")
     changed = lock_again(study, "threshold = 0.80", "threshold = -0.30")
-    assert audit_study(changed).audit.gate.passed
+    assert audit_study(changed).gate.passed
     assert_found(changed, "study: 2 study (lock, resolved) are not as recorded", "samples: sample")
 
 

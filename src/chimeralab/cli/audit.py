@@ -120,17 +120,17 @@ def _audit_study(options: dict[str, Any]) -> None:
     if found.record:
         say(f"{found.sample} is used; the record is in {found.record}")
     if options["as_json"]:
-        rows = {**audit_json(found.audit), "sample": found.sample}
-        rows |= {"validity": validity_json(found.validity)}
-        rows |= {"outcome": found.outcome, "validated": found.audit.gate.validity.as_dict()}
+        rows = {**audit_json(found), "sample": found.sample}
+        rows |= {"validity": validity_json(found.against)}
+        rows |= {"outcome": found.gate.name, "validated": found.gate.validity.as_dict()}
         click.echo(json_text(rows))
     else:
-        _print(found.audit)
-        for rater, against in found.validity.items():
+        _print(found)
+        for rater, against in found.against.items():
             out.print(Text(plain(validity_in_words(rater, against))))
         if found.sample:
-            out.print(Text(plain(found.audit.gate.scope.sentence)))
-    if found.sample and not found.audit.gate.passed:
+            out.print(Text(plain(found.gate.scope.sentence)))
+    if found.sample and not found.gate.passed:
         raise click.exceptions.Exit(1)
 
 

@@ -13,14 +13,11 @@ from chimeralab.core.files import json_text, write_text
 from chimeralab.core.numbers import percent
 from chimeralab.core.records import Record
 from chimeralab.core.text import markdown
-from chimeralab.rating.gate import (
-    Gate,
-    GateOutcome,
-    judge_gate,
-)
+from chimeralab.rating.gate import Gate, GateOutcome, judge_gate
 from chimeralab.rating.labels import LabelTable
 from chimeralab.rating.ratings import RaterKind
 from chimeralab.rating.rubric import Label, Rubric, history_lines
+from chimeralab.rating.validity import AgainstRaters
 from chimeralab.stats.panel import Panel, panel
 from chimeralab.stats.raters import RatersPanel, raters_panel
 
@@ -66,7 +63,11 @@ class Disagreement(Record):
 
 @dataclass(frozen=True, slots=True)
 class Audit(Record):
-    """Everything that is known about the agreement of the raters."""
+    """Everything that is known about the agreement of the raters.
+
+    That of a study also has the sample of its gate if one is declared, how the detector does
+    against each rater, and the folder where the record of the gate was written.
+    """
 
     overall: RatersPanel
     by_stratum: Mapping[str, RatersPanel]
@@ -75,6 +76,9 @@ class Audit(Record):
     clustered: bool = False
     weighted: bool = False
     unrated_strata: Mapping[str, str] = field(default_factory=dict)
+    sample: str | None = None
+    against: AgainstRaters = field(default_factory=dict)
+    record: str | None = None
 
 
 def audit(

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,7 +13,6 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
 from chimeralab.core.numbers import counted, percent
 from chimeralab.core.parts import shown
-from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.audit import (
     JSON,
@@ -24,12 +23,7 @@ from chimeralab.rating.audit import (
     audit_json,
     write_record,
 )
-from chimeralab.rating.gate import (
-    FORBIDDEN,
-    NO_AUDIT,
-    ClaimScope,
-    OutcomeName,
-)
+from chimeralab.rating.gate import FORBIDDEN, NO_AUDIT, ClaimScope
 from chimeralab.rating.labels import LabelTable, from_ratings, write_targets
 from chimeralab.rating.plan import GateTable
 from chimeralab.rating.rater_checks import stored_retest
@@ -62,20 +56,6 @@ FOLDER, VALIDITY = "audit", "validity.json"
 
 # What each rater said about each conversation.
 Given = Mapping[str, Mapping[str, Rating]]
-
-
-@dataclass(frozen=True, slots=True)
-class StudyAudit(Record):
-    """The audit of a study, the sample of its gate if one is declared, the detector's validity."""
-
-    audit: Audit
-    sample: str | None
-    validity: AgainstRaters
-    record: str | None = None
-
-    @property
-    def outcome(self) -> OutcomeName:
-        return self.audit.gate.name
 
 
 class Reliability(NamedTuple):
@@ -111,7 +91,7 @@ def scope_of(reliability: Reliability | None) -> ClaimScope:
     return NO_AUDIT if reliability is None else reliability.scope
 
 
-def audit_study(study: Study, only: str | None = None) -> StudyAudit:
+def audit_study(study: Study, only: str | None = None) -> Audit:
     """Compare the raters. A declared gate is decided once on its sample and leaves a record.
 
     `only` names a calibration sample instead: it is compared as often as one likes.
@@ -128,10 +108,10 @@ def audit_study(study: Study, only: str | None = None) -> StudyAudit:
     given = {name: ratings for name, ratings in given.items() if ratings}
     table = _table(study, given, known)
     found = audit(table, may_be_silent=True)
-    return StudyAudit(found, None, _validate(study, table, given, known))
+    return replace(found, against=_validate(study, table, given, known))
 
 
-def _decide(study: Study, gate: GateTable, known: Mapping[str, Item]) -> StudyAudit:
+def _decide(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Audit:
     """The gate of the plan on its sample. The same labels give the same verdict again."""
     rubric = rubric_of(study)
     if rubric.state != "locked":
@@ -139,12 +119,12 @@ def _decide(study: Study, gate: GateTable, known: Mapping[str, Item]) -> StudyAu
     sample = _gate_sample(study, gate, known)
     found, given = _judge(study, gate, sample, known)
     if sample.used is None:
-        use(study, sample, _labels_hash(given), passed=found.audit.gate.passed)
+        use(study, sample, _labels_hash(given), passed=found.gate.passed)
     folder = study.path / FOLDER
     raters = [planned_rater(study, name).for_record for name in gate.raters]
-    _make_room(folder, found.audit)
-    write_record(folder, found.audit, rubric, raters)
-    write_text(folder / VALIDITY, json_text(validity_json(found.validity)) + "\n")
+    _make_room(folder, found)
+    write_record(folder, found, rubric, raters)
+    write_text(folder / VALIDITY, json_text(validity_json(found.against)) + "\n")
     return replace(found, record=str(folder))
 
 
@@ -155,7 +135,7 @@ def _judge(
     known: Mapping[str, Item],
     *,
     any_labels: bool = False,
-) -> tuple[StudyAudit, Given]:
+) -> tuple[Audit, Given]:
     """What the stored labels say about the gate and the detector, whatever was written before.
 
     They must be all there and, once the gate is decided, those that it was decided with; `verify`
@@ -173,8 +153,8 @@ def _judge(
     found = audit(table, gate.gate(str(sample)), may_be_silent=True)
     against = _validate(study, table, given, known)
     validated = judge_validity(gate.validity, gate.rule, against)
-    found = replace(found, gate=replace(found.gate, validity=validated))
-    return StudyAudit(found, sample.name, against), given
+    gated = replace(found.gate, validity=validated)
+    return replace(found, gate=gated, sample=sample.name, against=against), given
 
 
 def reliability(study: Study) -> Reliability | None:
@@ -195,16 +175,16 @@ def reliability(study: Study) -> Reliability | None:
         )
         return Reliability(ClaimScope("descriptive", why, FORBIDDEN), "not reliable", None)
     return Reliability(
-        scope=found.audit.gate.scope,
-        verdict=found.outcome,
-        figures=audit_json(found.audit),
+        scope=found.gate.scope,
+        verdict=found.gate.name,
+        figures=audit_json(found),
         raters=[each.for_record for each in planned],
-        against=found.validity,
+        against=found.against,
         retests={each.name: again for each in planned if (again := stored_retest(study, each))},
     )
 
 
-def contested(study: Study) -> tuple[StudyAudit, Given] | None:
+def contested(study: Study) -> tuple[Audit, Given] | None:
     """The last gate that was decided, and what its raters said; None before one was."""
     gate: GateTable = study.plan.extras["gate"]
     sample = _decided_sample(study)
@@ -268,9 +248,7 @@ def _table(
         raise InputError(
             f"agreement needs two raters, and the study has {len(given)}; see `chimera rate`"
         )
-    weights = None
-    if sample is not None and sample.by == "verdict":
-        weights = {item.id: item.weight for item in sample.items}
+    weights = sample.weights if sample is not None and sample.by == "verdict" else None
     conditions, prompts = places_of(study)
     return from_ratings(
         (rating for ratings in given.values() for rating in ratings.values()),
@@ -329,7 +307,7 @@ def recompute_gate(study: Study) -> Recomputed:
         found, given = _judge(study, gate, sample, candidates(study), any_labels=True)
     except InputError as error:
         return Recomputed((Finding(sample.name, f"its gate can't be decided again: {error}"),))
-    passed, figures = found.audit.gate.passed, json.loads(json_text(audit_json(found.audit)))
+    passed, figures = found.gate.passed, json.loads(json_text(audit_json(found)))
     if _labels_hash(given) != sample.labels_sha256:
         findings.append(
             Finding(sample.name, "its labels are not the ones that the gate was decided with")
@@ -341,8 +319,8 @@ def recompute_gate(study: Study) -> Recomputed:
         record = json.loads((study.path / place).read_text(encoding="utf-8"))
         verdict = "passed" if passed else "failed"
         # Early records have no outcome.
-        said = (record["verdict"], record.get("outcome", found.outcome))
-        if said != (verdict, found.outcome):
+        said = (record["verdict"], record.get("outcome", found.gate.name))
+        if said != (verdict, found.gate.name):
             problem = f"it says {' and '.join(map(shown, said))}, but its labels do not"
             findings.append(Finding(place, problem))
         wrong = [

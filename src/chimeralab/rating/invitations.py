@@ -260,7 +260,7 @@ class RatingRoom:
         if not self._gate.declared or (drawn and drawn[-1].used):
             return None
         try:
-            return audit_study(self.study).outcome
+            return audit_study(self.study).gate.name
         except InputError:
             return None  # somebody is not done yet; `chimera audit` says who
 
@@ -292,7 +292,7 @@ class RatingRoom:
         found = contested(self.study)
         if found is None:
             raise InputError("there is nothing to settle before the gate is decided")
-        sample, differing = found[0].sample, found[0].audit.disagreements
+        sample, differing = found[0].sample, found[0].disagreements
         if only not in (None, sample):
             raise InputError(f"what is settled is {sample}, the sample of the gate: not {only}")
         if not differing:

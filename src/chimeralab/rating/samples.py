@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Record, plain_value
+from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.plan import GateTable, SampledBy
 from chimeralab.rating.ratings import Item, item_of
@@ -51,23 +52,14 @@ def places_of(study: Study) -> tuple[dict[str, str], dict[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class SampledItem(Record):
-    """An item of a sample: its stratum, and how many items of the population it stands for."""
-
-    id: str
-    stratum: str
-    weight: float
-
-
-@dataclass(frozen=True, slots=True)
 class Sample(Record):
-    """Items to rate and how they were drawn; kappa on a balanced sample needs the weights.
+    """Items to rate, each with its stratum, and how they were drawn.
 
     What a study stores has a name, and says what it was asked for: without a size, everything. A
     gate's sample is used when it has met its gate, or failed to.
     """
 
-    items: tuple[SampledItem, ...]
+    items: tuple[tuple[str, str], ...]
     method: Method
     seed: int
     population: Mapping[str, int]
@@ -81,7 +73,13 @@ class Sample(Record):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        return tuple(item.id for item in self.items)
+        return tuple(item for item, _ in self.items)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """How many items of the population each stands for; kappa on a balanced sample needs it."""
+        sizes = Counter(stratum for _, stratum in self.items)
+        return {item: self.population[name] / sizes[name] for item, name in self.items}
 
     @property
     def draw(self) -> dict[str, Any]:
@@ -91,8 +89,16 @@ class Sample(Record):
     @property
     def drawn(self) -> dict[str, Any]:
         """What was drawn, as plain values."""
-        names = ("items", "method", "seed", "population")
-        return {name: plain_value(getattr(self, name)) for name in names}
+        weights = self.weights
+        return {
+            "items": [
+                {"id": item, "stratum": stratum, "weight": weights[item]}
+                for item, stratum in self.items
+            ],
+            "method": self.method,
+            "seed": self.seed,
+            "population": dict(self.population),
+        }
 
     def __str__(self) -> str:
         """What the items stand for."""
@@ -121,7 +127,7 @@ def draw_sample(
     draws the same items in whatever order they come.
 
     >>> conditions = {f"run-{n}": "AB"[n % 2] for n in range(10)}
-    >>> [item.stratum for item in draw_sample(conditions, 4, seed=1).items]
+    >>> [stratum for _, stratum in draw_sample(conditions, 4, seed=1).items]
     ['A', 'A', 'B', 'B']
     """
     members: dict[str, list[str]] = {}
@@ -133,14 +139,10 @@ def draw_sample(
         raise InputError(f"a sample of {size} can't be drawn from {total} items")
     sizes = _shares(population, size) if method == "proportional" else _equal(population, size)
     rng = np.random.default_rng(seed)
-    drawn = {
-        name: sorted(rng.choice(members[name], sizes[name], replace=False).tolist())
-        for name in population
-    }
     items = tuple(
-        SampledItem(item, name, population[name] / sizes[name])
+        (item, name)
         for name in population
-        for item in drawn[name]
+        for item in sorted(rng.choice(members[name], sizes[name], replace=False).tolist())
     )
     return Sample(items, method, seed, population)
 
@@ -177,7 +179,7 @@ def stored_samples(study: Study) -> list[Sample]:
     found = []
     for row in rows:
         values = json.loads(row["sample"]) | json.loads(row["drawn_by"])
-        values["items"] = tuple(SampledItem(**item) for item in values["items"])
+        values["items"] = tuple((item["id"], item["stratum"]) for item in values["items"])
         values |= {name: row[name] for name in ("name", "used", "labels_sha256")}
         passed = None if row["passed"] is None else bool(row["passed"])
         found.append(Sample(**values, passed=passed))

@@ -101,7 +101,7 @@ def _agreement(room: RatingRoom) -> dict[str, Any]:
                 "said": [(name, rated[name][each.item]) for name in each.labels],
                 "settled": settled.get(each.item),
             }
-            for each in (found[0].audit.disagreements if found else ())
+            for each in (found[0].disagreements if found else ())
         ],
         "written": written_turns,
         "percent": percent,

@@ -87,7 +87,7 @@ def test_samples_share_no_conversation_and_come_back_the_same(make_study):
     trained = draw(study, "calibration", 8, seed=1)
     gate = draw(study, "gate", 6, seed=1)
     assert not set(trained.ids) & set(gate.ids)
-    assert [item.stratum for item in gate.items] == ["free"] * 3 + ["looping"] * 3
+    assert [stratum for _, stratum in gate.items] == ["free"] * 3 + ["looping"] * 3
     assert draw(study, "gate", 6, seed=1) == gate == sample_named(study, "gate-1")
     assert rate_study(study, "judge", only="gate-1").newly_rated == 6
 
@@ -165,12 +165,12 @@ def test_a_sample_can_be_balanced_on_the_verdict(make_study):
         draw(study, "gate", 4, seed=1, by="verdict")
     detect_study(study)
     drawn = draw(study, "gate", 4, seed=1, by="verdict")
-    assert sum(item.weight for item in drawn.items) == pytest.approx(16)
+    assert sum(drawn.weights.values()) == pytest.approx(16)
     rate_study(study, "rules")
     rate_study(study, "judge")
     found = audit_study(study)
-    assert found.audit.weighted
-    assert [isinstance(each, Validity) for each in found.validity.values()] == [True, True]
+    assert found.weighted
+    assert [isinstance(each, Validity) for each in found.against.values()] == [True, True]
 
 
 def test_the_lock_holds_the_rubric(make_study):
