@@ -43,7 +43,7 @@ from chimeralab.rating.ratings import (
 )
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.rating.samples import candidates, open_store, sample_named
-from chimeralab.runner.journal import Brake, Limits, Price
+from chimeralab.runner.journal import Brake, Price
 from chimeralab.study.database import transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest, resolve
@@ -338,9 +338,9 @@ def rating_brake(study: Study, who: PlannedRater) -> Brake:
     free.
     """
     run = study.plan.run
-    limits = Limits(run.max_cost if who.about.costs_money else None, run.max_hours)
+    most = run.max_cost if who.about.costs_money else None
     with closing(Store(study.store_path)) as store:
-        return Brake(limits, spent=store.spent())
+        return Brake(max_cost=most, max_hours=run.max_hours, spent=store.spent())
 
 
 def count_cost(brake: Brake, rating: Rating) -> None:

@@ -56,7 +56,7 @@ def _lines(talk: Talk, ask: Ask, said: Sequence[Said]) -> Iterator[tuple[Role, s
         yield ("user", talk.prompt.text)
     for turn in said[_first_shown(talk, ask) - 1 :]:
         yield ("assistant" if talk.slot(turn.turn) == ask.slot else "user", turn.text)
-        yield from (("user", hint.text) for hint in ask.hints if hint.after == turn.turn)
+        yield from (("user", hint) for after, hint in ask.hints if after == turn.turn)
 
 
 def _first_shown(talk: Talk, ask: Ask) -> int:

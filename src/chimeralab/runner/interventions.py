@@ -20,18 +20,11 @@ Count = Annotated[int, Field(ge=1)]
 
 
 @dataclass(frozen=True, slots=True)
-class Hint(Record):
-    """A line that one speaker finds in its history after a turn, as if it had been told so."""
-
-    after: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Ask(Record):
     """How the next turn will be asked: of which model, how sampled, and with what of the past.
 
-    A `probe` is asked in a fork at that turn; `probed` holds the replies to the probes before it.
+    A hint is a line that the speaker finds after a turn of its history, as if it had been told so. A
+    `probe` is asked in a fork at that turn; `probed` holds the replies to the probes before it.
     """
 
     turn: int
@@ -40,7 +33,7 @@ class Ask(Record):
     model: str
     sampling: Sampling
     first_shown: int = 1
-    hints: tuple[Hint, ...] = ()
+    hints: tuple[tuple[int, str], ...] = ()
     probe: str | None = None
     probed: Mapping[str, str] = field(default_factory=dict)
 
@@ -97,7 +90,7 @@ class Nudge(Record):
     def change(self, ask: Ask, detected: int) -> Ask:
         if detected % ask.speakers != ask.slot:
             return ask
-        return replace(ask, hints=(*ask.hints, Hint(detected, self.text)))
+        return replace(ask, hints=(*ask.hints, (detected, self.text)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,29 +239,23 @@ class Price(Record):
         return (prompt_tokens * self.input + completion_tokens * self.output) / 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class Limits(Record):
-    """What one study may cost and how long one run may take; None is no limit."""
-
-    max_cost: Annotated[float, Field(ge=0)] | None = None
-    max_hours: Annotated[float, Field(gt=0)] | None = None
-
-
 class Brake:
     """Stops a run between turns: by hand, at its cost or time limit, or when no model answers.
 
-    Whoever holds it looks at `reason` before asking anything.
+    Whoever holds it looks at `reason` before asking anything. `max_cost` is of the whole study,
+    `max_hours` of one run; None is no limit.
     """
 
     def __init__(
         self,
-        limits: Limits | None = None,
         *,
+        max_cost: float | None = None,
+        max_hours: float | None = None,
         spent: float = 0.0,
         patience: int = 3,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._limits = limits or Limits()
+        self._max_cost, self._max_hours = max_cost, max_hours
         self._spent = spent
         self._patience = patience
         self._stumbles = 0
@@ -274,7 +268,7 @@ class Brake:
     @property
     def reason(self) -> str | None:
         """Why the run has to stop; None while it may go on."""
-        hours = self._limits.max_hours
+        hours = self._max_hours
         if hours is not None and self._clock() - self._started >= hours * 3600:
             self.pull(f"max_hours = {hours:g} is used up")
         return self._reason
@@ -285,7 +279,7 @@ class Brake:
 
     def spend(self, cost: float | None) -> None:
         """Count what a reply cost. With a limit, an unknown cost stops the run."""
-        limit = self._limits.max_cost
+        limit = self._max_cost
         if cost is None and limit is not None:
             self.pull("a reply came without token counts, so max_cost can't be enforced")
         self._spent += cost or 0.0

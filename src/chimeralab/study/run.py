@@ -19,7 +19,6 @@ from chimeralab.detection.seam import Detector
 from chimeralab.embedding.encoder import default_encoder, refuse_changed_weights
 from chimeralab.runner import (
     Brake,
-    Limits,
     RetryLog,
     Room,
     RunStarted,
@@ -123,11 +122,12 @@ class StudyRun:
 
     async def _converse(self, store: Store, missing: Sequence[Talk]) -> str | None:
         run, options = self.plan.run, self.options
-        limits = Limits(
-            run.max_cost if options.max_cost is None else options.max_cost,
-            run.max_hours if options.max_hours is None else options.max_hours,
+        brake = Brake(
+            max_cost=run.max_cost if options.max_cost is None else options.max_cost,
+            max_hours=run.max_hours if options.max_hours is None else options.max_hours,
+            spent=store.spent(),
+            patience=max(3, self.concurrency),
         )
-        brake = Brake(limits, spent=store.spent(), patience=max(3, self.concurrency))
         self._tell_start(store, len(missing))
         async with open_models(self.plan, self.study.path) as models:
             with ThreadPoolExecutor(1) as judges, stopped_by_signals(brake):

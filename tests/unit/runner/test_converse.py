@@ -8,7 +8,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.models.seam import ModelFailure, Reply
-from chimeralab.runner import AttemptFailed, Brake, Limits, Price, TalkEnded, converse, converse_all
+from chimeralab.runner import AttemptFailed, Brake, Price, TalkEnded, converse, converse_all
 from tests import virtual_time
 
 
@@ -191,7 +191,7 @@ def test_text_that_is_no_unicode_is_stored_with_a_replacement(stage, make_talk):
 
 
 def test_the_cost_limit_stops_between_turns(stage, make_talk):
-    brake = Brake(Limits(max_cost=0.025))
+    brake = Brake(max_cost=0.025)
     reply = Reply("words", prompt_tokens=1_000, completion_tokens=0)
     prices = {"m": Price(input=10.0)}
     stage = stage(make_talk(), lambda r: reply, brake=brake, prices=prices)
@@ -201,7 +201,7 @@ def test_the_cost_limit_stops_between_turns(stage, make_talk):
 
 
 def test_an_unknown_cost_stops_a_run_that_has_a_limit(stage, make_talk):
-    brake = Brake(Limits(max_cost=1.0))
+    brake = Brake(max_cost=1.0)
     stage = stage(make_talk(), counted, brake=brake, prices={"m": Price(input=1.0)})
     run(stage)
     assert len(stage.store.said(stage.talk.id)) == 1
@@ -215,7 +215,7 @@ def test_the_time_limit_stops_between_turns(stage, make_talk):
         now[0] += 3_600
         return "words"
 
-    brake = Brake(Limits(max_hours=2.0), clock=lambda: now[0])
+    brake = Brake(max_hours=2.0, clock=lambda: now[0])
     stage = stage(make_talk(), an_hour_later, brake=brake)
     assert run(stage).outcome == "paused"
     assert len(stage.store.said(stage.talk.id)) == 2

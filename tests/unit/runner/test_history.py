@@ -3,7 +3,7 @@
 from chimeralab.models.seam import Message, Sampling
 from chimeralab.runner import Prompt, Rules, Said, Speaker, Talk
 from chimeralab.runner.asking import view
-from chimeralab.runner.interventions import Ask, Hint
+from chimeralab.runner.interventions import Ask
 
 SAMPLING = Sampling()
 
@@ -43,8 +43,8 @@ def test_a_system_prompt_comes_first():
 
 
 def test_a_note_stands_after_its_turn():
-    assert seen(talk(2), 4, hints=(Hint(3, "nudge"),))[-1] == ("user", "t3\n\nnudge")
-    assert seen(talk(2), 6, hints=(Hint(3, "nudge"),))[2] == ("user", "t3\n\nnudge")
+    assert seen(talk(2), 4, hints=((3, "nudge"),))[-1] == ("user", "t3\n\nnudge")
+    assert seen(talk(2), 6, hints=((3, "nudge"),))[2] == ("user", "t3\n\nnudge")
 
 
 def test_a_shortened_history_keeps_the_seed_for_those_who_see_it():
