@@ -23,8 +23,8 @@ Count = Annotated[int, Field(ge=1)]
 class Ask(Record):
     """How the next turn will be asked: of which model, how sampled, and with what of the past.
 
-    A hint is a line that the speaker finds after a turn of its history, as if it had been told so. A
-    `probe` is asked in a fork at that turn; `probed` holds the replies to the probes before it.
+    A hint is a line that the speaker finds after a turn of its history, as if it had been told it.
+    A `probe` is asked in a fork at that turn; `probed` holds the replies to the probes before it.
     """
 
     turn: int
