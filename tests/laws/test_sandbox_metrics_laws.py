@@ -190,7 +190,7 @@ def test_columns_give_what_the_formulas_say_trial_by_trial(table: Table) -> None
 def test_blocks_of_any_size_give_the_same(table: Table, rows: int) -> None:
     trials, span = table
     columns, full = columns_of(trials, AnswerScale(span)), whole(table)
-    with patch("chimeralab.trial.metrics.sums.BLOCK_ROWS", rows):
+    with patch("chimeralab.trial.sums.BLOCK_ROWS", rows):
         found = measure(columns, resamples=0)
     assert numbers(found) == pytest.approx(numbers(full))
     assert (found.undefined, found.clusters, found.notes) == (

@@ -24,18 +24,8 @@ from chimeralab.trial.columns import (
     groups_of,
     table_of,
 )
-from chimeralab.trial.metrics import (
-    COMPANION_MEANINGS,
-    METRIC_MEANINGS,
-    PARTS,
-    Dfs,
-    Gfq,
-    Mci,
-    Meaning,
-    Metrics,
-    MetricWeights,
-    measure,
-)
+from chimeralab.trial.meanings import COMPANION_MEANINGS, METRIC_MEANINGS, PARTS, Meaning
+from chimeralab.trial.metrics import Dfs, Gfq, Mci, Metrics, MetricWeights, measure
 from chimeralab.trial.scoring import Scorer, judged
 from chimeralab.trial.trials import TrialLog, TrialRow
 
@@ -176,7 +166,7 @@ def print_metrics(console: Console, metrics: Metrics) -> None:
 def _notes(metrics: Metrics) -> Iterator[str]:
     """What was left out, and what the intervals rest on."""
     for name in ("correct", "confidence"):
-        stated = getattr(metrics.coverage, name)
+        stated = metrics.coverage[name]
         if 0 < stated < metrics.trials:
             yield f"{name}: stated in {stated:,} of {metrics.trials:,} trials, the rest left out."
     if metrics.dfs.unpaired:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,21 +241,13 @@ def _codes(labels: Sequence[Hashable]) -> Integers:
     return np.array([codes.get(label, NO_LABEL) for label in labels], dtype=np.intp)
 
 
-class MatchedPairs(NamedTuple):
-    """The rows of each matched pair, and how many halves stand alone."""
+def matched_pairs(columns: TrialColumns) -> tuple[Integers, Integers, int]:
+    """The neutral and the biased rows of the pairs, and how many halves stand alone.
 
-    neutral: Integers
-    biased: Integers
-    unpaired: int
-
-
-NO_PAIRS = MatchedPairs(np.empty(0, np.intp), np.empty(0, np.intp), 0)
-
-
-def matched_pairs(columns: TrialColumns) -> MatchedPairs:
-    """Find the two halves of every pair; a third half, or two equal ones, is refused."""
+    A third half, or two equal ones, is refused.
+    """
     if columns.pair is None or columns.frame is None:
-        return NO_PAIRS
+        return np.empty(0, np.intp), np.empty(0, np.intp), 0
     halves = np.flatnonzero((columns.pair >= 0) & ~np.isnan(columns.frame))
     code = columns.pair[halves]
     if (code[1:] < code[:-1]).any():
@@ -278,11 +270,8 @@ def matched_pairs(columns: TrialColumns) -> MatchedPairs:
         frame = "neutral" if starts_neutral[twins[0]] else "biased"
         members = np.array([one[twins[0]], other[twins[0]]])
         raise _misfit(columns, members, f"is the second {frame} half of {{pair}}")
-    return MatchedPairs(
-        neutral=np.where(starts_neutral, one, other),
-        biased=np.where(starts_neutral, other, one),
-        unpaired=len(halves) - 2 * len(first),
-    )
+    neutral, biased = np.where(starts_neutral, one, other), np.where(starts_neutral, other, one)
+    return neutral, biased, len(halves) - 2 * len(first)
 
 
 def _misfit(columns: TrialColumns, members: Integers, what: str) -> InputError:

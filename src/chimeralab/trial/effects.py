@@ -22,8 +22,9 @@ from chimeralab.stats.effects import (
 )
 from chimeralab.stats.intervals import Interval, widened_level
 from chimeralab.trial.columns import columns_of
+from chimeralab.trial.meanings import PARTS
 from chimeralab.trial.measures import MEASURES, METRICS, HitRate, OwnMeasure, words_of
-from chimeralab.trial.metrics import PARTS, Metrics, MetricWeights, measure
+from chimeralab.trial.metrics import Metrics, MetricWeights, measure
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import Stressor
 from chimeralab.trial.trials import TrialRow

@@ -35,8 +35,9 @@ from chimeralab.trial.columns import columns_of
 from chimeralab.trial.course import Course
 from chimeralab.trial.effects import sessions_of
 from chimeralab.trial.forecast import asked_at_most, detectable
+from chimeralab.trial.meanings import PARTS
 from chimeralab.trial.measures import MEASURES, words_of
-from chimeralab.trial.metrics import PARTS, Metrics, measure
+from chimeralab.trial.metrics import Metrics, measure
 from chimeralab.trial.phantoms import SUBJECTS, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, read_trial, tokens_needed
 from chimeralab.trial.rows import (

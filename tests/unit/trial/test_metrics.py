@@ -7,9 +7,9 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 from chimeralab.stats.clusters import mean_bootstrap
 from chimeralab.stats.intervals import widened_level
 from chimeralab.trial.columns import AnswerScale, TrialColumns, columns_of
-from chimeralab.trial.metrics import COMPANION_MEANINGS, measure
-from chimeralab.trial.metrics.summary import calibrations
-from chimeralab.trial.metrics.sums import MOST_LEVELS, level_counts
+from chimeralab.trial.meanings import COMPANION_MEANINGS
+from chimeralab.trial.metrics import calibrations, measure
+from chimeralab.trial.sums import MOST_LEVELS, level_counts
 from chimeralab.trial.trials import Trial
 
 RNG = np.random.default_rng(7)
@@ -46,8 +46,8 @@ def test_calibration_of_counts_is_that_of_the_answers() -> None:
     answers = TrialColumns(
         scenarios, correct=CORRECT.ravel().astype(float), confidence=CONFIDENCE.ravel()
     )
-    everywhere, _ = calibrations(level_counts(answers, scenarios, SESSIONS // 2))
-    rows = everywhere.numbers(everywhere.totals)
+    (totals, numbers), _ = calibrations(level_counts(answers, scenarios, SESSIONS // 2))
+    rows = numbers(totals)
     for cluster in range(SESSIONS // 2):
         chosen = cluster == SCENARIO
         stated, right = CONFIDENCE[chosen].ravel(), CORRECT[chosen].ravel()
@@ -65,8 +65,8 @@ def test_many_levels_of_confidence_are_counted_to_two_decimals() -> None:
     answers = TrialColumns(session, correct=right.astype(float), confidence=stated)
     counts = level_counts(answers, session, 1, MOST_LEVELS)
     assert len(counts[0]) == 101
-    everywhere, _ = calibrations(counts)
-    rows = everywhere.numbers(everywhere.totals)
+    (totals, numbers), _ = calibrations(counts)
+    rows = numbers(totals)
     assert rows["brier"][0] == pytest.approx(brier_score_loss(right, stated), abs=0.002)
     assert rows["auroc"][0] == pytest.approx(roc_auc_score(right, stated), abs=0.002)
 

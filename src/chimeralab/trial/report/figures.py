@@ -19,8 +19,8 @@ from chimeralab.report.table import difference, estimate
 from chimeralab.stats.effects import Effect, short
 from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
 from chimeralab.trial.effects import HEADLINES, is_aimed, is_listed
+from chimeralab.trial.meanings import PARTS
 from chimeralab.trial.measures import words_of
-from chimeralab.trial.metrics import PARTS
 from chimeralab.trial.report.words import (
     INDEX,
     INDICES,

@@ -18,8 +18,8 @@ from chimeralab.report.table import (
 from chimeralab.stats.effects import Effect, short
 from chimeralab.trial.analysis import ArmResult, SubjectResult, TrialAnalysis
 from chimeralab.trial.effects import is_listed
+from chimeralab.trial.meanings import PARTS
 from chimeralab.trial.measures import NO_WRONG_BELIEF, words_of
-from chimeralab.trial.metrics import PARTS
 from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.report.words import (
     INDEX,

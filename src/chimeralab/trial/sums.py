@@ -5,7 +5,6 @@ is missing takes no part in them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import pairwise
 
@@ -16,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats, Integers, ratios
-from chimeralab.trial.columns import MatchedPairs, TrialColumns, matched_pairs
+from chimeralab.trial.columns import TrialColumns, matched_pairs
 
 # Blocks of this many rows stay in the processor's cache, and memory does not grow with the trials.
 BLOCK_ROWS = 32_768
@@ -46,12 +45,15 @@ def filled(column: Floats | None, rows: int) -> tuple[Floats, Floats | None]:
     return np.where(missing, 0.0, column), (~missing).astype(np.float64)
 
 
-@dataclass(frozen=True)
 class Block:
-    """Whole sessions with whole pairs; stretches are cut where the scenario changes too."""
+    """Whole sessions with whole pairs, whose halves are the rows `neutral` and `biased`.
 
-    columns: TrialColumns
-    pairs: MatchedPairs
+    Stretches are cut where the session or the scenario changes.
+    """
+
+    def __init__(self, columns: TrialColumns) -> None:
+        self.columns = columns
+        self.neutral, self.biased, self.unpaired = matched_pairs(columns)
 
     @cached_property
     def sessions(self) -> Integers:
@@ -72,7 +74,7 @@ class Block:
     def pair_stretches(self) -> tuple[Integers, Integers]:
         """The stretches that the neutral and the biased half of each pair are in."""
         codes = np.repeat(np.arange(len(self.stretches)), self.lengths(self.stretches))
-        return codes[self.pairs.neutral], codes[self.pairs.biased]
+        return codes[self.neutral], codes[self.biased]
 
     def lengths(self, starts: Integers) -> Integers:
         return np.diff(starts, append=len(self.columns))
@@ -80,8 +82,7 @@ class Block:
     def total(self, starts: Integers, *factors: Floats | None) -> Floats:
         """The sum of the factors' product from each start to the next; None stands for ones.
 
-        >>> from chimeralab.trial.columns import NO_PAIRS
-        >>> block = Block(TrialColumns(np.array([0, 0, 1])), NO_PAIRS)
+        >>> block = Block(TrialColumns(np.array([0, 0, 1])))
         >>> block.total(block.sessions, np.array([1.0, 2.0, 4.0]), None)
         array([3., 4.])
         """
@@ -102,10 +103,10 @@ def blocks(columns: TrialColumns) -> list[Block]:
     found = np.searchsorted(starts, np.arange(BLOCK_ROWS, len(columns), BLOCK_ROWS))
     cuts = np.unique(starts[found[found < len(starts)]])
     if not _pairs_keep_within(columns.pair, cuts):
-        return [Block(columns, matched_pairs(columns))]
+        return [Block(columns)]
     parts = [columns.keep(slice(*edge)) for edge in pairwise([0, *cuts.tolist(), len(columns)])]
     try:
-        return [Block(part, matched_pairs(part)) for part in parts]
+        return [Block(part) for part in parts]
     except InputError:
         # The whole table names the row as its reader counts it.
         matched_pairs(columns)
@@ -227,11 +228,11 @@ def frame_sums(block: Block) -> Sums:
     A pair counts when both halves are answered. A neutral trial adds nothing to the error and
     always counts; a biased one counts when its answer and the truth are known.
     """
-    columns, pairs = block.columns, block.pairs
+    columns = block.columns
     answers, shifts = columns.response, None
     if answers is not None:
-        shifts = answer_gap(columns, answers[pairs.neutral], answers[pairs.biased])
-    shift, paired = filled(shifts, len(pairs.neutral))
+        shifts = answer_gap(columns, answers[block.neutral], answers[block.biased])
+    shift, paired = filled(shifts, len(block.neutral))
     bias, stated = filled(columns.bias, len(columns))
     error, known = filled(answer_gap(columns, answers, columns.truth), len(columns))
 
@@ -287,9 +288,9 @@ def pressure_sums(block: Block) -> Sums:
     nearer to the signal than to the truth. Of the ``compared`` pairs, in ``b`` only the neutral
     half is right and in ``c`` only the biased one (McNemar 1947).
     """
-    columns, pairs = block.columns, block.pairs
+    columns = block.columns
     toward, signalled = filled(_toward(columns), len(columns))
-    neutral, biased = _right(columns, pairs.neutral), _right(columns, pairs.biased)
+    neutral, biased = _right(columns, block.neutral), _right(columns, block.biased)
     turned_wrong, compared = filled(neutral * (1 - biased), len(neutral))
     turned_right, _ = filled((1 - neutral) * biased, len(neutral))
     return {
@@ -299,6 +300,11 @@ def pressure_sums(block: Block) -> Sums:
         "b": block.pair_total(turned_wrong),
         "c": block.pair_total(turned_right),
     }
+
+
+def signal_parts(sums: Mapping[str, Floats]) -> Sums:
+    """The share of misled answers among the trials with a misleading signal."""
+    return {"toward_signal_rate": ratios(sums["toward"], sums["signalled"])}
 
 
 def _toward(columns: TrialColumns) -> Floats | None:

@@ -1,10 +1,14 @@
-"""From trials to metrics: every number with its interval, or with the reason why there is none."""
+"""MCI, GFQ and DFS as published: every number with its interval, or the reason for its absence."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from chimeralab.core.errors import InputError
+from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats, Integers, optional, ratios
 from chimeralab.stats.calibration import calibration_rows
 from chimeralab.stats.intervals import (
@@ -15,21 +19,8 @@ from chimeralab.stats.intervals import (
 )
 from chimeralab.stats.resample import bootstrap, cluster_totals
 from chimeralab.trial.columns import NO_LABEL, TrialColumns
-from chimeralab.trial.metrics.records import (
-    COMPANION_MEANINGS,
-    METRIC_MEANINGS,
-    PARTS,
-    Companions,
-    Coverage,
-    Dfs,
-    Gfq,
-    Intervals,
-    Mci,
-    Metrics,
-    MetricWeights,
-    Number,
-)
-from chimeralab.trial.metrics.sums import (
+from chimeralab.trial.meanings import COMPANION_MEANINGS, PARTS, Number, reasons_for
+from chimeralab.trial.sums import (
     MOST_LEVELS,
     Block,
     LevelTable,
@@ -45,9 +36,15 @@ from chimeralab.trial.metrics.sums import (
     merged,
     pressure_sums,
     session_sums,
+    signal_parts,
 )
 
-PUBLISHED = MetricWeights()
+Intervals = Mapping[str, Interval | None]
+# The sums of each cluster (rows), and the named numbers that follow from rows of sums: one
+# resampling of clusters gives the intervals of all the numbers.
+Estimator = tuple[Floats, Callable[[Floats], Mapping[str, Floats]]]
+# Columns, and the sums that count the trials that state a value there.
+COVERAGE = {"correct": "judged", "confidence": "stated", "weight": "weighed"}
 # What a reader of the numbers should know, after the number of trials that it is true of.
 ODDITIES = (
     "carries the number of another trial of its session",
@@ -56,37 +53,121 @@ ODDITIES = (
 )
 
 
-class Estimator(NamedTuple):
-    """The sums of each cluster (rows), and the named numbers that follow from rows of sums.
+@dataclass(frozen=True, slots=True)
+class MetricWeights(Record):
+    """How much each part counts in its metric, as published unless told otherwise.
 
-    So that one resampling of clusters gives the intervals of all the numbers.
+    ``mci`` weighs recall fidelity, continuity integrity and context binding; ``gfq`` task accuracy
+    and confidence-task agreement; ``dfs`` frame invariance and bias resistance.
     """
 
-    totals: Floats
-    numbers: Callable[[Floats], Mapping[str, Floats]]
+    mci: tuple[float, float, float] = (0.4, 0.3, 0.3)
+    gfq: tuple[float, float] = (0.6, 0.4)
+    dfs: tuple[float, float] = (0.5, 0.5)
 
-    def values(self) -> dict[str, Number]:
-        """The numbers of all clusters together."""
-        found = self.numbers(self.totals.sum(axis=0, keepdims=True))
-        return {name: optional(float(column[0])) for name, column in found.items()}
+    def __post_init__(self) -> None:
+        for name in ("mci", "gfq", "dfs"):
+            weights = getattr(self, name)
+            shown = " ".join(f"{weight:g}" for weight in weights)
+            total = sum(weights)
+            if not all(0 <= weight <= 1 for weight in weights):
+                raise InputError(f"{name} weights {shown}: each must lie between 0 and 1")
+            if not math.isclose(total, 1, abs_tol=1e-9):
+                raise InputError(f"{name} weights {shown}: they sum to {total:g} and must sum to 1")
 
-    def intervals(self, rng: np.random.Generator, resamples: int) -> dict[str, Interval | None]:
-        """A percentile interval of each number over resampled clusters; None where none is defined.
 
-        One cluster alone tells nothing about the spread between clusters.
-        """
-        names = tuple(self.numbers(self.totals[:1]))
-        if len(self.totals) < 2 or not resamples:
-            return dict.fromkeys(names)
-        draws = bootstrap(
-            self.totals,
-            lambda totals: np.column_stack(list(self.numbers(totals).values())),
-            rng=rng,
-            resamples=resamples,
-        )
-        level = widened_level(len(self.totals))
-        columns = zip(names, draws.T, strict=True)
-        return {name: percentile_interval(column, level) for name, column in columns}
+@dataclass(frozen=True, slots=True)
+class Mci(Record):
+    """Memory Coherence Index: mean over the sessions that define it."""
+
+    value: Number
+    rf: Number
+    ci: Number
+    cb: Number
+    ceiling: Number
+    sessions: int
+    interval: Interval | None
+    part_intervals: Intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Gfq(Record):
+    """Generalization Fidelity Quotient: mean over the sessions that define it."""
+
+    value: Number
+    ta: Number
+    cta: Number
+    sessions: int
+    interval: Interval | None
+    part_intervals: Intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Dfs(Record):
+    """Decision Frame Stability over all pairs and trials.
+
+    ``pairs`` are matched and answered, ``unanswered`` matched but not answered twice, ``unpaired``
+    halves without their other half; ``trials`` is the N of bias resistance.
+    """
+
+    value: Number
+    fi: Number
+    br: Number
+    pairs: int
+    unanswered: int
+    unpaired: int
+    trials: int
+    interval: Interval | None
+    part_intervals: Intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Companions(Record):
+    """Numbers that see what the three metrics do not.
+
+    One more is a field with its meaning in `meanings`, and a number of the same name here; only if
+    it needs sums of its own, `sums` has to add them up. The table of `chimera measure` and the
+    reasons follow from the meaning.
+    """
+
+    cb_normalised: Number
+    ece: Number
+    brier: Number
+    auroc: Number
+    brier_novel: Number
+    auroc_novel: Number
+    generalisation_gap: Number
+    br_biased_only: Number
+    toward_signal_rate: Number
+    mcnemar_b: int | None
+    mcnemar_c: int | None
+    mcnemar_p: Number
+    interval: Intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics(Record):
+    """What a set of trials says.
+
+    ``undefined`` gives the reason for every number that is None, and ``coverage`` how many of the
+    trials state a value.
+    """
+
+    sessions: int
+    trials: int
+    mci: Mci
+    gfq: Gfq
+    dfs: Dfs
+    companions: Companions
+    undefined: Mapping[str, str]
+    coverage: Mapping[str, int]
+    clusters: Mapping[str, int]
+    weights: MetricWeights
+    resamples: int
+    notes: tuple[str, ...] = ()
+
+
+PUBLISHED = MetricWeights()
 
 
 def measure(
@@ -97,22 +178,32 @@ def measure(
     resamples: int = 2_000,
 ) -> Metrics:
     """Everything that the trials say, each number with a cluster-bootstrap interval."""
-    sums = _gathered(columns)
-    means = _session_numbers(sums.sessions, weights)
-    estimators = [
-        _mean_estimator(means, sums.session_cluster),
-        _estimator(sums.frames, lambda totals: dfs_parts(totals, weights.dfs)),
-        _estimator(sums.pressure, _signal_numbers),
+    parts = blocks(columns)
+    session_cluster, cluster, lengths = _clusters(parts)
+    found = [
+        (session_sums(each), frame_sums(each), pressure_sums(each), level_counts(each.columns))
+        for each in parts
     ]
+    by_session, by_frame, by_signal, by_level = zip(*found, strict=True)
+    sessions = _joined(by_session)
+    frames, pressure = (_by_cluster(_joined(each), cluster) for each in (by_frame, by_signal))
+    means = _session_numbers(sessions, weights)
+    clusters = {"sessions": len(np.unique(session_cluster)), "trials": len(frames["pairs"])}
+    estimators = [
+        _mean_estimator(means, session_cluster),
+        _estimator(frames, lambda totals: dfs_parts(totals, weights.dfs)),
+        _estimator(pressure, signal_parts),
+    ]
+    levels = joined_counts(by_level)
+    values = values_of([*estimators, *calibrations(levels)]) | _mcnemar(pressure)
+    if resamples:
+        levels = level_counts(columns, np.repeat(cluster, lengths), clusters["trials"], MOST_LEVELS)
     rng = rng or np.random.default_rng(0)
-    values, intervals = _estimates(estimators, sums, columns, rng, resamples)
-    frames = {name: int(column.sum()) for name, column in sums.frames.items()}
-    clusters = {
-        "sessions": len(np.unique(sums.session_cluster)),
-        "trials": len(sums.frames["pairs"]),
-    }
+    intervals: dict[str, Interval | None] = {}
+    for estimator in (*estimators, *calibrations(levels)):
+        intervals |= intervals_of(estimator, rng, resamples)
     return Metrics(
-        sessions=len(sums.session_cluster),
+        sessions=len(session_cluster),
         trials=len(columns),
         mci=Mci(
             **_metric("mci", values, intervals),
@@ -120,20 +211,10 @@ def measure(
             sessions=_defined(means["mci"]),
         ),
         gfq=Gfq(**_metric("gfq", values, intervals), sessions=_defined(means["gfq"])),
-        dfs=Dfs(
-            **_metric("dfs", values, intervals),
-            pairs=frames["pairs"],
-            unanswered=sums.matched - frames["pairs"],
-            unpaired=sums.unpaired,
-            trials=frames["trials"],
-        ),
+        dfs=Dfs(**_metric("dfs", values, intervals), **_pair_counts(parts, frames)),
         companions=_companions(values, intervals),
-        undefined=_undefined(values, intervals, clusters),
-        coverage=Coverage(
-            correct=int(sums.sessions["judged"].sum()),
-            confidence=int(sums.sessions["stated"].sum()),
-            weight=int(sums.sessions["weighed"].sum()),
-        ),
+        undefined=reasons_for(values, intervals, clusters),
+        coverage={name: int(sessions[counted].sum()) for name, counted in COVERAGE.items()},
         clusters=clusters,
         weights=weights,
         resamples=resamples,
@@ -141,63 +222,53 @@ def measure(
     )
 
 
-class _Gathered(NamedTuple):
-    """Sums by session and by cluster of trials, which cluster each row is in, and counts."""
-
-    sessions: Sums
-    session_cluster: Integers
-    frames: Sums
-    pressure: Sums
-    row_cluster: Integers
-    levels: LevelTable
-    matched: int
-    unpaired: int
+def _pair_counts(parts: Sequence[Block], frames: Sums) -> dict[str, Any]:
+    """The pairs that DFS rests on, and those that it can't count."""
+    answered = int(frames["pairs"].sum())
+    return {
+        "pairs": answered,
+        "unanswered": sum(len(each.neutral) for each in parts) - answered,
+        "unpaired": sum(each.unpaired for each in parts),
+        "trials": int(frames["trials"].sum()),
+    }
 
 
-def _gathered(columns: TrialColumns) -> _Gathered:
-    """The sums of all blocks together."""
-    parts = blocks(columns)
-    sessions, frames, pressure, levels = zip(
-        *(
-            (session_sums(each), frame_sums(each), pressure_sums(each), level_counts(each.columns))
-            for each in parts
-        ),
-        strict=True,
+def values_of(estimators: Sequence[Estimator]) -> dict[str, Number]:
+    """The numbers of all clusters together."""
+    return {
+        name: optional(float(column[0]))
+        for totals, numbers in estimators
+        for name, column in numbers(totals.sum(axis=0, keepdims=True)).items()
+    }
+
+
+def intervals_of(
+    estimator: Estimator, rng: np.random.Generator, resamples: int
+) -> dict[str, Interval | None]:
+    """A percentile interval of each number over resampled clusters; None where none is defined.
+
+    One cluster alone tells nothing about the spread between clusters.
+    """
+    totals, numbers = estimator
+    names = tuple(numbers(totals[:1]))
+    if len(totals) < 2 or not resamples:
+        return dict.fromkeys(names)
+    draws = bootstrap(
+        totals,
+        lambda drawn: np.column_stack(list(numbers(drawn).values())),
+        rng=rng,
+        resamples=resamples,
     )
-    session_cluster, cluster, lengths = _clusters(parts)
-    return _Gathered(
-        sessions=_joined(sessions),
-        session_cluster=session_cluster,
-        frames=_by_cluster(_joined(frames), cluster),
-        pressure=_by_cluster(_joined(pressure), cluster),
-        row_cluster=np.repeat(cluster, lengths),
-        levels=joined_counts(levels),
-        matched=sum(len(each.pairs.neutral) for each in parts),
-        unpaired=sum(each.pairs.unpaired for each in parts),
-    )
+    level = widened_level(len(totals))
+    columns = zip(names, draws.T, strict=True)
+    return {name: percentile_interval(column, level) for name, column in columns}
 
 
-def _estimates(
-    estimators: Sequence[Estimator],
-    sums: _Gathered,
-    columns: TrialColumns,
-    rng: np.random.Generator,
-    resamples: int,
-) -> tuple[dict[str, Number], dict[str, Interval | None]]:
-    """Every number of all trials together, and its interval over resampled clusters."""
-    compared, b, c = (int(sums.pressure[name].sum()) for name in ("compared", "b", "c"))
-    values: dict[str, Number] = dict.fromkeys(("mcnemar_b", "mcnemar_c", "mcnemar_p"))
-    if compared:
-        values = {"mcnemar_b": b, "mcnemar_c": c, "mcnemar_p": mcnemar_exact(b, c)}
-    levels = sums.levels
-    for estimator in (*estimators, *calibrations(levels)):
-        values |= estimator.values()
-    if resamples:
-        levels = level_counts(columns, sums.row_cluster, len(sums.frames["pairs"]), MOST_LEVELS)
-    intervals: dict[str, Interval | None] = {}
-    for estimator in (*estimators, *calibrations(levels)):
-        intervals |= estimator.intervals(rng, resamples)
-    return values, intervals
+def _mcnemar(pressure: Sums) -> dict[str, Number]:
+    """The two counts of discordant pairs with their exact test; None where no pair compares."""
+    compared, b, c = (int(pressure[name].sum()) for name in ("compared", "b", "c"))
+    numbers = (b, c, mcnemar_exact(b, c)) if compared else (None, None, None)
+    return dict(zip(("mcnemar_b", "mcnemar_c", "mcnemar_p"), numbers, strict=True))
 
 
 def _joined(parts: Sequence[Sums]) -> Sums:
@@ -257,7 +328,7 @@ def _mean_estimator(numbers: Sums, cluster: Integers) -> Estimator:
     known = ~np.isnan(table)
     sums = np.hstack([np.where(known, table, 0.0), known])
     half = len(numbers)
-    return Estimator(
+    return (
         cluster_totals(sums, cluster),
         lambda totals: dict(
             zip(numbers, ratios(totals[:, :half], totals[:, half:]).T, strict=True)
@@ -267,7 +338,7 @@ def _mean_estimator(numbers: Sums, cluster: Integers) -> Estimator:
 
 def _estimator(sums: Sums, numbers: Callable[[Sums], Sums]) -> Estimator:
     """Numbers that follow from named sums."""
-    return Estimator(
+    return (
         np.column_stack(list(sums.values())),
         lambda totals: numbers(dict(zip(sums, totals.T, strict=True))),
     )
@@ -286,14 +357,9 @@ def calibrations(counts: LevelTable) -> tuple[Estimator, Estimator]:
         return {f"{name}_novel": found[name] for name in ("brier", "auroc")}
 
     return (
-        Estimator(np.hstack(list(table.sum(axis=1).swapaxes(0, 1))), numbers),
-        Estimator(np.hstack(list(table[:, 1].swapaxes(0, 1))), on_novel),
+        (np.hstack(list(table.sum(axis=1).swapaxes(0, 1))), numbers),
+        (np.hstack(list(table[:, 1].swapaxes(0, 1))), on_novel),
     )
-
-
-def _signal_numbers(sums: Sums) -> Sums:
-    """Share of misled answers among the trials with a misleading signal."""
-    return {"toward_signal_rate": ratios(sums["toward"], sums["signalled"])}
 
 
 def _defined(numbers: Floats) -> int:
@@ -343,33 +409,3 @@ def _companions(values: Mapping[str, Number], intervals: Intervals) -> Companion
     plain: dict[str, Any] = {name: values[name] for name in COMPANION_MEANINGS}
     drawn = {name: intervals[name] for name in COMPANION_MEANINGS if name in intervals}
     return Companions(**plain, interval=drawn)
-
-
-def _undefined(
-    values: Mapping[str, Number], intervals: Intervals, clusters: Mapping[str, int]
-) -> dict[str, str]:
-    """Why each number that is None is so; a metric is for the reasons of its parts."""
-    why = {}
-    for name, meaning in COMPANION_MEANINGS.items():
-        if values[name] is None:
-            why[name] = meaning.undefined
-    for metric, meanings in METRIC_MEANINGS.items():
-        reasons = {
-            name: meaning.undefined
-            for name, meaning in meanings.items()
-            if name != "value" and values[f"{metric}.{name}"] is None
-        }
-        why |= {f"{metric}.{name}": reason for name, reason in reasons.items()}
-        unit = "trials" if metric == "dfs" else "sessions"
-        if values[metric] is None:
-            lacking = [
-                f"{part} is undefined: {reasons[part]}" for part in PARTS[metric] if part in reasons
-            ]
-            whole = f"no session defines all of {', '.join(PARTS[metric])}"
-            why[metric] = "; ".join(lacking) or whole
-        elif intervals[metric] is None:
-            alone = f"the {unit} form one cluster, which tells nothing about the spread"
-            why[f"{metric}.interval"] = (
-                alone if clusters[unit] < 2 else "no resamples were asked for"
-            )
-    return why

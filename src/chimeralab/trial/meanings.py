@@ -1,41 +1,12 @@
-"""What the metrics say of a set of trials, and what each of their numbers means."""
+"""What each number of the metrics means, and why it can be undefined."""
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import number, p_value
-from chimeralab.core.records import Record
-from chimeralab.stats.intervals import Interval
 
 Number = float | None
-Intervals = Mapping[str, Interval | None]
-
-
-@dataclass(frozen=True, slots=True)
-class MetricWeights(Record):
-    """How much each part counts in its metric, as published unless told otherwise.
-
-    ``mci`` weighs recall fidelity, continuity integrity and context binding; ``gfq`` task accuracy
-    and confidence-task agreement; ``dfs`` frame invariance and bias resistance.
-    """
-
-    mci: tuple[float, float, float] = (0.4, 0.3, 0.3)
-    gfq: tuple[float, float] = (0.6, 0.4)
-    dfs: tuple[float, float] = (0.5, 0.5)
-
-    def __post_init__(self) -> None:
-        for name in ("mci", "gfq", "dfs"):
-            weights = getattr(self, name)
-            shown = " ".join(f"{weight:g}" for weight in weights)
-            total = sum(weights)
-            if not all(0 <= weight <= 1 for weight in weights):
-                raise InputError(f"{name} weights {shown}: each must lie between 0 and 1")
-            if not math.isclose(total, 1, abs_tol=1e-9):
-                raise InputError(f"{name} weights {shown}: they sum to {total:g} and must sum to 1")
 
 
 class Meaning(NamedTuple):
@@ -48,102 +19,6 @@ class Meaning(NamedTuple):
     says: str
     undefined: str = ""
     shown: Callable[[Number], str] = partial(number, digits=3)
-
-
-@dataclass(frozen=True, slots=True)
-class Mci(Record):
-    """Memory Coherence Index: mean over the sessions that define it."""
-
-    value: Number
-    rf: Number
-    ci: Number
-    cb: Number
-    ceiling: Number
-    sessions: int
-    interval: Interval | None
-    part_intervals: Intervals
-
-
-@dataclass(frozen=True, slots=True)
-class Gfq(Record):
-    """Generalization Fidelity Quotient: mean over the sessions that define it."""
-
-    value: Number
-    ta: Number
-    cta: Number
-    sessions: int
-    interval: Interval | None
-    part_intervals: Intervals
-
-
-@dataclass(frozen=True, slots=True)
-class Dfs(Record):
-    """Decision Frame Stability over all pairs and trials.
-
-    ``pairs`` are matched and answered, ``unanswered`` matched but not answered twice, ``unpaired``
-    halves without their other half; ``trials`` is the N of bias resistance.
-    """
-
-    value: Number
-    fi: Number
-    br: Number
-    pairs: int
-    unanswered: int
-    unpaired: int
-    trials: int
-    interval: Interval | None
-    part_intervals: Intervals
-
-
-@dataclass(frozen=True, slots=True)
-class Companions(Record):
-    """Numbers that see what the three metrics do not.
-
-    One more is a field with its meaning below, and a number of the same name in `summary`; only if
-    it needs sums of its own, `sums` has to add them up. The table of `chimera measure` and the
-    reasons follow from the meaning.
-    """
-
-    cb_normalised: Number
-    ece: Number
-    brier: Number
-    auroc: Number
-    brier_novel: Number
-    auroc_novel: Number
-    generalisation_gap: Number
-    br_biased_only: Number
-    toward_signal_rate: Number
-    mcnemar_b: int | None
-    mcnemar_c: int | None
-    mcnemar_p: Number
-    interval: Intervals
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage(Record):
-    """How many of the trials state a value."""
-
-    correct: int
-    confidence: int
-    weight: int
-
-
-@dataclass(frozen=True, slots=True)
-class Metrics(Record):
-    """What a set of trials says. ``undefined`` gives the reason for every number that is None."""
-
-    sessions: int
-    trials: int
-    mci: Mci
-    gfq: Gfq
-    dfs: Dfs
-    companions: Companions
-    undefined: Mapping[str, str]
-    coverage: Coverage
-    clusters: Mapping[str, int]
-    weights: MetricWeights
-    resamples: int
-    notes: tuple[str, ...] = ()
 
 
 PARTS = {"mci": ("rf", "ci", "cb"), "gfq": ("ta", "cta"), "dfs": ("fi", "br")}
@@ -243,3 +118,33 @@ COMPANION_MEANINGS: dict[str, Meaning] = {
         p_value,
     ),
 }
+
+
+def reasons_for(
+    values: Mapping[str, Number], intervals: Mapping[str, Any], clusters: Mapping[str, int]
+) -> dict[str, str]:
+    """Why each number that is None is so; a metric is for the reasons of its parts."""
+    why = {}
+    for name, meaning in COMPANION_MEANINGS.items():
+        if values[name] is None:
+            why[name] = meaning.undefined
+    for metric, meanings in METRIC_MEANINGS.items():
+        reasons = {
+            name: meaning.undefined
+            for name, meaning in meanings.items()
+            if name != "value" and values[f"{metric}.{name}"] is None
+        }
+        why |= {f"{metric}.{name}": reason for name, reason in reasons.items()}
+        unit = "trials" if metric == "dfs" else "sessions"
+        if values[metric] is None:
+            lacking = [
+                f"{part} is undefined: {reasons[part]}" for part in PARTS[metric] if part in reasons
+            ]
+            whole = f"no session defines all of {', '.join(PARTS[metric])}"
+            why[metric] = "; ".join(lacking) or whole
+        elif intervals[metric] is None:
+            alone = f"the {unit} form one cluster, which tells nothing about the spread"
+            why[f"{metric}.interval"] = (
+                alone if clusters[unit] < 2 else "no resamples were asked for"
+            )
+    return why
