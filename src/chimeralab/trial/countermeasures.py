@@ -54,7 +54,7 @@ class Review(Record):
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         if moment.step.phase != "tested":
             return scene
-        stated = testimony(moment.step.question, moment.strength, moment.step.truth).strength
+        _, stated = testimony(moment.step.question, moment.strength, moment.step.truth)
         text = (
             "Review the evidence before you answer. Earlier feedback gave no reasons. The odds of "
             f"the evidence are {odds(stated)}. Where it speaks against what you said before, "

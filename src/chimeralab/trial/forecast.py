@@ -8,12 +8,13 @@ import numpy as np
 from chimeralab.core.numbers import number
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Request
+from chimeralab.runner.talk import Put
 from chimeralab.stats.planning import detectable_difference
 from chimeralab.trial.effects import DeclaredEffect, sessions_of
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, reference_of
 from chimeralab.trial.scoring import Scorer
-from chimeralab.trial.script import Presented, Script
+from chimeralab.trial.script import Script
 from chimeralab.trial.session import score
 from chimeralab.trial.trials import TrialRow
 
@@ -44,13 +45,13 @@ def _turns(script: Script) -> Iterator[tuple[int, int, int]]:
             name: max(step.question.options, key=_size, default="")
             for name in script.probes_before(turn)
         }
+        scene = script.scene(turn, right, first)
         shown = [script.asked(turn, answers, first) for answers in (right, misled)]
         probes, misleader = script.probes_at(turn), script.misleader(turn)
         after = [script.probes[name] for name in probes if name not in first]
         in_forks = sum(_size(probe.text(step, misleader)) for probe in after)
         calls = 1 + len(probes)
         # The sham of amnesia repeats the length of answers, with that of their episode.
-        scene = shown[0].scene
         echoed = sum(each.turn < turn for each in scene.injections if script.arm.sham)
         answers = 1 + len(scene.past) + echoed
         put = max(
@@ -183,7 +184,7 @@ def simulated(script: Script, subject: PhantomSubject, arm: str) -> Iterator[Tri
     session = f"{arm}/{scenario}"
     answers: list[str] = []
 
-    def reply(shown: Presented, turn: int, probe: str = "") -> str:
+    def reply(shown: Put, turn: int, probe: str = "") -> str:
         return subject.answer(
             Request(shown.messages, conversation=session, turn=turn, probe=probe, key=shown.key)
         )

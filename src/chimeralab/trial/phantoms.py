@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -61,17 +61,49 @@ class PhantomSubjectSettings(Record):
         return PhantomSubject(self)
 
 
-class SceneReading(NamedTuple):
-    """What a phantom finds in its messages about one question; `feedback` is that against which the
-    evidence speaks."""
+class Reading:
+    """What a phantom finds in its messages about one question.
 
-    lag: int | None
-    swapped: str | None
-    feedback: int
-    checks: tuple[float, ...]
-    others: int
-    committed: bool
-    reviewed: bool
+    `feedback` counts what the evidence speaks against, `checks` has the strength of each piece of
+    evidence, and `others` by how many the voices for the lure outnumber those for the truth.
+    """
+
+    def __init__(self, key: Key, seen: tuple[Message, ...]) -> None:
+        self._key = key
+        asked = [message.content for message in seen if message.role == "user"]
+        self._lines = [text.split("\n") for text in asked]
+        present = asked[-1] if asked else ""
+        evidence = key["evidence"]
+        confirmed = key["lure"] if evidence["true"] else key["truth"]
+        feedback = f"“{key['question']}” is {confirmed}."
+        voices = _VOICE.findall(present)
+        self.feedback = sum(text.count(feedback) for text in asked)
+        self.checks = [evidence["strength"]] * sum(text.count(evidence["text"]) for text in asked)
+        self.others = voices.count(key["lure"]) - voices.count(key["truth"])
+        self.committed = _COMMITTED in present
+        self.reviewed = _REVIEW in present
+
+    def lag(self) -> int | None:
+        """How many messages ago the oldest fact was last told, in whatever version; None when one
+        is gone."""
+        lags = [0]
+        for need in self._key["needs"]:
+            versions = {need["text"], *need["wrong"]}
+            told = (lag for lag, said in enumerate(self._lines[::-1]) if versions & {*said})
+            lag = next(told, None)
+            if lag is None:
+                return None
+            lags.append(lag)
+        return max(lags)
+
+    def swapped(self) -> str | None:
+        """The wrong answer that a corrupted memory gives; None where the memory is sound."""
+        lines = set().union(*self._lines)
+        for need in self._key["needs"]:
+            if need["text"] not in lines and not lines.isdisjoint(need["wrong"]):
+                options = (each for each in self._key["options"] if each != self._key["truth"])
+                return next(options, None)
+        return None
 
 
 # What a phantom holds to be right, and how likely it holds it to be.
@@ -100,7 +132,7 @@ class PhantomSubject:
             return f"{self._stated(request, key):.6f}"
         if request.probe == Noticed.name:
             # What it was told about a question, believed or not; a guess where it reads nothing.
-            found = read_scene(key, request.messages[:-2])
+            found = Reading(key, request.messages[:-2])
             if found.feedback or found.others > 0:
                 return str(key["lure"])
             place = self._settings.seed, request.conversation, request.turn, key["item"]
@@ -118,7 +150,7 @@ class PhantomSubject:
         return min(1.0, max(0.0, right + self._settings.overconfidence))
 
     def _mind(self, request: Request, key: Key, seen: tuple[Message, ...], probe: str) -> Mind:
-        found, settings = read_scene(key, seen), self._settings
+        found, settings = Reading(key, seen), self._settings
         place = settings.seed, request.conversation, key["item"]
         answer, chance = self._remembered(request, key, found, probe)
         if not key["evidence"]["true"]:
@@ -134,18 +166,18 @@ class PhantomSubject:
             answer = key["lure"]
         return answer, chance
 
-    def _remembered(self, request: Request, key: Key, found: SceneReading, probe: str) -> Mind:
+    def _remembered(self, request: Request, key: Key, found: Reading, probe: str) -> Mind:
         settings = self._settings
-        known = 0.0 if found.lag is None else math.exp(-settings.forgetting * found.lag)
-        known = settings.recall * (known if key["needs"] else 1.0)
+        lag = found.lag()
+        known = settings.recall * (0.0 if lag is None else math.exp(-settings.forgetting * lag))
         guess = 1 / len(key["options"]) if key["options"] else 0.0
         chance = known + (1 - known) * guess
         draw = (settings.seed, request.conversation, request.turn, probe, key["item"])
         if uniform(*draw, "recall") >= known:
             return pick(key["options"] or [NO_IDEA], *draw, "guess"), chance
-        return found.swapped or key["truth"], chance
+        return found.swapped() or key["truth"], chance
 
-    def _misled(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
+    def _misled(self, found: Reading, place: tuple[Any, ...]) -> bool:
         settings = self._settings
         rounds = range(1, found.feedback + 1)
         if not any(uniform(*place, "feedback", n) < settings.credulity for n in rounds):
@@ -154,53 +186,13 @@ class PhantomSubject:
             return False
         return not self._convinced(found, place)
 
-    def _convinced(self, found: SceneReading, place: tuple[Any, ...]) -> bool:
+    def _convinced(self, found: Reading, place: tuple[Any, ...]) -> bool:
         """Whether the evidence was believed, against all the feedback."""
         supple = (1 - self._settings.rigidity) ** found.feedback
         return any(
             uniform(*place, "evidence", n) < supple * (2 * strength - 1)
             for n, strength in enumerate(found.checks)
         )
-
-
-def read_scene(key: Key, seen: tuple[Message, ...]) -> SceneReading:
-    """What the messages say about a question."""
-    asked = [message.content for message in seen if message.role == "user"]
-    present = asked[-1] if asked else ""
-    lags = [_lag(need, asked) for need in key["needs"]]
-    evidence = key["evidence"]
-    confirmed = key["lure"] if evidence["true"] else key["truth"]
-    feedback = f"“{key['question']}” is {confirmed}."
-    voices = _VOICE.findall(present)
-    return SceneReading(
-        lag=None if None in lags else max((lag for lag in lags if lag is not None), default=0),
-        swapped=_swapped(key, asked),
-        feedback=sum(text.count(feedback) for text in asked),
-        checks=(evidence["strength"],) * sum(text.count(evidence["text"]) for text in asked),
-        others=voices.count(key["lure"]) - voices.count(key["truth"]),
-        committed=_COMMITTED in present,
-        reviewed=_REVIEW in present,
-    )
-
-
-def _lag(need: Key, asked: list[str]) -> int | None:
-    """How many messages ago a fact was last told, in whatever version; None when it is gone."""
-    versions = (need["text"], *need["wrong"])
-    for lag, text in enumerate(reversed(asked)):
-        lines = text.split("\n")
-        if any(version in lines for version in versions):
-            return lag
-    return None
-
-
-def _swapped(key: Key, asked: list[str]) -> str | None:
-    """The wrong answer that a corrupted memory gives; None where the memory is sound."""
-    lines = {line for text in asked for line in text.split("\n")}
-    for need in key["needs"]:
-        if need["text"] not in lines and any(wrong in lines for wrong in need["wrong"]):
-            wrong = [option for option in key["options"] if option != key["truth"]]
-            return wrong[0] if wrong else None
-    return None
 
 
 SUBJECTS: dict[str, type] = {"subject": PhantomSubjectSettings}

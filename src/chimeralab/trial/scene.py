@@ -137,33 +137,27 @@ def messages(scene: Scene) -> tuple[Message, ...]:
     return tuple(chat)
 
 
-class Testimony(NamedTuple):
-    """A piece of evidence as it is shown, the reliability that it states, and whether it is
-    `true`: false evidence looks the same and speaks for the lure."""
+def testimony(question: Question, strength: float, named: str) -> tuple[str, float]:
+    """The evidence for one answer as it is shown, and the reliability that it states: of the
+    question's own the nearest in strength, else a check.
 
-    text: str
-    strength: float
-    true: bool = True
-
-
-def testimony(question: Question, strength: float, named: str) -> Testimony:
-    """The evidence for one answer: of the question's own the nearest in strength, else a check.
+    False evidence looks the same and speaks for the lure.
 
     >>> from chimeralab.trial.scenarios.items import Question
-    >>> testimony(Question("q", "recall", "Where?", "Rome"), 0.9, "Oslo").text
+    >>> testimony(Question("q", "recall", "Where?", "Rome"), 0.9, "Oslo")[0]
     'A check that is right in 90 % of cases says: the answer to “Where?” is Oslo.'
     """
     truth = str(question.truth)
-    true, whole = named == truth, rf"(?<!\w){re.escape(truth)}(?!\w)"
+    whole = rf"(?<!\w){re.escape(truth)}(?!\w)"
     own = [
-        Testimony(re.sub(whole, lambda _: named, each.text), each.reliability, true)
+        (re.sub(whole, lambda _: named, each.text), each.reliability)
         for each in question.evidence
-        if true or re.search(whole, each.text)
+        if named == truth or re.search(whole, each.text)
     ]
     if own:
-        return min(own, key=lambda each: abs(each.strength - strength))
+        return min(own, key=lambda each: abs(each[1] - strength))
     text = CHECK.format(percent=f"{100 * strength:g}", question=question.prompt, named=named)
-    return Testimony(text, strength, true)
+    return text, strength
 
 
 def odds(strength: float) -> str:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
@@ -26,7 +26,6 @@ from chimeralab.trial.scene import (
     Exchange,
     Moment,
     Scene,
-    Testimony,
     Utterance,
     messages,
     testimony,
@@ -97,16 +96,6 @@ class Answering(Record):
     unreadable: Literal["record", "ask again", "drop"] = "drop"
 
 
-class Presented(NamedTuple):
-    """What a subject is shown, the solution of what it is asked, what was done to the scene, and
-    the options that its reply is held to."""
-
-    messages: tuple[Message, ...]
-    key: dict[str, Any]
-    scene: Scene
-    options: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Script(Record):
     """A course under an arm. `seed` is common to all arms, so that events fall on the same trials.
@@ -143,18 +132,18 @@ class Script(Record):
         """
         turn = ask.turn
         if ask.probe is None:
-            shown = self.asked(turn, answers, ask.probed)
+            scene, shown = self._shown(turn, answers, ask.probed)
         else:
-            shown = self.fork(turn, answers, ask.probe, ask.probed)
+            scene, shown = self._forked(turn, answers, ask.probe, ask.probed)
         heard: list[Heard] = []
         if self.own_memory:
             heard = [self.heard_at(n, answers, probed(n)) for n in range(1, turn)]
-            heard.append(self.hears(shown.scene, answers))
+            heard.append(self.hears(scene, answers))
             said = [*answers[:turn], None][:turn]
             heard = [replace(each, answer=answer) for each, answer in zip(heard, said, strict=True)]
             if system:
                 heard[0] = replace(heard[0], text=f"{system[0].content}\n\n{heard[0].text}")
-        return Put((*system, *shown.messages), shown.key, tuple(heard), shown.options)
+        return shown._replace(messages=(*system, *shown.messages), heard=tuple(heard))
 
     def examine(self, talk: Talk, room: Room) -> "Examination":
         """Whoever puts a subject through it."""
@@ -162,36 +151,45 @@ class Script(Record):
 
         return Examination(talk, self, room)
 
-    def asked(
-        self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED
-    ) -> Presented:
+    def asked(self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED) -> Put:
         """A turn's question after the answers before it; `probed` has the replies in its forks."""
-        # A turn is put, forked and put on record: what it shows is worked out once for all three.
-        place = turn, tuple(answers[: turn - 1]), probed.get(Alone.name)
-        if self._known.get("asked") != place:
-            question = self.course.step(turn).question
-            scene = self.scene(turn, answers, probed)
-            self._known["shown"] = self._present(scene, question, question.options)
-            self._known["asked"] = place
-        shown: Presented = self._known["shown"]
-        return shown
+        return self._shown(turn, answers, probed)[1]
 
-    def fork(self, turn: int, answers: Sequence[str], probe: str, probed: Probed) -> Presented:
+    def fork(self, turn: int, answers: Sequence[str], probe: str, probed: Probed) -> Put:
         """What is asked in a fork at a turn: before its answer and without what is not heard alone,
         or after it."""
-        step, part = self.course.step(turn), self.probes[probe]
-        question, options = part.question(step), part.options(step)
-        if part.first:
-            heard = [name for name, each in self.arm.stressors.items() if each.heard_alone]
-            return self._present(self._staged(turn, answers, heard), question, options)
-        shown = self.asked(turn, answers, probed)
-        text = part.text(step, self.misleader(turn))
-        more = (Message("assistant", answers[turn - 1]), Message("user", text))
-        return self._present(shown.scene, question, options, (*shown.messages, *more))
+        return self._forked(turn, answers, probe, probed)[1]
 
     def scene(self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED) -> Scene:
         """What the subject has before it at a turn, and what was done to it."""
-        return self._staged(turn, answers, tuple(self.arm.stressors), probed.get(Alone.name))
+        return self._shown(turn, answers, probed)[0]
+
+    def _shown(self, turn: int, answers: Sequence[str], probed: Probed) -> tuple[Scene, Put]:
+        # A turn is put, forked and put on record: what it shows is worked out once for all three.
+        alone = probed.get(Alone.name)
+        place = turn, tuple(answers[: turn - 1]), alone
+        if self._known.get("asked") != place:
+            question = self.course.step(turn).question
+            scene = self._staged(turn, answers, tuple(self.arm.stressors), alone)
+            put = self._put(scene, question, question.options, messages(scene))
+            self._known.update(asked=place, shown=(scene, put))
+        shown: tuple[Scene, Put] = self._known["shown"]
+        return shown
+
+    def _forked(
+        self, turn: int, answers: Sequence[str], probe: str, probed: Probed
+    ) -> tuple[Scene, Put]:
+        step, part = self.course.step(turn), self.probes[probe]
+        if part.first:
+            heard = [name for name, each in self.arm.stressors.items() if each.heard_alone]
+            scene = self._staged(turn, answers, heard)
+            chat = messages(scene)
+        else:
+            scene, shown = self._shown(turn, answers, probed)
+            text = part.text(step, self.misleader(turn))
+            more = (Message("assistant", answers[turn - 1]), Message("user", text))
+            chat = (*shown.messages, *more)
+        return scene, self._put(scene, part.question(step), part.options(step), chat)
 
     def is_readable(self, turn: int, answer: str) -> bool:
         """Whether an answer can be read; a free one can, unless it is empty."""
@@ -202,7 +200,8 @@ class Script(Record):
         """An earlier turn as a subject with its own memory heard it then."""
         place = "heard", turn, tuple(answers[: turn - 1]), probed.get(Alone.name)
         if place not in self._known:
-            self._known[place] = self.hears(self.scene(turn, answers, probed), answers)
+            names, alone = tuple(self.arm.stressors), probed.get(Alone.name)
+            self._known[place] = self.hears(self._staged(turn, answers, names, alone), answers)
         heard: Heard = self._known[place]
         return heard
 
@@ -255,8 +254,9 @@ class Script(Record):
         if place not in self._known:
             # What is gone from memory does not depend on the answers, so blank ones will do.
             blank = [""] * (turn - 1)
-            shown = self.scene(turn, blank), self._moment(turn, blank)
-            self._known[place] = self.arm.stressors[stressor].stands(*shown)
+            scene = self._staged(turn, blank, tuple(self.arm.stressors))
+            moment = self._moment(turn, blank)
+            self._known[place] = self.arm.stressors[stressor].stands(scene, moment)
         return bool(self._known[place])
 
     @property
@@ -333,23 +333,25 @@ class Script(Record):
         question = Utterance("question", question_text(step.question))
         if step.phase != "tested":
             return Exchange(turn, (*told, question))
-        shown = Utterance("evidence", self._testimony(step.question).text, by=EVIDENCE)
+        shown = Utterance("evidence", self._testimony(step.question)[0], by=EVIDENCE)
         return Exchange(turn, (*told, shown, question))
 
-    def _testimony(self, question: Question) -> Testimony:
+    def _testimony(self, question: Question) -> tuple[str, float]:
         named = question.signal if self.is_falsified(question) else question.truth
         return testimony(question, self._strength, str(named))
 
-    def _present(
+    def _put(
         self,
         scene: Scene,
         question: Question,
         options: tuple[str, ...],
-        chat: tuple[Message, ...] = (),
-    ) -> Presented:
-        """A scene with a question and its solution, for subjects whose behaviour is set."""
+        chat: tuple[Message, ...],
+    ) -> Put:
+        """A chat with the solution of its question, for subjects whose behaviour is set."""
         place = scene.present.turn, question.id
         if place not in self._known:
+            text, strength = self._testimony(question)
+            true = not self.is_falsified(question)
             facts = {fact.id: fact for fact in self.course.told_before(scene.present.turn + 1)}
             needed = [facts[name] for name in question.needs if name in facts]
             self._known[place] = {
@@ -358,7 +360,7 @@ class Script(Record):
                 "truth": str(question.truth),
                 "options": question.options,
                 "lure": None if question.signal is None else str(question.signal),
-                "evidence": self._testimony(question)._asdict(),
+                "evidence": {"text": text, "strength": strength, "true": true},
                 "needs": [
                     {
                         "text": fact.text,
@@ -371,4 +373,4 @@ class Script(Record):
                 ],
             }
         held_to = options if self.answering.constrained else ()
-        return Presented(chat or messages(scene), self._known[place], scene, held_to)
+        return Put(chat, self._known[place], options=held_to)

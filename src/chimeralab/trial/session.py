@@ -60,13 +60,13 @@ class Examination:
             if ended is not None:
                 return ended
         ask = replace(ask, probed=self._room.journal.probed(self._talk.id, ask.turn))
-        shown = script.asked(ask.turn, [turn.text for turn in said], ask.probed)
-        for event in events_of(shown.scene):
+        scene = script.scene(ask.turn, [turn.text for turn in said], ask.probed)
+        for event in events_of(scene):
             if (event.turn, event.kind) not in self._recorded:
                 self._room.journal.add_event(self._talk.id, event)
                 self._room.publish(Intervened(self._talk.id, event))
         if self._watched:
-            self._tell(ask.turn, at_question(question_row(script, ask.turn, shown.scene)))
+            self._tell(ask.turn, at_question(question_row(script, ask.turn, scene)))
         stored = await ask_turn(self._talk, ask, said, self._room)
         if self._watched and isinstance(stored, Stored):
             row = self._row(ask.turn, [*said, stored.said])
@@ -270,7 +270,7 @@ def score(
     """The row of a turn, from its answer and the replies to its probes so far."""
     step, read = script.course.step(turn), _Reader(script.course, turn, scorer)
     question = step.question
-    scene = script.asked(turn, answers, probed).scene
+    scene = script.scene(turn, answers, probed)
     response = read.choice(answers[turn - 1], question)
     named = read.choice(probed.get(Noticed.name), question)
     recalled = read.recalled(probed.get(EarlierFact.name), step.recall)

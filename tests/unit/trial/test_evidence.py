@@ -28,7 +28,7 @@ def script(evidence="mixed", course=COURSE, sham=False, **others) -> Script:
 
 
 def shown(one: Script, turn: int) -> list[str]:
-    lines = one.asked(turn, TRUTHS).scene.present.lines
+    lines = one.scene(turn, TRUTHS).present.lines
     return [line.text for line in lines if line.kind in ("evidence", "feedback")]
 
 
@@ -70,10 +70,10 @@ def test_every_arm_is_shown_the_same_evidence():
 def test_an_item_with_evidence_of_its_own_is_falsified_in_its_own_words():
     question = Beliefs().make(3).questions[0]
     true, false = (evidence_for(question, 0.9, str(x)) for x in (question.truth, question.signal))
-    assert false.text == true.text.replace(f" {question.truth} ", f" {question.signal} ")
-    assert (true.strength, true.true) == (false.strength, not false.true)
+    assert false[0] == true[0].replace(f" {question.truth} ", f" {question.signal} ")
+    assert false[1] == true[1]
     unnamed = replace(question, evidence=(replace(question.evidence[0], text="It fits."),))
-    assert "A check that is right" in evidence_for(unnamed, 0.9, str(question.signal)).text
+    assert "A check that is right" in evidence_for(unnamed, 0.9, str(question.signal))[0]
 
 
 def test_the_row_says_whether_evidence_is_true_and_where_the_false_signal_is():

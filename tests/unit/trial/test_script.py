@@ -9,7 +9,7 @@ from chimeralab.testing.sessions import play
 from chimeralab.trial.countermeasures import Commit, Notebook, Review
 from chimeralab.trial.course import Layout
 from chimeralab.trial.hooks import Hooks, Observed, at_question
-from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings, read_scene
+from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings, Reading
 from chimeralab.trial.probes import PROBES
 from chimeralab.trial.replies import read_choice, read_share
 from chimeralab.trial.scenarios import GENERATORS
@@ -88,16 +88,16 @@ def test_the_ledger_brings_back_what_amnesia_takes():
 def test_the_review_states_the_odds_of_the_evidence():
     tested = next(turn for turn in TURNS if COURSE.step(turn).phase == "tested")
     one = script(Review(), infallibility=Infallibility(strength=0.75))
-    assert "the evidence are 3 to 1" in one.asked(tested, TRUTHS).scene.present.text
-    assert "Review" not in one.asked(1, TRUTHS).scene.present.text
+    assert "the evidence are 3 to 1" in one.scene(tested, TRUTHS).present.text
+    assert "Review" not in one.scene(1, TRUTHS).present.text
 
 
 def test_a_commitment_is_the_answer_given_alone():
     one = script(Commit(), conformity=Conformity())
     option = COURSE.step(IN_COMPANY).question.options[0]
-    shown = one.asked(IN_COMPANY, TRUTHS, {"alone": f"I say {option}."}).scene.present.text
+    shown = one.scene(IN_COMPANY, TRUTHS, {"alone": f"I say {option}."}).present.text
     assert f"committed to this answer: {option}." in shown
-    assert "committed" not in one.fork(IN_COMPANY, TRUTHS, "alone", {}).scene.present.text
+    assert "committed" not in one.fork(IN_COMPANY, TRUTHS, "alone", {}).messages[-1].content
 
 
 def test_a_phantom_that_always_follows_goes_with_every_wrong_majority():
@@ -151,10 +151,11 @@ def test_evidence_of_an_item_states_its_reliability_once_and_a_phantom_reads_it(
     tested = next(n for n, step in enumerate(course.steps, 1) if step.phase == "tested")
     arm = Arm({"infallibility": Infallibility(rounds=1, strength=0.9)})
     shown = Script(course, arm, 0, {}).asked(tested, [step.truth for step in course.steps])
-    text = shown.scene.present.text
+    text = shown.messages[-1].content
+    assert shown.key is not None
     assert text.count(shown.key["evidence"]["text"]) == 1
     assert "right in 90 %" not in text
-    assert read_scene(shown.key, shown.messages).checks == pytest.approx((0.9,))
+    assert Reading(shown.key, shown.messages).checks == pytest.approx([0.9])
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def heard(folder: Path, rounds: int, most: int) -> list[str]:
     script = Script(course, arm, 1, {})
     answers = [step.truth for step in course.steps]
     turns = range(1, len(answers) + 1)
-    return [i.text for turn in turns for i in script.asked(turn, answers).scene.injections]
+    return [i.text for turn in turns for i in script.scene(turn, answers).injections]
 
 
 def test_a_session_is_pushed_with_the_words_of_its_question_in_turn(tmp_path):

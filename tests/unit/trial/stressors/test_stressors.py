@@ -27,7 +27,7 @@ def changed(part: Amnesia, **settings: Any) -> Amnesia:
 
 
 def injections(one: Script) -> list:
-    return [i for turn in TURNS for i in one.asked(turn, TRUTHS).scene.injections]
+    return [i for turn in TURNS for i in one.scene(turn, TRUTHS).injections]
 
 
 def test_control_is_untouched():
@@ -40,7 +40,7 @@ def test_control_is_untouched():
 
 def test_deprived_episodes_are_gone_and_on_record():
     one = script(amnesia=Amnesia(frequency=1, scope=1, duration=1))
-    scene = one.asked(9, TRUTHS).scene
+    scene = one.scene(9, TRUTHS)
     assert scene.past == ()
     assert [i.turn for i in scene.injections] == list(range(1, 9))
     assert all(i.action == "removed" and TRUTHS[i.turn - 1] in i.text for i in scene.injections)
@@ -48,9 +48,9 @@ def test_deprived_episodes_are_gone_and_on_record():
 
 def test_memory_is_back_when_an_event_is_over():
     one = script(amnesia=Amnesia(frequency=0.3, scope=1, duration=2))
-    whole = {turn for turn in TURNS if not one.asked(turn, TRUTHS).scene.injections}
+    whole = {turn for turn in TURNS if not one.scene(turn, TRUTHS).injections}
     assert whole
-    assert all(len(one.asked(turn, TRUTHS).scene.past) == turn - 1 for turn in whole)
+    assert all(len(one.scene(turn, TRUTHS).past) == turn - 1 for turn in whole)
 
 
 def test_corruption_gives_a_fact_the_value_of_another():
@@ -69,7 +69,7 @@ def test_corruption_gives_a_fact_the_value_of_another():
 @pytest.mark.parametrize("key", ["frequency", "scope"])
 def test_a_higher_dose_takes_all_that_a_lower_one_takes(key):
     hit = [
-        {(t, i.turn) for t in TURNS for i in script(amnesia=part).asked(t, TRUTHS).scene.injections}
+        {(t, i.turn) for t in TURNS for i in script(amnesia=part).scene(t, TRUTHS).injections}
         for part in (changed(Amnesia(), **{key: dose}) for dose in (0.0, 0.3, 0.6, 1.0))
     ]
     assert hit[0] == set()
@@ -95,21 +95,21 @@ def test_praise_is_for_the_wrong_answer_alone():
     lure = COURSE.step(turn).lure
     assert lure is not None
     praised[turn - 1] = lure
-    assert "Well done" in one.asked(turn + 1, praised).scene.injections[0].text
-    assert "mistake" in one.asked(turn + 1, TRUTHS).scene.injections[0].text
+    assert "Well done" in one.scene(turn + 1, praised).injections[0].text
+    assert "mistake" in one.scene(turn + 1, TRUTHS).injections[0].text
 
 
 def test_evidence_is_shown_under_every_arm():
     tested = next(turn for turn in TURNS if COURSE.step(turn).phase == "tested")
     for one in (script(), script(infallibility=Infallibility(strength=0.9))):
-        assert "right in 90 % of cases" in one.asked(tested, TRUTHS).scene.present.text
+        assert "right in 90 % of cases" in one.scene(tested, TRUTHS).present.text
 
 
 @pytest.mark.parametrize("source", ["peers", "authority"])
 def test_others_err_on_critical_trials_and_are_right_on_neutral_ones(source):
     one = script(conformity=Conformity(4, source, confidence=0.8))
     for turn in TURNS:
-        step, said = COURSE.step(turn), one.asked(turn, TRUTHS).scene.injections
+        step, said = COURSE.step(turn), one.scene(turn, TRUTHS).injections
         assert bool(said) == (step.consensus is not None)
         if said:
             agreed = step.lure if step.consensus == "critical" else step.truth
@@ -119,7 +119,7 @@ def test_others_err_on_critical_trials_and_are_right_on_neutral_ones(source):
 def test_less_than_unanimous_others_name_the_opposite_too():
     turn = next(turn for turn in TURNS if COURSE.step(turn).consensus == "critical")
     step = COURSE.step(turn)
-    said = script(conformity=Conformity(5, unanimity=0.6)).asked(turn, TRUTHS).scene.injections
+    said = script(conformity=Conformity(5, unanimity=0.6)).scene(turn, TRUTHS).injections
     assert said[0].text.count(f": {step.lure} (") == 3
     assert said[0].text.count(f": {step.truth} (") == 2
 
@@ -131,7 +131,7 @@ def test_nobody_speaks_in_a_group_of_none():
 def test_sham_says_as_much_in_the_same_places_and_takes_nothing():
     parts = {"conformity": Conformity(), "infallibility": Infallibility()}
     for turn in TURNS:
-        real, sham = (script(s, **parts).asked(turn, TRUTHS).scene for s in (False, True))
+        real, sham = (script(s, **parts).scene(turn, TRUTHS) for s in (False, True))
         assert [(i.turn, i.kind, len(i.text)) for i in real.injections] == [
             (i.turn, i.kind, len(i.text)) for i in sham.injections
         ]
@@ -140,9 +140,9 @@ def test_sham_says_as_much_in_the_same_places_and_takes_nothing():
 
 
 def test_sham_of_amnesia_leaves_every_fact_where_it_was():
-    sham = script(True, amnesia=Amnesia(frequency=1, scope=1)).asked(20, TRUTHS).scene
-    real = script(amnesia=Amnesia(frequency=1, scope=1)).asked(20, TRUTHS).scene
-    plain = script().asked(20, TRUTHS).scene
+    sham = script(True, amnesia=Amnesia(frequency=1, scope=1)).scene(20, TRUTHS)
+    real = script(amnesia=Amnesia(frequency=1, scope=1)).scene(20, TRUTHS)
+    plain = script().scene(20, TRUTHS)
     assert len(sham.past) == len(plain.past)
     missing = sum(len(i.text) for i in real.injections)
     added = sum(len(e.text) for e in sham.past) - sum(len(e.text) for e in plain.past)
