@@ -52,27 +52,22 @@ class ClaudeCodeHook:
         return {"hookSpecificOutput": told}
 
     def _messages(self, event: Event) -> Iterator[Message]:
-        path = _transcript(event)
+        path, agent = str(event["transcript_path"]), event.get("agent_id")
+        if agent:  # a subagent has a file of its own
+            path = os.path.join(  # noqa: PTH118 - pathlib is slow to import
+                path.removesuffix(".jsonl"), "subagents", f"agent-{agent}.jsonl"
+            )
         if "tool_use_id" in event and _result_in(event) is not None:
             self._ended.append((path, event))
         ended = [each for where, each in self._ended if where == path]
         self._times = []
-        for time, message in merged(_said(path), ended, aside=bool(event.get("agent_id"))):
+        for time, message in merged(_said(path), ended, aside=bool(agent)):
             self._times.append(time)
             yield message
 
     def _time_of(self, position: int) -> str:
         time = self._times[position - 1]
         return f"{time[11:16]} UTC" if time else f"message {position}"
-
-
-def _transcript(event: Event) -> str:
-    """Where the events of this agent are written: a subagent has a file of its own."""
-    path = str(event["transcript_path"])
-    agent = event.get("agent_id")
-    if not agent:
-        return path
-    return os.path.join(path.removesuffix(".jsonl"), "subagents", f"agent-{agent}.jsonl")  # noqa: PTH118
 
 
 def _said(path: str) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Unpack
 
 from chimeralab.core.extras import extra_named
-from chimeralab.integrations.watch import Intervention, Message, Watch, WatchSettings
+from chimeralab.integrations.watch import Message, Watch, WatchSettings
 from chimeralab.readers.opentelemetry import span_messages
 
 with extra_named():
@@ -31,23 +31,20 @@ class LoopEvents(SpanProcessor):
         found = self._watch.follow(_messages(span))
         if found and not found.again:
             with self._watch.stepping_aside():
-                self._emit(found, span)
-
-    def _emit(self, found: Intervention, span: ReadableSpan) -> None:
-        told = span.attributes or {}
-        self._logger.emit(
-            event_name=EVENT,
-            context=set_span_in_context(NonRecordingSpan(span.get_span_context())),
-            severity_number=LEVELS[found.action],
-            body=found.message,
-            attributes={
-                "gen_ai.conversation.id": told.get("gen_ai.conversation.id"),
-                "chimera.loop.action": found.action,
-                "chimera.loop.kind": found.loop.kind,
-                "chimera.loop.began": found.loop.began,
-                "chimera.loop.excerpt": found.loop.excerpt,
-            },
-        )
+                told = span.attributes or {}
+                self._logger.emit(
+                    event_name=EVENT,
+                    context=set_span_in_context(NonRecordingSpan(span.get_span_context())),
+                    severity_number=LEVELS[found.action],
+                    body=found.message,
+                    attributes={
+                        "gen_ai.conversation.id": told.get("gen_ai.conversation.id"),
+                        "chimera.loop.action": found.action,
+                        "chimera.loop.kind": found.loop.kind,
+                        "chimera.loop.began": found.loop.began,
+                        "chimera.loop.excerpt": found.loop.excerpt,
+                    },
+                )
 
 
 def _messages(span: ReadableSpan) -> Iterator[Message]:

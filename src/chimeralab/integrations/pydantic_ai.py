@@ -8,7 +8,7 @@ from chimeralab.integrations.watch import Message, Watch, WatchSettings
 
 with extra_named():
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse
+    from pydantic_ai.messages import ModelMessage, ModelResponse
 
 
 class LoopGuard(AbstractCapability[Any]):
@@ -36,22 +36,17 @@ def _messages(history: Iterable[ModelMessage]) -> Iterable[Message]:
                 for call in message.tool_calls
             ]
             yield {"role": "assistant", "content": message.text, "tool_calls": calls}
-        else:
-            yield from (_part(part) for part in message.parts)
-
-
-def _part(part: ModelRequestPart) -> Message:
-    match part.part_kind:
-        case "user-prompt":
-            said = part.content if isinstance(part.content, str) else list(part.content)
-            texts = [said] if isinstance(said, str) else [t for t in said if isinstance(t, str)]
-            return {"role": "user", "content": "\n".join(texts)}
-        case "tool-return" | "retry-prompt" if part.tool_name:
-            text = (
-                part.model_response_str()
-                if part.part_kind == "tool-return"
-                else part.model_response()
-            )
-            return {"role": "tool", "tool_call_id": part.tool_call_id, "content": text}
-        case _:
-            return {"role": "system", "content": ""}
+            continue
+        for part in message.parts:
+            if part.part_kind == "user-prompt":
+                said = [part.content] if isinstance(part.content, str) else part.content
+                texts = [text for text in said if isinstance(text, str)]
+                yield {"role": "user", "content": "\n".join(texts)}
+            elif part.part_kind == "tool-return" and part.tool_name:
+                text = part.model_response_str()
+                yield {"role": "tool", "tool_call_id": part.tool_call_id, "content": text}
+            elif part.part_kind == "retry-prompt" and part.tool_name:
+                text = part.model_response()
+                yield {"role": "tool", "tool_call_id": part.tool_call_id, "content": text}
+            else:
+                yield {"role": "system", "content": ""}

@@ -63,7 +63,9 @@ class LoopGuard(Hooks):
         if watch is None or data.sample_id is None:
             return
         talks = self._nudges.setdefault(data.sample_id, {})
-        nudges = talks.setdefault(_opening(data.input), [])
+        # The conversations of a sample, such as those of its sub-agents, differ in how they begin.
+        opening = hash(tuple((each.role, each.text) for each in data.input[:2]))
+        nudges = talks.setdefault(opening, [])
         data.input[:] = _with_nudges(data.input, nudges)
         found = watch.follow(_as_heard(data.input), data.sample_id)
         if found is None:
@@ -91,11 +93,6 @@ def _is_on() -> bool:
     return os.environ.get(SWITCH, "").strip().lower() in ON
 
 
-def _opening(messages: list[ChatMessage]) -> int:
-    """Tells the conversations of a sample apart, such as those of its sub-agents."""
-    return hash(tuple((each.role, each.text) for each in messages[:2]))
-
-
 def _with_nudges(
     messages: list[ChatMessage], nudges: list[tuple[int, ChatMessage]]
 ) -> Iterator[ChatMessage]:
@@ -112,21 +109,18 @@ def _with_nudges(
 
 
 def _as_heard(messages: list[ChatMessage]) -> Iterator[dict[str, Any]]:
-    """The messages as a guard reads them; a prompt that the solver repeats is nobody's words."""
+    """The messages as a guard reads them; a prompt that the solver repeats is nobody's words.
+
+    Thoughts are left out: Inspect takes them out later on.
+    """
     heard: set[str] = set()
     for message in messages:
-        fields = _plain(message)
+        fields = message.model_dump(include=READ, exclude_none=True)
+        if isinstance(fields["content"], list):
+            parts = [part for part in fields["content"] if part["type"] != "reasoning"]
+            only_text = all(part["type"] == "text" for part in parts)
+            fields["content"] = message.text if only_text else parts
         if message.role == "user":
             fields |= {"role": "system"} if message.text in heard else {}
             heard.add(message.text)
         yield fields
-
-
-def _plain(message: ChatMessage) -> dict[str, Any]:
-    """A message as a guard reads it. Thoughts are left out: Inspect takes them out later on."""
-    fields = message.model_dump(include=READ, exclude_none=True)
-    if isinstance(fields["content"], list):
-        parts = [part for part in fields["content"] if part["type"] != "reasoning"]
-        only_text = all(part["type"] == "text" for part in parts)
-        fields["content"] = message.text if only_text else parts
-    return fields

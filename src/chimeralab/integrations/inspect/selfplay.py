@@ -1,6 +1,6 @@
 """Self-play in Inspect: a solver that lets models talk to each other, and studies as a task."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -120,11 +120,17 @@ def planned_self_play(study: str, allow_code: bool = False) -> Solver:
         watch = watcher(opened.plan, True)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
+        from chimeralab.runner.interventions import models_of  # noqa: PLC0415 - as above
+
         talk = planned[str(state.sample_id)]
         # Another epoch is another repeat, with seeds of its own.
         later = talk.repeat + (state.epoch - 1) * opened.plan.conversation.repeats
         talk = replace(talk, repeat=later)
-        models = {name: InspectModel(model) for name, model in cast(_models([talk])).items()}
+        # The models that speak, and those that a countermeasure lets speak.
+        names = dict.fromkeys(speaker.model for speaker in talk.speakers)
+        if talk.countermeasure is not None:
+            names |= dict.fromkeys(models_of(talk.countermeasure))
+        models = {name: InspectModel(model) for name, model in cast(names).items()}
         wait = opened.plan.run.retry_wait
         await converse_in_sample(
             talk, models, watch=watch, said=_into(state, talk), retry_wait=wait
@@ -132,18 +138,6 @@ def planned_self_play(study: str, allow_code: bool = False) -> Solver:
         return state
 
     return solve
-
-
-def _models(talks: "Iterable[Talk]") -> list[str]:
-    """The models of the plan that speak, or that a countermeasure lets speak."""
-    from chimeralab.runner.interventions import models_of  # noqa: PLC0415 - as above
-
-    names: dict[str, None] = {}
-    for talk in talks:
-        names |= dict.fromkeys(speaker.model for speaker in talk.speakers)
-        if talk.countermeasure is not None:
-            names |= dict.fromkeys(models_of(talk.countermeasure))
-    return list(names)
 
 
 def _into(state: TaskState, talk: "Talk") -> "Callable[[MemoryJournal], None]":

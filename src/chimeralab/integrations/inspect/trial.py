@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, ModelOutput
+from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, ModelOutput
 from inspect_ai.scorer import (
     Metric,
     Score,
@@ -88,7 +88,15 @@ def planned_session(study: str, allow_code: bool = False) -> Solver:
         talk = planned[str(state.sample_id)]
 
         def said(journal: "MemoryJournal") -> None:
-            state.messages = _as_shown(talk, journal)
+            if talk.script is None:
+                raise InputError(f"{talk.id} is no session of a trial")
+            # The conversation as the subject saw it at the last question, and its answer.
+            answers = [turn.text for turn in journal.said(talk.id)]
+            turn = len(answers)
+            shown = talk.script.asked(turn, answers, journal.probed(talk.id, turn)).messages
+            kinds = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
+            state.messages = [kinds[each.role](content=each.content) for each in shown]
+            state.messages.append(ChatMessageAssistant(content=answers[-1], source="generate"))
             state.output = ModelOutput.from_message(state.messages[-1])
 
         async with _subject_of(opened, talk) as models:
@@ -172,15 +180,3 @@ async def _subject_of(study: "Study", talk: "Talk") -> "AsyncIterator[dict[str, 
     alone = replace(study.plan, models={name: study.plan.models[name]})
     async with open_models(alone, study.path) as models:
         yield models
-
-
-def _as_shown(talk: "Talk", journal: "MemoryJournal") -> list[ChatMessage]:
-    """The conversation as the subject saw it at the last question, and its answer."""
-    if talk.script is None:
-        raise InputError(f"{talk.id} is no session of a trial")
-    answers = [turn.text for turn in journal.said(talk.id)]
-    turn = len(answers)
-    shown = talk.script.asked(turn, answers, journal.probed(talk.id, turn)).messages
-    kinds = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
-    messages: list[ChatMessage] = [kinds[each.role](content=each.content) for each in shown]
-    return [*messages, ChatMessageAssistant(content=answers[-1], source="generate")]
