@@ -1,6 +1,13 @@
 """Plans of studies for tests, with the code that they name, and how a test changes them."""
 
 import re
+from collections.abc import Mapping
+
+from chimeralab.core.parts import Part
+from chimeralab.trial.course import Layout
+from chimeralab.trial.metrics import MetricWeights
+from chimeralab.trial.plan import TrialPlan
+from chimeralab.trial.script import Arm
 
 # The files of a study by their names, `plan.toml` among them.
 Files = dict[str, str]
@@ -24,6 +31,20 @@ def with_tables(plan: str, tables: str) -> str:
     merged = tables_of(plan) | tables_of(tables)
     return "".join(
         f"{head}\n{body}" for head, bodies in merged.items() for body in bodies if body.strip()
+    )
+
+
+def plan_of(arms: Mapping[str, Arm], subjects: Mapping[str, str] | None = None) -> TrialPlan:
+    """A trial of these arms, of one subject unless told otherwise, without any scenario."""
+    return TrialPlan(
+        arms=arms,
+        subjects=subjects or dict.fromkeys(arms, "s"),
+        scenarios=Part("ledger", None),
+        layout=Layout(),
+        probes={},
+        strength=0.7,
+        weights=MetricWeights(),
+        courses=(),
     )
 
 

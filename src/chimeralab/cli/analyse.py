@@ -198,16 +198,15 @@ def _analyse_trial(study: "Study", options: dict[str, Any]) -> None:
     # Imported here: a table of runs, the common case, needs no sandbox.
     from chimeralab import pipeline  # noqa: PLC0415
     from chimeralab.study.estimates import Estimates  # noqa: PLC0415
-    from chimeralab.trial.analysis import Draws  # noqa: PLC0415
 
     own = ("seed", "resamples", "json")
     foreign = [name for name, value in options.items() if name not in own and value]
     if foreign:
         raise InputError(f"--{foreign[0]} is about self-play, not about a trial; leave it out")
-    given = {name: options[name] for name in Draws._fields if options[name] is not None}
+    given = {n: options[n] for n in ("seed", "resamples") if options[n] is not None}
     if study.checked_lock() is None:
         say("this study was not locked: nothing in it was declared before the runs")
-    result = pipeline.analyse_trial(study, Draws(**given), Estimates(study, renew=True))
+    result = pipeline.analyse_trial(study, Estimates(study, renew=True), **given)
     if options["json"]:
         lock = study.lock
         click.echo(json_text({**result.as_dict(), "lock": lock.sha256 if lock else None}))

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -38,7 +37,8 @@ from chimeralab.trial.measures import (
     unread,
     unread_aside,
 )
-from chimeralab.trial.metrics import Metrics, MetricWeights, measure
+from chimeralab.trial.metrics import Metrics, measure
+from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import SHAM, Arrival
 from chimeralab.trial.trials import TrialRow
@@ -225,13 +225,8 @@ def _chance(rows: Rows) -> float:
 
 NAMES = (*METRICS, *MEASURES)
 NOTHING = Estimated(None, None, 0)
-
-
-class Draws(NamedTuple):
-    """How intervals are drawn."""
-
-    seed: int = 1
-    resamples: int = 2_000
+# How intervals are drawn unless told otherwise.
+SEED, RESAMPLES = 1, 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,43 +312,24 @@ class TrialAnalysis(Record):
     declared: tuple[DeclaredEffect, ...] = ()
 
 
-class TrialDesign(NamedTuple):
-    """The arms of a trial, the subject behind each, and how many sessions were planned.
-
-    The keys of both are ArmKeys where there are several subjects.
-    """
-
-    arms: Mapping[str, Arm]
-    subjects: Mapping[str, str]
-    weights: MetricWeights
-    planned: int = 0
-    left_out: tuple[SessionsLeftOut, ...] = ()
-    own_measures: tuple[OwnMeasure, ...] = ()
-    declared: tuple[DeclaredEffect, ...] = ()
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return (*NAMES, *self.own_measures)
-
-
-def analyse_trial(
-    trials: Iterable[TrialRow], design: TrialDesign, source: str, resampling: Draws | None = None
+def analyse_sessions(
+    trials: Iterable[TrialRow], plan: TrialPlan, *, seed: int = SEED, resamples: int = RESAMPLES
 ) -> TrialAnalysis:
-    """Analyse the trials of whole sessions, in the order of their sessions."""
-    sessions = sessions_of(trials, design.weights, design.own_measures)
-    how = resampling or Draws()
-    names = dict.fromkeys(design.subjects.values())
-    found = tuple(_subject(name, sessions, design, how) for name in names)
-    results = _corrected(found, design.declared)
-    scenarios = len({session.scenario for session in sessions})
+    """Analyse the trials of whole sessions, in the order of their sessions.
+
+    Where they come from, and which were left out, is for the caller to say.
+    """
+    sessions = sessions_of(trials, plan.weights, plan.own_measures)
+    names = dict.fromkeys(plan.subjects.values())
+    found = tuple(_subject(name, sessions, plan, seed, resamples) for name in names)
     return TrialAnalysis(
-        source,
-        scenarios,
-        len(sessions),
-        design.planned,
-        design.left_out,
-        results,
-        design.declared,
+        source="",
+        scenarios=len({session.scenario for session in sessions}),
+        sessions=len(sessions),
+        planned=0,
+        left_out=(),
+        subjects=_corrected(found, plan.declared),
+        declared=plan.declared,
     )
 
 
@@ -387,9 +363,9 @@ def _corrected(
 
 
 def _subject(
-    name: str, sessions: Sequence[MeasuredSession], design: TrialDesign, how: Draws
+    name: str, sessions: Sequence[MeasuredSession], plan: TrialPlan, seed: int, resamples: int
 ) -> SubjectResult:
-    arms = {arm: design.arms[arm] for arm, who in design.subjects.items() if who == name}
+    arms = {arm: plan.arms[arm] for arm, who in plan.subjects.items() if who == name}
     own = [session for session in sessions if session.arm in arms]
     control = next(arm for arm, what in arms.items() if not what.stressors)
     # The sham of the whole trial; without it a sham arm of your own, or else the control.
@@ -398,14 +374,14 @@ def _subject(
     found = checks(own, arms, control)
     failed = first_failures(found)
     reasons = tuple(f"{arm}: {message}" for arm, message in failed.items())
-    common = np.random.default_rng(how.seed)
+    common = np.random.default_rng(seed)
 
     def random(measure: str) -> np.random.Generator:
         """Where draws come from: a measure of your own does not change those of the others."""
         own_seed = isinstance(measure, OwnMeasure)
-        return np.random.default_rng([how.seed, *measure.encode()]) if own_seed else common
+        return np.random.default_rng([seed, *measure.encode()]) if own_seed else common
 
-    results = tuple(_arm(arm, own, design, random, how.resamples) for arm in arms)
+    results = tuple(_arm(arm, own, plan, random, resamples) for arm in arms)
     if control in failed or sham in failed:
         return SubjectResult(name, False, reasons, found, sham, results)
 
@@ -413,15 +389,15 @@ def _subject(
         able = [each for each in questions if not mute.keys() & each.weights.keys()]
         silent = [each for each in questions if each not in able]
         family: list[Effect] = []
-        for outcome in design.measures:
-            family += effects(own, able, outcome, random(outcome), how.resamples)
+        for outcome in (*NAMES, *plan.own_measures):
+            family += effects(own, able, outcome, random(outcome), resamples)
             family += [unasked(each, outcome, mute) for each in silent]
         return tuple(family)
 
     # An arm without stress that only has a countermeasure is compared once.
     helped = [each.weights for each in measures_against(arms)]
     compared = against(arms, sham)
-    asked_for = declared_pairs(design.declared, arms, sham)
+    asked_for = declared_pairs(plan.declared, arms, sham)
     known = [each.weights for each in (*compared, *measures_against(arms))]
     compared += [each for each in asked_for if each.weights not in known]
     # A cell that failed its checks leaves the factorial; its reason stands among the checks.
@@ -438,16 +414,16 @@ def _subject(
 def _arm(
     name: str,
     sessions: Sequence[MeasuredSession],
-    design: TrialDesign,
+    plan: TrialPlan,
     random: Callable[[str], np.random.Generator],
     resamples: int,
 ) -> ArmResult:
-    arm, own = design.arms[name], [each for each in sessions if each.arm == name]
+    arm, own = plan.arms[name], [each for each in sessions if each.arm == name]
     rows = [row for each in own for row in each.rows]
     common, metrics = random(""), None
     if own:
-        metrics = measure(columns_of(rows), design.weights, rng=common, resamples=resamples)
-    counted = (*MEASURES, *design.own_measures)
+        metrics = measure(columns_of(rows), plan.weights, rng=common, resamples=resamples)
+    counted = (*MEASURES, *plan.own_measures)
     measures = {each: estimated(own, each, random(each), resamples) for each in counted}
     if metrics:
         measures |= {each: measured(metrics, each) for each in METRICS}
@@ -462,7 +438,7 @@ def _arm(
         sessions=len(own),
         trials=len(rows),
         metrics=metrics,
-        measures={each: measures.get(each, NOTHING) for each in design.measures},
+        measures={each: measures.get(each, NOTHING) for each in (*NAMES, *plan.own_measures)},
         recall_by_lag=tuple(by_lag(own, common, resamples)),
         corrections_censored=corrected.count(None),
         delivered={

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -66,33 +67,19 @@ def _size(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownDifference(Record):
-    """What the settings of a phantom among the subjects make of a primary outcome.
-
-    `smallest` is what can be found with 80 % power in a subject that varies as it does.
-    """
-
-    subject: str
-    difference: float
-    smallest: float | None
-
-    def __str__(self) -> str:
-        will = abs(self.difference) >= (self.smallest or 1.0)
-        return f"{self.subject} has {number(self.difference, 2, sign=True)}, which " + (
-            "will be found" if will else "is too little to be found"
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Detectable(Record):
-    """The smallest true difference that a primary outcome shows with 80 % power; None: unknown."""
+    """The smallest true difference that a primary outcome shows with 80 % power; None: unknown.
+
+    `known` is what the settings of a phantom among the subjects make of the outcome: `subject`,
+    `difference`, and the `smallest` that can be found in a subject that varies as it does.
+    """
 
     measure: str
     arm: str
     against: str
     scenarios: int
     difference: float | None
-    known: tuple[KnownDifference, ...] = ()
+    known: tuple[Mapping[str, Any], ...] = ()
 
     def __str__(self) -> str:
         what = f"{self.measure}, {self.arm} − {self.against}"
@@ -104,7 +91,12 @@ class Detectable(Record):
             f"{what}: {self.scenarios} scenarios find {self.difference:.2f} or more "
             "with 80 % power (simulated on phantoms; a subject that varies more needs more)"
         )
-        return "; ".join([found, *map(str, self.known)])
+        for each in self.known:
+            will = abs(each["difference"]) >= (each["smallest"] or 1.0)
+            shown = number(each["difference"], 2, sign=True)
+            seen = "will be found" if will else "is too little to be found"
+            found += f"; {each['subject']} has {shown}, which {seen}"
+        return found
 
 
 Phantoms = Mapping[str, PhantomSubjectSettings]
@@ -130,7 +122,7 @@ def detectable(plan: TrialPlan, phantoms: Phantoms | None = None) -> tuple[Detec
             differences = _simulated(declared, pair, plan, arms, settings)
             if differences:
                 mean, smallest = float(np.mean(differences)), _smallest(differences, plan)
-                known.append(KnownDifference(name, mean, smallest))
+                known.append({"subject": name, "difference": mean, "smallest": smallest})
         smallest = _smallest(usual, plan)
         size = len(plan.courses)
         found.append(Detectable(declared.measure, *pair, size, smallest, tuple(known)))

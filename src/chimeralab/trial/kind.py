@@ -3,21 +3,22 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import between, counted, number
-from chimeralab.core.parts import Beside, StandIn, read_value
+from chimeralab.core.numbers import between, counted, number, p_value
+from chimeralab.core.parts import Beside, read_value
 from chimeralab.core.tables import Columns
 from chimeralab.core.text import markdown
 from chimeralab.models.catalogue import MODELS
 from chimeralab.models.seam import Model
 from chimeralab.runner import SessionScript
 from chimeralab.selfplay.plan import read_extras
-from chimeralab.stats.effects import TRIAL
+from chimeralab.stats.effects import TRIAL, short
 from chimeralab.study.detecting import Finding, Recomputed
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import TALK
@@ -29,8 +30,7 @@ from chimeralab.study.store import Archive
 from chimeralab.trial import plan as trial_plan
 from chimeralab.trial.agents import AGENTS, abilities_of, opened
 from chimeralab.trial.agents import seam as agents
-from chimeralab.trial.analysis import Draws, TrialAnalysis, TrialDesign
-from chimeralab.trial.analysis import analyse_trial as analyse_sessions
+from chimeralab.trial.analysis import RESAMPLES, SEED, TrialAnalysis, analyse_sessions
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.course import Course
 from chimeralab.trial.effects import sessions_of
@@ -45,9 +45,8 @@ from chimeralab.trial.rows import (
     left_out,
     misscored,
     outside_code,
-    own_counts,
     recalled_plan,
-    stored_counts,
+    recount,
     stored_trials,
 )
 from chimeralab.trial.trials import COLUMNS as TRIAL_COLUMNS
@@ -180,7 +179,13 @@ class Trial(Kind):
                 for code, n in kept.items()
             ),
         )
-        yield _recompute_counts(study)
+        found, unchecked = recount(study)
+        yield Recomputed(
+            tuple(Finding(*each) for each in found),
+            unchecked=tuple(
+                f"not recomputed: {n:,} counts of {code}" for code, n in unchecked.items()
+            ),
+        )
 
     def export_tables(self) -> Mapping[str, tuple[Columns, str]]:
         return {
@@ -202,10 +207,32 @@ class Trial(Kind):
     def name_numbers(
         self, study: Study, analysis: TrialAnalysis | None, decided: Any = None, **found: Any
     ) -> Iterator[Any]:
-        from chimeralab.trial.numbers import trial_entries  # noqa: PLC0415 - few commands need them
+        """The numbers of each arm of each subject, and what the stressors do to it."""
+        # Imported here: few commands need them.
+        from chimeralab.report.named_numbers import estimate_entries  # noqa: PLC0415
 
-        if analysis:
-            yield from trial_entries(analysis)
+        if analysis is None:
+            return
+        counts = {"sessions": analysis.sessions, "scenarios": analysis.scenarios}
+        for name, count in counts.items():
+            yield ("count", name), count, f"{count:,}", f"{name} in the analysis"
+        for subject in analysis.subjects:
+            who = subject.subject
+            for arm in subject.arms:
+                cell = short(arm.arm)
+                for name, each in arm.measures.items():
+                    what, estimate = f"{name} of {who} under {cell}", (each.value, each.interval)
+                    show = partial(number, digits=3)
+                    yield from estimate_entries((name, who, cell), what, estimate, show)
+            for effect in subject.effects:
+                name = effect.short_name
+                what = f"effect on {effect.measure} of {who}, {name}"
+                words = (effect.measure, who, name)
+                show = partial(number, digits=3, sign=True)
+                estimate = (effect.estimate, effect.interval)
+                yield from estimate_entries(("effect", *words), what, estimate, show)
+                corrected = p_value(effect.p_holm)
+                yield ("holm p", *words), effect.p_holm, corrected, f"Holm-corrected p, {what}"
 
     def report(self, study: Study, tell: Callable[[str], None], estimates: Estimates) -> Any:
         from chimeralab.trial.report.page import report_trial  # noqa: PLC0415 - draws charts
@@ -309,24 +336,12 @@ def _abilities(name: str, settings: Any, beside: Beside) -> tuple[str, ...]:
     return abilities_of(settings, beside.folder, place)
 
 
-def _recompute_counts(study: Study) -> Recomputed:
-    """Count again what measures and checks of the user's own make of each session of a trial."""
-    known = stored_counts(study) if study.plan.code else {}
-    made = [each for each in own_counts(study) if (each.session, each.key) in known]
-    findings = [
-        Finding(each.session, f"what {each.name} counted in it is not what its trials give")
-        for each in made
-        if not isinstance(each.part, StandIn) and each.value() != known[each.session, each.key]
-    ]
-    by_code = Counter(each.part.code for each in made if isinstance(each.part, StandIn))
-    return Recomputed(
-        tuple(findings),
-        unchecked=tuple(f"not recomputed: {n:,} counts of {code}" for code, n in by_code.items()),
-    )
-
-
 def analyse_trial(
-    study: Study, resampling: Draws | None = None, estimates: Estimates | None = None
+    study: Study,
+    estimates: Estimates | None = None,
+    *,
+    seed: int = SEED,
+    resamples: int = RESAMPLES,
 ) -> TrialAnalysis:
     """Say what the whole sessions of a trial show: can it be judged, and what does each arm do?
 
@@ -334,20 +349,12 @@ def analyse_trial(
     """
 
     def compute() -> TrialAnalysis:
-        plan = recalled_plan(study)
-        design = TrialDesign(
-            plan.arms,
-            plan.subjects,
-            plan.weights,
-            len(study.talks),
-            left_out(study),
-            plan.own_measures,
-            plan.declared,
-        )
-        trials = stored_trials(study, whole=True)
-        return analyse_sessions(trials, design, str(study.path), resampling)
+        plan, trials = recalled_plan(study), stored_trials(study, whole=True)
+        found = analyse_sessions(trials, plan, seed=seed, resamples=resamples)
+        planned, source = len(study.talks), str(study.path)
+        return replace(found, source=source, planned=planned, left_out=left_out(study))
 
-    if resampling not in (None, Draws()):
+    if (seed, resamples) != (SEED, RESAMPLES):
         return compute()
     plan: TrialPlan = study.plan.own
     names = {f"{type(each).__name__} {each}": each for each in (*plan.arms, *plan.own_measures)}

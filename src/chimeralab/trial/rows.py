@@ -1,10 +1,11 @@
 """The trials that a study has stored, whether they fit, and what its own code counts in them."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import CodeFile, StandIn
@@ -127,37 +128,13 @@ def _changed_replies(session: str, turns: list[Row], archive: Archive) -> Iterat
             yield f"trial {trial}: the reply to its probe {probe} is not the one that was stored"
 
 
-class OwnCount(NamedTuple):
-    """One part of the user's own in one session; `key` is all that its count depends on.
+def _own_counts(study: Study) -> Iterator[tuple[str, str, str, Any, tuple[TrialRow, ...]]]:
+    """Every session with every part of the user's own that counts in it.
 
-    A measure of the user's own is counted, and the checks of a stressor of the user's own are
-    made, when a trial is run: for all that only read later.
+    Session, name of the part, key, part, and trials; the key is all that the count depends on. A
+    measure of the user's own is counted, and the checks of a stressor of the user's own are made,
+    when a trial is run: for all that only read later.
     """
-
-    session: str
-    name: str
-    key: str
-    part: Any
-    rows: tuple[TrialRow, ...]
-
-    def value(self) -> Any:
-        """What the part makes of the session, as plain values."""
-        if not isinstance(self.part, Stressor):
-            tally = OwnMeasure(self.name, self.part).measure.tally
-            assert tally is not None
-            return list(tally(self.rows))
-        return [
-            {
-                "words": [check.title, check.said, check.signal],
-                "shows": [bool(check.shows(row)) for row in self.rows],
-                "asks": [bool(check.asks(row)) for row in self.rows],
-            }
-            for check in self.part.checks
-        ]
-
-
-def own_counts(study: Study) -> Iterator[OwnCount]:
-    """Every session with every part of the user's own that counts in it."""
     plan, code = trial_plan(study), study.plan.code
     if not (plan.measures or plan.own):
         return
@@ -168,23 +145,61 @@ def own_counts(study: Study) -> Iterator[OwnCount]:
         stressors = {name: part for name, part in plan.own.items() if name in acting}
         for name, part in {**plan.measures, **stressors}.items():
             key = digest(["counted", name, code[part.use].sha256, part.as_dict()])
-            yield OwnCount(session, name, key, part.settings, rows)
+            yield session, name, key, part.settings, rows
+
+
+def _count(name: str, part: Any, rows: tuple[TrialRow, ...]) -> Any:
+    """What a part of the user's own makes of a session, as plain values."""
+    if not isinstance(part, Stressor):
+        tally = OwnMeasure(name, part).measure.tally
+        assert tally is not None
+        return list(tally(rows))
+    return [
+        {
+            "words": [check.title, check.said, check.signal],
+            "shows": [bool(check.shows(row)) for row in rows],
+            "asks": [bool(check.asks(row)) for row in rows],
+        }
+        for check in part.checks
+    ]
 
 
 def count_sessions(study: Study) -> None:
     """Count what was not counted yet; the code of the plan is run for it."""
-    known = stored_counts(study)
-    missing = [each for each in own_counts(study) if (each.session, each.key) not in known]
+    known = _stored_counts(study)
+    missing = [
+        (session, key, name, part, rows)
+        for session, name, key, part, rows in _own_counts(study)
+        if (session, key) not in known
+    ]
     if not missing:
         return
     with closing(open_to_write(study.store_path)) as db:
-        for each in missing:
-            row = (each.session, each.key, json.dumps(each.value()), now())
+        for session, key, *counted in missing:
+            row = (session, key, json.dumps(_count(*counted)), now())
             with transaction(db, study.store_path):
                 db.execute("INSERT OR IGNORE INTO detections VALUES (?, ?, ?, ?)", row)
 
 
-def stored_counts(study: Study) -> dict[tuple[str, str], Any]:
+def recount(study: Study) -> tuple[list[tuple[str, str]], Counter[CodeFile]]:
+    """Count again what parts of the user's own make of each session.
+
+    What is not as stored, as session and problem, and how many counts can't be made again, by the
+    code that would have to run.
+    """
+    known = _stored_counts(study) if study.plan.code else {}
+    found, unchecked = [], Counter[CodeFile]()
+    for session, name, key, part, rows in _own_counts(study):
+        if (session, key) not in known:
+            continue
+        if isinstance(part, StandIn):
+            unchecked[part.code] += 1
+        elif _count(name, part, rows) != known[session, key]:
+            found.append((session, f"what {name} counted in it is not what its trials give"))
+    return found, unchecked
+
+
+def _stored_counts(study: Study) -> dict[tuple[str, str], Any]:
     """What was counted, by session and key; it stands beside the verdicts of detectors."""
     with study.archive() as archive:
         rows = archive.rows("SELECT trajectory, detector, detection FROM detections")
@@ -194,22 +209,21 @@ def stored_counts(study: Study) -> dict[tuple[str, str], Any]:
 def recalled_plan(study: Study) -> TrialPlan:
     """The plan of a trial for whoever counts: what stands in for parts answers as those did."""
     recalled: dict[str, dict[Any, Any]] = {}
-    known = stored_counts(study)
-    for each in own_counts(study):
-        part = each.part
+    known = _stored_counts(study)
+    for session, name, key, part, rows in _own_counts(study):
         if not isinstance(part, StandIn):
             continue
-        if (each.session, each.key) not in known:
+        if (session, key) not in known:
             raise InputError(
-                f"{each.name} has not been counted in every session, by {part.code}; "
+                f"{name} has not been counted in every session, by {part.code}; "
                 f"`chimera run {study.path} --allow-code` counts it"
             )
-        found = known[each.session, each.key]
-        answers = recalled.setdefault(each.name, {})
+        found = known[session, key]
+        answers = recalled.setdefault(name, {})
         if isinstance(part, Stressor):
-            _take_checks(type(part), answers, found, each.rows)
+            _take_checks(type(part), answers, found, rows)
         else:
-            answers[each.rows] = HitRate(*found)
+            answers[rows] = HitRate(*found)
             type(part).tally = staticmethod(answers.__getitem__)  # type: ignore[attr-defined]
     return trial_plan(study)
 

@@ -12,7 +12,7 @@ from chimeralab.report.named_numbers import study_numbers
 from chimeralab.selfplay.specifications import SpecificationCurve
 from chimeralab.study import Study
 from chimeralab.study.estimates import CHANGED, FILE, Estimates
-from chimeralab.trial.analysis import Draws, TrialAnalysis
+from chimeralab.trial.analysis import TrialAnalysis
 from tests.plans import LOOPERS, STRESSED
 from tests.studies import DETECTED, RUN, MakeStudy
 
@@ -31,7 +31,7 @@ def take_nothing(study: Study) -> tuple[dict[str, object], list[str]]:
 
 def test_trial_estimates_come_back_exactly(make_study: MakeStudy) -> None:
     study = make_study(STRESSED, steps=RUN)
-    computed = pipeline.analyse_trial(study, Draws(), Estimates(study, renew=True))
+    computed = pipeline.analyse_trial(study, Estimates(study, renew=True))
     read = pipeline.analyse_trial(Study(study.path, allow_code=True))
     assert read == computed
     assert json_text(read.as_dict()) == json_text(computed.as_dict())
@@ -78,7 +78,7 @@ def test_a_damaged_file_is_as_good_as_none(make_study: MakeStudy, text: str) -> 
 
 def test_draws_that_are_not_the_usual_ones_are_not_stored(make_study: MakeStudy) -> None:
     study = make_study(STRESSED, steps=RUN)
-    found = pipeline.analyse_trial(study, Draws(seed=2), Estimates(study, renew=True))
+    found = pipeline.analyse_trial(study, Estimates(study, renew=True), seed=2)
     assert isinstance(found, TrialAnalysis)
     assert not (study.path / FILE).exists()
 

@@ -8,7 +8,7 @@ import pytest
 from chimeralab.stats.contrasts import holm
 from chimeralab.stats.effects import ArmKey
 from chimeralab.trial import measures
-from chimeralab.trial.analysis import Draws, TrialAnalysis, TrialDesign, analyse_trial
+from chimeralab.trial.analysis import TrialAnalysis, analyse_sessions
 from chimeralab.trial.countermeasures import Notebook
 from chimeralab.trial.effects import (
     MeasuredSession,
@@ -21,10 +21,10 @@ from chimeralab.trial.effects import (
     measures_against,
 )
 from chimeralab.trial.measures import HitRate
-from chimeralab.trial.metrics import MetricWeights
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
 from chimeralab.trial.trials import COLUMNS, TrialRow
+from tests.plans import plan_of
 
 ROW = TrialRow.from_cells(
     dict.fromkeys(COLUMNS)
@@ -366,8 +366,7 @@ def test_effects_are_printed_only_where_a_trial_can_tell_something(answer, corre
         for scenario in ("x", "y", "z")
         for trial in range(1, 6)
     ]
-    design = TrialDesign(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
-    [found] = analyse_trial(trials, design, "here", Draws(resamples=100)).subjects
+    [found] = analyse_sessions(trials, plan_of(arms), resamples=100).subjects
     assert found.informative is informative
     assert bool(found.contrasts) is informative
     assert bool(found.reasons) is not informative
@@ -389,8 +388,7 @@ def test_an_arm_that_says_nothing_silences_its_own_effects_alone():
         for scenario in ("x", "y", "z")
         for trial in range(1, 6)
     ]
-    design = TrialDesign(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
-    [found] = analyse_trial(trials, design, "here", Draws(resamples=100)).subjects
+    [found] = analyse_sessions(trials, plan_of(arms), resamples=100).subjects
     known = {e.name: e for e in found.contrasts if e.measure == "accuracy"}
     assert found.informative
     assert known["amnesia − control"].estimate == 0
@@ -416,9 +414,8 @@ def test_the_sham_of_the_whole_trial_is_the_reference_before_any_other():
         (("control",), "control"),
     ):
         some = {name: arms[name] for name in names}
-        design = TrialDesign(some, dict.fromkeys(some, "s"), MetricWeights())
         chosen = [trial for trial in trials if trial.arm in some]
-        [found] = analyse_trial(chosen, design, "here", Draws(resamples=100)).subjects
+        [found] = analyse_sessions(chosen, plan_of(some), resamples=100).subjects
         assert found.reference == reference
 
 
@@ -445,8 +442,8 @@ def two_subjects() -> TrialAnalysis:
         for right in [bool(rng.random() < 0.7)]
     ]  # fmt: skip
     arms: dict[str, Arm] = {key: cells[key.arm] for key in keys}
-    design = TrialDesign(arms, {key: key.subject for key in keys}, MetricWeights(), len(trials))
-    return analyse_trial(trials, design, "here", Draws(resamples=100))
+    plan = plan_of(arms, {key: key.subject for key in keys})
+    return analyse_sessions(trials, plan, resamples=100)
 
 
 def test_the_effects_of_a_trial_are_one_holm_family_per_role_over_all_subjects():

@@ -9,20 +9,18 @@ from chimeralab.stats.effects import Effect
 from chimeralab.testing.sessions import play
 from chimeralab.trial.analysis import (
     Check,
-    Draws,
     SubjectResult,
-    TrialDesign,
-    analyse_trial,
+    analyse_sessions,
 )
 from chimeralab.trial.countermeasures import Commit, Notebook
 from chimeralab.trial.course import Layout
-from chimeralab.trial.metrics import MetricWeights
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.probes import PROBES
 from chimeralab.trial.scenarios import GENERATORS
 from chimeralab.trial.scenarios.items import pick
 from chimeralab.trial.script import Arm, Script
 from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
+from tests.plans import plan_of
 
 COURSES = [Layout().lay_out(GENERATORS["ledger"]().make(n), 2, seed=2) for n in range(1, 7)]
 # Nobody and nothing moves this subject; it only forgets now and then.
@@ -41,8 +39,7 @@ def analysed(
         for course in COURSES:
             script = Script(course, arm, 5, {name: PROBES[name] for name in probes})
             trials += play(script, answer, name)
-    design = TrialDesign(arms, dict.fromkeys(arms, "s"), MetricWeights(), len(trials))
-    [found] = analyse_trial(trials, design, "here", Draws(resamples=100)).subjects
+    [found] = analyse_sessions(trials, plan_of(arms), resamples=100).subjects
     return found
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.trial.analysis import Draws, TrialDesign, analyse_trial
+from chimeralab.trial.analysis import analyse_sessions
 from chimeralab.trial.effects import is_listed
 from chimeralab.trial.forecast import detectable, simulated
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
@@ -56,8 +56,7 @@ def trials_of(plan, settings=FREE):
 
 
 def analysed(plan, change=lambda trials: trials):
-    design = TrialDesign(plan.arms, plan.subjects, plan.weights, declared=plan.declared)
-    return analyse_trial(change(list(trials_of(plan))), design, "here", Draws(resamples=0))
+    return analyse_sessions(change(list(trials_of(plan))), plan, resamples=0)
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +128,12 @@ def test_what_is_set_in_a_phantom_is_found_where_it_is_large_enough(make_study):
     changes = ("number = 2", "number = 6"), ("[scenarios]", ALONE), ("novel = 1", "novel = 3")
     (found,) = detectable(make_study(SMALL, *changes).plan.own, phantoms)
     firm, soft = found.known
-    assert soft.difference > soft.smallest > 0
-    assert abs(firm.difference) < 0.1
-    assert f"soft has +{soft.difference:.2f}, which will be found" in str(found)
-    assert "firm has" in str(found)
-    assert str(firm).endswith("is too little to be found")
+    assert soft["difference"] > soft["smallest"] > 0
+    assert abs(firm["difference"]) < 0.1
+    of_firm, of_soft = str(found).split("; ")[-2:]
+    assert of_soft == f"soft has +{soft['difference']:.2f}, which will be found"
+    assert of_firm.startswith("firm has")
+    assert of_firm.endswith("is too little to be found")
 
 
 def test_a_cell_whose_dose_was_not_delivered_leaves_the_factorial_with_a_reason(undeclared):
