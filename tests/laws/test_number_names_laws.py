@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from chimeralab.core.result_words import MARK
 from chimeralab.report.named_numbers import named
 from chimeralab.selfplay.analysis import analyse
-from chimeralab.selfplay.numbers import selfplay_entries
+from chimeralab.selfplay.kind import selfplay_entries
 from chimeralab.selfplay.outcomes import Estimand, Outcomes
 from chimeralab.selfplay.runs import Run, table_of
 

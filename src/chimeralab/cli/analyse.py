@@ -25,7 +25,7 @@ from chimeralab.rating.gate import NO_AUDIT
 from chimeralab.selfplay.analysis import Analysis, analyse, as_json
 from chimeralab.selfplay.outcomes import EXPLORATORY, Outcomes, parse_contrast
 from chimeralab.selfplay.replication import compare
-from chimeralab.selfplay.robustness import DetectorRobustness, primary_questions, robustness
+from chimeralab.selfplay.robustness import DetectorRobustness, robustness
 from chimeralab.selfplay.runs import Runs, read_runs, study_runs
 
 if TYPE_CHECKING:
@@ -180,17 +180,13 @@ def _robustness(study: "Study | None", outcomes: Outcomes, result: Analysis) -> 
     if study is None:
         raise InputError("--robustness needs the texts: give a study, not a table of runs")
     declared: Detector = study.plan.detector.settings
-    order, detector = result.rank_stability.order, declared.thresholds
-    if detector is None:
+    if declared.thresholds is None:
         raise InputError(
             f"--robustness varies thresholds, and the detector {declared.name} has none to vary"
         )
-    questions = primary_questions(outcomes, order, result.settings.tau, detector)
-    if not questions:
-        raise InputError("--robustness needs two conditions to compare")
     ended = (talk for talk in study.trajectories() if talk.metadata["outcome"] is not None)
     talks = with_progress(ended, "conversations")
-    return robustness(talks, questions, default_encoder(), speaker="all")
+    return robustness(talks, result, outcomes, declared.thresholds, default_encoder())
 
 
 def _analyse_trial(study: "Study", options: dict[str, Any]) -> None:

@@ -1,19 +1,23 @@
 """Self-play as a kind of study: models talk to each other, and a detector judges what they say."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
-from chimeralab.core.numbers import counted
+import numpy as np
+
+from chimeralab.core.numbers import counted, number, p_value, percent
 from chimeralab.core.parts import Beside, read_record
-from chimeralab.core.records import plain_value
-from chimeralab.core.result_words import MARK
+from chimeralab.core.records import Detection, plain_value
+from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.core.tables import Columns
 from chimeralab.detection.verdict import from_json
 from chimeralab.models.catalogue import MODELS
 from chimeralab.rating.auditing import Reliability, recompute_gate, reliability, scope_of
 from chimeralab.rating.plan import check_raters
+from chimeralab.report.named_numbers import Entry, estimate_entries
+from chimeralab.report.table import UNITS
 from chimeralab.runner import Rules
 from chimeralab.selfplay.analysis import Analysis, analyse
 from chimeralab.selfplay.outcomes import PAIRS, Outcomes, measure_name
@@ -27,7 +31,9 @@ from chimeralab.selfplay.plan import (
     read_prompts,
 )
 from chimeralab.selfplay.runs import Runs, judged_run, study_runs
-from chimeralab.stats.effects import SELF_PLAY, AskedContrast, pairs_of
+from chimeralab.stats.clusters import share
+from chimeralab.stats.effects import SELF_PLAY, AskedContrast, Effect, pairs_of
+from chimeralab.stats.resample import SampleDesign
 from chimeralab.study.detecting import Recomputed, stored_detections
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.folder import Study
@@ -54,7 +60,6 @@ OUTCOME_COLUMNS: Columns = {
 }
 
 
-@dataclass(frozen=True)
 class SelfPlay(Kind):
     """Conversations between models under conditions, about prompts."""
 
@@ -170,9 +175,7 @@ class SelfPlay(Kind):
         analysis: Analysis | None,
         decided: Reliability | None = None,
         **found: Any,
-    ) -> Iterator[Any]:
-        from chimeralab.selfplay.numbers import loop_entries, selfplay_entries  # noqa: PLC0415
-
+    ) -> Iterator[Entry]:
         detections = found.get("detections")
         if detections is None:
             detections = [from_json(row) for row in stored_detections(study)]
@@ -271,3 +274,57 @@ def analyse_runs(
     inputs = (plain_value(runs.left_out), changed or {})
     found = estimates.take(Analysis, compute, *inputs, known={"words": SELF_PLAY})
     return replace(found, source=runs.source)
+
+
+def selfplay_entries(
+    analysis: Analysis, order: Sequence[str], words: ResultWords
+) -> Iterator[Entry]:
+    """Each condition in this order, and how they compare."""
+    counts = {"runs": analysis.runs, "prompts": analysis.seeds}
+    for name, count in counts.items():
+        yield ("count", name), count, f"{count:,}", f"{name} in the analysis"
+    for name in order:
+        of = analysis.conditions[name]
+        yield ("count", "runs", name), of.n, f"{of.n:,}", f"runs of {name}"
+        what = f"{measure_name('share', words)}, {name}"
+        yield from estimate_entries(("rate", name), what, (of.mean, of.share_ci), percent)
+        what = f"{measure_name('incidence', words)}, {name}"
+        found = (of.incidence, of.incidence_ci)
+        yield from estimate_entries(("incidence", name), what, found, percent)
+    for comparison in analysis.contrasts:
+        yield from _of_comparison((), comparison, words)
+    for answer in analysis.answers:
+        for comparison in answer.comparisons:
+            prefix = (answer.estimand.role, comparison.measure)
+            yield from _of_comparison(prefix, comparison, words)
+
+
+def loop_entries(detections: Sequence[Detection], order: Sequence[str]) -> Iterator[Entry]:
+    """How many conversations loop by the loop detector; those on one prompt are one cluster."""
+    for name in order:
+        judged = [
+            found
+            for found in detections
+            if found.metadata["condition"] == name and found.looping is not None
+        ]
+        if not judged:
+            continue
+        hits = np.array([found.looping for found in judged], dtype=np.float64)
+        design = SampleDesign(clusters=[str(found.metadata["prompt"]) for found in judged])
+        looping = share(hits, np.ones_like(hits), design)
+        what = f"conversations that loop by the loop detector, {name}"
+        yield ("count", "looping", name), looping.hits, f"{looping.hits:,}", what
+        estimate = (looping.value, looping.interval)
+        yield from estimate_entries(("looping", name), f"share of {what}", estimate, percent)
+
+
+def _of_comparison(prefix: Sequence[str], each: Effect, words: ResultWords) -> Iterator[Entry]:
+    unit, pair = UNITS[each.measure], (each.a, "minus", each.b)
+    name = measure_name(each.measure, words)
+    what = " ".join((*prefix, f"difference in the {name}, {each.a} minus {each.b}"))
+    show = partial(number, digits=unit.digits, scale=unit.scale, sign=True)
+    yield from estimate_entries(
+        (*prefix, "diff", *pair), what, (each.estimate, each.interval), show
+    )
+    corrected = f"Holm-corrected p of the {what}"
+    yield (*prefix, "holm p", *pair), each.p_holm, p_value(each.p_holm), corrected

@@ -7,20 +7,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.stats import spearmanr
 
+from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record, Trajectory
 from chimeralab.detection.locked import Lags, Locked
 from chimeralab.detection.seam import judged_turns
 from chimeralab.embedding.encoder import Encoder
+from chimeralab.selfplay.analysis import Analysis
 from chimeralab.selfplay.outcomes import PAIRS, Outcomes
 from chimeralab.selfplay.specifications import (
-    RobustnessQuestion,
     SpecificationCurve,
     judge_by_all,
     specification_curve,
 )
 from chimeralab.stats.arrays import Floats
-from chimeralab.stats.effects import pairs_of
+from chimeralab.stats.effects import Weights, pairs_of
 
 GRAM = 3
 # The rule of the locked detector, three turns in a row, on two other measures of likeness.
@@ -203,13 +205,7 @@ def spearman(first: Floats, second: Floats) -> float | None:
     """
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return None
-    return float(np.corrcoef(_ranks(first), _ranks(second))[0, 1])
-
-
-def _ranks(values: Floats) -> Floats:
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    middle = np.cumsum(counts) - (counts - 1) / 2
-    return np.asarray(middle[place])
+    return float(spearmanr(first, second).statistic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,38 +219,37 @@ class DetectorRobustness(Record):
 
 def robustness(
     trajectories: Iterable[Trajectory],
-    questions: Sequence[RobustnessQuestion],
+    analysis: Analysis,
+    outcomes: Outcomes,
+    declared: Locked,
     encoder: Encoder,
-    speaker: str | None = None,
 ) -> DetectorRobustness:
-    """Judge the conversations every way; all questions are of the same declared detector."""
+    """Judge all turns of the conversations every way; ``declared`` is the study's own detector."""
+    contrasts = primary_contrasts(outcomes, analysis.rank_stability.order)
+    if not contrasts:
+        raise InputError("--robustness needs two conditions to compare")
     words: list[Lexical] = []
 
     def noted() -> Iterator[Trajectory]:
         for trajectory in trajectories:
-            words.append(lexical(trajectory, speaker))
+            words.append(lexical(trajectory, "all"))
             yield trajectory
 
-    declared = questions[0].detector
-    found = judge_by_all(noted(), encoder, declared, speaker)
+    found = judge_by_all(noted(), encoder, declared, "all")
     return DetectorRobustness(
-        curves=tuple(specification_curve(found, question) for question in questions),
+        curves=tuple(
+            specification_curve(found, weights, analysis.settings, declared, outcomes.primary)
+            for weights in contrasts
+        ),
         co_detectors=tuple(co_detectors(words, found.rates(declared))),
         lexical=tuple(words),
     )
 
 
-def primary_questions(
-    outcomes: Outcomes, order: Sequence[str], tau: float, detector: Locked
-) -> list[RobustnessQuestion]:
-    """What the first primary estimand asks; every pair on the share when nothing was declared."""
+def primary_contrasts(outcomes: Outcomes, order: Sequence[str]) -> list[Weights]:
+    """What the first primary estimand compares; every pair when nothing was declared."""
     primary = outcomes.primary
-    named = {contrast.name: contrast.by_condition for contrast in outcomes.contrasts}
-    contrasts = [asked.weights for asked in pairs_of(order)]
     if primary and primary.contrast != PAIRS:
-        contrasts = [named[primary.contrast]]
-    measure = primary.measure if primary else "share"
-    return [
-        RobustnessQuestion(each, measure, tau, outcomes.level, detector, primary)
-        for each in contrasts
-    ]
+        named = {contrast.name: contrast.by_condition for contrast in outcomes.contrasts}
+        return [named[primary.contrast]]
+    return [asked.weights for asked in pairs_of(order)]

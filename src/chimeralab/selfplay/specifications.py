@@ -20,7 +20,7 @@ from chimeralab.selfplay.analysis import select
 from chimeralab.selfplay.outcomes import (
     Estimand,
     Measure,
-    horizon,
+    Settings,
     per_run,
 )
 from chimeralab.selfplay.runs import Run, Runs, named_run, table_of
@@ -279,48 +279,58 @@ class SpecificationCurve(Record):
     specifications: tuple[Specification, ...]
 
 
-class RobustnessQuestion(NamedTuple):
-    """The contrast whose robustness is asked, and the detector that was declared for it.
+def specification_curve(
+    found: Tallies,
+    weights: Weights,
+    settings: Settings,
+    declared_detector: Locked,
+    estimand: Estimand | None = None,
+) -> SpecificationCurve:
+    """Ask for one contrast under every detector.
 
-    ``estimand`` says which runs it speaks of; None takes them all.
+    ``estimand`` says what is measured, and of which runs; None takes the share of all of them.
     """
-
-    weights: Weights
-    measure: Measure = "share"
-    tau: float | None = None
-    level: float = 0.95
-    detector: Locked = LOCKED
-    estimand: Estimand | None = None
-
-
-# Of one detector: runs, estimate, interval, p, and the reason why there is none.
-_Answer = tuple[int, float | None, Interval | None, float | None, str | None]
-
-
-def specification_curve(found: Tallies, question: RobustnessQuestion) -> SpecificationCurve:
-    """Ask the question under every detector."""
     if not found.rows:
         raise InputError("no conversation to judge")
+    measure: Measure = estimand.measure if estimand else "share"
+
+    def ask(runs: Runs | None) -> tuple[Any, ...]:
+        """Under one detector: runs, estimate, interval, p, and the reason why there is none."""
+        if runs is None:
+            return 0, None, None, None, "no conversation is long enough for a verdict"
+        if estimand:
+            runs = select(runs, estimand)
+        if not runs.rows:
+            return 0, None, None, None, "no run is left after what the estimand leaves out"
+        values, reason = per_run(runs, measure, settings.tau)
+        if values is None:
+            return len(runs.rows), None, None, None, reason
+        cells = cells_of(values, runs.condition, runs.seed)
+        asked = AskedContrast(weights)
+        effect = estimated_contrast(cells, asked, SELF_PLAY, measure, settings.level)
+        why_not = effect.reasons.get("interval")
+        return len(runs.rows), effect.estimate, effect.interval, effect.p, why_not
+
     # A number for each detector, equal for those that found the same everywhere.
     stacked = np.concatenate([found.turns, found.collapsed, found.first])
     outcomes = np.unique(stacked, axis=1, return_inverse=True)[1].ravel()
-    plain, answers = plainest(question.detector), {}
+    plain, answers = plainest(declared_detector), {}
     specifications = []
     for column, (detector, cells) in enumerate(found.cells.items()):
         # Detectors that found the same, at risk from the same turn on, have the same estimate.
         key = (int(outcomes[column]), detector.first_turn_at_risk)
         if key not in answers:
-            answers[key] = _ask(found.table(detector), question)
+            answers[key] = ask(found.table(detector))
         specifications.append(Specification(detector, cells, detector == plain, *answers[key]))
     declared = next(each.estimate for each in specifications if each.declared)
     known = [each.estimate for each in specifications if each.estimate is not None]
     same = [each for each in specifications if (each.estimate or 0) * (declared or 0) > 0]
-    a, b = sides(question.weights)
+    a, b = sides(weights)
     return SpecificationCurve(
         a=a,
         b=b,
-        weights=dict(question.weights),
-        measure=question.measure,
+        weights=dict(weights),
+        measure=measure,
         conversations=len(found.rows),
         cells=sum(found.cells.values()),
         distinct_detectors=len(found.cells),
@@ -334,20 +344,3 @@ def specification_curve(found: Tallies, question: RobustnessQuestion) -> Specifi
             sorted(specifications, key=lambda each: (each.estimate is None, each.estimate or 0.0))
         ),
     )
-
-
-def _ask(runs: Runs | None, question: RobustnessQuestion) -> _Answer:
-    if runs is None:
-        return 0, None, None, None, "no conversation is long enough for a verdict"
-    if question.estimand:
-        runs = select(runs, question.estimand)
-    if not runs.rows:
-        return 0, None, None, None, "no run is left after what the estimand leaves out"
-    values, reason = per_run(runs, question.measure, question.tau or horizon(runs))
-    if values is None:
-        return len(runs.rows), None, None, None, reason
-    cells = cells_of(values, runs.condition, runs.seed)
-    asked = AskedContrast(question.weights)
-    found = estimated_contrast(cells, asked, SELF_PLAY, question.measure, question.level)
-    why_not = found.reasons.get("interval")
-    return len(runs.rows), found.estimate, found.interval, found.p, why_not

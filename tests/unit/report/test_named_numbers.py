@@ -16,7 +16,7 @@ from chimeralab.report.named_numbers import (
     study_numbers,
     write_numbers,
 )
-from chimeralab.selfplay.numbers import loop_entries
+from chimeralab.selfplay.kind import loop_entries
 from chimeralab.selfplay.report.material import Material
 
 

@@ -7,18 +7,22 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.detection.locked import LOCKED, Locked
 from chimeralab.detection.measure import Measured
-from chimeralab.selfplay.outcomes import EXPLORATORY, Estimand, Outcomes, WeightedContrast
-from chimeralab.selfplay.robustness import primary_questions
+from chimeralab.selfplay.outcomes import (
+    EXPLORATORY,
+    Estimand,
+    Outcomes,
+    Settings,
+    WeightedContrast,
+)
+from chimeralab.selfplay.robustness import primary_contrasts
 from chimeralab.selfplay.specifications import (
     MeasuredTwice,
-    RobustnessQuestion,
     every_detector,
     plainest,
     specification_curve,
     tally,
 )
 
-QUESTION = RobustnessQuestion({"stuck": 1.0, "calm": -1.0})
 TURNS = 12
 
 
@@ -42,8 +46,10 @@ TALKS = [
 ]
 
 
-def curve(talks, question=QUESTION):
-    return specification_curve(tally(talks, every_detector(question.detector)), question)
+def curve(talks, estimand=None, detector=LOCKED):
+    found = tally(talks, every_detector(detector))
+    weights = {"stuck": 1.0, "calm": -1.0}
+    return specification_curve(found, weights, Settings(TURNS), detector, estimand)
 
 
 def test_every_cell_of_the_grid_and_every_reading_has_its_place() -> None:
@@ -85,18 +91,17 @@ def test_a_loop_near_the_thresholds_divides_the_detectors() -> None:
 
 
 def test_a_declared_detector_outside_the_grid_is_added() -> None:
-    question = QUESTION._replace(detector=Locked(s1=0.8))
-    found = curve(TALKS, question)
+    found = curve(TALKS, detector=Locked(s1=0.8))
     (declared,) = [each for each in found.specifications if each.declared]
     assert declared.settings.s1 == 0.8
     assert found.distinct_detectors == 97 * 12 + 1
 
 
 def test_other_measures_can_be_asked() -> None:
-    found = curve(TALKS, QUESTION._replace(measure="incidence"))
+    found = curve(TALKS, Estimand("incidence"))
     assert found.declared == 1
     assert all(each.ci is None and each.reason for each in found.specifications)
-    times = curve(TALKS, QUESTION._replace(measure="restricted_mean"))
+    times = curve(TALKS, Estimand("restricted_mean"))
     assert times.declared == pytest.approx(7 - 12)
 
 
@@ -109,8 +114,8 @@ def test_a_condition_without_runs_leaves_every_estimate_out_with_its_reason() ->
 def test_the_curve_speaks_of_the_runs_of_its_estimand() -> None:
     everyone = Estimand("share", "primary", failed_turns="keep")
     nobody = Estimand("share", "primary", population=("elsewhere",))
-    assert curve(TALKS, QUESTION._replace(estimand=everyone)) == curve(TALKS)
-    empty = curve(TALKS, QUESTION._replace(estimand=nobody))
+    assert curve(TALKS, everyone) == curve(TALKS)
+    empty = curve(TALKS, nobody)
     assert {each.runs for each in empty.specifications} == {0}
     assert all(each.reason for each in empty.specifications)
 
@@ -119,9 +124,8 @@ def test_a_primary_estimand_becomes_the_question() -> None:
     estimand = Estimand("incidence", "primary", contrast="loop", population=("x",))
     loop = WeightedContrast("loop", whole="stuck", parts=("calm",))
     outcomes = Outcomes((estimand,), (loop,), level=0.9)
-    (question,) = primary_questions(outcomes, ("stuck", "calm"), 12, LOCKED)
-    assert question == RobustnessQuestion(loop.by_condition, "incidence", 12, 0.9, LOCKED, estimand)
-    assert len(primary_questions(EXPLORATORY, ("c", "b", "a"), 12, LOCKED)) == 3
+    assert primary_contrasts(outcomes, ("stuck", "calm")) == [loop.by_condition]
+    assert len(primary_contrasts(EXPLORATORY, ("c", "b", "a"))) == 3
 
 
 def test_nothing_to_judge_is_refused() -> None:

@@ -40,7 +40,7 @@ from chimeralab.selfplay.comparisons import LogRankTest
 from chimeralab.selfplay.conditions import ConditionSummary
 from chimeralab.selfplay.kind import analyse_runs
 from chimeralab.selfplay.outcomes import PAIRS, Measure, measure_name
-from chimeralab.selfplay.robustness import primary_questions
+from chimeralab.selfplay.robustness import primary_contrasts
 from chimeralab.selfplay.runs import (
     TOO_SHORT,
     RunsLeftOut,
@@ -203,18 +203,17 @@ def results_of(
     if detector is None:
         rigid = f"the detector {declared.name} has no thresholds to vary"
         return StudyResults(planned, described, None, rigid)
-    questions = primary_questions(
-        outcomes, analysis.rank_stability.order, analysis.settings.tau, detector
-    )
-    if not questions or not comparisons:
+    contrasts = primary_contrasts(outcomes, analysis.rank_stability.order)
+    if not contrasts or not comparisons:
         alone = "one condition alone has nothing to be compared with"
         return StudyResults(planned, described, None, alone)
-    asked = least_certain(comparisons).weights
-    question = next(each for each in questions if each.weights == asked)
+    shaky = least_certain(comparisons).weights
+    asked = next(each for each in contrasts if each == shaky)
 
     def compute() -> SpecificationCurve:
         series = stored_series(detections, study.trajectories(), detector)
-        return specification_curve(tally(series, every_detector(detector)), question)
+        found = tally(series, every_detector(detector))
+        return specification_curve(found, asked, analysis.settings, detector, outcomes.primary)
 
     curve = estimates.take(SpecificationCurve, compute, changed)
     return StudyResults(planned, described, curve, "")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, starmap
-from typing import NamedTuple
 
 from chimeralab import weights
 from chimeralab.core.numbers import counted
@@ -102,7 +101,7 @@ def make_report(material: Material) -> Report:
         parts.append(Section("loops", "Which conversations loop", [about, tables.loops(material)]))
     parts.append(reliability_section(material.reliability))
     if conversations:
-        blocks = [paragraph(choice.in_words(words)), *conversations]
+        blocks = [paragraph(choice_in_words(choice, words)), *conversations]
         parts.append(Section("conversations", "Conversations", blocks))
     unjudged = material.unjudged
     why_not = f" Not all of these were judged, because {unjudged}." if unjudged else ""
@@ -253,28 +252,24 @@ def reliability_section(found: Reliability | None) -> Section:
     return Section("reliability", "Reliability", blocks)
 
 
-class ChosenConversations(NamedTuple):
-    """Which conversations are shown, from the most to the least telling of their kind."""
-
-    collapsed: Sequence[Detection]
-    looping: Sequence[Detection]
-    healthy: Sequence[Detection]
-
-    def in_words(self, words: ResultWords) -> str:
-        """What is shown."""
-        said = f"The largest shares of {words.turns} in the study, and the smallest."
-        if not self.collapsed:
-            said = (
-                f"The smallest shares of {words.turns} in the study. No conversation {words.was}."
-            )
-        elif not self.healthy:
-            said = f"The largest shares of {words.turns} in the study. None is smaller."
-        if self.looping:
-            said += f" Between them, conversations that loop without a {words.event}."
-        return said
+# Conversations that are shown, the most telling of their kind first: collapsed, looping, healthy.
+Choice = tuple[list[Detection], list[Detection], list[Detection]]
 
 
-def choose(detections: Iterable[Detection], each: int = EACH) -> ChosenConversations:
+def choice_in_words(choice: Choice, words: ResultWords) -> str:
+    """What is shown."""
+    collapsed, looping, healthy = choice
+    said = f"The largest shares of {words.turns} in the study, and the smallest."
+    if not collapsed:
+        said = f"The smallest shares of {words.turns} in the study. No conversation {words.was}."
+    elif not healthy:
+        said = f"The largest shares of {words.turns} in the study. None is smaller."
+    if looping:
+        said += f" Between them, conversations that loop without a {words.event}."
+    return said
+
+
+def choose(detections: Iterable[Detection], each: int = EACH) -> Choice:
     """The largest shares of collapsed turns, and smaller ones; of equals, the most similar turns.
 
     Between them come loops without a collapse. A conversation is shown once, and none without a
@@ -299,11 +294,11 @@ def choose(detections: Iterable[Detection], each: int = EACH) -> ChosenConversat
     shown = {found.id for found in (*collapsed, *looping)}
     healthy = [found for found in rest if found.id not in shown]
     healthy.sort(key=lambda found: bool(found.looping))
-    return ChosenConversations(collapsed, looping, healthy[:each])
+    return collapsed, looping, healthy[:each]
 
 
 def show(
-    choice: ChosenConversations,
+    choice: Choice,
     trajectories: Iterable[Trajectory],
     words: ResultWords,
     loops: Loops = LOOPS,
@@ -311,11 +306,11 @@ def show(
     """The chosen conversations, each with its verdict, its pictures and its turns."""
     wanted = {found.id for kind in choice for found in kind}
     texts = {talk.id: talk for talk in trajectories if talk.id in wanted}
-    kinds = (
-        ("collapsed", f"Largest share of {words.turns}", choice.collapsed),
-        ("looping", f"Loops without a {words.event}", choice.looping),
-        ("healthy", "Healthiest", choice.healthy),
-    )
+    kinds = {
+        "collapsed": f"Largest share of {words.turns}",
+        "looping": f"Loops without a {words.event}",
+        "healthy": "Healthiest",
+    }
     return [
         Section(
             f"{kind}-{number}",
@@ -323,7 +318,7 @@ def show(
             list(_conversation(f"{kind}-{number}", found, texts[found.id], words, loops)),
             found.id,
         )
-        for kind, title, chosen in kinds
+        for (kind, title), chosen in zip(kinds.items(), choice, strict=True)
         for number, found in enumerate(chosen, start=1)
     ]
 

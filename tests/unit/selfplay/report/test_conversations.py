@@ -37,19 +37,19 @@ SHARES = st.lists(st.integers(0, 6), max_size=9)
 @given(SHARES)
 def test_the_most_and_the_least_collapsed_are_shown_once_each(shares: list[int]) -> None:
     found = [detection(str(n), 6, tuple(range(1, k + 1))) for n, k in enumerate(shares)]
-    choice = choose(found)
-    shown = [each.id for each in (*choice.collapsed, *choice.healthy)]
+    collapsed, _, healthy = choose(found)
+    shown = [each.id for each in (*collapsed, *healthy)]
     assert len(shown) == len(set(shown))
-    assert all(each.collapsed for each in choice.collapsed)
+    assert all(each.collapsed for each in collapsed)
     worst = sorted(shares, reverse=True)[:2]
-    assert [len(each.collapsed) for each in choice.collapsed] == [k for k in worst if k]
-    if choice.healthy:
-        assert len(choice.healthy[0].collapsed) == min(shares)
+    assert [len(each.collapsed) for each in collapsed] == [k for k in worst if k]
+    if healthy:
+        assert len(healthy[0].collapsed) == min(shares)
 
 
 def test_without_any_collapse_only_healthy_ones_are_shown() -> None:
-    choice = choose([detection("a", 6, ()), detection("b", 6, ())])
-    assert (len(choice.collapsed), len(choice.healthy)) == (0, 2)
+    collapsed, _, healthy = choose([detection("a", 6, ()), detection("b", 6, ())])
+    assert (len(collapsed), len(healthy)) == (0, 2)
 
 
 def test_a_conversation_without_a_verdict_is_not_shown() -> None:
