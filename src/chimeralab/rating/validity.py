@@ -40,29 +40,20 @@ MEANING = {
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictDifference(Record):
-    """An item on which detector and rater differ, with the turns that it turns on."""
-
-    item: str
-    detector: int
-    rater: int
-    name: str
-    meaning: str
-    turns: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Validity(Record):
-    """The detector against one rater: how often it is right, and each item where they differ."""
+    """The detector against one rater: how often it is right, and each item where they differ.
+
+    A difference has the verdict, the label, its class and the turns that it turns on, by name.
+    """
 
     rater: str
     diagnosis: Diagnosis
-    differences: tuple[VerdictDifference, ...]
+    differences: tuple[Mapping[str, Any], ...]
 
     @property
     def classes(self) -> dict[str, int]:
         """How often each class of difference occurs, the most frequent first."""
-        counts = Counter(difference.name for difference in self.differences)
+        counts = Counter(difference["name"] for difference in self.differences)
         return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
@@ -207,7 +198,7 @@ def _refuse_unknown(wanted: Iterable[str], known: Mapping[str, object], what: st
         raise InputError(f"item '{missing}' has no {what}")
 
 
-def difference_of(detection: Detection, rating: Rating, item: Item) -> VerdictDifference:
+def difference_of(detection: Detection, rating: Rating, item: Item) -> dict[str, Any]:
     """Name the class of a difference between a verdict and a label."""
     if rating.label != 1:
         name, turns = _flagged(detection, item), detection.collapsed
@@ -219,8 +210,14 @@ def difference_of(detection: Detection, rating: Rating, item: Item) -> VerdictDi
         name = "short loop" if len(repeats) < window else "reworded loop"
         if len(turns) < 3 or any(later != turn + 1 for turn, later in pairwise(sorted(turns))):
             name = "no loop named"
-    verdict = 1 if detection.collapsed else 0
-    return VerdictDifference(item.id, verdict, rating.label or 0, name, MEANING[name], turns)
+    return {
+        "item": item.id,
+        "detector": 1 if detection.collapsed else 0,
+        "rater": rating.label or 0,
+        "name": name,
+        "meaning": MEANING[name],
+        "turns": turns,
+    }
 
 
 def _flagged(detection: Detection, item: Item) -> str:

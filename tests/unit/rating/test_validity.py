@@ -52,8 +52,8 @@ def test_a_loop_that_the_detector_missed_is_told_by_its_length(
     turns: tuple[int, ...], name: str
 ) -> None:
     (difference,) = compare(detection("a"), rating("a", 1, *turns)).differences
-    assert (difference.name, difference.turns) == (name, turns)
-    assert difference.meaning == MEANING[name]
+    assert (difference["name"], difference["turns"]) == (name, turns)
+    assert difference["meaning"] == MEANING[name]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_an_alarm_that_the_rater_does_not_share_is_told_by_its_texts(
     texts: list[str], name: str
 ) -> None:
     (difference,) = compare(detection("a", 5, 6, 7, 8), rating("a", 0), *texts).differences
-    assert (difference.name, difference.turns) == (name, (5, 6, 7, 8))
+    assert (difference["name"], difference["turns"]) == (name, (5, 6, 7, 8))
 
 
 def test_sensitivity_and_specificity_come_from_the_rater() -> None:
