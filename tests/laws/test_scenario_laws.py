@@ -16,7 +16,7 @@ from chimeralab.trial.scenarios import (
     Question,
     Scenario,
 )
-from chimeralab.trial.scenarios.questions import HINT
+from chimeralab.trial.scenarios.generators import HINT
 
 seeds = st.integers(0, 10**9)
 quick = settings(max_examples=40)

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Seam
 from chimeralab.trial.meanings import PARTS
-from chimeralab.trial.scenarios.ledger import REPORTS_TO
+from chimeralab.trial.scenarios.generators import REPORTS_TO
 from chimeralab.trial.trials import TrialRow
 
 Rows = Sequence[TrialRow]

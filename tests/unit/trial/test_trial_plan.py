@@ -167,7 +167,7 @@ def test_the_lock_holds_the_scenarios_as_they_will_be_put(make_study):
 def test_a_generator_that_makes_other_scenarios_breaks_the_lock(make_study, monkeypatch):
     make_study(SMALL).freeze()
     monkeypatch.setattr("chimeralab.trial.course.OPENING", "Hello.")
-    monkeypatch.setattr("chimeralab.trial.scenarios.ledger.TOWNS", ("Rome", "Oslo") * 6)
+    monkeypatch.setattr("chimeralab.trial.scenarios.generators.TOWNS", ("Rome", "Oslo") * 6)
     with pytest.raises(LockError, match="courses"):
         make_study(SMALL).checked_lock()
 

@@ -1,9 +1,8 @@
 """Scenarios whose truth is known, by name: made from a seed, or read from files."""
 
 from chimeralab.trial.scenarios.files import BenchForm, JsonLines, MtConsistency, Sycon
+from chimeralab.trial.scenarios.generators import Beliefs, Consensus, Framing, Ledger
 from chimeralab.trial.scenarios.items import Clue, Fact, Generator, Question, Scenario
-from chimeralab.trial.scenarios.ledger import Ledger
-from chimeralab.trial.scenarios.questions import Beliefs, Consensus, Framing
 
 GENERATORS = {"ledger": Ledger, "beliefs": Beliefs, "consensus": Consensus, "framing": Framing}
 PUBLIC_SETS = {"benchform": BenchForm, "mt-consistency": MtConsistency, "sycon": Sycon}
