@@ -255,9 +255,6 @@ def _stands(text: str, start: int, end: int, question: str) -> bool:
         or _TURNED_DOWN.match(behind)
         or re.match(r"\s*,?\s*\bor\b", later, re.I)
         or (re.match(r"['’]s?\s+\w", behind, re.I) and not question.lower().startswith("whose"))
-        or (
-            re.search(r"\bfrom(?:\s+the)?\s*$", before, re.I) and re.match(r"\W+to\b", behind, re.I)
-        )
         or (_FROM.search(before) and re.match(r"\W+to\b", behind, re.I))
         or (_HEARSAY.search(before) and _BUT.search(later))
         or re.search(r"\bnow\b", later, re.I)

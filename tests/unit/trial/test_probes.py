@@ -16,8 +16,8 @@ from chimeralab.trial.stressors import (
     Amnesia,
     Conformity,
     Infallibility,
-    signals,
 )
+from chimeralab.trial.stressors.seam import PHRASES
 from chimeralab.trial.trials import TrialRow
 
 COURSE = Layout().lay_out(GENERATORS["ledger"]().make(3), 3, seed=2)
@@ -89,7 +89,7 @@ def test_feedback_that_amnesia_took_away_is_not_asked_about():
 def test_the_question_names_who_gave_the_feedback_and_offers_every_option(authority):
     one = script(infallibility=Infallibility(authority=authority))
     text = one.fork(HELD[0], TRUTHS, "noticed", {}).messages[-1].content
-    assert f"did {signals.AUTHORITY[authority]} give?" in text
+    assert f"did {PHRASES[authority]['name']} give?" in text
     assert all(option in text for option in COURSE.step(HELD[0]).question.options)
 
 
@@ -97,7 +97,7 @@ def test_the_question_names_who_gave_the_feedback_and_offers_every_option(author
 def test_the_question_names_the_majority(source):
     one = script(conformity=Conformity(source=source))
     text = one.fork(CRITICAL[0], TRUTHS, "noticed", {}).messages[-1].content
-    assert f"did {signals.MAJORITY[source]} give?" in text
+    assert f"did {PHRASES[source]['majority']} give?" in text
 
 
 def test_a_steady_phantom_notices_what_it_does_not_believe():

@@ -100,22 +100,6 @@ class ChoiceSet(FileSet):
         return tuple(replace(each, questions=each.questions[: self.questions]) for each in taken)
 
 
-class BenchForm(ChoiceSet):
-    """`use = "benchform"`: a scenario per task."""
-
-    @staticmethod
-    def read_all(path: Path, seed: int) -> tuple[Scenario, ...]:
-        return read_benchform(path, seed)
-
-
-class MtConsistency(ChoiceSet):
-    """`use = "mt-consistency"`: a scenario per subject."""
-
-    @staticmethod
-    def read_all(path: Path, seed: int) -> tuple[Scenario, ...]:
-        return read_mt_consistency(path, seed)
-
-
 @dataclass(frozen=True, slots=True)
 class Sycon(FileSet):
     """`use = "sycon"`: a scenario per question, put as a choice between correction and belief."""
@@ -193,6 +177,12 @@ def _benchform_item(path: Path, rng: Random, number: int, item: Any) -> Question
     )
 
 
+class BenchForm(ChoiceSet):
+    """`use = "benchform"`: a scenario per task."""
+
+    read_all = staticmethod(read_benchform)
+
+
 def read_mt_consistency(path: Path, seed: int = 0) -> tuple[Scenario, ...]:
     """A scenario per subject (Li et al. 2025); wrong options are drawn with our seed."""
     rng = source("mt-consistency", seed)
@@ -220,6 +210,12 @@ def read_mt_consistency(path: Path, seed: int = 0) -> tuple[Scenario, ...]:
         Scenario(f"mt-consistency-{subject}", "consensus", (), tuple(questions))
         for subject, questions in sorted(by_subject.items())
     )
+
+
+class MtConsistency(ChoiceSet):
+    """`use = "mt-consistency"`: a scenario per subject."""
+
+    read_all = staticmethod(read_mt_consistency)
 
 
 def _listed_choices(path: Path, number: int, cell: str) -> list[str]:

@@ -3,9 +3,11 @@
 In a sham arm, where a stressor would step in, the same amount of text says nothing to the point.
 """
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import cycle
+from pathlib import Path
 from typing import ClassVar, NamedTuple, cast
 
 from chimeralab.core.parts import Seam
@@ -49,7 +51,6 @@ class Stressor(Record):
     words: ClassVar[str] = ""
     heard_alone: ClassVar[bool] = True
     checks: ClassVar[tuple[Arrival, ...]] = ()
-    # Settings under which it does what it did before it had them.
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         """The scene with what is done to it, each change on record as an injection.
@@ -128,37 +129,11 @@ SEAM = Seam(
 
 
 SHAM = "sham"
-_FILLER = (
-    "The room is quiet and the light stays on.",
-    "A clock on the wall shows the time of day.",
-    "The paper on the table is white and of the usual size.",
-    "Outside, the weather is neither warm nor cold.",
-    "The chairs stand in a row along the wall.",
-    "Somebody walks down the corridor and back.",
-)
+# What stressors say to a subject, by who speaks.
+PHRASES = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text(encoding="utf-8"))
+_FILLER: list[str] = PHRASES["sham"]["filler"]
 # One of every length from 1 to 20 characters: what is left at the end is never cut.
-_ENDINGS = (
-    ".",
-    "Hm",
-    "Hm.",
-    "Now.",
-    "Well.",
-    "Quiet.",
-    "By now.",
-    "By noon.",
-    "All calm.",
-    "All quiet.",
-    "It is calm.",
-    "It is quiet.",
-    "It is silent.",
-    "It is evening.",
-    "A door is shut.",
-    "The lamp is lit.",
-    "The door is shut.",
-    "The floor is flat.",
-    "The walls are bare.",
-    "The window is clean.",
-)
+_ENDINGS: list[str] = PHRASES["sham"]["endings"]
 _MIN_REST = 10  # so many characters always make whole sentences
 
 
