@@ -29,37 +29,33 @@ def asked_at_most(scripts: Iterable[Script]) -> tuple[int, int, int]:
     Calls, the bytes of all their prompts apart from the subject's own answers, and how often an
     answer stands in a prompt, or neutral text of its length.
     """
-    found = [asked for script in scripts for asked in _turns(script)]
-    calls, prompt_bytes, answers_shown = (
-        sum(column) for column in zip((0, 0, 0), *found, strict=True)
-    )
+    calls, prompt_bytes, answers_shown = 0, 0, 0
+    for script in scripts:
+        # What is said depends on the answers in one way only: feedback praises the lure and
+        # corrects all else. One of the two is the longer, whoever gives it.
+        right = [step.truth for step in script.course.steps]
+        misled = [step.lure or step.truth for step in script.course.steps]
+        for turn, step in enumerate(script.course.steps, start=1):
+            first = {
+                name: max(step.question.options, key=_size, default="")
+                for name in script.probes_before(turn)
+            }
+            scene = script.scene(turn, right, first)
+            shown = [script.asked(turn, answers, first) for answers in (right, misled)]
+            probes, misleader = script.probes_at(turn), script.misleader(turn)
+            after = [script.probes[name] for name in probes if name not in first]
+            in_forks = sum(_size(probe.text(step, misleader)) for probe in after)
+            # The sham of amnesia repeats the length of answers, with that of their episode.
+            echoed = sum(each.turn < turn for each in scene.injections if script.arm.sham)
+            put = max(
+                sum(_size(message.content) for message in each.messages if message.role == "user")
+                for each in shown
+            )
+            asked = 1 + len(probes)
+            calls += asked
+            prompt_bytes += asked * put + in_forks
+            answers_shown += asked * (1 + len(scene.past) + echoed)
     return calls, prompt_bytes, answers_shown
-
-
-def _turns(script: Script) -> Iterator[tuple[int, int, int]]:
-    # What is said depends on the answers in one way only: feedback praises the lure and corrects
-    # all else. One of the two is the longer, whoever gives it.
-    right = [step.truth for step in script.course.steps]
-    misled = [step.lure or step.truth for step in script.course.steps]
-    for turn, step in enumerate(script.course.steps, start=1):
-        first = {
-            name: max(step.question.options, key=_size, default="")
-            for name in script.probes_before(turn)
-        }
-        scene = script.scene(turn, right, first)
-        shown = [script.asked(turn, answers, first) for answers in (right, misled)]
-        probes, misleader = script.probes_at(turn), script.misleader(turn)
-        after = [script.probes[name] for name in probes if name not in first]
-        in_forks = sum(_size(probe.text(step, misleader)) for probe in after)
-        calls = 1 + len(probes)
-        # The sham of amnesia repeats the length of answers, with that of their episode.
-        echoed = sum(each.turn < turn for each in scene.injections if script.arm.sham)
-        answers = 1 + len(scene.past) + echoed
-        put = max(
-            sum(_size(message.content) for message in each.messages if message.role == "user")
-            for each in shown
-        )
-        yield calls, calls * put + in_forks, calls * answers
 
 
 def _size(text: str) -> int:

@@ -37,7 +37,7 @@ from chimeralab.trial.effects import sessions_of
 from chimeralab.trial.forecast import asked_at_most, detectable
 from chimeralab.trial.meanings import PARTS
 from chimeralab.trial.measures import MEASURES, words_of
-from chimeralab.trial.metrics import Metrics, measure
+from chimeralab.trial.metrics import measure
 from chimeralab.trial.phantoms import SUBJECTS, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, read_trial, tokens_needed
 from chimeralab.trial.rows import (
@@ -275,12 +275,17 @@ class Trial(Kind):
         for row in stored_trials(study):
             arms.setdefault(str(row.arm), []).append(row)
         rng, weights = np.random.default_rng(0), study.plan.own.weights
-        return {
-            arm: _metric_cells(
-                measure(columns_of(rows), weights, rng=rng, resamples=LIVE_RESAMPLES)
-            )
-            for arm, rows in arms.items()
-        }
+        found = {}
+        for arm, rows in arms.items():
+            metrics = measure(columns_of(rows), weights, rng=rng, resamples=LIVE_RESAMPLES)
+            cells = {"sessions": f"{metrics.sessions:,}", "trials": f"{metrics.trials:,}"}
+            for name in PARTS:
+                part = getattr(metrics, name)
+                cells[name] = number(part.value, 2)
+                if part.value is not None and part.interval is not None:
+                    cells[name] += f" ({between(part.interval, 2)})"
+            found[arm] = cells
+        return found
 
     def show_talk(self, study: Study, talk: str, condition: str) -> Any:
         """A session as the report shows it: asked, disturbed, answered, judged."""
@@ -288,16 +293,6 @@ class Trial(Kind):
 
         found = show_session(study, talk, condition, most=MOST_TRIALS_SHOWN)
         return found if found.trials else None
-
-
-def _metric_cells(metrics: Metrics) -> dict[str, str]:
-    cells = {"sessions": f"{metrics.sessions:,}", "trials": f"{metrics.trials:,}"}
-    for name in PARTS:
-        part = getattr(metrics, name)
-        cells[name] = number(part.value, 2)
-        if part.value is not None and part.interval is not None:
-            cells[name] += f" ({between(part.interval, 2)})"
-    return cells
 
 
 def _read_agents(

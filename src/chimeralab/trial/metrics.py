@@ -186,7 +186,7 @@ def measure(
     ]
     by_session, by_frame, by_signal, by_level = zip(*found, strict=True)
     sessions = _joined(by_session)
-    frames, pressure = (_by_cluster(_joined(each), cluster) for each in (by_frame, by_signal))
+    frames, pressure = (_joined(each, cluster) for each in (by_frame, by_signal))
     means = _session_numbers(sessions, weights)
     clusters = {"sessions": len(np.unique(session_cluster)), "trials": len(frames["pairs"])}
     estimators = [
@@ -271,11 +271,11 @@ def _mcnemar(pressure: Sums) -> dict[str, Number]:
     return dict(zip(("mcnemar_b", "mcnemar_c", "mcnemar_p"), numbers, strict=True))
 
 
-def _joined(parts: Sequence[Sums]) -> Sums:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _by_cluster(sums: Sums, cluster: Integers) -> Sums:
+def _joined(parts: Sequence[Sums], cluster: Integers | None = None) -> Sums:
+    """The sums of all blocks together, added up within clusters where these are given."""
+    sums = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    if cluster is None:
+        return sums
     totals = cluster_totals(np.column_stack(list(sums.values())), cluster)
     return dict(zip(sums, totals.T, strict=True))
 

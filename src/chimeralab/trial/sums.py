@@ -102,8 +102,12 @@ def blocks(columns: TrialColumns) -> list[Block]:
     starts = columns.starts
     found = np.searchsorted(starts, np.arange(BLOCK_ROWS, len(columns), BLOCK_ROWS))
     cuts = np.unique(starts[found[found < len(starts)]])
-    if not _pairs_keep_within(columns.pair, cuts):
-        return [Block(columns)]
+    pair = columns.pair
+    if pair is not None and len(cuts):
+        in_order = all((part[1:] >= part[:-1]).all() for part in np.split(pair, cuts))
+        # Pairs out of order, or on both sides of a cut, need the whole table.
+        if not in_order or (pair[cuts - 1] >= pair[cuts]).any():
+            return [Block(columns)]
     parts = [columns.keep(slice(*edge)) for edge in pairwise([0, *cuts.tolist(), len(columns)])]
     try:
         return [Block(part) for part in parts]
@@ -111,14 +115,6 @@ def blocks(columns: TrialColumns) -> list[Block]:
         # The whole table names the row as its reader counts it.
         matched_pairs(columns)
         raise
-
-
-def _pairs_keep_within(pair: Integers | None, cuts: Integers) -> bool:
-    """Whether pairs come in order and no cut goes through one."""
-    if pair is None or not len(cuts):
-        return True
-    in_order = all(bool((part[1:] >= part[:-1]).all()) for part in np.split(pair, cuts))
-    return in_order and bool((pair[cuts - 1] < pair[cuts]).all())
 
 
 def _product(factors: tuple[Floats | None, ...]) -> Floats | None:
