@@ -5,7 +5,7 @@ session that was broken off goes on exactly as it would have gone.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -255,7 +255,7 @@ class Script(Record):
             # What is gone from memory does not depend on the answers, so blank ones will do.
             blank = [""] * (turn - 1)
             scene = self._staged(turn, blank, tuple(self.arm.stressors))
-            moment = self._moment(turn, blank)
+            moment = self._moment(turn, self._past(blank)[0])
             self._known[place] = self.arm.stressors[stressor].stands(scene, moment)
         return bool(self._known[place])
 
@@ -276,23 +276,27 @@ class Script(Record):
             self._known["falsified"] = self.course.falsified(self.evidence_shown)
         return question.id in self._known["falsified"]
 
-    def _moment(self, turn: int, answers: Sequence[str], alone: str | None = None) -> Moment:
+    def _moment(
+        self, turn: int, chosen: tuple[str | None, ...], alone: str | None = None
+    ) -> Moment:
         options = self.course.step(turn).question.options
         own = None if alone is None else read_choice(alone, options)
-        chosen, _ = self._past(answers[: turn - 1])
         return Moment(self.course, turn, self.seed, chosen, self._strength, own, self.own_memory)
 
     def _staged(
         self, turn: int, answers: Sequence[str], names: Sequence[str], alone: str | None = None
     ) -> Scene:
         """A turn under some of the stressors; in the past, all of them have spoken."""
-        moment = self._moment(turn, answers, alone)
-        _, past = self._past(answers[: turn - 1])
-        scene = Scene(self.course.opening, past, self.bare(turn))
-        for name in names:
-            scene = self.arm.acted(name, scene, moment)
+        chosen, past = self._past(answers[: turn - 1])
+        moment = self._moment(turn, chosen, alone)
+        scene = self._under(names, Scene(self.course.opening, past, self.bare(turn)), moment)
         if self.arm.countermeasure is not None:
             scene = self.arm.countermeasure.apply(scene, moment)
+        return scene
+
+    def _under(self, stressors: Iterable[str], scene: Scene, moment: Moment) -> Scene:
+        for name in stressors:
+            scene = self.arm.acted(name, scene, moment)
         return scene
 
     def _past(self, answers: Sequence[str]) -> tuple[tuple[str | None, ...], tuple[Exchange, ...]]:
@@ -309,14 +313,9 @@ class Script(Record):
         # An answer that can't be read goes with its question, but not from a memory of its own.
         stays = self.own_memory or self.answering.unreadable == "record"
         for turn, answer in enumerate(said[kept:], start=kept + 1):
-            moment = Moment(
-                self.course, turn, self.seed, chosen, self._strength, own_memory=self.own_memory
-            )
-            scene = Scene("", (), self.bare(turn))
-            for name in self.arm.stressors:
-                scene = self.arm.acted(name, scene, moment)
+            moment, bare = self._moment(turn, chosen), Scene("", (), self.bare(turn))
+            asked = self._under(self.arm.stressors, bare, moment).present
             chosen = (*chosen, read_choice(answer, self.course.step(turn).question.options))
-            asked = scene.present
             if stays or self.is_readable(turn, answer):
                 asked = replace(asked, answer=answer)
             else:

@@ -5,6 +5,7 @@ where they are in doubt they call two statements different.
 """
 
 import re
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,24 +28,13 @@ def listed(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-ARTICLES = listed("a an the")
-AUXILIARIES = listed("is are was were be been being am do does did has have had will would")
+_LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+ARTICLES = listed(_LISTS["articles"])
+AUXILIARIES = listed(_LISTS["auxiliaries"])
 # Words that carry little of a statement: the subject of a negation is never one of them.
-FUNCTION_WORDS = ARTICLES | AUXILIARIES | listed(
-    "and or but if then than that this these those to of in on at by for from with as can could"
-    " shall should may might must it its he she they we you i him her his them their our your my me"
-    " us there here so too also very just only ever yet still any some all which who whom whose"
-    " what when where while about into over under up down out off again more most such own same"
-)  # fmt: skip
-NEGATIONS = listed(
-    "not no never none nobody nothing nowhere neither without hardly barely scarcely unable lack"
-    " lacks lacked lacking fail fails failed failing refuse refuses refused decline declines"
-    " declined deny denies denied avoid avoids avoided"
-)
-# Phrases with such a word that negate nothing.
-HARMLESS = (
-    "not only", "not just", "not merely", "no doubt", "nothing but", "without doubt", "or not",
-)  # fmt: skip
+FUNCTION_WORDS = ARTICLES | AUXILIARIES | listed(_LISTS["function_words"])
+NEGATIONS = listed(_LISTS["negations"])
+HARMLESS: list[str] = _LISTS["harmless"]
 
 
 def words(text: str) -> list[str]:
@@ -111,49 +101,18 @@ def stated(text: str) -> list[str]:
 TOKEN = re.compile(
     r"(?:(?<![\w.])[-−])?(?:\d+(?:,\d{3})*(?:\.\d+)?|(?<![\w.])\.\d+)|[^\W\d_]+|[%$€£,;]"
 )
-ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
-    " sixteen seventeen eighteen nineteen"
-)
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
 NUMERALS = {
-    **{word: value for value, word in enumerate(ONES.split())},
-    **{word: 10 * value for value, word in enumerate(TENS.split(), start=2)},
-    **{word: value for value, word in enumerate(ORDINALS.split(), start=1)},
+    **{word: value for value, word in enumerate(_LISTS["ones"].split())},
+    **{word: 10 * value for value, word in enumerate(_LISTS["tens"].split(), start=2)},
+    **{word: value for value, word in enumerate(_LISTS["ordinals"].split(), start=1)},
 }
-SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "dozen": 12}
-TIMES = {"once": 1, "twice": 2, "thrice": 3, "double": 2, "triple": 3, "half": 0.5, "quarter": 0.25}
-ROMAN = {
-    "II": "2", "III": "3", "IV": "4", "VI": "6", "VII": "7", "VIII": "8", "IX": "9", "XI": "11",
-    "XII": "12", "XIII": "13", "XIV": "14", "XV": "15",
-}  # fmt: skip
+SCALES: dict[str, int] = _LISTS["scales"]
+TIMES: dict[str, float] = _LISTS["times"]
+ROMAN: dict[str, str] = _LISTS["roman"]
 A_MOMENT = listed("a per every each")
-# How much of what it is counted in each unit is, by all its names.
-MEASURED_IN: dict[str, dict[str, float]] = {
-    "metre": {
-        "mm millimetre millimeter": 0.001, "cm centimetre centimeter": 0.01, "m metre meter": 1,
-        "km kilometre kilometer": 1_000, "mile": 1_609.344, "ft foot feet": 0.3048,
-    },
-    "gram": {
-        "g gram": 1, "kg kilo kilogram": 1_000, "ton tonne": 1_000_000, "lb pound": 453.59237,
-    },
-    "litre": {"ml millilitre milliliter": 0.001, "l litre liter": 1},
-    "second": {
-        "sec second": 1, "min minute": 60, "h hour": 3_600, "day": 86_400, "week": 604_800,
-    },
-    "month": {"month": 1, "year": 12, "decade": 120},
-    "percent": {"% percent": 1},
-    "before noon": {"am": 1},
-    "after noon": {"pm": 1},
-    "celsius": {"celsius": 1},
-    "fahrenheit": {"fahrenheit": 1},
-    "dollar": {"$ dollar": 1},
-    "euro": {"€ euro": 1},
-}  # fmt: skip
-UNITS = {
+UNITS: dict[str, tuple[str, float]] = {
     name: (base, factor)
-    for base, units in MEASURED_IN.items()
+    for base, units in _LISTS["units"].items()
     for names, factor in units.items()
     for name in names.split()
 }
@@ -240,7 +199,7 @@ def _read_rivals(choices: str) -> dict[str, set[str]]:
 RIVALS = _read_rivals(Path(__file__).with_name("opposites.txt").read_text(encoding="utf-8"))
 # "able" and "unable": so short a word may take a prefix and turn round.
 MIN_PREFIXED = 3
-PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "mis")
+PREFIXES: list[str] = _LISTS["prefixes"].split()
 SCOPE = 3
 Conflict = Literal["negation", "number", "opposite", "order"]
 
