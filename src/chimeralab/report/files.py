@@ -23,7 +23,7 @@ from chimeralab.report.charts.flow import Flow, flow_figure, flow_table
 from chimeralab.report.named_numbers import NamedNumber, write_numbers
 from chimeralab.report.page import (
     Block,
-    HeadFact,
+    Fact,
     Methods,
     Section,
     bullets,
@@ -71,7 +71,7 @@ class Frame(NamedTuple):
     verification: Verification
     glance: tuple[str, ...]
     remarks: Sequence[str]
-    facts: Sequence[HeadFact]
+    facts: Sequence[Fact]
     design: Sequence[Block]
     flow: Flow
     flow_note: str
@@ -131,7 +131,7 @@ def make_page(frame: Frame) -> Report:
     return Report(page, figures, [*tables, *frame.sheets], frame.glance, frame.numbers)
 
 
-def _verified(verification: Verification) -> Iterator[HeadFact]:
+def _verified(verification: Verification) -> Iterator[Fact]:
     """What does not fit, what a reader has to know, how it went, and what all this rests on."""
     lists: dict[str, Sequence[object]] = {
         "Findings": verification.findings,
@@ -140,15 +140,15 @@ def _verified(verification: Verification) -> Iterator[HeadFact]:
     }
     for term, lines in lists.items():
         if lines:
-            yield HeadFact(term, "", [bullets(_named(lines), "plain")])
+            yield term, bullets(_named(lines), "plain")
         else:
-            yield HeadFact(term, "none in what was checked")
-    yield HeadFact("Checked", "; ".join(verification.checked) or "nothing")
+            yield term, "none in what was checked"
+    yield "Checked", "; ".join(verification.checked) or "nothing"
     if verification.unchecked:
-        yield HeadFact("Not checked", "", [bullets(_named(verification.unchecked), "plain")])
+        yield "Not checked", bullets(_named(verification.unchecked), "plain")
     if verification.root:
         records = counted(verification.records, "record")
-        yield HeadFact("Root hash", f"{verification.root}, over {records}")
+        yield "Root hash", f"{verification.root}, over {records}"
 
 
 def _named(lines: Sequence[object]) -> list[str]:
@@ -180,16 +180,16 @@ def refuse_unrun(study: Study) -> None:
         )
 
 
-def common_facts(study: Study, lock: Lock | None, design: str, group: str) -> Iterator[HeadFact]:
+def common_facts(study: Study, lock: Lock | None, design: str, group: str) -> Iterator[Fact]:
     """Whether the plan was frozen and under which hash, the design, and the order of the runs."""
     if lock is None:
-        yield HeadFact("Locked", "no: everything here is exploratory")
+        yield "Locked", "no: everything here is exploratory"
     else:
-        yield HeadFact("Locked", f"before the first run, SHA-256 {lock.sha256}")
-    yield HeadFact("Design", design)
+        yield "Locked", f"before the first run, SHA-256 {lock.sha256}"
+    yield "Design", design
     run = study.plan.run
     mixed = f"random, {group}s interleaved" if run.interleave else f"one {group} after another"
-    yield HeadFact("Order", f"{mixed}, seed {run.seed}")
+    yield "Order", f"{mixed}, seed {run.seed}"
 
 
 def locked_in_words(lock: Lock | None, what: str) -> str:

@@ -80,15 +80,11 @@ def folded(summary: str, blocks: Sequence[Block], look: str = "numbers") -> Text
     return TextBlock("folded", summary, look, blocks=blocks)
 
 
-class HeadFact(NamedTuple):
-    """A line of a page's head: a term, what there is to say of it, and more if need be."""
-
-    term: str
-    value: str
-    blocks: Sequence[Block] = ()
+# A line of a page's head: a term, and what there is to say of it, in words or as a block.
+Fact = tuple[str, str | TextBlock]
 
 
-def definitions(facts: Iterable[HeadFact]) -> TextBlock:
+def definitions(facts: Iterable[Fact]) -> TextBlock:
     """Terms with their values."""
     return TextBlock("definitions", lines=list(facts))
 
@@ -113,18 +109,18 @@ def every(kind: type[Kind], blocks: Iterable[Any]) -> Iterator[Kind]:
         yield from every(kind, getattr(block, "blocks", ()))
 
 
-def _finalize(value: Any) -> Any:
-    if value is None:
-        return ""
-    return value if isinstance(value, Markup) else inert(str(value))
-
-
 def environment(*folders: Path) -> Environment:
     """Templates that share one look: ours, and those of the folders beside them."""
+
+    def finalize(value: Any) -> Any:
+        if value is None:
+            return ""
+        return value if isinstance(value, Markup) else inert(str(value))
+
     made = Environment(
         loader=FileSystemLoader([*folders, TEMPLATES]),
         autoescape=True,
-        finalize=_finalize,
+        finalize=finalize,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -246,15 +242,11 @@ def fill_text(template: str, **content: Any) -> list[str]:
     return [re.sub(" {2,}", " ", each) for each in paragraphs]
 
 
-def _one_line(value: object) -> object:
-    """A name with a line break would end a paragraph."""
-    return " ".join(value.split("\n")) if isinstance(value, str) else value
-
-
 # Plain text: whoever shows it on a page escapes it there.
 _TEXTS = Environment(  # noqa: S701
     loader=FileSystemLoader(TEMPLATES),
-    finalize=_one_line,
+    # A name with a line break would end a paragraph.
+    finalize=lambda value: " ".join(value.split("\n")) if isinstance(value, str) else value,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

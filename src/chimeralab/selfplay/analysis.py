@@ -40,7 +40,6 @@ from chimeralab.selfplay.outcomes import (
     Estimand,
     Outcomes,
     Settings,
-    per_run,
     settings_for,
 )
 from chimeralab.selfplay.runs import Run, Runs, RunsLeftOut, at_risk_turns
@@ -79,7 +78,13 @@ def answer(
     if not chosen.rows:
         missing = "no run is left after what the estimand leaves out"
         return EstimandAnswer(estimand, estimand.summary(), 0, (), chosen.left_out, missing)
-    comparisons = family(chosen, estimand.measure, _asked(chosen, estimand, outcomes), settings)
+    if estimand.contrast == PAIRS:
+        # Pairs stand the same way round for every measure: by the share that collapsed.
+        asked = pairs_of(order_of(chosen, chosen.collapsed / chosen.turns))
+    else:
+        named = (each for each in outcomes.contrasts if each.name == estimand.contrast)
+        asked = [AskedContrast(each.by_condition) for each in named]
+    comparisons = family(chosen, estimand.measure, asked, settings)
     reason = None if comparisons else "one condition alone has nothing to be compared with"
     return EstimandAnswer(
         estimand, estimand.summary(), len(chosen.rows), comparisons, chosen.left_out, reason
@@ -107,16 +112,6 @@ def select(runs: Runs, estimand: Estimand) -> Runs:
     more = tuple(RunsLeftOut(*key, count) for key, count in sorted(gone.items()))
     kept = runs.keep(np.array([reason is None for reason in why]))
     return replace(kept, left_out=runs.left_out + more)
-
-
-def _asked(runs: Runs, estimand: Estimand, outcomes: Outcomes) -> list[AskedContrast]:
-    if estimand.contrast != PAIRS:
-        named = (each for each in outcomes.contrasts if each.name == estimand.contrast)
-        return [AskedContrast(each.by_condition) for each in named]
-    # Pairs stand the same way round for every measure: by the share that collapsed.
-    shares, _ = per_run(runs, "share", 0)
-    assert shares is not None
-    return pairs_of(order_of(runs, shares))
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,7 @@ class SelfPlay(Kind):
         return {
             "detector": study.plan.detector.settings,
             "outcomes": outcomes,
-            "questions": partial(_questions, outcomes),
+            "questions": outcomes.questions,
             "measures": {name: measure_name(name, MARK) for name in measured},
             "exclusions": list(
                 dict.fromkeys((each.failed_turns, each.empty_turns) for each in outcomes.estimands)
@@ -233,20 +233,6 @@ def _things(side: Sequence[Condition]) -> dict[str, object]:
         "length of replies": {speaker.sampling.max_tokens for speaker in speakers},
         "what is done on collapse": {repr(condition.countermeasure) for condition in side},
     }
-
-
-def _questions(outcomes: Outcomes, role: str) -> Iterator[str]:
-    """What the declared comparisons of a role ask."""
-    weights = {each.name: each.by_condition for each in outcomes.contrasts}
-    for each in outcomes.estimands:
-        if each.role == role:
-            sides = weights.get(each.contrast)
-            said = "every pair of conditions"
-            if sides:
-                terms = ", ".join(f"{name} {weight:+.3g}" for name, weight in sides.items())
-                said = f"{each.contrast} ({terms})"
-            among = f", among prompts of {', '.join(each.population)}" if each.population else ""
-            yield f"{each.summary()}: {said}{among}"
 
 
 def _raters(study: Study) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """What a study estimates, declared before it runs: the table [outcomes] of a plan."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
@@ -78,10 +78,21 @@ class WeightedContrast(Record):
         return {name: float(weight) for name, weight in self._fractions().items()}
 
     def _fractions(self) -> dict[str, Fraction]:
-        if self.whole is None:
-            return {name: _fraction(self.name, text) for name, text in (self.weights or {}).items()}
-        share = Fraction(-1, len(self.parts))
-        return {self.whole: Fraction(1)} | dict.fromkeys(self.parts, share)
+        if self.whole is not None:
+            share = Fraction(-1, len(self.parts))
+            return {self.whole: Fraction(1)} | dict.fromkeys(self.parts, share)
+        found = {}
+        for name, weight in (self.weights or {}).items():
+            try:
+                found[name] = Fraction(
+                    "".join(weight.split()) if isinstance(weight, str) else weight
+                )
+            except (ValueError, ZeroDivisionError, OverflowError):
+                raise InputError(
+                    f"contrast {self.name!r}: {weight!r} is not a weight; "
+                    "give a number or a fraction like -1/3"
+                ) from None
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +163,19 @@ class Outcomes(Record):
         """The first estimand that is declared as primary; None when nothing is declared."""
         return next((each for each in self.estimands if each.role == "primary"), None)
 
+    def questions(self, role: str) -> Iterator[str]:
+        """What the declared comparisons of a role ask."""
+        weights = {each.name: each.by_condition for each in self.contrasts}
+        for each in self.estimands:
+            if each.role == role:
+                sides = weights.get(each.contrast)
+                said = "every pair of conditions"
+                if sides:
+                    terms = ", ".join(f"{name} {weight:+.3g}" for name, weight in sides.items())
+                    said = f"{each.contrast} ({terms})"
+                whom = f", among prompts of {', '.join(each.population)}" if each.population else ""
+                yield f"{each.summary()}: {said}{whom}"
+
     def check(self, conditions: Collection[str], buckets: Collection[str] | None = None) -> None:
         """Refuse names that the study does not have."""
         for contrast in self.contrasts:
@@ -183,16 +207,6 @@ def parse_contrast(text: str) -> WeightedContrast:
             f"contrast {text!r}: write 'WHOLE = PART, PART' or 'NAME: WEIGHT, NAME: WEIGHT'"
         )
     return WeightedContrast(text, weights={name.strip(): value for name, _, value in pairs})
-
-
-def _fraction(contrast: str, weight: float | str) -> Fraction:
-    try:
-        return Fraction("".join(weight.split()) if isinstance(weight, str) else weight)
-    except (ValueError, ZeroDivisionError, OverflowError):
-        raise InputError(
-            f"contrast {contrast!r}: {weight!r} is not a weight; "
-            "give a number or a fraction like -1/3"
-        ) from None
 
 
 def _refuse_unknown(name: str, known: Collection[str], what: str) -> None:

@@ -102,17 +102,9 @@ class Runs:
 
     def keep(self, rows: Rows) -> "Runs":
         """The marked rows alone."""
-        return Runs(
-            self.source,
-            tuple(self.rows[place] for place in np.flatnonzero(rows)),
-            self.condition[rows],
-            self.seed[rows],
-            self.turns[rows],
-            self.collapsed[rows],
-            self.first[rows],
-            self.at_risk[rows],
-            self.left_out,
-        )
+        columns = ("condition", "seed", "turns", "collapsed", "first", "at_risk")
+        kept = tuple(self.rows[place] for place in np.flatnonzero(rows))
+        return replace(self, rows=kept, **{name: getattr(self, name)[rows] for name in columns})
 
     def under(self, *conditions: str) -> "Runs":
         """The runs of these conditions."""

@@ -292,25 +292,6 @@ def specification_curve(
     """
     if not found.rows:
         raise InputError("no conversation to judge")
-    measure: Measure = estimand.measure if estimand else "share"
-
-    def ask(runs: Runs | None) -> tuple[Any, ...]:
-        """Under one detector: runs, estimate, interval, p, and the reason why there is none."""
-        if runs is None:
-            return 0, None, None, None, "no conversation is long enough for a verdict"
-        if estimand:
-            runs = select(runs, estimand)
-        if not runs.rows:
-            return 0, None, None, None, "no run is left after what the estimand leaves out"
-        values, reason = per_run(runs, measure, settings.tau)
-        if values is None:
-            return len(runs.rows), None, None, None, reason
-        cells = cells_of(values, runs.condition, runs.seed)
-        asked = AskedContrast(weights)
-        effect = estimated_contrast(cells, asked, SELF_PLAY, measure, settings.level)
-        why_not = effect.reasons.get("interval")
-        return len(runs.rows), effect.estimate, effect.interval, effect.p, why_not
-
     # A number for each detector, equal for those that found the same everywhere.
     stacked = np.concatenate([found.turns, found.collapsed, found.first])
     outcomes = np.unique(stacked, axis=1, return_inverse=True)[1].ravel()
@@ -320,7 +301,7 @@ def specification_curve(
         # Detectors that found the same, at risk from the same turn on, have the same estimate.
         key = (int(outcomes[column]), detector.first_turn_at_risk)
         if key not in answers:
-            answers[key] = ask(found.table(detector))
+            answers[key] = _ask(found.table(detector), weights, settings, estimand)
         specifications.append(Specification(detector, cells, detector == plain, *answers[key]))
     declared = next(each.estimate for each in specifications if each.declared)
     known = [each.estimate for each in specifications if each.estimate is not None]
@@ -330,7 +311,7 @@ def specification_curve(
         a=a,
         b=b,
         weights=dict(weights),
-        measure=measure,
+        measure=estimand.measure if estimand else "share",
         conversations=len(found.rows),
         cells=sum(found.cells.values()),
         distinct_detectors=len(found.cells),
@@ -344,3 +325,22 @@ def specification_curve(
             sorted(specifications, key=lambda each: (each.estimate is None, each.estimate or 0.0))
         ),
     )
+
+
+def _ask(
+    runs: Runs | None, weights: Weights, settings: Settings, estimand: Estimand | None
+) -> tuple[Any, ...]:
+    """Under one detector: runs, estimate, interval, p, and the reason why there is none."""
+    if runs is None:
+        return 0, None, None, None, "no conversation is long enough for a verdict"
+    if estimand:
+        runs = select(runs, estimand)
+    if not runs.rows:
+        return 0, None, None, None, "no run is left after what the estimand leaves out"
+    measure: Measure = estimand.measure if estimand else "share"
+    values, reason = per_run(runs, measure, settings.tau)
+    if values is None:
+        return len(runs.rows), None, None, None, reason
+    cells = cells_of(values, runs.condition, runs.seed)
+    found = estimated_contrast(cells, AskedContrast(weights), SELF_PLAY, measure, settings.level)
+    return len(runs.rows), found.estimate, found.interval, found.p, found.reasons.get("interval")

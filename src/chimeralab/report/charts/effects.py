@@ -195,15 +195,9 @@ class SummaryCell(NamedTuple):
     declared: bool
 
 
-class SummaryGroup(NamedTuple):
-    """The comparisons of one subject, or a word on why there are none.
-
-    Each has a cell for every index with a difference to show.
-    """
-
-    name: str
-    rows: Mapping[str, Mapping[str, SummaryCell]]
-    note: str = ""
+# A subject: its name, its comparisons, or a word on why there are none. Each comparison has a cell
+# for every index with a difference to show.
+SummaryGroup = tuple[str, Mapping[str, Mapping[str, SummaryCell]], str]
 
 
 class PlotPanel(NamedTuple):
@@ -229,7 +223,7 @@ def summary(
     """Differences by subject and comparison: a panel per index, or a line each on a phone."""
     # The ends of the one scale: everything that is drawn, and 0.
     ends = [0.0]
-    for cell in (cell for group in groups for row in group.rows.values() for cell in row.values()):
+    for cell in (cell for _, rows, _ in groups for row in rows.values() for cell in row.values()):
         ends += [cell.estimate, *(cell.interval or ())]
     margin = 0.06 * (max(ends) - min(ends)) or 0.1
     reach = min(ends) - margin, max(ends) + margin
@@ -255,14 +249,20 @@ def _panels(
         words.append(_word(middle, 23, fitted(indices[index], across + GAP), "faint", "center"))
     placed: list[Placed] = []
     top: float = TITLE
-    for group in groups:
-        words.append(_word(0, top + HEADING / 2, fitted(group.name, NAMES, bold=True), "bold"))
-        if group.note:
-            words.append(_word(NAMES, top + HEADING / 2, group.note, "faint"))
+    for subject, rows, note in groups:
+        words.append(_word(0, top + HEADING / 2, fitted(subject, NAMES, bold=True), "bold"))
+        if note:
+            words.append(_word(NAMES, top + HEADING / 2, note, "faint"))
         top += HEADING
-        for name, cells in group.rows.items():
+        for name, cells in rows.items():
             level = top + CELL - 8
-            words += _named(name, level)
+            # What the second side of a comparison is stands under the first.
+            first, _, second = name.partition(" − ")
+            above = level - 7 if second else level
+            words.append(_word(INDENT, above, fitted(first, NAMES - INDENT), "plain"))
+            if second:
+                under = fitted(f"− {second}", NAMES - INDENT)
+                words.append(_word(INDENT, level + 7, under, "faint"))
             placed += [(panel, level, cells.get(index)) for index, panel in panels.items()]
             top += CELL
         top += 6
@@ -279,13 +279,13 @@ def _lines(
     words: list[Row] = []
     placed: list[Placed] = []
     top: float = 0
-    for group in groups:
-        words.append(_word(0, top + HEADING / 2, fitted(group.name, width, bold=True), "bold"))
+    for subject, rows, note in groups:
+        words.append(_word(0, top + HEADING / 2, fitted(subject, width, bold=True), "bold"))
         top += HEADING
-        if group.note:
-            words.append(_word(0, top + NAME / 2, fitted(group.note, width), "faint"))
+        if note:
+            words.append(_word(0, top + NAME / 2, fitted(note, width), "faint"))
             top += NAME
-        for name, cells in group.rows.items():
+        for name, cells in rows.items():
             words.append(_word(0, top + NAME / 2, fitted(name, width), "plain"))
             top += NAME
             for index in indices:
@@ -295,15 +295,6 @@ def _lines(
                 top += CELL
             top += 6
     return _drawn(placed, words, [panel], (HEADING, top), width)
-
-
-def _named(name: str, level: float) -> Iterator[Row]:
-    """The name of a comparison; what its second side is stands under the first."""
-    first, _, second = name.partition(" − ")
-    room = NAMES - INDENT
-    yield _word(INDENT, level - 7 if second else level, fitted(first, room), "plain")
-    if second:
-        yield _word(INDENT, level + 7, fitted(f"− {second}", room), "faint")
 
 
 def _word(x: float, y: float, text: str, look: str, align: str = "left") -> Row:

@@ -27,7 +27,7 @@ from chimeralab.report.files import (
     refuse_unrun,
     verified_in_words,
 )
-from chimeralab.report.page import HeadFact, Methods, fill_text, write_methods
+from chimeralab.report.page import Fact, Methods, fill_text, write_methods
 from chimeralab.report.table import (
     SHARE,
     SIGNIFICANT,
@@ -349,7 +349,7 @@ def few_prompts(analysis: Analysis) -> str:
     )
 
 
-def facts(material: Material) -> Iterator[HeadFact]:
+def facts(material: Material) -> Iterator[Fact]:
     """The head of the report: lock, design, detector, and what was asked."""
     plan = material.study.plan
     sides = (
@@ -360,14 +360,14 @@ def facts(material: Material) -> Iterator[HeadFact]:
     design = f"{' × '.join(sides)}, {counted(plan.conversation.turns, 'turn')} each"
     yield from common_facts(material.study, material.lock, design, "condition")
     own = f" ({plan.detector.use})" if plan.detector.is_outside else ""
-    yield HeadFact("Detector", f"{in_brief(plan.detector.settings)}{own}")
+    yield "Detector", f"{in_brief(plan.detector.settings)}{own}"
     for each in material.outcomes.estimands:
         whom = f" among {', '.join(each.population)}" if each.population else ""
         how = "every pair of conditions" if each.contrast == PAIRS else each.contrast
         failed = "left out" if each.failed_turns == "leave_out" else "kept as far as they went"
         what = measure_name(each.measure, material.words)
         asked = f"{what}{whom}: {how}; runs cut short are {failed}"
-        yield HeadFact(each.role.capitalize() if material.lock else "Estimated", asked)
+        yield each.role.capitalize() if material.lock else "Estimated", asked
 
 
 def methods(material: Material) -> Methods:

@@ -35,18 +35,18 @@ from chimeralab.trial.script import Arm
 def summary_figure(analysis: TrialAnalysis, arms: Mapping[str, Arm]) -> Figure | None:
     """What every arm does to MCI, GFQ and DFS, all subjects in one figure on one scale."""
     groups = [_summarised(subject, analysis, arms) for subject in analysis.subjects]
-    if not any(group.rows for group in groups):
+    if not any(rows for _, rows, _ in groups):
         return None
     said = []
-    for group in groups:
-        for name, cells in group.rows.items():
+    for subject, rows, _ in groups:
+        for name, cells in rows.items():
             shown = [
                 f"{index} {difference(cell.estimate, cell.interval, INDEX)}"
                 + (", which stands out" if cell.found else "")
                 for index, cell in cells.items()
             ]
-            said.append(f"{group.name}, {name}: {', '.join(shown)}")
-    silent = [f"{group.name}: {group.note}" for group in groups if group.note]
+            said.append(f"{subject}, {name}: {', '.join(shown)}")
+    silent = [f"{subject}: {note}" for subject, _, note in groups if note]
     indices = {name.upper(): about for name, about in INDICES.items()}
     return draw(
         "summary",
@@ -66,7 +66,7 @@ def _summarised(
 ) -> SummaryGroup:
     """Each bare arm against the reference, and each countermeasure against its bare arm."""
     if not subject.informative:
-        return SummaryGroup(subject.subject, {}, "not informative, so no effect is printed")
+        return subject.subject, {}, "not informative, so no effect is printed"
     helped = {name for name, arm in arms.items() if arm.countermeasure is not None}
     bare = [each for each in subject.contrasts if not helped & each.weights.keys()]
     # What mere disturbance does comes last: it is no weakness.
@@ -81,7 +81,7 @@ def _summarised(
                 effect.estimate, effect.interval, is_found(effect),
                 bool(analysis.declared) and effect.role == "primary",
             )  # fmt: skip
-    return SummaryGroup(f"{subject.subject}, against {short(subject.reference)}", rows)
+    return f"{subject.subject}, against {short(subject.reference)}", rows, ""
 
 
 def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:

@@ -21,7 +21,7 @@ from chimeralab.report.files import (
 from chimeralab.report.named_numbers import entries_of, named
 from chimeralab.report.page import (
     Block,
-    HeadFact,
+    Fact,
     Section,
     box,
     bullets,
@@ -220,17 +220,17 @@ def _summary(material: TrialMaterial) -> Iterator[Block]:
         yield doses
 
 
-def _facts(material: TrialMaterial) -> Iterator[HeadFact]:
+def _facts(material: TrialMaterial) -> Iterator[Fact]:
     """The head of the report: lock, design, scenarios, probes."""
     plan, trial = material.study.plan, material.plan
     design = f"{plan.kind.describe(plan)}, {counted(plan.conversation.turns, 'trial')} each"
     yield from common_facts(material.study, material.lock, design, "arm")
     first, last = trial.courses[0].id, trial.courses[-1].id
     scenarios = f"{trial.scenarios.use}, {first} to {last}; the lock holds every word"
-    yield HeadFact("Scenarios", scenarios)
+    yield "Scenarios", scenarios
     for name, settings in tables.common_settings(trial).items():
-        yield HeadFact(name.capitalize(), settings)
-    yield HeadFact("Asked in a fork", ", ".join(trial.probes) or "nothing")
+        yield name.capitalize(), settings
+    yield "Asked in a fork", ", ".join(trial.probes) or "nothing"
 
 
 def _subject(subject: SubjectResult, material: TrialMaterial) -> Iterator[Block]:
