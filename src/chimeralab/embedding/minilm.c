@@ -22,9 +22,9 @@
 #endif
 
 /* Raised with every change of the functions below or of what they compute. */
-EXPORT int minilm_version(void) { return 3; }
+EXPORT int minilm_version(void) { return 4; }
 
-enum Kernel { NO_KERNEL, PLAIN, AVX2_MADD, AVX512_VNNI };
+enum Kernel { NO_KERNEL, PLAIN, AVX2_MADD };
 enum Status { OK, BAD_INPUT, NO_MEMORY, NOT_FINITE };
 
 #if !defined(__x86_64__) || !defined(__GNUC__) /* which Clang defines, too */
@@ -49,7 +49,6 @@ EXPORT int minilm_kernel(int most) { return (void)most, NO_KERNEL; }
 #endif
 
 #define AVX2 __attribute__((target("avx2,fma")))
-#define VNNI __attribute__((target("avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")))
 #define INLINE static inline __attribute__((always_inline))
 /* Before a loop over registers, which must not become one over memory. */
 #ifdef __clang__
@@ -287,31 +286,12 @@ AVX2 static void sums_avx2(const int16_t *a, const uint32_t *a_own, const int16_
         }
 }
 
-VNNI static void sums_vnni(const int16_t *a, const uint32_t *a_own, const int16_t *panel, const uint32_t *b_own,
-                           int inputs, int32_t *sums) {
-    (void)a_own, (void)b_own;
-    __m512i s[ROWS][2]; /* two sums of each, since one addition waits for the last */
-    UNROLLED for (int r = 0; r < ROWS; r++) s[r][0] = s[r][1] = _mm512_setzero_si512();
-    for (int i = 0; i < inputs; i += 4) {
-        const int16_t *b = panel + (size_t)i * COLUMNS;
-        __m512i b0 = _mm512_load_si512(b), b1 = _mm512_load_si512(b + 2 * COLUMNS);
-        UNROLLED for (int r = 0; r < ROWS; r++) {
-            int32_t pairs[2];
-            memcpy(pairs, a + (size_t)r * inputs + i, sizeof pairs);
-            s[r][0] = _mm512_dpwssd_epi32(s[r][0], _mm512_set1_epi32(pairs[0]), b0);
-            s[r][1] = _mm512_dpwssd_epi32(s[r][1], _mm512_set1_epi32(pairs[1]), b1);
-        }
-    }
-    UNROLLED for (int r = 0; r < ROWS; r++)
-        _mm512_store_si512(sums + r * COLUMNS, _mm512_add_epi32(s[r][0], s[r][1]));
-}
-
 /* Writes a weight row where it belongs in its panel. */
 INLINE void to_panel(const int16_t *row, int inputs, int16_t *panel) {
     for (int i = 0; i < inputs; i += 2) memcpy(panel + (size_t)i * COLUMNS, row + i, 2 * sizeof *row);
 }
 
-static Sums *const SUMS[] = {NULL, sums_plain, sums_avx2, sums_vnni};
+static Sums *const SUMS[] = {NULL, sums_plain, sums_avx2};
 
 /* Whether a kernel gives the sums of the definition, for numbers of every size and for the largest.
  * Half of the inputs are 0, with which no sum leaves int32. */
@@ -343,30 +323,20 @@ AVX2 static int is_right(Sums *kernel) {
 
 /* ---- what this CPU can do ---- */
 
-typedef struct {
-    int avx2, vnni;
-} Cpu;
-
-static Cpu cpu(void) {
+static int has_avx2(void) {
     unsigned a, b, c, d, high;
-    Cpu can = {0, 0};
-    if (!__get_cpuid(1, &a, &b, &c, &d)) return can;
+    if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
     int saves = c >> 27 & 1, avx = c >> 28 & 1, fma = c >> 12 & 1;
-    if (!saves || !avx) return can;
-    unsigned kept; /* registers that the system saves for us: xmm and ymm; and those of AVX-512 */
+    if (!saves || !avx) return 0;
+    unsigned kept; /* registers that the system saves for us: xmm and ymm */
     __asm__("xgetbv" : "=a"(kept), "=d"(high) : "c"(0));
-    if ((kept & 0x06) != 0x06 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return can;
-    can.avx2 = fma && (b >> 5 & 1);
-    int avx512 = (kept & 0xE6) == 0xE6 && (b >> 16 & 1) && (b >> 30 & 1) && (b >> 31 & 1);
-    can.vnni = can.avx2 && avx512 && (c >> 11 & 1);
-    return can;
+    if ((kept & 0x06) != 0x06 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    return fma && (b >> 5 & 1);
 }
 
 /* The best kernel up to `most` that this CPU runs and that gives the right sums. */
 EXPORT int minilm_kernel(int most) {
-    Cpu can = cpu();
-    if (!can.avx2 || most < PLAIN || !is_right(sums_avx2)) return NO_KERNEL;
-    if (most >= AVX512_VNNI && can.vnni && is_right(sums_vnni)) return AVX512_VNNI;
+    if (!has_avx2() || most < PLAIN || !is_right(sums_avx2)) return NO_KERNEL;
     return most >= AVX2_MADD ? AVX2_MADD : PLAIN;
 }
 
@@ -698,7 +668,7 @@ EXPORT void minilm_end(Job *job) {
 EXPORT int minilm_begin(const Model *model, const float *words, int vocabulary, const int32_t *ids,
                         const int32_t *starts, int texts, int threads, int kernel, float *out, Job **begun) {
     *begun = NULL;
-    if (texts < 1 || threads < 1 || kernel < PLAIN || kernel > AVX512_VNNI || starts[0] != 0) return BAD_INPUT;
+    if (texts < 1 || threads < 1 || kernel < PLAIN || kernel > AVX2_MADD || starts[0] != 0) return BAD_INPUT;
     for (int t = 0; t < texts; t++) {
         int64_t pieces = (int64_t)starts[t + 1] - starts[t];
         if (pieces < 1 || pieces > LONGEST) return BAD_INPUT;

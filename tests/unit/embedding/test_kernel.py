@@ -51,11 +51,10 @@ def test_vectors_are_near_the_exact_ones(kernel: Kernel, tensors: Tensors) -> No
 
 
 def test_every_kernel_gives_the_same_bits(library: Path, tensors: Tensors, kernel: Kernel) -> None:
-    """The plain one is the definition; AVX2 and, where there is one, VNNI must equal it."""
+    """The plain one is the definition; AVX2 must equal it."""
     texts = [list(range(1_000, 1_000 + length)) for length in (3, 20)]
-    for most in (1, 2):
-        slower = Kernel(tensors, library, most)
-        np.testing.assert_array_equal(slower(texts), kernel(texts))
+    plain = Kernel(tensors, library, 1)
+    np.testing.assert_array_equal(plain(texts), kernel(texts))
 
 
 def test_many_callers_at_once_are_all_served(kernel: Kernel) -> None:
