@@ -240,7 +240,7 @@ def _sample(study: Any, options: dict[str, Any]) -> dict[str, Any]:
 
     kind, size, seed, by = (options[name] for name in ("purpose", "sample", "seed", "by"))
     gate = study.plan.extras["gate"]
-    if kind != "calibration" and gate.seed is not None:
+    if kind != "calibration" and gate.declared:
         if seed is not None:
             raise InputError("the seed of the gate's sample stands in the plan: leave out --seed")
         size, seed, by = size or gate.sample, gate.seed, by or gate.by

@@ -211,7 +211,7 @@ def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Sa
     taken = {item for sample in samples for item in sample.ids}
     items = [item for item in known if item not in taken]
     _refuse_unrated(study, _given(study, gate.raters, items), items)
-    return draw(study, "gate", gate.sample, gate.seed or 0, gate.by)
+    return draw(study, "gate", gate.sample, gate.seed, gate.by)
 
 
 def _given(study: Study, raters: Sequence[str], items: Sequence[str] | None) -> Given:

@@ -116,19 +116,12 @@ class GateTable(Record):
     raters: tuple[RaterName, ...] = ()
     statistic: StatisticName = "kappa"
     threshold: float = 0.80
-    rule: RuleName = "point"
+    rule: RuleName = "lower_ci"
     sample: Count | None = None
     by: SampledBy = "condition"
     attempts: Count = 1
-    seed: int | None = None
+    seed: int = 0
     validity: ValidityBar | None = None
-
-    @classmethod
-    def read(cls, table: Any, place: str, beside: Beside) -> "GateTable":
-        """The table of a plan, with the defaults of today or of its lock."""
-        if isinstance(table, Mapping) and table.get("raters"):
-            table = {"rule": "lower_ci", "seed": 0, **table}
-        return read_record(cls, table, place)
 
     def __post_init__(self) -> None:
         if len(self.raters) == 1 or len(set(self.raters)) < len(self.raters):

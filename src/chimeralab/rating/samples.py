@@ -238,7 +238,7 @@ def _refuse_gate(study: Study, asked: Mapping[str, Any], earlier: Sequence[Sampl
     gate: GateTable = study.plan.extras["gate"]
     if not gate.declared:
         raise InputError("the plan declares no gate; draw --for calibration, or declare [gate]")
-    if gate.seed is not None and asked["seed"] != gate.seed:
+    if asked["seed"] != gate.seed:
         raise InputError(f"the sample of the gate is drawn by the seed of the plan, {gate.seed}")
     if (asked["size"], asked["by"]) != (gate.sample, gate.by):
         size = "every conversation" if gate.sample is None else f"{gate.sample} items"
@@ -248,9 +248,6 @@ def _refuse_gate(study: Study, asked: Mapping[str, Any], earlier: Sequence[Sampl
             raise InputError(f"{sample.name} has not been used yet; use it before you draw another")
         if sample.passed:
             raise InputError(f"{sample.name} has met the gate; there is nothing to try again")
-        # With the seed of the plan another sample is one of what the first has left.
-        if sample.draw == asked and gate.seed is None:
-            raise InputError(f"{sample.name} was drawn like this and is used; choose another seed")
     if len(earlier) >= gate.attempts:
         raise InputError(
             f"the plan allows {gate.attempts} attempts at the gate, and all have been made"
