@@ -168,7 +168,7 @@ TERMS: dict[str, Callable[[], tuple[Change, ...]]] = {
     "news in a brief message": lambda: ((evidence, "BRIEF", 0),),
     "progress": lambda: ((evidence.TextMemory, "something_new", _NO_NEWS),),
     "boilerplate": lambda: (
-        (evidence.TextMemory, "_without_boilerplate", lambda _, said, copied: said),
+        (evidence.TextMemory, "_without_boilerplate", lambda memory, said, *_: said),
     ),
     "blocks": lambda: ((words, "without_blocks", lambda text: text),),
     "own-speaker streams": lambda: _setting(own_words=1_000_000),

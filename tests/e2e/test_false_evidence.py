@@ -65,12 +65,3 @@ def test_which_evidence_was_false_is_stored_verified_and_exported(ran, chimera, 
 def test_evidence_of_two_kinds_needs_two_beliefs(make_study):
     with pytest.raises(InputError, match=r'evidence = "mixed" needs two beliefs .* has 1'):
         _ = make_study(OBEDIENT, MIXED).plan
-
-
-def test_a_plan_with_true_evidence_is_locked_as_before(make_study):
-    bare, stated = (
-        make_study(OBEDIENT, more, TWO_BELIEFS).plan.own.as_dict()
-        for more in ("", MIXED.replace("mixed", "true"))
-    )
-    assert "evidence" not in bare
-    assert "evidence" not in stated["arms"]["infallibility"]["stressors"]["infallibility"]
