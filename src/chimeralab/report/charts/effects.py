@@ -200,21 +200,18 @@ class SummaryCell(NamedTuple):
 SummaryGroup = tuple[str, Mapping[str, Mapping[str, SummaryCell]], str]
 
 
-class PlotPanel(NamedTuple):
-    """Where values lie between two pixels; every panel has the same scale."""
+# The pixels between which a panel lies; every panel has the same scale, the reach of all values.
+Ends = tuple[float, float]
 
-    left: float
-    right: float
-    low: float
-    high: float
 
-    def at(self, value: float) -> float:
-        share = (value - self.low) / (self.high - self.low)
-        return self.left + share * (self.right - self.left)
+def _at(value: float, panel: Ends, reach: Ends) -> float:
+    """The pixel of a value."""
+    (left, right), (low, high) = panel, reach
+    return left + (value - low) / (high - low) * (right - left)
 
 
 # A panel, the line on it, and the cell that stands there.
-Placed = tuple[PlotPanel, float, SummaryCell | None]
+Placed = tuple[Ends, float, SummaryCell | None]
 
 
 def summary(
@@ -233,18 +230,18 @@ def summary(
 def _panels(
     groups: Sequence[SummaryGroup],
     indices: Mapping[str, str],
-    reach: tuple[float, float],
+    reach: Ends,
     width: int,
 ) -> Chart:
     across = (width - NAMES - GAP * (len(indices) - 1)) / len(indices)
     panels = {
-        index: PlotPanel(left, left + across, *reach)
+        index: (left, left + across)
         for place, index in enumerate(indices)
         for left in [NAMES + place * (across + GAP)]
     }
     words: list[Row] = []
     for index, panel in panels.items():
-        middle = (panel.left + panel.right) / 2
+        middle = sum(panel) / 2
         words.append(_word(middle, 8, index, "bold", "center"))
         words.append(_word(middle, 23, fitted(indices[index], across + GAP), "faint", "center"))
     placed: list[Placed] = []
@@ -266,16 +263,16 @@ def _panels(
             placed += [(panel, level, cells.get(index)) for index, panel in panels.items()]
             top += CELL
         top += 6
-    return _drawn(placed, words, list(panels.values()), (TITLE + HEADING, top), width)
+    return _drawn(placed, words, reach, (TITLE + HEADING, top), width)
 
 
 def _lines(
     groups: Sequence[SummaryGroup],
     indices: Mapping[str, str],
-    reach: tuple[float, float],
+    reach: Ends,
     width: int,
 ) -> Chart:
-    panel = PlotPanel(INDEX, width, *reach)
+    panel = (INDEX, width)
     words: list[Row] = []
     placed: list[Placed] = []
     top: float = 0
@@ -294,7 +291,7 @@ def _lines(
                 placed.append((panel, level, cells.get(index)))
                 top += CELL
             top += 6
-    return _drawn(placed, words, [panel], (HEADING, top), width)
+    return _drawn(placed, words, reach, (HEADING, top), width)
 
 
 def _word(x: float, y: float, text: str, look: str, align: str = "left") -> Row:
@@ -304,8 +301,8 @@ def _word(x: float, y: float, text: str, look: str, align: str = "left") -> Row:
 def _drawn(
     placed: Sequence[Placed],
     words: Sequence[Row],
-    panels: Sequence[PlotPanel],
-    span: tuple[float, float],
+    reach: Ends,
+    span: Ends,
     width: int,
 ) -> Chart:
     """All layers, in pixels: panels side by side have no axes of their own."""
@@ -313,8 +310,8 @@ def _drawn(
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False, zero=False))
     y = alt.Y("y:Q", axis=None, scale=down(height))
     shades = [
-        {"x": panel.left, "to": panel.right, "y": level - CELL + 10, "end": level + 8}
-        for panel, level, cell in placed
+        {"x": left, "to": right, "y": level - CELL + 10, "end": level + 8}
+        for (left, right), level, cell in placed
         if cell and cell.declared
     ]
     layers = [
@@ -322,25 +319,25 @@ def _drawn(
         .mark_rect(color=DECLARED, aria=False)
         .encode(x=x, x2=alt.X2("to:Q"), y=y, y2=alt.Y2("end:Q"))
     ]
-    ticks: list[Row] = []
-    zeros: list[Row] = []
+    rules: dict[bool, list[Row]] = {False: [], True: []}
     scale: list[Row] = []
-    for panel in panels:
-        for value in _ticks(panel):
-            rule = {"x": panel.at(value), "y": span[0], "end": span[1]}
-            (ticks if value else zeros).append(rule)
+    for panel in dict.fromkeys(panel for panel, _, _ in placed):
+        for value in _ticks(panel[1] - panel[0], *reach):
+            x_of = _at(value, panel, reach)
+            rules[value == 0].append({"x": x_of, "y": span[0], "end": span[1]})
             sign = number(value, 1, sign=True) if value else "0"
-            scale.append(_word(panel.at(value), span[1] + 11, sign, "faint", "center"))
-    for rules, look in ((ticks, {"color": GRID}), (zeros, {"color": INK, "strokeDash": [4, 3]})):
-        drawn = alt.Chart(data(rules)).mark_rule(aria=False, **look)
+            scale.append(_word(x_of, span[1] + 11, sign, "faint", "center"))
+    for at_0, look in ((False, {"color": GRID}), (True, {"color": INK, "strokeDash": [4, 3]})):
+        drawn = alt.Chart(data(rules[at_0])).mark_rule(aria=False, **look)
         layers.append(drawn.encode(x=x, y=y, y2=alt.Y2("end:Q")))
     shown = [(panel, level, cell) for panel, level, cell in placed if cell]
     for found in (False, True):
-        layers += _marks([each for each in shown if each[2].found == found], x, y, found=found)
+        cells = [each for each in shown if each[2].found == found]
+        layers += _marks(cells, reach, x, y, found=found)
     numbers = [
         _word(
             # Where a number has room over its point.
-            min(max(panel.at(cell.estimate), panel.left + 16), panel.right - 16),
+            min(max(_at(cell.estimate, panel, reach), panel[0] + 16), panel[1] - 16),
             level - 13,
             number(cell.estimate, 2, sign=True),
             "bold" if cell.found else "faint",
@@ -349,7 +346,7 @@ def _drawn(
         for panel, level, cell in shown
     ]
     nothing = [
-        _word((panel.left + panel.right) / 2, level, "–", "faint", "center")
+        _word(sum(panel) / 2, level, "–", "faint", "center")
         for panel, level, cell in placed
         if not cell
     ]
@@ -358,16 +355,22 @@ def _drawn(
 
 
 def _marks(
-    cells: Sequence[tuple[PlotPanel, float, SummaryCell]], x: alt.X, y: alt.Y, *, found: bool
+    cells: Sequence[tuple[Ends, float, SummaryCell]],
+    reach: Ends,
+    x: alt.X,
+    y: alt.Y,
+    *,
+    found: bool,
 ) -> Iterator[alt.Chart]:
     """Differences with their intervals; those that stand out are filled, with a thick line."""
     colour, fill = (BLUE, BLUE) if found else (FAINT_INK, "white")
     bars = [
-        {"x": panel.at(cell.interval.low), "to": panel.at(cell.interval.high), "y": level}
+        {"x": _at(low, panel, reach), "to": _at(high, panel, reach), "y": level}
         for panel, level, cell in cells
         if cell.interval
+        for low, high in [cell.interval]
     ]
-    points = [{"x": panel.at(cell.estimate), "y": level} for panel, level, cell in cells]
+    points = [{"x": _at(cell.estimate, panel, reach), "y": level} for panel, level, cell in cells]
     line = alt.Chart(data(bars)).mark_rule(
         color=colour, strokeWidth=3.5 if found else 1.5, aria=False
     )
@@ -399,15 +402,15 @@ LOOKS: dict[str, Row] = {
 }
 
 
-def _ticks(panel: PlotPanel) -> list[float]:
+def _ticks(width: float, low: float, high: float) -> list[float]:
     """Round values with 0 among them, as many as have room for their numbers.
 
-    >>> _ticks(PlotPanel(0, 130, -0.7, 0.2))
+    >>> _ticks(130, -0.7, 0.2)
     [-0.5, 0.0]
     """
-    room = max(2, int((panel.right - panel.left) / TICK))
+    room = max(2, int(width / TICK))
     for step in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0):
-        first, last = int(panel.low / step), int(panel.high / step)
+        first, last = int(low / step), int(high / step)
         if last - first < room:
             return [round(n * step, 1) + 0.0 for n in range(first, last + 1)]
     return [0.0]
