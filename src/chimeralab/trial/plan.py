@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ from chimeralab.trial.scene import USUAL_STRENGTH
 from chimeralab.trial.script import Answering, Arm, Script
 from chimeralab.trial.stressors import SHAM
 
+T = TypeVar("T")
 REQUIRED = ("study", "trial", "scenarios")
 TABLES = (
     *REQUIRED, "models", "agents", "stressors", "probes", "arms", "layout", "metrics", "measures",
@@ -133,7 +134,7 @@ def read_trial(
     arms = read_arms(tables, table, stress, beside)
     _refuse_undisturbed(agents, arms)
     probes, own_probes = _read_probes(tables, table, arms, beside)
-    layout = read_record(Layout, tables.get("layout", {}), "[layout]")
+    layout = _read_table(Layout, tables, "layout")
     source, courses = _read_scenarios(tables, layout, arms, beside, locked)
     # A subject's name is only needed where there are several.
     several = len(table.subjects) > 1
@@ -153,7 +154,7 @@ def read_trial(
         layout=layout,
         probes=probes,
         strength=next((each for each in stated if each is not None), USUAL_STRENGTH),
-        weights=read_record(MetricWeights, tables.get("metrics", {}), "[metrics]"),
+        weights=_read_table(MetricWeights, tables, "metrics"),
         courses=courses,
         own={
             **{f"stressors.{name}": Part(use, tuned[name]) for name, use in stress.own.items()},
@@ -164,8 +165,8 @@ def read_trial(
             for name, measure in named_tables(tables, "measures").items()
         },
         agents=agents,
-        answering=read_record(Answering, tables.get("answers", {}), "[answers]"),
-        declared=read_record(OutcomeTable, tables.get("outcomes", {}), "[outcomes]").primary,
+        answering=_read_table(Answering, tables, "answers"),
+        declared=_read_table(OutcomeTable, tables, "outcomes").primary,
         evidence=next((each for each in shown if each is not None), "true"),
     )
     _check_declared(plan, arms)
@@ -174,11 +175,16 @@ def read_trial(
     return speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan
 
 
+def _read_table(cls: type[T], tables: Mapping[str, Any], name: str) -> T:
+    """A table of the plan; one that is missing is at its defaults."""
+    return read_record(cls, tables.get(name, {}), f"[{name}]")
+
+
 def _read_speakers(
     tables: Mapping[str, Any], table: TrialTable, cast: Iterable[ArmKey], needed: int
 ) -> dict[str, tuple[Speaker, ...]]:
     """The subject of each condition; where nobody says, replies get the `needed` tokens."""
-    outer = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
+    outer = _read_table(SamplingChange, tables, "sampling")
     if outer.max_tokens is None:
         outer = replace(outer, max_tokens=needed)
     tested = {**tables.get("models", {}), **tables.get("agents", {})}
@@ -336,10 +342,9 @@ def _read_probes(
 
 
 def _rules(tables: Mapping[str, Any], table: TrialTable, turns: int) -> Rules:
-    given = tables.get("conversation", {})
-    rules = read_record(Rules, given, "[conversation]")
+    rules = _read_table(Rules, tables, "conversation")
     for key in ("turns", "repeats", "seed_visible", "stop_early"):
-        if key in given:
+        if key in tables.get("conversation", {}):
             raise InputError(f"[conversation] {key} is not for trials; see [trial] and [layout]")
     if rules.rule("overflow").keep:
         raise InputError("[conversation] on_overflow can't trim a trial: that would be amnesia")
