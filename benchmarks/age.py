@@ -25,7 +25,7 @@ MEASURES = {
     "speed.hook": "cli/hook.py detection integrations/claude_code.py integrations/watch.py readers",
     "speed.loops": "detection",
     "speed.memory": "cli/detect.py detection embedding readers",
-    "speed.metrics": "trial/columns.py trial/metrics stats",
+    "speed.metrics": "stats trial/columns.py trial/metrics.py trial/sums.py",
     "speed.million": "benchmarks/speed/words.py cli/detect.py detection readers",
     "speed.raters": "study web",
     "speed.ray_workers": "detection embedding readers scale",

@@ -121,6 +121,8 @@ class Formats:
         for value, place in values:
             if isinstance(value, list):
                 inner = [] if self.is_one_talk(value) else value
+            elif self.asked in (None, Plain) and self._reader(Plain).matches(value):
+                inner = []  # one of ours, whatever its further fields are called
             else:
                 found = (each.inner(value) for each in self._likely(self._holders, value))
                 inner = next(filter(None, found), [])

@@ -93,3 +93,9 @@ def test_reserved_names_in_metadata_survive_writing(talk):
     written = Trajectory("a", (Turn("Hi."),), metadata)
     (line,) = plain.dumps(written).splitlines()
     assert talk(line.encode()).metadata == metadata
+
+
+def test_metadata_named_as_in_another_format_does_not_make_it_that_format(talk):
+    found = talk({"turns": ["Hi."], "eval": {}, "samples": [None]})
+    assert found.turns == (Turn("Hi."),)
+    assert found.metadata == {"eval": {}, "samples": [None]}
