@@ -423,3 +423,21 @@ seed = 5
 [sampling]
 """,
 )
+
+# A trial of ledgers that is quick to go through.
+SMALL_TRIAL: Files = changed(
+    TRIAL,
+    """
+[stressors.amnesia]
+frequency = 0.5
+[scenarios]
+use = "ledger"
+number = 2
+recall = 4
+inference = 2
+novel = 1
+[layout]
+[sampling]
+[run]
+""",
+)

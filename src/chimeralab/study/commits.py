@@ -26,7 +26,7 @@ def tally_path(store: Path) -> Path:
 
 
 def read_tally(store: Path) -> int:
-    """What the file beside a database says; 0 where an early version has kept none."""
+    """What the file beside a database says; 0 before anything is stored."""
     try:
         return int(tally_path(store).read_bytes())
     except (OSError, ValueError):

@@ -9,25 +9,9 @@ from chimeralab.study.forecast import forecast
 from chimeralab.study.lock import LockError, make_lock
 from chimeralab.trial.plan import tokens_needed
 from chimeralab.trial.stressors import STRESSORS, Conformity
-from tests.plans import TRIAL, Files, changed
+from tests.plans import SMALL_TRIAL as SMALL
+from tests.plans import Files, changed
 from tests.studies import MakeStudy
-
-SMALL = changed(
-    TRIAL,
-    """
-[stressors.amnesia]
-frequency = 0.5
-[scenarios]
-use = "ledger"
-number = 2
-recall = 4
-inference = 2
-novel = 1
-[layout]
-[sampling]
-[run]
-""",
-)
 
 
 def test_a_factorial_is_one_line_and_has_its_control_and_sham(make_study):

@@ -9,25 +9,10 @@ from chimeralab.trial.analysis import analyse_sessions
 from chimeralab.trial.effects import is_listed
 from chimeralab.trial.forecast import detectable, simulated
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
-from tests.plans import TRIAL, Change, changed
+from tests.plans import SMALL_TRIAL as SMALL
+from tests.plans import Change
 from tests.studies import MakeStudy, write_study
 
-SMALL = changed(
-    TRIAL,
-    """
-[stressors.amnesia]
-frequency = 0.5
-[scenarios]
-use = "ledger"
-number = 2
-recall = 4
-inference = 2
-novel = 1
-[layout]
-[sampling]
-[run]
-""",
-)
 PRIMARY = """
 [[outcomes.primary]]
 measure = "mci"
