@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, settings
 
-from chimeralab.cli.main import main, one_thread_for_blas
+from chimeralab.cli.main import limit_blas_threads, main
 
 # The light install has no studies, and tests of what it does have run there, too.
 if find_spec("jinja2"):
     from tests.studies import make_study, studies  # noqa: F401
 
 # The tests run the command in their own process, so that process is set up as the command's is.
-one_thread_for_blas()
+limit_blas_threads()
 
 # On a loaded machine any example may be slow, and that says nothing about the law. `make test` and
 # continuous integration draw the same examples each time, with the profile "ci" of Hypothesis.

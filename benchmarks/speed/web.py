@@ -27,7 +27,7 @@ from chimeralab.models.seam import Reply, Request
 from chimeralab.runner import Answer, Said, Talk
 from chimeralab.study import Store, Study
 from chimeralab.web.app import Site, application
-from chimeralab.web.safety import Names, Safety, owner_door
+from chimeralab.web.safety import AllowedHosts, SecurityMiddleware, owner_auth
 
 COMMAND = "python -m benchmarks.speed.web"
 CONVERSATIONS, TURNS, EVENTS, ASKED = 10_000, 10, 40, 5
@@ -113,11 +113,11 @@ class Took(NamedTuple):
 def answers(logs: Path) -> dict[str, Took]:
     """The slowest of a few answers to each kind of question, once words have judged all."""
     site = Site([str(logs)])
-    library = site.library
-    assert library is not None
-    library.read_all()
-    library.state = "done"
-    app = Safety(application(site), Names("127.0.0.1", 80), [owner_door(TOKEN)])
+    scanner = site.scanner
+    assert scanner is not None
+    scanner.read_all()
+    scanner.state = "done"
+    app = SecurityMiddleware(application(site), AllowedHosts("127.0.0.1", 80), [owner_auth(TOKEN)])
     client = TestClient(app, base_url="http://127.0.0.1")
     client.cookies.set("chimera-80", TOKEN)
 
@@ -133,7 +133,7 @@ def answers(logs: Path) -> dict[str, Took]:
             name: max(once(address) for _ in range(ASKED)) for name, address in ADDRESSES.items()
         }
     finally:
-        library.close()
+        scanner.close()
 
 
 def first_paint(logs: Path) -> None:

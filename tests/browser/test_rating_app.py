@@ -13,7 +13,7 @@ from chimeralab.rating.raters import stored_ratings
 from chimeralab.rating.samples import stored_samples
 from chimeralab.study import Study
 from chimeralab.study.verify import verify_study
-from chimeralab.web.pages import served
+from chimeralab.web.pages import static_file
 from tests.browser.pages import (
     DESKTOP,
     PHONE,
@@ -148,7 +148,7 @@ async def test_nothing_that_the_browser_of_a_rater_receives_tells_anything(
             name = response.url.partition("/static/")[2]
             text = await response.text()
             if name:  # a file that is the same for everybody, and names our classes
-                file = served(name)
+                file = static_file(name)
                 assert file is not None
                 assert text == file.read_text(encoding="utf-8")
             else:

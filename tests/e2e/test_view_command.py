@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from chimeralab.web.safety import POLICY
-from chimeralab.web.serving import refuse_nothing
+from chimeralab.web.serving import check_path
 
 ROOT = Path(__file__).parents[2]
 VIEW = [sys.executable, "-m", "chimeralab", "view"]
@@ -86,7 +86,7 @@ def test_a_search_that_takes_long_is_given_up_and_the_server_starts(
 ) -> None:
     monkeypatch.setattr("chimeralab.web.serving.SECONDS_TO_SEARCH", -1.0)
     (tmp_path / "settings.json").write_text('{"colour": "blue"}')
-    refuse_nothing(tmp_path)
+    check_path(tmp_path)
 
 
 @pytest.mark.parametrize("study", ["", "inner/mine"])
@@ -94,7 +94,7 @@ def test_a_study_that_is_only_planned_is_something_to_show(tmp_path: Path, study
     folder = tmp_path / study
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.toml").write_text("[study]\n")
-    refuse_nothing(tmp_path)
+    check_path(tmp_path)
 
 
 def test_a_port_in_use_is_named() -> None:

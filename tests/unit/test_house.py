@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 import chimeralab
 from chimeralab.web.app import Site, application
-from chimeralab.web.safety import Names, Safety, owner_door
+from chimeralab.web.safety import AllowedHosts, SecurityMiddleware, owner_auth
 from tests.plans import SELFPLAY, TRIAL
 from tests.studies import MakeStudy
 from tests.ways import profile
@@ -153,8 +153,8 @@ def test_the_way_from_a_plan_to_its_page(
 def test_the_way_to_a_conversation_in_the_app() -> None:
     site = Site([str(ROOT.parents[1] / "examples")])
     site.start()
-    site.library.wait()
-    app = Safety(application(site), Names("127.0.0.1", 8472), [owner_door("t")])
+    site.scanner.wait()
+    app = SecurityMiddleware(application(site), AllowedHosts("127.0.0.1", 8472), [owner_auth("t")])
     client = TestClient(app, base_url="http://127.0.0.1:8472")
     try:
         client.get("/?token=t")

@@ -16,7 +16,7 @@ from chimeralab.cli.estimate_tables import (
     print_trial,
 )
 from chimeralab.cli.options import Decorator, with_options
-from chimeralab.cli.terminal import say, say_unchecked, with_progress
+from chimeralab.cli.terminal import say, warn_unverified, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.detection.seam import Detector
@@ -159,7 +159,7 @@ def take_runs(path: Path, study: "Study | None") -> tuple[Runs, Outcomes]:
     pipeline.detect(study)
     if study.lock is None:
         say("this study was not locked: nothing in it was declared before the runs")
-    say_unchecked(study)
+    warn_unverified(study)
     detections = [from_json(row) for row in stored_detections(study)]
     runs = study_runs(study, detections, str(study.path))
     return runs, study.plan.extras.get("outcomes", Outcomes())

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chimeralab.cli.options import is_study
-from chimeralab.cli.terminal import out, plain, say
+from chimeralab.cli.terminal import out, sanitize, say
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import percent
@@ -127,9 +127,9 @@ def _audit_study(options: dict[str, Any]) -> None:
     else:
         _print(found)
         for rater, against in found.against.items():
-            out.print(Text(plain(validity_in_words(rater, against))))
+            out.print(Text(sanitize(validity_in_words(rater, against))))
         if found.sample:
-            out.print(Text(plain(found.gate.scope.sentence)))
+            out.print(Text(sanitize(found.gate.scope.sentence)))
     if found.sample and not found.gate.passed:
         raise click.exceptions.Exit(1)
 
@@ -139,7 +139,7 @@ def _print(result: Audit) -> None:
     table.add_column("")
     table.add_column("all", justify="right")
     for name in result.by_stratum:
-        table.add_column(Text(plain(name)), justify="right")
+        table.add_column(Text(sanitize(name)), justify="right")
     columns = [panel_json(panel) for panel in (result.overall, *result.by_stratum.values())]
     table.add_row("items (valid of all)", *(f"{c['n_valid']} of {c['n_total']}" for c in columns))
     for name in FIGURES:
@@ -151,15 +151,15 @@ def _print(result: Audit) -> None:
     for pair, panel in pairs.items() if len(pairs) > 1 else ():
         kappa = panel.reasons.get("kappa") if panel.kappa is None else f"kappa {panel.kappa:.4f}"
         agreement = f"agreement {percent(panel.agreement)}, n {panel.n_valid}"
-        out.print(Text(plain(f"{' and '.join(pair)}: {kappa}, {agreement}")))
+        out.print(Text(sanitize(f"{' and '.join(pair)}: {kappa}, {agreement}")))
     out.print()
     for line in explain(result.overall):
-        out.print(Text(plain(line)))
+        out.print(Text(sanitize(line)))
     for name, why in result.unrated_strata.items():
-        out.print(Text(plain(f"{name} is left out of the columns: {why}")))
+        out.print(Text(sanitize(f"{name} is left out of the columns: {why}")))
     outcome = result.gate
     verdict = Text(f"{outcome.headline}: ", style="bold" if outcome.declared else "")
-    out.print(verdict + Text(plain(f"{outcome.gate}. {outcome.reason}.")))
+    out.print(verdict + Text(sanitize(f"{outcome.gate}. {outcome.reason}.")))
 
 
 def _shown(name: str, value: Any) -> str:

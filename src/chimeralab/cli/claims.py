@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from chimeralab.cli.terminal import plain, say, say_unchecked
+from chimeralab.cli.terminal import sanitize, say, warn_unverified
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, read_text, write_text
 from chimeralab.core.numbers import counted
@@ -52,7 +52,7 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
 
     content = read_text(text, "a text to check")
     study = Study(folder)
-    say_unchecked(study)
+    warn_unverified(study)
     numbers = study_numbers(study, say)
     scope = scope_of(reliability(study))
     braces = text.suffix not in OF_LATEX
@@ -64,7 +64,7 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
     else:
         for each in findings:
             near = f"; did you mean {each['closest']}?" if each["closest"] else ""
-            click.echo(plain(f"line {each['line']}: {each['said']}: {each['reason']}{near}"))
+            click.echo(sanitize(f"line {each['line']}: {each['said']}: {each['reason']}{near}"))
         say(f"{counted(resolved, 'number')} of the study, {counted(len(findings), 'finding')}")
     if findings:
         raise click.exceptions.Exit(1)

@@ -12,15 +12,15 @@ from chimeralab.cli.options import (
     CODE_OPTION,
     DETECTOR_OPTIONS,
     LOG_OPTIONS,
-    MOST_NAMED,
+    MAX_NAMED,
     NO_FIELD,
     WHICH_OPTIONS,
-    asked_judges,
-    asking,
+    ask_consent,
+    choose_judges,
     group_name,
     is_study,
+    pop_detector,
     read_logs,
-    take_detector,
     with_options,
 )
 from chimeralab.cli.terminal import err, out, say, with_progress
@@ -31,8 +31,8 @@ from chimeralab.cli.verdict_table import (
     NOTHING_JUDGED,
     JUnit,
     VerdictTable,
-    asked_checks,
     nearest_of,
+    parse_checks,
 )
 from chimeralab.core.errors import InputError
 from chimeralab.core.extras import need
@@ -124,12 +124,12 @@ def detect(**options: Any) -> None:
     one before (0.90), and so did the two turns before it. Changing any of these settings leaves
     the locked operating point, and the output says so.
     """
-    detector = take_detector(options)
+    detector = pop_detector(options)
     if options["engine"] == RAY:
         detect_on_ray(detector, options)
         return
     refuse_ray_options(options)
-    failing, max_share = asked_checks(options, asked_judges(detector, options))
+    failing, max_share = parse_checks(options, choose_judges(detector, options))
     junit = JUnit(options["junit"], failing)
     source = judge_study if is_study(options["paths"]) else judge_logs
     with _written(options["out"], trace=options["trace"]) as write:
@@ -145,7 +145,7 @@ def detect(**options: Any) -> None:
                 click.echo(json_text(as_json(shown)))
         if not table.conversations:
             raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
-        table.refuse_unknown_field()
+        table.check_group_field()
     if not options["json"]:
         table.print_conversations(out)
         table.print_summary(out)
@@ -193,7 +193,7 @@ def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
         return encoder.open_encoder(options["cache"])
 
     judge = Judge(
-        *asked_judges(detector, options),
+        *choose_judges(detector, options),
         open_encoder,
         speaker=options["speaker"],
         # Similarities are drawn in the table where it is wide enough.
@@ -228,7 +228,7 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
             f"a study is judged as its plan says: leave out --{changed[0]}, or try other settings"
             " with `chimera sweep` on what `chimera export` writes"
         )
-    study = Study(options["paths"][0], asking(options["allow_code"]))
+    study = Study(options["paths"][0], ask_consent(options["allow_code"]))
     judged = pipeline.detect(study)
 
     def verdicts() -> Iterator[tuple[Detection, str | None, str | None]]:
@@ -280,7 +280,7 @@ def detect_on_ray(detector: Locked, options: dict[str, Any]) -> None:
     from chimeralab import scale  # noqa: PLC0415 - one process needs none of it
 
     judging = scale.WorkerSettings(
-        *asked_judges(detector, options), options["speaker"], options["format"]
+        *choose_judges(detector, options), options["speaker"], options["format"]
     )
     totals = scale.detect_files(
         options["paths"],
@@ -298,7 +298,7 @@ def detect_on_ray(detector: Locked, options: dict[str, Any]) -> None:
         soft_wrap=True,
     )
     out.print(f"Verdicts: {options['out'].rstrip('/')}/verdicts", markup=False, soft_wrap=True)
-    for error in totals.first_errors[:MOST_NAMED]:
+    for error in totals.first_errors[:MAX_NAMED]:
         say(f"skipped {error}")
     if totals.errors:
         reason = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.terminal import out, plain, say
+from chimeralab.cli.terminal import out, sanitize, say
 from chimeralab.core.numbers import NONE, between, number, p_value
 from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.selfplay.analysis import Analysis, sentences
@@ -205,7 +205,7 @@ def new_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]
     for heading in headings[1:]:
         table.add_column(heading, justify="right", no_wrap=True)
     for name, *cells in rows:
-        table.add_row(Text(plain(name)), *cells)
+        table.add_row(Text(sanitize(name)), *cells)
     return table
 
 
@@ -217,25 +217,25 @@ def print_tables(*parts: Table) -> None:
 
 def print_lines(lines: Iterable[str], style: str = "") -> None:
     for line in lines:
-        out.print(Text(plain(line)), style=style, soft_wrap=True)
+        out.print(Text(sanitize(line)), style=style, soft_wrap=True)
 
 
 def print_trial(result: "TrialAnalysis") -> None:
     """Subject by subject: checks first, then what each arm does."""
     for subject in result.subjects:
-        out.print(f"\n[bold]{plain(subject.subject)}[/bold]", highlight=False)
+        out.print(f"\n[bold]{sanitize(subject.subject)}[/bold]", highlight=False)
         if subject.informative:
-            out.print(f"informative: {plain(subject.checks[0].message)}")
+            out.print(f"informative: {sanitize(subject.checks[0].message)}")
         if subject.reasons:
             what = "these arms say nothing" if subject.informative else "no effect is printed"
             out.print(f"not informative, so {what}:", style="bold")
         for reason in subject.short_reasons:
-            out.print(f"  {plain(reason)}", soft_wrap=True)
+            out.print(f"  {sanitize(reason)}", soft_wrap=True)
         if not subject.informative:
             continue  # numbers of the little that could be judged would only impress
         _print_arms(subject)
         for family, title in FAMILIES.items():
-            heading = title.format(reference=plain(short(subject.reference)))
+            heading = title.format(reference=sanitize(short(subject.reference)))
             _print_effects(heading, getattr(subject, family))
     if any(subject.effects for subject in result.subjects):
         out.print(
@@ -254,7 +254,7 @@ def print_trial(result: "TrialAnalysis") -> None:
 
 def _folding(name: str) -> str:
     """A name of arms; blanks around a plus let it wrap."""
-    return " + ".join(plain(name).split("+"))
+    return " + ".join(sanitize(name).split("+"))
 
 
 def _print_arms(subject: "SubjectResult") -> None:
@@ -274,7 +274,7 @@ def _print_arms(subject: "SubjectResult") -> None:
         return
     # Together, stressors may deliver less than alone.
     out.print("\ndose delivered: share of trials at which each stressor did its work")
-    table = _trial_table("arm", *map(plain, stressors))
+    table = _trial_table("arm", *map(sanitize, stressors))
     for arm in subject.arms:
         shares = arm.delivered
         if shares:
@@ -302,7 +302,7 @@ def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
         table.add_row(name, words_of(effect.measure).short, estimate, bounds, *ps)
     out.print(table)
     for reason in dict.fromkeys(each.reason for each in known if each.p is None and each.reason):
-        out.print(f"–: {plain(reason)}", style="dim", soft_wrap=True)
+        out.print(f"–: {sanitize(reason)}", style="dim", soft_wrap=True)
 
 
 def _trial_table(first: str, *headings: str) -> Table:

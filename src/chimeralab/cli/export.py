@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from chimeralab import pipeline
-from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, asking
-from chimeralab.cli.terminal import err, plain, say, say_unchecked
+from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, ask_consent
+from chimeralab.cli.terminal import err, sanitize, say, warn_unverified
 from chimeralab.core.files import make_folder, write_text
 from chimeralab.study import Study
 
@@ -62,7 +62,7 @@ def export(path: Path, kind: Any, folder: Path) -> None:
         click.echo(f"wrote {written}")
     if kind != "jsonl" and stored_raters(study) and sealed_items(study):
         say(SEALED)
-    say_unchecked(study)
+    warn_unverified(study)
     click.echo(f"root hash {study.root}")
 
 
@@ -70,7 +70,7 @@ def _export_bundle(study: Study, folder: Path) -> None:
     from chimeralab.bundle import write_bundle  # noqa: PLC0415 - as above
 
     with err.status("reading") as status:
-        bundle = write_bundle(study, folder, lambda doing: status.update(plain(doing)))
+        bundle = write_bundle(study, folder, lambda doing: status.update(sanitize(doing)))
     if bundle.withheld:
         say(SEALED)
     for name in bundle.kept:
@@ -102,7 +102,7 @@ def verify(
     Findings do not match. Deviations match, but a reader has to know about them. Notes say how the
     study was run. Without --allow-code, results of your own code are listed, not recomputed.
     """
-    study = Study(path, asking(allow_code) if allow_code else False)
+    study = Study(path, ask_consent(allow_code) if allow_code else False)
     if (path / "manifest-sha256.txt").is_file():
         # Imported here: a study of one's own, the common case, needs none of it.
         from chimeralab.bundle import verify_bundle  # noqa: PLC0415
@@ -120,7 +120,7 @@ def verify(
             ("Checked", found.checked),
             ("Not checked", found.unchecked),
         ):
-            lines = [plain(str(line)) for line in found_lines]
+            lines = [sanitize(str(line)) for line in found_lines]
             if len(lines) < 2:
                 click.echo(f"{title}: {lines[0] if lines else 'none'}")
             else:

@@ -118,7 +118,7 @@ def cli() -> None:
 def main() -> None:
     """Run, and exit with 0 (ok), 1 (a check failed), 2 (bad input), or as if a signal had come."""
     if "numpy" not in sys.modules:
-        one_thread_for_blas()
+        limit_blas_threads()
     # Words make many small objects and no rings; to look for some often takes a fifth of the time.
     gc.set_threshold(50_000, 20, 20)
     if isinstance(sys.stdout, io.TextIOWrapper):  # which may be unable to show every character
@@ -138,10 +138,10 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(BROKEN_PIPE)
     except (ChimeraError, ModuleNotFoundError, OSError, MemoryError) as error:
-        _give_up(in_a_sentence(error), 2)
+        _give_up(describe_error(error), 2)
 
 
-def in_a_sentence(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """What the user is told about a problem of theirs; what is ours is raised again."""
     match error:
         case ModuleNotFoundError():
@@ -157,7 +157,7 @@ def in_a_sentence(error: Exception) -> str:
     return str(error)
 
 
-def one_thread_for_blas() -> None:
+def limit_blas_threads() -> None:
     """The encoder spreads texts over the cores; threads of BLAS below them only get in the way.
 
     BLAS reads this once, when numpy is imported, and what the user has set stays.

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chimeralab.cli.options import Decorator, with_options
-from chimeralab.cli.terminal import err, out, plain, say, with_progress
+from chimeralab.cli.terminal import err, out, sanitize, say, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import between, counted, number, percent
@@ -113,7 +113,7 @@ def measure_command(**options: Any) -> None:
         out.print()
         out.print(groups_table(by, groups, out.width))
     if log.unused:
-        say(f"columns that no metric uses: {plain(', '.join(sorted(log.unused)))}")
+        say(f"columns that no metric uses: {sanitize(', '.join(sorted(log.unused)))}")
 
 
 def _study(path: Path) -> tuple[Iterator[TrialRow], MetricWeights]:
@@ -206,7 +206,7 @@ def groups_table(by: str, groups: Mapping[str, Metrics], width: int) -> Table:
         counts = (f"{metrics.sessions:,}", f"{metrics.trials:,}")
         cells = (_cell(getattr(metrics, metric), gap) for metric in PARTS)
         # Blanks around a plus let the name of an arm wrap between its stressors.
-        table.add_row(Text(plain(name).replace("+", " + ")), *counts, *cells)
+        table.add_row(Text(sanitize(name).replace("+", " + ")), *counts, *cells)
     return table
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from chimeralab import readers
-from chimeralab.cli.terminal import plain, say
+from chimeralab.cli.terminal import sanitize, say
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.extras import need
 from chimeralab.core.parts import CodeFile, Consent, SentKey
@@ -19,8 +19,8 @@ from chimeralab.core.records import Trajectory
 from chimeralab.detection.locked import LOCKED, READINGS, Locked
 from chimeralab.detection.loops import LOOPS, Judges
 
-MOST_NAMED = 5
-MOST_FIELDS = 12
+MAX_NAMED = 5
+MAX_FIELDS = 12
 NO_FIELD = "(no {})"
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -44,7 +44,7 @@ def read_logs(options: Mapping[str, Any]) -> Iterator[Trajectory]:
         read += 1
         unfinished += trajectory.metadata.get("unfinished") is True
         yield trajectory
-    for error in chain.from_iterable(errors[:MOST_NAMED] for errors in bad.values()):
+    for error in chain.from_iterable(errors[:MAX_NAMED] for errors in bad.values()):
         say(f"skipped {error}")
     count = sum(map(len, bad.values()))
     if count:
@@ -176,12 +176,12 @@ def with_options(*options: Decorator) -> Decorator:
     return decorate
 
 
-def take_detector(options: dict[str, Any]) -> Locked:
+def pop_detector(options: dict[str, Any]) -> Locked:
     """Build the detector from a command's options and remove them from there."""
     return Locked(**{field.name: options.pop(field.name) for field in fields(Locked)})
 
 
-def asked_judges(detector: Locked, options: dict[str, Any]) -> Judges:
+def choose_judges(detector: Locked, options: dict[str, Any]) -> Judges:
     """What WHICH_OPTIONS ask for; settings of a detector that would not be used are refused."""
     which = options["which"]
     loops = None if which == "locked" else LOOPS
@@ -195,7 +195,7 @@ def asked_judges(detector: Locked, options: dict[str, Any]) -> Judges:
     return Judges(None, loops)
 
 
-def asking(allowed: bool | None) -> Consent:
+def ask_consent(allowed: bool | None) -> Consent:
     """Have the user allow what a plan does with their rights: by a flag, or on a terminal."""
 
     answered = set[CodeFile | SentKey]()
@@ -208,7 +208,7 @@ def asking(allowed: bool | None) -> Consent:
             say(does)
         elif not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise InputError(f"{does}; if you trust it, allow it with --allow-code")
-        elif not click.confirm(plain(f"{does}. Allow it?"), err=True):
+        elif not click.confirm(sanitize(f"{does}. Allow it?"), err=True):
             raise InputError(f"you did not allow it: {does}")
         answered.add(asked)
 
@@ -223,10 +223,10 @@ def is_study(paths: Sequence[str]) -> bool:
     return found
 
 
-def refuse_unknown_field(field: str, groups: Iterable[str], fields: Iterable[str]) -> None:
+def check_group_field(field: str, groups: Iterable[str], fields: Iterable[str]) -> None:
     """Raise when every conversation is in the group of those that lack the field."""
     if list(groups) == [NO_FIELD.format(field)]:
-        known = ", ".join(sorted(map(plain, fields))[:MOST_FIELDS]) or "none"
+        known = ", ".join(sorted(map(sanitize, fields))[:MAX_FIELDS]) or "none"
         raise InputError(
             f"no conversation has a field {field!r} to group by; their fields: {known}"
         )

@@ -22,13 +22,13 @@ from chimeralab.cli.options import (
     LOG_OPTIONS,
     STUDY_ARGUMENT,
     WHICH_OPTIONS,
-    asked_judges,
+    choose_judges,
     is_study,
+    pop_detector,
     read_logs,
-    take_detector,
     with_options,
 )
-from chimeralab.cli.terminal import err, out, plain, say, where_it_stands, with_progress
+from chimeralab.cli.terminal import err, out, sanitize, say, summarize_flow, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, replacing
 from chimeralab.core.numbers import counted
@@ -72,8 +72,8 @@ def show(**options: Any) -> None:
     without it, a folder gets a page for each and an index of them, loops first. For a study without
     --id, say where it stands.
     """
-    asked = take_detector(options)
-    judges, words = asked_judges(asked, options), FACT
+    asked = pop_detector(options)
+    judges, words = choose_judges(asked, options), FACT
     if options["out"] and options["wanted"] is not None:
         check_page_name(options["out"])
     if not is_study(options["paths"]):
@@ -161,13 +161,13 @@ def print_standing(path: Path) -> None:
     study = Study(path)
     about = study.plan.study
     lock = study.checked_lock()
-    click.echo(plain(f"{about.name}: {about.question}" if about.question else about.name))
+    click.echo(sanitize(f"{about.name}: {about.question}" if about.question else about.name))
     click.echo(f"locked, sha256 {lock.sha256}" if lock else "not locked: exploratory")
     if not study.store_path.exists():
         click.echo(f"{len(study.talks):,} conversations planned, none begun: `chimera run {path}`")
         return
     with study.archive() as archive:
-        out.print(where_it_stands(flow(archive), list(study.plan.conditions)))
+        out.print(summarize_flow(flow(archive), list(study.plan.conditions)))
 
 
 def stored_talks(path: Path) -> tuple[Iterator[Trajectory], Detector | None, ResultWords]:
@@ -205,11 +205,11 @@ def choose(trajectories: Iterable[Trajectory], wanted: str | None) -> Trajectory
         by_spelling = difflib.get_close_matches(asked, ids, IDS_NAMED)
         holding = [one for one in ids if asked and asked.casefold() in one.casefold()]
         close = list(dict.fromkeys([*by_spelling, *holding]))[:IDS_NAMED]
-        named = ", ".join(repr(plain(one)) for one in close or ids[:IDS_NAMED])
+        named = ", ".join(repr(sanitize(one)) for one in close or ids[:IDS_NAMED])
         hint = f"did you mean {named}?" if close else f"there are {named}"
-        raise InputError(f"no conversation has the id {plain(asked)!r}; {hint}")
+        raise InputError(f"no conversation has the id {sanitize(asked)!r}; {hint}")
     if matches > 1 and wanted is not None:
-        place = plain(found.source or "the log")
+        place = sanitize(found.source or "the log")
         say(f"{matches:,} conversations have the id {wanted!r}; this is the first, of {place}")
     return found
 
@@ -240,7 +240,7 @@ def report(path: Path, open_it: bool, as_json: bool) -> None:
 
     study = Study(path)
     with err.status("reading") as status:
-        written = write_report(study, lambda doing: status.update(plain(doing)))
+        written = write_report(study, lambda doing: status.update(sanitize(doing)))
     if as_json:
         files = [str(file) for file in written.files]
         row = {
@@ -286,12 +286,12 @@ def view(no_open: bool, paths: tuple[str, ...], **options: object) -> None:
         Server,
         ServerOptions,
         check_certificate,
-        refuse_nothing,
+        check_path,
     )
 
     paths = paths or (".",)
     for path in paths:
-        refuse_nothing(Path(path))
+        check_path(Path(path))
     asked = ServerOptions(paths, **options)  # type: ignore[arg-type]
     check_certificate(asked)
     with contextlib.closing(Server(asked)) as server:

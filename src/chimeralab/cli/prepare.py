@@ -7,15 +7,15 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, asking
-from chimeralab.cli.terminal import out, plain, say
+from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, ask_consent
+from chimeralab.cli.terminal import out, sanitize, say
 from chimeralab.study import Study
 from chimeralab.study.folder import new_study, templates
 from chimeralab.study.forecast import Forecast, forecast, gate_in_words
 from chimeralab.study.subjects import FirstAnswer, ask_once, open_models
 
 # What answers faster than this is no model: its rate says nothing.
-LEAST_TIMED = 0.001
+MIN_SECONDS = 0.001
 PUBLISH = (
     "Publish hash and time now, where you can't change them later: push a commit with plan.lock, "
     "mail both to yourself, stamp the file (`ots stamp plan.lock`, OpenTimestamps), or register "
@@ -50,7 +50,7 @@ def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> 
 
     It also checks that every model answers one short question.
     """
-    study = Study(path, asking(allow_code))
+    study = Study(path, ask_consent(allow_code))
     study.checked_lock()
 
     async def first_answers() -> tuple[FirstAnswer, ...]:
@@ -69,19 +69,19 @@ def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> 
 
 def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer, ...]) -> None:
     state = "locked" if study.lock else "not locked: a run would be exploratory"
-    click.echo(f"{plain(study.plan.study.name)}: the plan is valid ({state})")
+    click.echo(f"{sanitize(study.plan.study.name)}: the plan is valid ({state})")
     table = Table("model", "calls", "prompt tokens ≤", "reply tokens ≤", "cost ≤")
     for load in expected.loads:
         counts = (load.calls, load.prompt_tokens, load.completion_tokens)
         table.add_row(load.model, *(f"{n:,}" for n in counts), _amount(load.cost))
     out.print(table)
     for answer in answers:
-        click.echo(plain(answered(answer)))
+        click.echo(sanitize(answered(answer)))
     for name, memory in study.plan.kind.describe_agents(study.plan).items():
         click.echo(f"{name} {memory}")
     for name, subject in study.plan.models.items():
         if subject.revision:
-            click.echo(f"{name} is declared as revision {plain(subject.revision)}: not verified")
+            click.echo(f"{name} is declared as revision {sanitize(subject.revision)}: not verified")
     hours = "unknown" if expected.hours is None else f"about {expected.hours:.1f} h at the longest"
     click.echo(
         f"{expected.conversations:,} conversations, {expected.calls:,} calls "
@@ -90,7 +90,7 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
     for power in expected.gate:
         click.echo(gate_in_words(power))
     for found in expected.detectable:
-        click.echo(plain(f"primary outcome {found}"))
+        click.echo(sanitize(f"primary outcome {found}"))
     for advice in expected.advice:
         click.echo(f"note: {advice}")
 
@@ -99,7 +99,7 @@ def answered(answer: FirstAnswer) -> str:
     """That a model answers, as whom, and how fast."""
     name = answer.reported_model or "(gives no name)"
     said = f"{answer.model} answers as {name}, after {answer.seconds:.1f} s"
-    if answer.again and answer.again > LEAST_TIMED:
+    if answer.again and answer.again > MIN_SECONDS:
         said += f", and then {1 / answer.again:.1f} calls per second, one at a time"
     return said
 
@@ -116,7 +116,7 @@ def lock(path: Path, allow_code: bool | None, as_json: bool) -> None:
     """Freeze the plan, with every default, under one hash. Do this before the first run."""
     from chimeralab import pipeline  # noqa: PLC0415 - to begin or check a plan needs none of it
 
-    study = Study(path, asking(allow_code))
+    study = Study(path, ask_consent(allow_code))
     locked = pipeline.lock(study)
     if as_json:
         row = {

@@ -18,12 +18,12 @@ from chimeralab.cli.main import SuggestingGroup
 from chimeralab.cli.options import (
     CODE_OPTION,
     LOG_OPTIONS,
-    asking,
+    ask_consent,
     is_study,
     read_logs,
     with_options,
 )
-from chimeralab.cli.terminal import err, out, plain, say, whose, with_progress
+from chimeralab.cli.terminal import err, out, sanitize, say, speaker_label, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import percent
@@ -148,10 +148,10 @@ def rate(**options: Any) -> None:
                 click.echo(json_text(row))
                 continue
             label = "–" if rating.label is None else str(rating.label)
-            who = whose(choose_turns(trajectory, options["speaker"])[1])
+            who = speaker_label(choose_turns(trajectory, options["speaker"])[1])
             shown = (rating.item, who, label, rating.step or "–", rating.reason)
             style = "bold" if rating.label else ""
-            table.add_row(*(Text(plain(cell), style=style) for cell in shown))
+            table.add_row(*(Text(sanitize(cell), style=style) for cell in shown))
     if not labels:
         raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
     if not options["as_json"]:
@@ -178,7 +178,7 @@ def _rate_study(options: dict[str, Any]) -> None:
         raise InputError("--adjudicate goes with --invite NAME: who settles it?")
     if len(asked) > 1:
         raise InputError(f"{_flag(asked[0])} and {_flag(asked[1])} are two things: one at a time")
-    study = Study(options["paths"][0], asking(options["allow_code"]))
+    study = Study(options["paths"][0], ask_consent(options["allow_code"]))
     plan, rater = study.plan, options["rater"]
     if rater in plan.models:  # here, as it can't ask while it shows what is rated
         allow_keys(replace(plan, models={rater: plan.models[rater]}))
@@ -191,12 +191,12 @@ def _ask(study: Any, options: dict[str, Any]) -> dict[str, Any]:
     from chimeralab import pipeline  # noqa: PLC0415
 
     rater, numbers = options["rater"] or RULES, count(1)
-    with err.status(f"{plain(rater)} is rating") as status:
+    with err.status(f"{sanitize(rater)} is rating") as status:
         done = pipeline.rate(
             study,
             rater,
             options["only"],
-            lambda rating: status.update(f"{plain(rater)}: {next(numbers)} rated"),
+            lambda rating: status.update(f"{sanitize(rater)}: {next(numbers)} rated"),
         )
     counts = done.tally
     say(f"{done.rater} ({done.about}): {done.newly_rated} newly rated, {counts['items']} in all")
@@ -217,7 +217,7 @@ def _attack(study: Any, options: dict[str, Any]) -> dict[str, Any]:
     from chimeralab import pipeline  # noqa: PLC0415
 
     rater = options["rater"] or RULES
-    with err.status(f"{plain(rater)} is being checked"):
+    with err.status(f"{sanitize(rater)} is being checked"):
         done = pipeline.attack(study, rater, options["only"], options["seed"] or 0)
     report = done.report
     assert report is not None  # one that was stopped has raised
@@ -254,7 +254,7 @@ def _hand_out(study: Any, options: dict[str, Any]) -> dict[str, Any]:
 
     folder = options["export_packet"]
     key = hand_out(study, folder, options["only"], options["seed"] or 0)
-    say(f"packet {key.packet} with {len(key.entries)} sheets written to {plain(str(folder))}")
+    say(f"packet {key.packet} with {len(key.entries)} sheets written to {sanitize(str(folder))}")
     return {"packet": key.packet, "sheets": len(key.entries), "folder": str(folder)}
 
 

@@ -22,8 +22,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from chimeralab import pipeline
-from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, asking
-from chimeralab.cli.terminal import err, out, plain, say, where_it_stands
+from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, ask_consent
+from chimeralab.cli.terminal import err, out, sanitize, say, summarize_flow
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import plain_value
@@ -90,7 +90,7 @@ def run(
     """
     if as_json and events == STANDARD_OUTPUT:
         raise InputError("--json and --events - both write to standard output; name a file")
-    study = Study(path, asking(allow_code))
+    study = Study(path, ask_consent(allow_code))
     allow_keys(study.plan)  # here, as it can't ask while the run is shown
     progress = RunProgress(trials=TrialMonitor(getattr(study.plan.own, "weights", None)))
     with event_lines(events) as tell, showing(progress) as show:
@@ -103,13 +103,13 @@ def run(
     if as_json:
         click.echo(json.dumps({**done.as_dict(), "complete": done.complete}, indent=2))
     elif events == STANDARD_OUTPUT:
-        say("stopped: " + plain(done.stopped) if done.stopped else "done")
+        say("stopped: " + sanitize(done.stopped) if done.stopped else "done")
     else:
-        out.print(where_it_stands(done.arms, list(study.plan.conditions)))
+        out.print(summarize_flow(done.arms, list(study.plan.conditions)))
         if not done.locked:
             click.echo("exploratory: this study was not locked before it was run")
         if done.stopped:
-            click.echo(f"stopped: {plain(done.stopped)}")
+            click.echo(f"stopped: {sanitize(done.stopped)}")
         if not done.complete:
             left = counted(sum(arm.open for arm in done.arms), "conversation")
             verb = "is" if left.startswith("1 ") else "are"
@@ -197,7 +197,7 @@ class RunProgress:
                 self.collapsed |= {news.talk} if news.collapsed else set()
             case AttemptFailed():
                 self.failed_attempts += 1
-                self.last_failure = plain(f"{news.talk}: {news.outcome}: {news.reason}")
+                self.last_failure = sanitize(f"{news.talk}: {news.outcome}: {news.reason}")
             case Intervened():
                 self.interventions += 1
             case TalkEnded():

@@ -11,13 +11,13 @@ from rich.text import Text
 from chimeralab.cli.options import (
     LOG_OPTIONS,
     READING_OPTIONS,
+    check_group_field,
     group_name,
     is_study,
     read_logs,
-    refuse_unknown_field,
     with_options,
 )
-from chimeralab.cli.terminal import out, percent, plain, with_progress
+from chimeralab.cli.terminal import out, percent, sanitize, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import counted
@@ -93,7 +93,7 @@ def sweep(**options: Any) -> None:
         groups.add(group)
         fields |= measured.trajectory.metadata.keys()
     if options["group_by"]:
-        refuse_unknown_field(options["group_by"], groups, fields)
+        check_group_field(options["group_by"], groups, fields)
     result = sweeper.result(reference=LOCKED)
     if not result.conversations:
         raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
@@ -111,7 +111,7 @@ def _print(result: Sweep, whose: Mapping[str, int]) -> None:
         f" ({result.without_verdict:,} too short for a verdict)."
     )
     told = (f"{who} in {counted(talks, 'conversation')}" for who, talks in whose.items())
-    out.print(Text(plain(f"Judged: {'; '.join(told)}.")))
+    out.print(Text(sanitize(f"Judged: {'; '.join(told)}.")))
     if not judged:
         return
     low, high = percent(result.lowest_rate), percent(result.highest_rate)
@@ -120,7 +120,7 @@ def _print(result: Sweep, whose: Mapping[str, int]) -> None:
     for heading in (*STUDY_GRID, "cells", "all"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name in result.reference_order:
-        table.add_column(Text(plain(name)), justify="right")
+        table.add_column(Text(sanitize(name)), justify="right")
     for point in result.points:
         settings = [f"{getattr(point.settings, field):.2f}" for field in STUDY_GRID]
         shares = [percent(point.rates[name]) for name in result.reference_order]
@@ -129,7 +129,7 @@ def _print(result: Sweep, whose: Mapping[str, int]) -> None:
     out.print(table)
     if len(result.reference_order) < 2:
         return
-    order = " > ".join(plain(name) for name in result.reference_order)
+    order = " > ".join(sanitize(name) for name in result.reference_order)
     out.print(Text(f"\nOrder at the locked point: {order}"))
     out.print(
         f"It is the same at {result.same_order_points} of {result.distinct_detectors} detectors"
@@ -138,5 +138,5 @@ def _print(result: Sweep, whose: Mapping[str, int]) -> None:
     for each in result.stability:
         fewest, most = each["fewest"], each["most"]
         span = str(most) if fewest == most else f"{fewest} to {most}"
-        field, units = plain(each["field"]), each["units"]
+        field, units = sanitize(each["field"]), each["units"]
         out.print(Text(f"By {field}: the order of the means holds in {span} of {units}."))

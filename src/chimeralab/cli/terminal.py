@@ -39,21 +39,21 @@ err = PipedConsole(stderr=True, highlight=False)
 
 def say(message: str) -> None:
     """A line for the person at the terminal, away from the results on stdout."""
-    print(plain(message), file=sys.stderr)
+    print(sanitize(message), file=sys.stderr)
 
 
-def say_unchecked(study: "Study") -> None:
+def warn_unverified(study: "Study") -> None:
     """Say that verdicts are believed here; `verify` and `report` compute them again."""
     if study.plan.kind.judged:
         say(f"verdicts as they are stored, unchecked; `chimera verify {study.path}` checks them")
 
 
-def plain(text: str) -> str:
+def sanitize(text: str) -> str:
     """Text of a log without control characters: it must not steer the terminal.
 
-    >>> plain("red \\x1b[31m alert")
+    >>> sanitize("red \\x1b[31m alert")
     'red \\ufffd[31m alert'
-    >>> plain("5\\xa0%")
+    >>> sanitize("5\\xa0%")
     '5 %'
     """
     odd = {char for char in set(text) if not char.isprintable()}
@@ -62,24 +62,24 @@ def plain(text: str) -> str:
     return text
 
 
-def shortened(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """A long name without its middle.
 
-    >>> shortened("logs/2026/run-17.jsonl", 12)
+    >>> shorten("logs/2026/run-17.jsonl", 12)
     'logs/202…onl'
     """
     tail = width // 3
     return text if len(text) <= width else text[: width - tail] + "…" + text[len(text) - tail + 1 :]
 
 
-def whose(judged: str) -> str:
+def speaker_label(judged: str) -> str:
     """Whose turns were judged, for a narrow column.
 
-    >>> whose("assistant turns (chat)"), whose("turns of Ann (asked for)")
+    >>> speaker_label("assistant turns (chat)"), speaker_label("turns of Ann (asked for)")
     ('assistant', 'Ann')
     """
     name = judged.split(" (", maxsplit=1)[0].removeprefix("turns of ").removesuffix(" turns")
-    return shortened(plain(name), 9)
+    return shorten(sanitize(name), 9)
 
 
 def sparkline(values: Sequence[float], marked: Sequence[bool], width: int = 40) -> Text:
@@ -98,10 +98,10 @@ def sparkline(values: Sequence[float], marked: Sequence[bool], width: int = 40) 
     return text
 
 
-def spans(episodes: Sequence[Episode], most: int = 4) -> str:
+def format_spans(episodes: Sequence[Episode], most: int = 4) -> str:
     """Collapsed spans in words.
 
-    >>> spans([Episode(5, 9), Episode(12, 12)])
+    >>> format_spans([Episode(5, 9), Episode(12, 12)])
     '5–9, 12'
     """
     shown = [str(e.start) if e.start == e.end else f"{e.start}–{e.end}" for e in episodes[:most]]
@@ -110,7 +110,7 @@ def spans(episodes: Sequence[Episode], most: int = 4) -> str:
 
 
 def percent(share: float | None) -> str:
-    return plain(numbers.percent(share))
+    return sanitize(numbers.percent(share))
 
 
 def with_progress(items: Iterable[Any], noun: str) -> Iterator[Any]:
@@ -134,7 +134,7 @@ def with_progress(items: Iterable[Any], noun: str) -> Iterator[Any]:
             progress.update(task, advance=1, visible=late)
 
 
-def where_it_stands(arms: "Sequence[ConditionFlow]", order: Sequence[str]) -> Table | str:
+def summarize_flow(arms: "Sequence[ConditionFlow]", order: Sequence[str]) -> Table | str:
     """What was planned, what became of it, and which questions had to be asked again."""
     if len(arms) > MANY and all(arm.completed == arm.planned for arm in arms):
         talks, turns = sum(arm.planned for arm in arms), sum(arm.turns for arm in arms)
@@ -157,7 +157,7 @@ def where_it_stands(arms: "Sequence[ConditionFlow]", order: Sequence[str]) -> Ta
     for place, arm in enumerate(arms):
         counts = (arm.planned, arm.attempted, arm.completed, arm.open, arm.turns)
         cells = (f"{count:,}" for count in counts)
-        table.add_row(plain(arm.condition), *cells, *(column[place] for column in told.values()))
+        table.add_row(sanitize(arm.condition), *cells, *(column[place] for column in told.values()))
     return table
 
 

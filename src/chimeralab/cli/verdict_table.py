@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.options import refuse_unknown_field
-from chimeralab.cli.terminal import percent, plain, spans, sparkline, whose
+from chimeralab.cli.options import check_group_field
+from chimeralab.cli.terminal import format_spans, percent, sanitize, sparkline, speaker_label
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import replacing
 from chimeralab.core.numbers import counted
@@ -30,7 +30,7 @@ from chimeralab.stats.clusters import Proportion, cluster_mean, share
 from chimeralab.stats.intervals import Interval
 from chimeralab.stats.resample import SampleDesign
 
-MOST_ROWS = 40
+MAX_ROWS = 40
 MIN_WIDTH = 80
 LOOP, COLLAPSE, NOTHING_JUDGED = "loop", "collapse", "nothing-judged"
 NOT_XML = {0xFFFE: "\ufffd", 0xFFFF: "\ufffd"}
@@ -77,13 +77,13 @@ class VerdictTable:
             self._caveat_turns[caveat.code] += caveat.count
             self._caveat_talks[caveat.code] += 1
         rank = bool(detection.looping), detection.collapse_rate or 0.0, -next(self._order)
-        keep = heapq.heappush if len(self._rows) < MOST_ROWS else heapq.heappushpop
+        keep = heapq.heappush if len(self._rows) < MAX_ROWS else heapq.heappushpop
         keep(self._rows, (*rank, nearest, detection))
 
-    def refuse_unknown_field(self) -> None:
+    def check_group_field(self) -> None:
         """Raise when the conversations should be grouped by something that none of them has."""
         if self._group_by:
-            refuse_unknown_field(self._group_by, self._groups, self._fields)
+            check_group_field(self._group_by, self._groups, self._fields)
 
     def print_conversations(self, console: Console) -> None:
         """The rows in the order in which they were read."""
@@ -103,7 +103,7 @@ class VerdictTable:
             table.add_column("loop", no_wrap=True)
         for _, _, _, nearest, detection in sorted(self._rows, key=lambda row: -row[2]):
             cells: list[str | Text] = [
-                Text(plain(detection.id)),
+                Text(sanitize(detection.id)),
                 *(_collapse_cells(detection) if collapse else ("all", str(detection.steps))),
             ]
             if collapse and spare:
@@ -115,7 +115,7 @@ class VerdictTable:
         hidden = self.conversations - len(self._rows)
         if hidden:
             console.print(
-                f"… and {hidden:,} more; these are the {MOST_ROWS} that loop or have the largest "
+                f"… and {hidden:,} more; these are the {MAX_ROWS} that loop or have the largest "
                 f"shares of {self._words.turns}. --json and --out have all.",
                 style="dim",
             )
@@ -138,7 +138,7 @@ class VerdictTable:
         """How many of each group loop and collapsed, with 95 % intervals."""
         collapse, loops = self.all.asked_for_collapse, self.all.loops.judged > 0
         table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column(plain(field), overflow="fold", min_width=len(field))
+        table.add_column(sanitize(field), overflow="fold", min_width=len(field))
         table.add_column("n", justify="right", no_wrap=True)
         shown = [
             *(["loop"] if loops else []),
@@ -155,7 +155,7 @@ class VerdictTable:
             if collapse:
                 cells += [percent(collapsed.value), _between(collapsed.interval)]
                 cells += [percent(rate), _between(group.rate_interval)]
-            table.add_row(Text(plain(name)), f"{group.conversations:,}", *cells)
+            table.add_row(Text(sanitize(name)), f"{group.conversations:,}", *cells)
         return table
 
 
@@ -263,10 +263,10 @@ class VerdictCounts:
 
 def _collapse_cells(detection: Detection) -> Iterator[str | Text]:
     """Whose turns were judged for collapse, how many they are, and which of them collapsed."""
-    yield Text(whose(detection.judged))
+    yield Text(speaker_label(detection.judged))
     yield str(detection.turns)
     yield Text(percent(detection.collapse_rate), style="red" if detection.collapsed else "")
-    where = Text(spans(detection.episodes, most=2), style="bold red")
+    where = Text(format_spans(detection.episodes, most=2), style="bold red")
     yield Text("too short") if detection.reason else where
 
 
@@ -294,7 +294,7 @@ def _between(interval: Interval | None) -> str:
     return f"{100 * interval.low:.0f}–{100 * interval.high:.0f} %"
 
 
-def asked_checks(options: Mapping[str, Any], judges: Judges) -> tuple[set[str], float]:
+def parse_checks(options: Mapping[str, Any], judges: Judges) -> tuple[set[str], float]:
     """What `--fail-on` and `--max-share` demand: what makes it fail, and above which share.
 
     A check that could never fail is refused, as nobody would look.

@@ -17,9 +17,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chimeralab.core.errors import ChimeraError
 from chimeralab.web import logs
-from chimeralab.web.library import Library
-from chimeralab.web.pages import is_rater, page, served
-from chimeralab.web.safety import HEADERS, Door, Names, Safety, owner_door
+from chimeralab.web.log_index import LogScanner
+from chimeralab.web.pages import is_rater, page, static_file
+from chimeralab.web.safety import (
+    HEADERS,
+    AllowedHosts,
+    Authenticator,
+    SecurityMiddleware,
+    owner_auth,
+)
 from chimeralab.web.serving import Server, studies_at
 
 if TYPE_CHECKING:
@@ -37,16 +43,16 @@ class Site:
         self.allow_run = allow_run
         self.studies: list[StudyWatch] = []
         self.desks: list[RatingDesk] = []
-        self.doors: list[Door] = []
+        self.authenticators: list[Authenticator] = []
         folders = [folder for path in paths for folder in studies_at(Path(path))]
         if folders:  # logs alone need no study
             from chimeralab.web import rating, watch  # noqa: PLC0415
 
             self.studies = [watch.StudyWatch(n, path) for n, path in enumerate(folders, 1)]
             self.desks = [rating.RatingDesk(folder) for folder in folders]
-            self.doors = [rating.rater_door(self.desks)]
+            self.authenticators = [rating.rater_auth(self.desks)]
         rest = [path for path in paths if not (Path(path) / "plan.toml").is_file()]
-        self.library = Library(rest, folders) if rest else None
+        self.scanner = LogScanner(rest, folders) if rest else None
 
     def menu(self) -> list[tuple[str, str]]:
         """The parts of the site, each with its address and title."""
@@ -56,13 +62,13 @@ class Site:
     @property
     def has_logs(self) -> bool:
         """A folder of studies need not hold logs as well."""
-        return self.library is not None and bool(self.library.read or not self.studies)
+        return self.scanner is not None and bool(self.scanner.read or not self.studies)
 
     @property
-    def _parts(self) -> "list[Library | StudyWatch]":
-        return [*([self.library] if self.library else []), *self.studies]
+    def _parts(self) -> "list[LogScanner | StudyWatch]":
+        return [*([self.scanner] if self.scanner else []), *self.studies]
 
-    def hang_up(self) -> None:
+    def close_streams(self) -> None:
         """End the streams to open pages, which would keep the server from stopping."""
         talks = [feed for watch in self.studies for feed in watch.talk_feeds.values()]
         for feed in (*(part.feed for part in self._parts), *talks):
@@ -80,9 +86,9 @@ class Site:
 def home(request: Request) -> Response:
     """The only thing there is to see, or a list of them."""
     site: Site = request.app.state.site
-    if site.library and not site.studies:
+    if site.scanner and not site.studies:
         return logs.table(request)
-    if not site.library and len(site.studies) == 1:
+    if not site.scanner and len(site.studies) == 1:
         from chimeralab.web import study  # noqa: PLC0415 - it is loaded where there are studies
 
         request.path_params["study"] = 1
@@ -92,14 +98,14 @@ def home(request: Request) -> Response:
 
 def static(request: Request) -> Response:
     """Style sheets and scripts, by name."""
-    found = served(request.path_params["name"])
+    found = static_file(request.path_params["name"])
     if found is None:
         raise HTTPException(404, "there is no such file")
     kind = "text/css" if found.suffix == ".css" else "text/javascript"
     return FileResponse(found, media_type=kind)
 
 
-def refused(request: Request, error: Exception) -> Response:
+def error_page(request: Request, error: Exception) -> Response:
     """Render an error page for a rejected request."""
     status, reason = 400, str(error)
     if isinstance(error, HTTPException):
@@ -111,7 +117,7 @@ def refused(request: Request, error: Exception) -> Response:
     return page(request, "error.html", status=status, heading=heading, reason=reason, back=back)
 
 
-def broken(request: Request, error: Exception) -> Response:
+def server_error(request: Request, error: Exception) -> Response:
     """What went wrong is for the terminal; the page says only that something did."""
     return PlainTextResponse("something went wrong; the terminal says what\n", 500)
 
@@ -134,7 +140,11 @@ def application(site: Site) -> Starlette:
         routes += [*study.ROUTES, *rating.ROUTES, *raters.ROUTES]
     app = Starlette(
         routes=routes,
-        exception_handlers={HTTPException: refused, ChimeraError: refused, Exception: broken},
+        exception_handlers={
+            HTTPException: error_page,
+            ChimeraError: error_page,
+            Exception: server_error,
+        },
         lifespan=alive,
     )
     app.state.site = site
@@ -159,12 +169,12 @@ class SafeProtocol(H11Protocol):
 class StreamingServer(uvicorn.Server):
     """Ends the streams to open pages before it stops, or it would wait for them in vain."""
 
-    def __init__(self, config: uvicorn.Config, hang_up: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, close_streams: Callable[[], None]) -> None:
         super().__init__(config)
-        self._hang_up = hang_up
+        self._close_streams = close_streams
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._hang_up()
+        self._close_streams()
         await super().shutdown(sockets)
 
 
@@ -172,9 +182,11 @@ def run_server(server: Server) -> None:
     """Show what the server was started on, behind its checks, until the user stops it."""
     asked = server.options
     site = Site(asked.paths, allow_run=asked.allow_run)
-    names = Names(asked.host, server.port, secure=asked.certificate is not None)
+    names = AllowedHosts(asked.host, server.port, secure=asked.certificate is not None)
     config = uvicorn.Config(
-        Safety(application(site), names, [owner_door(server.token), *site.doors]),
+        SecurityMiddleware(
+            application(site), names, [owner_auth(server.token), *site.authenticators]
+        ),
         http=SafeProtocol,
         ws="none",
         log_level="warning",
@@ -184,4 +196,4 @@ def run_server(server: Server) -> None:
         ssl_certfile=str(asked.certificate) if asked.certificate else None,
         ssl_keyfile=str(asked.key) if asked.key else None,
     )
-    StreamingServer(config, site.hang_up).run(sockets=[server.socket])
+    StreamingServer(config, site.close_streams).run(sockets=[server.socket])

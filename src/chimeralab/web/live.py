@@ -82,16 +82,16 @@ class Feed:
         for each in self._listeners:
             each.awake.set()
 
-    def stream(self, standing: Callable[[], Iterable[Patch]]) -> StreamingResponse:
+    def stream(self, snapshot: Callable[[], Iterable[Patch]]) -> StreamingResponse:
         """The response that keeps a page up to date; it starts with how things stand."""
         self._loop = asyncio.get_running_loop()
-        return StreamingResponse(self._messages(standing), media_type="text/event-stream")
+        return StreamingResponse(self._messages(snapshot), media_type="text/event-stream")
 
-    async def _messages(self, standing: Callable[[], Iterable[Patch]]) -> AsyncIterator[str]:
+    async def _messages(self, snapshot: Callable[[], Iterable[Patch]]) -> AsyncIterator[str]:
         listener = Listener()
         self._listeners.add(listener)
         try:
-            so_far = await asyncio.to_thread(lambda: list(standing()))
+            so_far = await asyncio.to_thread(lambda: list(snapshot()))
             # What was told meanwhile is newer than what stood when that was looked up.
             meanwhile = listener.take()
             listener.add([*so_far, *meanwhile])

@@ -13,21 +13,21 @@ from chimeralab.core.result_words import FACT
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.loops import LOOPS, Judges
 from chimeralab.report.listing import COLUMNS, NO_LOOP, ColumnHeading
-from chimeralab.web.library import ORDERS, PAGE, Library, Query, pages_of
+from chimeralab.web.log_index import ORDERS, PAGE, LogScanner, Query, pages_of
 from chimeralab.web.pages import JudgedConversation, draw_picture, page, show_conversation
 
 # Words are read from the left; of numbers, the largest are asked for first.
 LARGEST_FIRST = frozenset({"messages", "share"})
 
 
-def library_of(request: Request) -> Library:
-    library: Library | None = request.app.state.site.library
-    if library is None:
+def get_scanner(request: Request) -> LogScanner:
+    scanner: LogScanner | None = request.app.state.site.scanner
+    if scanner is None:
         raise HTTPException(404, "this server shows no logs")
-    return library
+    return scanner
 
 
-def asked(params: Mapping[str, str]) -> Query:
+def parse_query(params: Mapping[str, str]) -> Query:
     """The query that an address stands for; what it can't mean is left out."""
     fields = {
         name.removeprefix("field."): value
@@ -73,28 +73,28 @@ def headings(params: Mapping[str, str], query: Query) -> Iterator[ColumnHeading]
 
 def table(request: Request) -> Response:
     """The conversations that are asked for, a page of them."""
-    library, params = library_of(request), dict(request.query_params)
-    query = asked(params)
-    rows, total = library.shelf.find(query)
+    scanner, params = get_scanner(request), dict(request.query_params)
+    query = parse_query(params)
+    rows, total = scanner.index.find(query)
     pages = pages_of(total)
     now = min(max(query.page, 1), pages)
-    kinds = library.shelf.kinds()
+    kinds = scanner.index.kinds()
     return page(
         request,
         "logs.html",
-        library=library,
+        scanner=scanner,
         query=query,
         where=params.get("where", ""),
         total=total,
         last=pages,
         headings=headings(params, query),
         rows=[row._replace(href=address(params, row.href, page=None)) for row in rows],
-        may_grow=library.state == "reading" and (total < PAGE or params.keys() - {"token"}),
+        may_grow=scanner.state == "reading" and (total < PAGE or params.keys() - {"token"}),
         kinds=[(kind, NO_LOOP.get(kind, kind), n) for kind, n in kinds.items()],
         looping=sum(n for kind, n in kinds.items() if kind not in NO_LOOP),
-        fields={name: sorted(seen.items()) for name, seen in library.fields().items()},
+        fields={name: sorted(seen.items()) for name, seen in scanner.fields().items()},
         chosen=query.fields or {},
-        names=sorted(library.choices),
+        names=sorted(scanner.choices),
         first=(now - 1) * PAGE + 1,
         number=now,
         before=address(params, page=now - 1) if now > 1 else None,
@@ -104,14 +104,14 @@ def table(request: Request) -> Response:
 
 async def events(request: Request) -> Response:
     """Rows as they are judged."""
-    library = library_of(request)
-    return library.feed.stream(library.standing)
+    scanner = get_scanner(request)
+    return scanner.feed.stream(scanner.snapshot)
 
 
-def judged_log(request: Request) -> JudgedConversation:
+def load_conversation(request: Request) -> JudgedConversation:
     """The conversation that an address is about."""
     n = request.path_params["n"]
-    trajectory, detection = library_of(request).shelf.get(n) or (None, None)
+    trajectory, detection = get_scanner(request).index.get(n) or (None, None)
     if trajectory is None or detection is None:
         raise HTTPException(404, f"there is no conversation {n} here (yet)")
     by_vectors = detection.detector["name"] is not None
@@ -121,9 +121,9 @@ def judged_log(request: Request) -> JudgedConversation:
 
 def conversation(request: Request) -> Response:
     """One conversation, with the way back and to its neighbours in the table that led to it."""
-    shown, params = judged_log(request), dict(request.query_params)
-    shelf = library_of(request).shelf
-    *neighbours, number = shelf.place(request.path_params["n"], asked(params))
+    shown, params = load_conversation(request), dict(request.query_params)
+    index = get_scanner(request).index
+    *neighbours, number = index.place(request.path_params["n"], parse_query(params))
     before, after = (address(params, f"/logs/{each}") if each else None for each in neighbours)
     back = address(params, page=number if number > 1 else None)
     title = "All conversations" if back == "/logs" else "Back to the table"
@@ -132,7 +132,7 @@ def conversation(request: Request) -> Response:
 
 
 def picture(request: Request) -> Response:
-    return draw_picture(judged_log(request), request.path_params["name"])
+    return draw_picture(load_conversation(request), request.path_params["name"])
 
 
 ROUTES = [

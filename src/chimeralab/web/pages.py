@@ -47,7 +47,7 @@ def is_rater(request: Request) -> bool:
     return visitor is None or visitor.kind != "owner"
 
 
-def served(name: str) -> Path | None:
+def static_file(name: str) -> Path | None:
     """The file behind `/static/NAME`; nothing but what is listed or lies in our folder."""
     ours = [path for path in (HERE / "static").iterdir() if path.suffix in (".css", ".js")]
     return {path.name: path for path in (*ours, *SHEETS)}.get(name)

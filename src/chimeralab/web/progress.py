@@ -101,7 +101,7 @@ def arrange(cells: Iterable[TalkCell], plan: Plan) -> Grid:
     return found
 
 
-def stored_cells(archive: Archive, wanted: set[str] | None) -> Iterator[TalkCell]:
+def load_cells(archive: Archive, wanted: set[str] | None) -> Iterator[TalkCell]:
     """The conversations that are wanted (None: all) as the store has them."""
     if wanted is None:
         yield from (TalkCell(**row) for row in archive.rows(_CELLS))

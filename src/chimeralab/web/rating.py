@@ -28,7 +28,7 @@ from chimeralab.rating.packets import DraftRating, read_turns, written_turns
 from chimeralab.rating.ratings import Item
 from chimeralab.study import Study
 from chimeralab.web.pages import page
-from chimeralab.web.safety import Door, Visitor
+from chimeralab.web.safety import Authenticator, Visitor
 
 # All that a rater's link opens.
 PATHS = ("/rate", "/static/")
@@ -61,7 +61,7 @@ class RatingDesk:
         self._worker.shutdown()
 
 
-def rater_door(desks: Sequence[RatingDesk]) -> Door:
+def rater_auth(desks: Sequence[RatingDesk]) -> Authenticator:
     """Lets in who holds an invitation to one of the studies."""
 
     def who(token: str) -> Visitor | None:

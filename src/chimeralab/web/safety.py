@@ -48,7 +48,7 @@ HEADERS = {
 }
 READING = frozenset({"GET", "HEAD"})
 # Nobody sends more than a reason and some turns.
-LARGEST_BODY = 100_000
+MAX_BODY = 100_000
 
 
 class Visitor(NamedTuple):
@@ -67,17 +67,17 @@ class Visitor(NamedTuple):
 
 
 OWNER = Visitor("owner", ("/",))
-Door = Callable[[str], Visitor | None]
+Authenticator = Callable[[str], Visitor | None]
 """Says whose token this is, if anyone's."""
 
 
-def owner_door(token: str) -> Door:
+def owner_auth(token: str) -> Authenticator:
     """Lets in whoever has the token of the start-up link."""
     known = token.encode()
     return lambda offered: OWNER if hmac.compare_digest(offered.encode(), known) else None
 
 
-class Names:
+class AllowedHosts:
     """The names under which a server answers.
 
     An address in numbers can't be made to point elsewhere, so beyond loopback every one is good; of
@@ -92,13 +92,13 @@ class Names:
             names = [host, socket.gethostname(), socket.getfqdn()]
         self.own = {name.lower() for name in names}
 
-    def are_ours(self, host: str) -> bool:
+    def allows(self, host: str) -> bool:
         """Whether a Host header names this server.
 
-        >>> names = Names("127.0.0.1", 8472)
-        >>> names.are_ours("localhost:8472"), names.are_ours("evil.example:8472")
+        >>> names = AllowedHosts("127.0.0.1", 8472)
+        >>> names.allows("localhost:8472"), names.allows("evil.example:8472")
         (True, False)
-        >>> names.are_ours("127.0.0.1:9999"), names.are_ours("10.0.0.7:8472")
+        >>> names.allows("127.0.0.1:9999"), names.allows("10.0.0.7:8472")
         (False, False)
         """
         found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::(\d+))?", host.lower())
@@ -113,13 +113,15 @@ class Names:
         return name in self.own
 
 
-class Safety:
+class SecurityMiddleware:
     """Wraps the whole app: checks each request, and puts the policy on each response."""
 
-    def __init__(self, app: ASGIApp, names: Names, doors: Sequence[Door]) -> None:
+    def __init__(
+        self, app: ASGIApp, names: AllowedHosts, authenticators: Sequence[Authenticator]
+    ) -> None:
         self.app = app
         self.names = names
-        self.doors = list(doors)
+        self.authenticators = list(authenticators)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -158,7 +160,7 @@ class Safety:
         """Why a request is not answered; who is asking is put into the scope."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if len(headers.getlist("host")) != 1 or not self.names.are_ours(host):
+        if len(headers.getlist("host")) != 1 or not self.names.allows(host):
             return _refuse(421, "this server does not go by that name")
         token = offered or cookie_parser(headers.get("cookie", "")).get(self.cookie_name, "")
         visitor = self._who(token)
@@ -175,14 +177,16 @@ class Safety:
         if headers.get("origin", "").lower() != f"{scheme}://{host.lower()}":
             return _refuse(403, "only pages of this server may change anything")
         length = headers.get("content-length", "0")
-        if not length.isascii() or not length.isdigit() or int(length) > LARGEST_BODY:
-            return _refuse(413, f"more than {LARGEST_BODY:,} bytes are never needed here")
+        if not length.isascii() or not length.isdigit() or int(length) > MAX_BODY:
+            return _refuse(413, f"more than {MAX_BODY:,} bytes are never needed here")
         return None
 
     def _who(self, token: str) -> Visitor | None:
         if not token or len(token) > 200 or not token.isascii():
             return None
-        return next((found for door in self.doors if (found := door(token))), None)
+        return next(
+            (found for authenticate in self.authenticators if (found := authenticate(token))), None
+        )
 
 
 def _refuse(status: int, reason: str) -> Response:
@@ -197,7 +201,7 @@ def _bounded(receive: Receive) -> Receive:
         nonlocal got
         message = await receive()
         got += len(message.get("body", b""))
-        if got > LARGEST_BODY:
+        if got > MAX_BODY:
             return {"type": "http.disconnect"}
         return message
 

@@ -63,7 +63,7 @@ class _TakesTooLong(Exception):
     """There is so much to look at that the server may as well start."""
 
 
-def refuse_nothing(path: Path) -> None:
+def check_path(path: Path) -> None:
     """Refuse a path without anything to show, as far as a short look can tell."""
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")

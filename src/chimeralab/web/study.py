@@ -50,7 +50,7 @@ REPORT_KINDS = {
 }
 
 
-def study_of(request: Request) -> StudyWatch:
+def get_study(request: Request) -> StudyWatch:
     """The study that an address is about."""
     studies: list[StudyWatch] = request.app.state.site.studies
     number = int(request.path_params["study"])
@@ -65,7 +65,7 @@ def study_of(request: Request) -> StudyWatch:
 
 def overview(request: Request) -> Response:
     """The whole study: numbers, grid, metrics, failures and events."""
-    watch = study_of(request)
+    watch = get_study(request)
     plan = watch.study.plan
     failures, happened = [], []
     if watch.study.store_path.is_file():
@@ -96,11 +96,11 @@ def overview(request: Request) -> Response:
 
 async def events(request: Request) -> Response:
     """What changes on the page of the study."""
-    watch = await run_in_threadpool(study_of, request)
-    return watch.feed.stream(watch.standing)
+    watch = await run_in_threadpool(get_study, request)
+    return watch.feed.stream(watch.snapshot)
 
 
-def cell_of(request: Request, watch: StudyWatch) -> TalkCell:
+def get_cell(request: Request, watch: StudyWatch) -> TalkCell:
     cell = watch.cells.get(request.path_params["talk"])
     if cell is None:
         raise HTTPException(404, "this study has no such conversation")
@@ -109,11 +109,11 @@ def cell_of(request: Request, watch: StudyWatch) -> TalkCell:
 
 def talk(request: Request) -> Response:
     """One conversation: judged once it is over, and until then as it was said so far."""
-    watch = study_of(request)
-    cell = cell_of(request, watch)
+    watch = get_study(request)
+    cell = get_cell(request, watch)
     trail = trail_to(watch.number, watch.name)
     if cell.outcome is not None and cell.turns and watch.is_judged:
-        return show_conversation(request, judged_talk(watch, cell), trail)
+        return show_conversation(request, load_judged_talk(watch, cell), trail)
     study, session = watch.study, None
     if cell.outcome is not None:
         session = study.plan.kind.show_talk(study, cell.id, cell.condition)
@@ -136,7 +136,7 @@ def talk(request: Request) -> Response:
     )
 
 
-def judged_talk(watch: StudyWatch, cell: TalkCell) -> JudgedConversation:
+def load_judged_talk(watch: StudyWatch, cell: TalkCell) -> JudgedConversation:
     """A finished conversation with the verdict of the study's detector, stored or made now."""
     settings: Any = watch.study.plan.detector.settings
     # Code of others is not run to show a page: then loops alone are looked for.
@@ -156,14 +156,16 @@ def judged_talk(watch: StudyWatch, cell: TalkCell) -> JudgedConversation:
 
 
 def picture(request: Request) -> Response:
-    watch = study_of(request)
-    return draw_picture(judged_talk(watch, cell_of(request, watch)), request.path_params["name"])
+    watch = get_study(request)
+    return draw_picture(
+        load_judged_talk(watch, get_cell(request, watch)), request.path_params["name"]
+    )
 
 
 async def talk_events(request: Request) -> Response:
     """The turns of one conversation, as they are stored."""
-    watch = await run_in_threadpool(study_of, request)
-    name = cell_of(request, watch).id
+    watch = await run_in_threadpool(get_study, request)
+    name = get_cell(request, watch).id
     return watch.talk_feed(name).stream(
         lambda: [lines("turns", *map(turn_line, watch.turns(name)))]
     )
@@ -173,7 +175,7 @@ def runnable(request: Request) -> StudyWatch:
     """The study, if the server may run it."""
     if not request.app.state.site.allow_run:
         raise HTTPException(403, "start the server with --allow-run to run studies from here")
-    return study_of(request)
+    return get_study(request)
 
 
 def start(request: Request) -> Response:
@@ -211,7 +213,7 @@ def report_files(study: Path) -> dict[str, Path]:
 
 def report(request: Request) -> Response:
     """Where the report is, and what can be taken away; or how it is made."""
-    watch = study_of(request)
+    watch = get_study(request)
     files = report_files(watch.study.path)
     written = None
     if REPORT_PAGE in files:
@@ -230,7 +232,7 @@ def report(request: Request) -> Response:
 
 def report_file(request: Request) -> Response:
     """One file of the report, as it lies there."""
-    found = report_files(study_of(request).study.path).get(request.path_params["place"])
+    found = report_files(get_study(request).study.path).get(request.path_params["place"])
     if found is None:
         raise HTTPException(404, "the report has no such file")
     policy = {"content-security-policy": REPORT_POLICY}

@@ -31,8 +31,8 @@ from chimeralab.web.progress import (
     event_lines,
     failure_lines,
     figures,
+    load_cells,
     run_state,
-    stored_cells,
     totals,
     turn_line,
 )
@@ -136,7 +136,7 @@ class StudyWatch:
 
     # What pages ask for
 
-    def in_short(self) -> str:
+    def summary(self) -> str:
         """How things stand, in a line."""
         if not self.ready.is_set():
             return "being opened"
@@ -148,7 +148,7 @@ class StudyWatch:
     def grid(self) -> Grid:
         return arrange(self.cells.values(), self.study.plan)
 
-    def standing(self) -> Iterator[Patch]:
+    def snapshot(self) -> Iterator[Patch]:
         """Everything that may change on the page of the study."""
         with self._lock:
             cells = list(self.cells.values())
@@ -263,7 +263,7 @@ class StudyWatch:
 
     def _changes(self, archive: Archive) -> Iterator[Patch]:
         touched, talked = self._touched(archive)
-        for cell in stored_cells(archive, touched):
+        for cell in load_cells(archive, touched):
             known = self.cells.get(cell.id)
             now = replace(cell, mark=known.mark if known else "")
             if now == known:

@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from chimeralab.web.app import Site, application
-from chimeralab.web.safety import Names, Safety, owner_door
+from chimeralab.web.safety import AllowedHosts, SecurityMiddleware, owner_auth
 
 TOKEN = "the-token-of-these-tests"
 PORT = 8472
@@ -20,25 +20,27 @@ def site() -> Iterator[Site]:
     """The examples, read and judged."""
     site = Site([str(EXAMPLES)])
     site.start()
-    assert site.library is not None
-    site.library.wait()
+    assert site.scanner is not None
+    site.scanner.wait()
     yield site
     site.close()
 
 
 @pytest.fixture(scope="session")
-def safety(site: Site) -> Safety:
-    return Safety(application(site), Names("127.0.0.1", PORT), [owner_door(TOKEN)])
+def safety(site: Site) -> SecurityMiddleware:
+    return SecurityMiddleware(
+        application(site), AllowedHosts("127.0.0.1", PORT), [owner_auth(TOKEN)]
+    )
 
 
 @pytest.fixture
-def stranger(safety: Safety) -> TestClient:
+def stranger(safety: SecurityMiddleware) -> TestClient:
     """Someone who has no token."""
     return TestClient(safety, base_url=OWN, raise_server_exceptions=False, follow_redirects=False)
 
 
 @pytest.fixture
-def owner(safety: Safety) -> TestClient:
+def owner(safety: SecurityMiddleware) -> TestClient:
     """Whoever has opened the start-up link."""
     client = TestClient(safety, base_url=OWN, raise_server_exceptions=False)
     client.get(f"/?token={TOKEN}")

@@ -14,7 +14,14 @@ from starlette.testclient import TestClient
 from chimeralab.study import Study
 from chimeralab.study.store import RETESTS
 from chimeralab.web.app import Site, application
-from chimeralab.web.safety import HEADERS, LARGEST_BODY, POLICY, Names, Safety, owner_door
+from chimeralab.web.safety import (
+    HEADERS,
+    MAX_BODY,
+    POLICY,
+    AllowedHosts,
+    SecurityMiddleware,
+    owner_auth,
+)
 from chimeralab.web.study import REPORT_POLICY
 from tests.plans import PEOPLE_RATED, TELLING
 from tests.studies import DRAWN, MakeStudy, StudyCache
@@ -41,8 +48,8 @@ class Everything:
         self.study = study
         self.site = Site([str(self.study.path), str(EXAMPLES / "conversations.jsonl")])
         self.app: Starlette = application(self.site)
-        doors = [owner_door(TOKEN), *self.site.doors]
-        self.safety = Safety(self.app, Names("127.0.0.1", PORT), doors)
+        authenticators = [owner_auth(TOKEN), *self.site.authenticators]
+        self.safety = SecurityMiddleware(self.app, AllowedHosts("127.0.0.1", PORT), authenticators)
 
     def addresses(self) -> list[tuple[str, str]]:
         """Every method and address; of a place for a name, one that is there."""
@@ -69,7 +76,7 @@ def everything(
     folder = tmp_path_factory.mktemp("everything") / "study"
     made = Everything(studies.copy(folder, PEOPLE_RATED, steps=DRAWN))
     made.site.start()
-    made.site.library.wait()
+    made.site.scanner.wait()
     yield made
     made.site.close()
 
@@ -109,7 +116,7 @@ def test_every_answer_carries_the_headers(everything: Everything) -> None:
         expected = {**HEADERS, "content-security-policy": policy}
         assert {name: answer.headers[name] for name in HEADERS} == expected, path
         assert "server" not in answer.headers
-    huge = owner.post("/study/1/raters", content=b"x" * (LARGEST_BODY + 1), headers=WRITE)
+    huge = owner.post("/study/1/raters", content=b"x" * (MAX_BODY + 1), headers=WRITE)
     assert (huge.status_code, huge.headers["content-security-policy"]) == (413, POLICY)
 
 

@@ -11,13 +11,13 @@ from starlette.testclient import TestClient
 
 from chimeralab.report.listing import ListedConversation
 from chimeralab.web.app import Site, application
-from chimeralab.web.library import Library, Query, pages_of
-from chimeralab.web.safety import Names, Safety, owner_door
+from chimeralab.web.log_index import LogScanner, Query, pages_of
+from chimeralab.web.safety import AllowedHosts, SecurityMiddleware, owner_auth
 from tests.unit.web.conftest import OWN, PORT, TOKEN
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+def scanner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogScanner]:
     """120 conversations of which every third loops, judged by words alone."""
     path = tmp_path_factory.mktemp("logs") / "talks.jsonl"
     with path.open("w", encoding="utf-8") as file:
@@ -29,34 +29,34 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
             file.write(json.dumps(talk) + "\n")
         file.write('{"broken": \n')
         file.write(json.dumps({"id": "half \ud83d", "turns": ["\ud83d and \x00 more"]}) + "\n")
-    library = Library([str(path)])
-    library.read_all()
-    yield library
-    library.close()
+    scanner = LogScanner([str(path)])
+    scanner.read_all()
+    yield scanner
+    scanner.close()
 
 
-def test_a_page_at_a_time(library: Library) -> None:
-    (first, total), (last, _) = library.shelf.find(Query()), library.shelf.find(Query(page=3))
+def test_a_page_at_a_time(scanner: LogScanner) -> None:
+    (first, total), (last, _) = scanner.index.find(Query()), scanner.index.find(Query(page=3))
     assert (total, pages_of(total), len(first), len(last)) == (121, 3, 50, 21)
-    assert library.shelf.find(Query(page=999))[0] == last
+    assert scanner.index.find(Query(page=999))[0] == last
     assert [row.key for row in first] == list(range(1, 51))
 
 
-def test_every_order_is_an_order(library: Library) -> None:
-    by_share, _ = library.shelf.find(Query(sort="share", descending=True))
+def test_every_order_is_an_order(scanner: LogScanner) -> None:
+    by_share, _ = scanner.index.find(Query(sort="share", descending=True))
     shares = [row.share for row in by_share]
     known = [share for share in shares if share is not None]
     assert known == sorted(known, reverse=True)
-    ids = [row.id for row in library.shelf.find(Query(sort="conversation"))[0]]
+    ids = [row.id for row in scanner.index.find(Query(sort="conversation"))[0]]
     assert ids == sorted(ids)
 
 
-def test_filters_add_up(library: Library) -> None:
-    assert library.shelf.find(Query(kind="loop"))[1] == 40
-    assert library.shelf.find(Query(kind="loop", fields={"model": "m0"}))[1] == 20
-    [seventh], _ = library.shelf.find(Query(fields={"seed": "7"}))
+def test_filters_add_up(scanner: LogScanner) -> None:
+    assert scanner.index.find(Query(kind="loop"))[1] == 40
+    assert scanner.index.find(Query(kind="loop", fields={"model": "m0"}))[1] == 20
+    [seventh], _ = scanner.index.find(Query(fields={"seed": "7"}))
     assert seventh.id == "talk-007"
-    assert library.shelf.find(Query(kind="loop", fields={"seed": "7"}))[1] == 0
+    assert scanner.index.find(Query(kind="loop", fields={"seed": "7"}))[1] == 0
 
 
 @pytest.mark.parametrize(
@@ -64,46 +64,46 @@ def test_filters_add_up(library: Library) -> None:
     [("lantern", 1), ("thing about trains", 79), ("nowhere", 0), ('"', 0), ("a OR b NEAR(", 0)],
 )
 def test_search_finds_words_and_takes_every_sign_as_one(
-    library: Library, search: str, total: int
+    scanner: LogScanner, search: str, total: int
 ) -> None:
-    assert library.shelf.find(Query(search=search))[1] == total
+    assert scanner.index.find(Query(search=search))[1] == total
 
 
 @pytest.mark.parametrize("hostile", ["'; DROP TABLE conversations; --", "x' OR '1'='1", "*", "%"])
-def test_nothing_that_is_asked_is_taken_for_sql(library: Library, hostile: str) -> None:
-    library.shelf.find(Query(hostile, hostile, {hostile: hostile}, hostile, page=1))
-    assert library.shelf.find(Query())[1] == 121
+def test_nothing_that_is_asked_is_taken_for_sql(scanner: LogScanner, hostile: str) -> None:
+    scanner.index.find(Query(hostile, hostile, {hostile: hostile}, hostile, page=1))
+    assert scanner.index.find(Query())[1] == 121
 
 
-def test_what_cannot_be_read_is_noted_and_the_rest_goes_on(library: Library) -> None:
-    assert len(library.notes) == 1
-    assert "talks.jsonl" in library.notes[0]
+def test_what_cannot_be_read_is_noted_and_the_rest_goes_on(scanner: LogScanner) -> None:
+    assert len(scanner.notes) == 1
+    assert "talks.jsonl" in scanner.notes[0]
 
 
-def test_a_conversation_comes_back_as_it_was_read(library: Library) -> None:
-    kept = library.shelf.get(8)
+def test_a_conversation_comes_back_as_it_was_read(scanner: LogScanner) -> None:
+    kept = scanner.index.get(8)
     assert kept is not None
     trajectory, detection = kept
     assert trajectory.id == "talk-007"
     assert "lanterns" in trajectory.turns[0].text
     assert detection is not None
     assert detection.looping is False
-    assert library.shelf.get(9_999) is None
+    assert scanner.index.get(9_999) is None
 
 
 def test_the_database_goes_with_the_server(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"id": "a", "turns": ["Hi."]}\n')
-    library = Library([str(tmp_path)])
-    library.start()
-    library.wait()
-    folder = library.shelf.path.parent
+    scanner = LogScanner([str(tmp_path)])
+    scanner.start()
+    scanner.wait()
+    folder = scanner.index.path.parent
     assert folder.stat().st_mode & 0o077 == 0
-    library.close()
+    scanner.close()
     assert not folder.exists()
 
 
 def test_examples_work_out_of_the_box(owner: TestClient, site: Site) -> None:
-    assert site.library is not None
+    assert site.scanner is not None
     page = owner.get("/").text
     assert "10 conversations, all judged" in page
     assert len(re.findall(r'<tr data-live="\d+"', page)) == 10
@@ -162,28 +162,30 @@ def test_the_way_back_and_the_neighbours_are_those_of_the_table(owner: TestClien
 
 
 def test_a_conversation_outside_of_the_table_has_the_neighbours_of_its_log(
-    library: Library,
+    scanner: LogScanner,
 ) -> None:
     # talk-001, the second one, does not loop.
-    assert library.shelf.place(2, Query(kind="loop"))[:2] == (1, 3)
-    assert library.shelf.place(121, Query(kind="loop"))[:2] == (120, None)
-    assert library.shelf.place(100, Query())[2] == 2
+    assert scanner.index.place(2, Query(kind="loop"))[:2] == (1, 3)
+    assert scanner.index.place(121, Query(kind="loop"))[:2] == (120, None)
+    assert scanner.index.place(100, Query())[2] == 2
 
 
 def test_a_table_that_was_opened_too_early_is_told_to_load_again(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"id": "a", "turns": ["Hi."]}\n')
     site = Site([str(tmp_path)])
-    safety = Safety(application(site), Names("127.0.0.1", PORT), [owner_door(TOKEN)])
+    safety = SecurityMiddleware(
+        application(site), AllowedHosts("127.0.0.1", PORT), [owner_auth(TOKEN)]
+    )
     client = TestClient(safety, base_url=OWN)
     client.cookies.set(f"chimera-{PORT}", TOKEN)
     early = client.get("/logs").text
     assert "None has been read yet" in early
     assert 'data-live="unread"' in early
-    assert site.library is not None
-    site.library.read_all()
-    site.library.state = "judging"
-    assert {"place": "unread", "reload": True} in list(site.library.standing())
+    assert site.scanner is not None
+    site.scanner.read_all()
+    site.scanner.state = "judging"
+    assert {"place": "unread", "reload": True} in list(site.scanner.snapshot())
     late = client.get("/logs").text
     assert rows(late) == ["a"]
     assert 'data-live="unread"' not in late
-    site.library.close()
+    site.scanner.close()

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from chimeralab.rating.samples import stored_samples
 from chimeralab.study import Study
 from chimeralab.web.app import Site, application
-from chimeralab.web.safety import Names, Safety, owner_door
+from chimeralab.web.safety import AllowedHosts, SecurityMiddleware, owner_auth
 from tests.plans import PEOPLE_RATED, TELLING
 from tests.studies import DRAWN, MakeStudy
 from tests.unit.web.conftest import OWN, PORT, TOKEN
@@ -21,21 +21,27 @@ WRITE = {"origin": OWN, "content-type": "application/x-www-form-urlencoded"}
 
 
 @pytest.fixture
-def safety(make_study: MakeStudy) -> Iterator[Safety]:
+def safety(make_study: MakeStudy) -> Iterator[SecurityMiddleware]:
     site = Site([str(make_study(PEOPLE_RATED, steps=DRAWN).path)])
     site.start()
-    yield Safety(application(site), Names("127.0.0.1", PORT), [owner_door(TOKEN), *site.doors])
+    yield SecurityMiddleware(
+        application(site),
+        AllowedHosts("127.0.0.1", PORT),
+        [owner_auth(TOKEN), *site.authenticators],
+    )
     site.close()
 
 
 @pytest.fixture
-def owner(safety: Safety) -> TestClient:
+def owner(safety: SecurityMiddleware) -> TestClient:
     client = TestClient(safety, base_url=OWN)
     client.get(f"/?token={TOKEN}")
     return client
 
 
-def rater(safety: Safety, owner: TestClient, name: str, task: str = "rate") -> TestClient:
+def rater(
+    safety: SecurityMiddleware, owner: TestClient, name: str, task: str = "rate"
+) -> TestClient:
     """Somebody who has opened their invitation."""
     shown = owner.post("/study/1/raters", content=f"name={name}&task={task}", headers=WRITE).text
     link = shown.partition('<code id="link" class="typed">')[2].partition("</code>")[0]

@@ -9,12 +9,12 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from chimeralab.web.safety import (
-    LARGEST_BODY,
+    MAX_BODY,
     POLICY,
-    Names,
-    Safety,
+    AllowedHosts,
+    SecurityMiddleware,
     Visitor,
-    owner_door,
+    owner_auth,
 )
 from chimeralab.web.serving import new_token
 from tests.unit.web.conftest import OWN, PORT, TOKEN
@@ -73,16 +73,16 @@ def test_a_domain_that_points_here_gets_nothing(owner: TestClient, host: str) ->
 
 @pytest.mark.parametrize("host", [f"localhost:{PORT}", f"127.0.0.1:{PORT}", f"[::1]:{PORT}"])
 def test_every_name_of_loopback_is_ours(host: str) -> None:
-    assert Names("127.0.0.1", PORT).are_ours(host)
+    assert AllowedHosts("127.0.0.1", PORT).allows(host)
 
 
 @pytest.mark.parametrize(
     ("host", "ours"), [("10.0.0.7", True), ("box", True), ("evil.example", False)]
 )
 def test_beyond_loopback_only_numbers_and_own_names_are_ours(host: str, ours: bool) -> None:
-    names = Names("0.0.0.0", PORT)
+    names = AllowedHosts("0.0.0.0", PORT)
     names.own = {"box"}
-    assert names.are_ours(f"{host}:{PORT}") is ours
+    assert names.allows(f"{host}:{PORT}") is ours
 
 
 @pytest.mark.parametrize("address", [*ADDRESSES, "/broken"])
@@ -119,8 +119,8 @@ def small_app(visitor: Visitor | None = None) -> TestClient:
     inner = Starlette(
         routes=[Route("/fail", failing), Route("/rate/take", taking, methods=["POST"])]
     )
-    doors = [owner_door(TOKEN)] if visitor is None else [lambda token: visitor]
-    safety = Safety(inner, Names("127.0.0.1", PORT), doors)
+    authenticators = [owner_auth(TOKEN)] if visitor is None else [lambda token: visitor]
+    safety = SecurityMiddleware(inner, AllowedHosts("127.0.0.1", PORT), authenticators)
     client = TestClient(safety, base_url=OWN, raise_server_exceptions=False)
     client.cookies.set(f"chimera-{PORT}", TOKEN)
     return client
@@ -149,7 +149,7 @@ def test_our_own_page_can_write() -> None:
 
 def test_a_huge_body_is_refused_whatever_it_says_of_its_length() -> None:
     client, own = small_app(), {"origin": OWN}
-    answer = client.post("/rate/take", content=b"x" * (LARGEST_BODY + 1), headers=own)
+    answer = client.post("/rate/take", content=b"x" * (MAX_BODY + 1), headers=own)
     assert answer.status_code == 413
     chunks = (b"x" * 10_000 for _ in range(50))
     assert client.post("/rate/take", content=chunks, headers=own).status_code >= 400
@@ -163,7 +163,7 @@ def test_a_rater_can_do_nothing_but_rate() -> None:
     assert client.post("/rate/take", headers={"origin": OWN}).status_code == 200
 
 
-def test_a_websocket_is_never_opened(safety: Safety) -> None:
+def test_a_websocket_is_never_opened(safety: SecurityMiddleware) -> None:
     client = TestClient(safety, base_url=OWN)
     with pytest.raises(WebSocketDisconnect) as refused, client.websocket_connect("/"):
         pass
@@ -176,7 +176,7 @@ def test_a_websocket_is_never_opened(safety: Safety) -> None:
 def test_only_style_sheets_and_scripts_are_served(owner: TestClient, name: str) -> None:
     answer = owner.get(f"/static/{name}")
     assert answer.status_code == 404
-    assert "Safety" not in answer.text
+    assert "SecurityMiddleware" not in answer.text
 
 
 def test_tokens_are_long_and_never_the_same() -> None:

@@ -21,7 +21,7 @@ from chimeralab.study import RunOptions, Store, Study
 from chimeralab.web.app import Site, application
 from chimeralab.web.live import Patch
 from chimeralab.web.progress import failure_lines, totals
-from chimeralab.web.safety import Names, Safety, owner_door
+from chimeralab.web.safety import AllowedHosts, SecurityMiddleware, owner_auth
 from chimeralab.web.watch import StudyWatch
 from tests.plans import LOOPERS, trial
 from tests.studies import MakeStudy
@@ -75,7 +75,9 @@ def phantoms(more: str) -> list[tuple[str, str]]:
 def client_of(*paths: Path, allow_run: bool = False) -> TestClient:
     """A browser. As long as it is not entered as a context, nothing goes on behind its pages."""
     site = Site([str(path) for path in paths], allow_run=allow_run)
-    safety = Safety(application(site), Names("127.0.0.1", PORT), [owner_door(TOKEN)])
+    safety = SecurityMiddleware(
+        application(site), AllowedHosts("127.0.0.1", PORT), [owner_auth(TOKEN)]
+    )
     client = TestClient(safety, base_url=OWN, headers={"origin": OWN})
     client.cookies.set(f"chimera-{PORT}", TOKEN)
     return client
@@ -329,7 +331,7 @@ def test_a_run_that_could_not_be_started_says_so_on_the_open_page(make_study: Ma
     watch.open()
     client.post("/study/1/run")
     watch.child.wait()
-    patches = {each["place"]: each for each in watch.standing()}
+    patches = {each["place"]: each for each in watch.snapshot()}
     watch.close()
     assert "--allow-code" in patches["failure"]["text"]
     assert patches["failure"]["hidden"] is False

@@ -1,8 +1,7 @@
-"""The logs that a server shows: read and judged in the background, told to open pages as it goes.
+"""The logs that a server shows, read and judged in the background.
 
-The conversations stand on a shelf, a temporary database that goes when the server stops: however
-many there are, memory stays small, and a page of the table is one query. The logs themselves are
-only read.
+Conversations go into a temporary SQLite index that is deleted when the server stops: memory stays
+small however many there are, and a page of the table is one query. The logs are only read.
 """
 
 import json
@@ -82,7 +81,7 @@ class Query:
     page: int = 1
 
 
-class Shelf:
+class LogIndex:
     """Each thread has a connection of its own; one of them writes. It goes when it is closed."""
 
     def __init__(self) -> None:
@@ -231,7 +230,7 @@ def _packed(value: Any) -> bytes:
     return zlib.compress(json.dumps(value).encode(), 1)
 
 
-class Library:
+class LogScanner:
     """Conversations of logs. `start` reads and judges them; all else may be asked meanwhile."""
 
     def __init__(self, paths: Sequence[str], leave_out: Sequence[Path] = ()) -> None:
@@ -242,7 +241,7 @@ class Library:
         self.read = self.judged = 0
         self.choices: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._leave_out = [path.resolve() for path in leave_out]
-        self.shelf = Shelf()
+        self.index = LogIndex()
         self._last_news = 0.0
         self._news: list[Patch] = []
         self._stopped = threading.Event()
@@ -259,7 +258,7 @@ class Library:
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
-        self.shelf.close()
+        self.index.close()
 
     # What pages ask for
 
@@ -271,7 +270,7 @@ class Library:
         telling.sort(key=lambda name: (name != "model", name))
         return {name: Counter(few[name]) for name in telling[:MOST_FIELDS]}
 
-    def standing(self) -> Iterator[Patch]:
+    def snapshot(self) -> Iterator[Patch]:
         """How far the judging has come."""
         most = max(1, self.read)
         value = most if self.state == "done" else self.judged
@@ -341,8 +340,8 @@ class Library:
         models = sorted({turn.model for turn in trajectory.turns if turn.model})
         if models:
             fields.setdefault("model", "+".join(models))
-        with self.shelf.writing():
-            self.shelf.enter(self.read, trajectory, fields)
+        with self.index.writing():
+            self.index.enter(self.read, trajectory, fields)
             self._judge(self.read, trajectory, detection)
         for name, value in fields.items():
             if len(self.choices[name]) <= MOST_CHOICES:
@@ -361,7 +360,7 @@ class Library:
                 return
             with ENCODING:
                 judged = list(judge.judge(trajectory for _, trajectory, _ in group))
-            with self.shelf.writing():
+            with self.index.writing():
                 for (n, trajectory, words), (_, new) in zip(group, judged, strict=True):
                     self._judge(n, trajectory, _with_loops(new, words))
                     self.judged += 1
@@ -371,7 +370,7 @@ class Library:
         """The conversations, as many at a time as are judged together."""
         group, turns = [], 0
         for n in range(1, self.read + 1):
-            kept = self.shelf.get(n)
+            kept = self.index.get(n)
             assert kept is not None
             group.append((n, *kept))
             turns += len(kept[0].turns)
@@ -382,14 +381,14 @@ class Library:
             yield group
 
     def _judge(self, n: int, trajectory: Trajectory, detection: Detection) -> None:
-        self._news += row_patches(self.shelf.judge(n, len(trajectory.turns), detection))
+        self._news += row_patches(self.index.judge(n, len(trajectory.turns), detection))
 
     def _tell(self, *, at_once: bool = False) -> None:
         now = time.monotonic()
         if at_once or now - self._last_news >= SECONDS_BETWEEN_NEWS:
             self._last_news = now
             news, self._news = self._news, []
-            self.feed.publish([*news, *self.standing()])
+            self.feed.publish([*news, *self.snapshot()])
 
 
 def row_patches(row: ListedConversation) -> Iterator[Patch]:
