@@ -23,7 +23,7 @@ from chimeralab.rating.samples import candidates, draw, open_store
 from chimeralab.report.files import write_report
 from chimeralab.study import RunOptions, Study
 from chimeralab.study.database import transaction
-from chimeralab.trial.rows import stored_trials
+from chimeralab.trial.store import load_trials
 from chimeralab.trial.trials import TrialRow
 from tests.plans import Change, Files, changed
 
@@ -123,7 +123,7 @@ class MakeStudy(Protocol):
 
 def rows(study: Study) -> list[TrialRow]:
     """What is stored of the trials of a study."""
-    return list(stored_trials(study))
+    return list(load_trials(study))
 
 
 def recalled(study: Study, arm: str) -> list[bool]:

@@ -13,7 +13,7 @@ from benchmarks.table import Result, keep
 from chimeralab import pipeline
 from chimeralab.stats.effects import Effect
 from chimeralab.study import Study
-from chimeralab.trial.analysis import MOST_UNREAD, SubjectResult
+from chimeralab.trial.analysis import MAX_UNREAD, SubjectResult
 
 COMMAND = "python -m benchmarks.validity.countermeasures"
 # Every fact is told in the message that first needs it: this model finds it there, and little else.
@@ -78,8 +78,8 @@ def results(subject: SubjectResult) -> list[Result]:
         if not subject.informative:
             value = f"not informative ({subject.short_reasons[0]})"
         title = f"countermeasure {name} on the embedded model"
-        bar = f"informative, and at most {MOST_UNREAD:.0%} unread"
-        met = subject.informative and worst <= MOST_UNREAD
+        bar = f"informative, and at most {MAX_UNREAD:.0%} unread"
+        met = subject.informative and worst <= MAX_UNREAD
         found.append(Result(title, value, bar, met, COMMAND, note))
     return found
 

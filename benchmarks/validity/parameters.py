@@ -13,7 +13,7 @@ import numpy as np
 
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.intervals import Interval, t_quantile
-from chimeralab.trial.effects import Estimated
+from chimeralab.trial.effects import MeasureEstimate
 from chimeralab.trial.measures import beliefs, follows_signal, right_alone
 from chimeralab.trial.trials import TrialRow
 
@@ -37,19 +37,19 @@ class Range(NamedTuple):
     high: float
 
 
-def recall(trials: Iterable[TrialRow]) -> Estimated:
+def recall(trials: Iterable[TrialRow]) -> MeasureEstimate:
     """Chance of recalling a fact, where nothing is forgotten with time."""
     asked = _recalls(trials)
     return _estimate(asked, lambda r, lag: np.full(len(lag), r), Range(0, 1))
 
 
-def forgetting(trials: Iterable[TrialRow]) -> Estimated:
+def forgetting(trials: Iterable[TrialRow]) -> MeasureEstimate:
     """Rate at which a fact fades with every trial, where it is never missed at once."""
     asked = _recalls(trials)
     return _estimate(asked, lambda f, lag: np.exp(-f * lag), Range(0, 5))
 
 
-def credulity(trials: Iterable[TrialRow], rounds: int) -> Estimated:
+def credulity(trials: Iterable[TrialRow], rounds: int) -> MeasureEstimate:
     """Chance that one false feedback is believed, from the beliefs held after all of them."""
     found = [
         (held.scenario, float(follows_signal(held)), rounds, 0.0)
@@ -58,7 +58,7 @@ def credulity(trials: Iterable[TrialRow], rounds: int) -> Estimated:
     return _estimate(_occasions(found), lambda c, n: 1 - (1 - c) ** n, Range(0, 1))
 
 
-def rigidity(trials: Iterable[TrialRow], rounds: int, strength: float) -> Estimated:
+def rigidity(trials: Iterable[TrialRow], rounds: int, strength: float) -> MeasureEstimate:
     """How much every false feedback takes from the chance that certain evidence is believed."""
     found = [
         (held.scenario, float(bool(tested[0].correct)), rounds, 0.0)
@@ -69,7 +69,7 @@ def rigidity(trials: Iterable[TrialRow], rounds: int, strength: float) -> Estima
     return _estimate(_occasions(found), lambda r, n: (1 - r) ** n * weight, Range(0, 1))
 
 
-def discernment(trials: Iterable[TrialRow], strength: float) -> Estimated:
+def discernment(trials: Iterable[TrialRow], strength: float) -> MeasureEstimate:
     """Chance of seeing through false evidence, from the right beliefs that it did not change."""
     found = [
         (held.scenario, float(tested[0].response == held.signal), 0.0)
@@ -81,7 +81,7 @@ def discernment(trials: Iterable[TrialRow], strength: float) -> Estimated:
     return _estimate(occasions, lambda d, n: np.full(len(n), (1 - d) * weight), Range(0, 1))
 
 
-def conformity(trials: Iterable[TrialRow], size: int) -> Estimated:
+def conformity(trials: Iterable[TrialRow], size: int) -> MeasureEstimate:
     """Pull of every single voice of a wrong majority, on questions answered right alone."""
     found = [
         (row.scenario, float(row.response == row.signal), size, 0.0)
@@ -91,7 +91,7 @@ def conformity(trials: Iterable[TrialRow], size: int) -> Estimated:
     return _estimate(_occasions(found), lambda c, n: 1 - np.exp(-c * n), Range(0, 10))
 
 
-def overconfidence(trials: Iterable[TrialRow]) -> Estimated:
+def overconfidence(trials: Iterable[TrialRow]) -> MeasureEstimate:
     """How far stated confidence lies above accuracy."""
     found = [
         (row.scenario, row.confidence - row.correct, 0.0, 0.0)
@@ -131,12 +131,12 @@ def _occasions(found: Sequence[tuple[str | None, float, float, float]]) -> Occas
     )
 
 
-def _estimate(asked: Occasions, predict: Predict, within: Range) -> Estimated:
+def _estimate(asked: Occasions, predict: Predict, within: Range) -> MeasureEstimate:
     """The value that balances, and those that could; None without two scenarios that differ."""
     n = len(asked.observed)
     names = sorted(set(map(str, asked.scenario)))
     if len(names) < 2:
-        return Estimated(None, None, n)
+        return MeasureEstimate(None, None, n)
     code = np.array([names.index(str(name)) for name in asked.scenario])
 
     def imbalance(value: float) -> Floats:
@@ -148,7 +148,7 @@ def _estimate(asked: Occasions, predict: Predict, within: Range) -> Estimated:
     reach = t_quantile(len(names) - 1)
     rising = imbalance(within.high).sum() > imbalance(within.low).sum()
     sides = [_crossing(imbalance, shift, within, rising) for shift in (-reach, 0.0, reach)]
-    return Estimated(sides[1], Interval(*sorted((sides[0], sides[2]))), n)
+    return MeasureEstimate(sides[1], Interval(*sorted((sides[0], sides[2]))), n)
 
 
 def _crossing(

@@ -22,12 +22,12 @@ from chimeralab.testing.sessions import play
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.course import Course, Layout
 from chimeralab.trial.effects import (
-    Estimated,
-    against,
-    effects,
-    estimated,
-    factorial,
-    sessions_of,
+    MeasureEstimate,
+    estimate_effects,
+    estimate_measure,
+    factorial_contrasts,
+    measure_sessions,
+    reference_contrasts,
 )
 from chimeralab.trial.metrics import Metrics, MetricWeights, measure
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
@@ -66,7 +66,7 @@ class Case(NamedTuple):
 
     truth: float
     exposure: Exposure
-    estimate: Callable[[list[TrialRow]], Estimated]
+    estimate: Callable[[list[TrialRow]], MeasureEstimate]
 
 
 QUIET = Layout(beliefs=0, consensus=0, recall_every=1)
@@ -170,8 +170,10 @@ def contrast_covered(measure: str, number: int) -> bool:
         for name, arm in arms.items()
         for each in _trials(exposure._replace(arm=arm), number, name)
     ]
-    sessions, rng = sessions_of(trials, MetricWeights()), np.random.default_rng(number)
-    [found] = effects(sessions, against(arms, "control"), measure, rng, RESAMPLES)
+    sessions, rng = measure_sessions(trials, MetricWeights()), np.random.default_rng(number)
+    [found] = estimate_effects(
+        sessions, reference_contrasts(arms, "control"), measure, rng, RESAMPLES
+    )
     low, high = found.interval or (found.estimate, found.estimate)
     return low is not None and high is not None and low <= truth <= high
 
@@ -184,9 +186,9 @@ def interaction_covered(number: int) -> bool:
         for name, arm in CROSSED.items()
         for each in _trials(exposure._replace(arm=arm), number, name)
     ]
-    sessions, rng = sessions_of(trials, MetricWeights()), np.random.default_rng(number)
-    both = [each for each in factorial(CROSSED) if len(each.about) > 1]
-    [found] = effects(sessions, both, "misled", rng, RESAMPLES)
+    sessions, rng = measure_sessions(trials, MetricWeights()), np.random.default_rng(number)
+    both = [each for each in factorial_contrasts(CROSSED) if len(each.about) > 1]
+    [found] = estimate_effects(sessions, both, "misled", rng, RESAMPLES)
     truth = _interaction_truth(exposure.subject.credulity)
     return found.interval is not None and found.interval.low <= truth <= found.interval.high
 
@@ -210,9 +212,9 @@ def sham_differs(number: int) -> bool:
         for name, arm in arms.items()
         for each in _trials(Exposure(layout, arm, (), subject), number, name)
     ]
-    sessions = sessions_of(trials, MetricWeights())
+    sessions = measure_sessions(trials, MetricWeights())
     rng = np.random.default_rng(0)
-    [effect] = effects(sessions, against(arms, "control"), "accuracy", rng, 0)
+    [effect] = estimate_effects(sessions, reference_contrasts(arms, "control"), "accuracy", rng, 0)
     return effect.p is not None and effect.p < 0.05
 
 
@@ -272,10 +274,10 @@ def _dosed(repeats: int, **stressors: Stressor) -> Dosed:
     sessions = [
         session
         for number in range(repeats)
-        for session in sessions_of(_trials(exposure, number), MetricWeights())
+        for session in measure_sessions(_trials(exposure, number), MetricWeights())
     ]
     rows = [row for session in sessions for row in session.rows]
-    updated = estimated(sessions, "belief_update", np.random.default_rng(0), 0).value
+    updated = estimate_measure(sessions, "belief_update", np.random.default_rng(0), 0).value
     return Dosed(measure(columns_of(rows), resamples=0), updated)
 
 

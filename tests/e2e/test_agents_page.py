@@ -5,7 +5,7 @@ import runpy
 from pathlib import Path
 
 from chimeralab.study import Study
-from chimeralab.trial.rows import stored_trials
+from chimeralab.trial.store import load_trials
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.+?)(?=^## |\Z)", PAGE, re.M | re.S))
@@ -39,7 +39,7 @@ def test_the_worked_example_goes_from_nothing_to_the_page(tmp_path, chimera, mon
     assert chimera("verify", ".").code == 0
     page = (folder / "report" / "index.html").read_text(encoding="utf-8")
     assert "a supervisor who expects a wrong answer" in page
-    rows = list(stored_trials(Study(folder)))
+    rows = list(load_trials(Study(folder)))
 
     def followed(arm: str) -> float:
         pushed = [row for row in rows if row.arm == arm and row.bias]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.trial.rows import stored_trials
+from chimeralab.trial.store import load_trials
 from tests.studies import RUN
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_trial.py"
@@ -75,7 +75,7 @@ def test_parts_of_one_s_own_go_through_a_whole_trial_under_their_names(
     assert ("control", "rumour") not in done
     assert ("rumour-times-0", "rumour") not in done
 
-    rows = list(stored_trials(study))
+    rows = list(load_trials(study))
     assert {row.arm for row in rows if row.bias} == {
         "rumour", "rumour-times-1", "rumour+amnesia", "rumour-with-warning", "loud",
     }  # fmt: skip

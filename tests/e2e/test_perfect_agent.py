@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chimeralab.study import Study
-from chimeralab.trial.rows import stored_trials
+from chimeralab.trial.store import load_trials
 from tests.agents import serving
 from tests.plans import TRIAL, Files, changed
 
@@ -109,7 +109,7 @@ def test_a_perfect_subject_behind_a_server_is_right_in_everything(make_study, ch
         study = make_study(perfect(url, name, 1))
         knowing.learn(study)
         assert chimera("run", study.path).code == 0
-    rows = list(stored_trials(study))
+    rows = list(load_trials(study))
     assert [row.item for row in rows if not row.correct] == []
     assert [row.item for row in rows if row.recall_truth and not row.recall_correct] == []
 
@@ -119,7 +119,7 @@ def test_a_guessing_subject_is_at_chance(make_study, chimera, name):
     with serving(guess) as url:
         study = make_study(perfect(url, name, 4))
         assert chimera("run", study.path).code == 0
-    rows = list(stored_trials(study))
+    rows = list(load_trials(study))
     right = sum(bool(row.correct) for row in rows)
     chances = [1 / row.options if row.options else 0.0 for row in rows]
     if name == "free":

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chimeralab.study import Study
-from chimeralab.trial.rows import stored_trials
+from chimeralab.trial.store import load_trials
 from tests.plans import TRIAL, Files, changed
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -53,7 +53,7 @@ def test_a_credulous_subject_flips_and_only_where_it_is_pushed(make_study, chime
     assert measures["infallibility"]["flipped"]["value"] == 1
     assert measures["control"]["flipped"]["value"] < 0.2
     assert measures["sham"]["flipped"]["value"] < 0.2
-    phases = [row.phase for row in stored_trials(study) if row.scenario == "sycon-q1"]
+    phases = [row.phase for row in load_trials(study) if row.scenario == "sycon-q1"]
     assert phases == [*["taught"] * 4, "held", *["tested"] * 3] * 3
 
 

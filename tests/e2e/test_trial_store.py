@@ -16,7 +16,7 @@ from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.export import TABLES, export_study
 from chimeralab.study.verify import verify_study
 from chimeralab.trial.kind import Trial
-from chimeralab.trial.rows import stored_trials
+from chimeralab.trial.store import load_trials
 from chimeralab.trial.trials import COLUMNS, TrialLog
 from tests.plans import trial
 from tests.studies import RUN, MakeStudy, rows
@@ -30,7 +30,7 @@ def done(make_study) -> Study:
 
 
 def flags(study: Study) -> list[list[bool | None]]:
-    return [[row.cells()[name] for name in FLAGS] for row in stored_trials(study)]
+    return [[row.cells()[name] for name in FLAGS] for row in load_trials(study)]
 
 
 def test_a_trial_in_parquet_keeps_yes_and_no(done, tmp_path, chimera):
@@ -53,7 +53,7 @@ def test_a_trial_in_csv_says_true_and_false_as_a_trial_log_does(done, tmp_path, 
     assert read == [[words[flag] for flag in row] for row in flags(done)]
     path.write_text(path.read_text().replace("trajectory", "session", 1))
     log = [(t.correct, t.novel, t.bias) for t in TrialLog(path).read()]
-    assert log == [(row.correct, row.novel, row.bias) for row in stored_trials(done)]
+    assert log == [(row.correct, row.novel, row.bias) for row in load_trials(done)]
 
 
 AT = "WHERE trajectory = 'amnesia/ledger-1/1'"
@@ -181,7 +181,7 @@ def test_twenty_studies_give_the_same_rows_through_the_store_and_in_memory(
     subject = study.plan.models["p"].part.settings.open()
     room = Room({"p": subject}, journal, Brake())
     asyncio.run(converse_all(study.talks, room, concurrency=4))
-    assert list(stored_trials(study)) == [
+    assert list(load_trials(study)) == [
         row for talk in study.talks for row in journal.rows[talk.id]
     ]
     assert set(journal.outcomes.values()) == {"completed"}

@@ -9,7 +9,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.lock import LockError, make_lock
 from chimeralab.study.verify import verify_study
-from chimeralab.trial.rows import stored_trials
+from chimeralab.trial.store import load_trials
 from tests.plans import TRIAL, changed
 from tests.studies import write_study
 
@@ -68,7 +68,7 @@ def test_an_unfinished_trial_goes_on_without_its_set(locked):
     run_study(whole)
     study = without_its_set(locked)
     assert run_study(study, RunOptions()).complete
-    assert list(stored_trials(study)) == list(stored_trials(Study(whole.path)))
+    assert list(load_trials(study)) == list(load_trials(Study(whole.path)))
 
 
 def test_without_a_lock_the_set_that_is_gone_is_named(locked, chimera):

@@ -21,7 +21,7 @@ from chimeralab.trial.columns import (
     GROUPINGS,
     AnswerScale,
     TrialColumns,
-    groups_of,
+    split_groups,
     table_of,
 )
 from chimeralab.trial.meanings import COMPANION_MEANINGS, METRIC_MEANINGS, PARTS, Meaning
@@ -100,7 +100,7 @@ def measure_command(**options: Any) -> None:
 
     with err.status("measuring"):
         metrics = measured(table)
-        found = groups_of(table, labels, by) if by else {}
+        found = split_groups(table, labels, by) if by else {}
         groups = {name: measured(group) for name, group in found.items()}
     if options["json"]:
         apart = {"by": by, "groups": {name: each.as_dict() for name, each in groups.items()}}
@@ -120,11 +120,11 @@ def _study(path: Path) -> tuple[Iterator[TrialRow], MetricWeights]:
     """The trials of a study, and the weights that its plan declares."""
     # Imported here: a log, the common case, needs no study and should start at once.
     from chimeralab.study import Study  # noqa: PLC0415
-    from chimeralab.trial.rows import stored_trials, trial_plan  # noqa: PLC0415
+    from chimeralab.trial.store import load_trials, trial_plan  # noqa: PLC0415
 
     study = Study(path)
     study.checked_lock()
-    return stored_trials(study), trial_plan(study).weights
+    return load_trials(study), trial_plan(study).weights
 
 
 def print_metrics(console: Console, metrics: Metrics) -> None:

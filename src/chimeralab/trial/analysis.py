@@ -11,22 +11,22 @@ from chimeralab.stats.effects import AskedContrast, Effect, Family, each_once, s
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.effects import (
     DeclaredEffect,
-    Estimated,
     LagPoint,
     MeasuredSession,
-    against,
-    by_lag,
-    declared_pairs,
-    dose_trend,
-    dosed_key,
-    effects,
-    estimated,
-    factorial,
+    MeasureEstimate,
+    countermeasure_contrasts,
+    dose_contrasts,
+    dose_key,
+    estimate_effects,
+    estimate_measure,
+    factorial_contrasts,
     is_aimed,
-    measured,
-    measures_against,
-    sessions_of,
-    unasked,
+    measure_sessions,
+    metric_estimate,
+    primary_contrasts,
+    recall_by_lag,
+    reference_contrasts,
+    skip_effect,
 )
 from chimeralab.trial.measures import (
     MEASURES,
@@ -43,14 +43,14 @@ from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import SHAM, Arrival
 from chimeralab.trial.trials import TrialRow
 
-MOST_UNREAD = 0.2
+MAX_UNREAD = 0.2
 # Above chance by less than this, a control has nothing to lose, and a signal was not noticed.
-LEAST_ROOM = 0.1
+MIN_MARGIN = 0.1
 # Of what guessing leaves open, so much still known means that nothing was taken away.
 STILL_KNOWN = 0.9
-MOST_LUCK = 0.05
+MAX_P = 0.05
 # So much of the dose that a stressor gives alone must arrive where others act with it.
-LEAST_DOSE = 0.8
+MIN_DOSE = 0.8
 CEILING = "ceiling"
 GONE = "memory gone"
 Rows = Sequence[TrialRow]
@@ -67,30 +67,30 @@ class Check(Record):
     message: str
 
 
-def checks(
+def run_checks(
     sessions: Sequence[MeasuredSession], arms: Mapping[str, Arm], control: str
 ) -> tuple[Check, ...]:
     """All checks of one subject, those of the control first."""
     by_arm = {name: [s for s in sessions if s.arm == name] for name in arms}
     rows = {name: [row for s in group for row in s.rows] for name, group in by_arm.items()}
-    helped = measures_against(arms)
+    helped = countermeasure_contrasts(arms)
     bare = [name for each in helped for name, weight in each.weights.items() if weight < 0]
     stressed = {name: arm for name, arm in arms.items() if not arm.sham}
-    found = [_floor(rows[control], control)]
-    found += [_ceiling(rows[name], name) for name in dict.fromkeys((control, *bare))]
+    found = [_check_floor(rows[control], control)]
+    found += [_check_ceiling(rows[name], name) for name in dict.fromkeys((control, *bare))]
     for name in arms:
-        found += _readable(rows[name], name)
+        found += _check_readable(rows[name], name)
     for name, arm in stressed.items():
-        found += _arrivals(rows[name], name, arm)
+        found += _check_arrivals(rows[name], name, arm)
     for name, arm in stressed.items():
         kept = (check.keeps for part in arm.stressors.values() for check in part.checks)
-        found += [_kept(keeps, rows[name], name) for keeps in kept if keeps is not None]
+        found += [_check_removal(keeps, rows[name], name) for keeps in kept if keeps is not None]
     for name in stressed:
-        found += _short_doses(rows, name, arms)
+        found += _check_doses(rows, name, arms)
     return tuple(found)
 
 
-def full(found: Sequence[Check]) -> dict[str, str]:
+def arms_at_ceiling(found: Sequence[Check]) -> dict[str, str]:
     """The arms that have no room for gains, with what was found."""
     return {each.arm: each.message for each in found if each.name == CEILING and not each.passed}
 
@@ -104,17 +104,17 @@ def first_failures(found: Sequence[Check]) -> dict[str, str]:
     return failed
 
 
-def _floor(rows: Rows, control: str) -> Check:
+def _check_floor(rows: Rows, control: str) -> Check:
     judged = [row for row in rows if row.correct is not None]
     if not judged:
         return Check("floor", control, None, False, "the control has no answer that can be judged")
     right = sum(bool(row.correct) for row in judged) / len(judged)
     chance = _chance(judged)
     said = f"the control is right in {right:.0%} of its answers; guessing would give {chance:.0%}"
-    return Check("floor", control, right, right - chance >= LEAST_ROOM, said)
+    return Check("floor", control, right, right - chance >= MIN_MARGIN, said)
 
 
-def _ceiling(rows: Rows, name: str) -> Check:
+def _check_ceiling(rows: Rows, name: str) -> Check:
     """An arm at the ceiling is not a failure: stress can still pull it down."""
     answers = [row.correct for row in rows]
     answers += [row.recall_correct for row in rows]
@@ -129,21 +129,21 @@ def _ceiling(rows: Rows, name: str) -> Check:
     return Check(CEILING, name, share, True, said)
 
 
-def _readable(rows: Rows, name: str) -> Iterator[Check]:
+def _check_readable(rows: Rows, name: str) -> Iterator[Check]:
     """Answers decide; forks are only told of, since other measures stand without them."""
     share = unread(rows).share
     if share is None:
         yield Check("readable", name, None, False, "there is no whole session")
         return
     said = f"{share:.0%} of the answers can't be read"
-    yield Check("readable", name, share, share <= MOST_UNREAD, said)
+    yield Check("readable", name, share, share <= MAX_UNREAD, said)
     aside = unread_aside(rows).share
     if aside is not None:
         said = f"{aside:.0%} of the replies to what was asked in a fork can't be read"
-        yield Check("readable aside", name, aside, aside <= MOST_UNREAD or None, said)
+        yield Check("readable aside", name, aside, aside <= MAX_UNREAD or None, said)
 
 
-def _arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
+def _check_arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
     """That a stressor did its work is a fact of the record; that it was noticed is asked."""
 
     for _, part in sorted(arm.stressors.items()):
@@ -153,7 +153,7 @@ def _arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
             # A dose of nothing leaves no trace, as it should.
             yield Check(check.title, name, share, bool(share) or arm.dose == 0, said)
             if check.signal is not None:
-                yield _noticed(check.signal, [row for row in rows if check.asks(row)], name)
+                yield _check_noticed(check.signal, [row for row in rows if check.asks(row)], name)
 
 
 def _dose(check: Arrival, rows: Rows) -> float | None:
@@ -161,7 +161,7 @@ def _dose(check: Arrival, rows: Rows) -> float | None:
     return HitRate(sum(check.shows(row) for row in rows), len(rows)).share
 
 
-def _short_doses(rows: Mapping[str, Rows], name: str, arms: Mapping[str, Arm]) -> Iterator[Check]:
+def _check_doses(rows: Mapping[str, Rows], name: str, arms: Mapping[str, Arm]) -> Iterator[Check]:
     """Whether stressors that act together deliver what each delivers by itself."""
     arm = arms[name]
     if len(arm.stressors) < 2:
@@ -176,11 +176,11 @@ def _short_doses(rows: Mapping[str, Rows], name: str, arms: Mapping[str, Arm]) -
             said = (
                 f"{check.said} at {given:.0%} of the trials, and at {usual:.0%} without the others"
             )
-            delivered = given >= LEAST_DOSE * usual
+            delivered = given >= MIN_DOSE * usual
             yield Check(f"{stressor} delivered", name, given, delivered, said)
 
 
-def _noticed(what: str, rows: Rows, name: str) -> Check:
+def _check_noticed(what: str, rows: Rows, name: str) -> Check:
     """Whether the subject can say what it was told. What it made of it is an outcome."""
     title, asked = f"{what} noticed", [row for row in rows if row.noticed is not None]
     noticed = sum(bool(row.noticed) for row in asked)
@@ -193,10 +193,10 @@ def _noticed(what: str, rows: Rows, name: str) -> Check:
         f"the false {what} was noticed in {noticed} of {len(asked)} cases asked; "
         f"guessing would give {chance:.0%}"
     )
-    return Check(title, name, share, share - chance >= LEAST_ROOM, said)
+    return Check(title, name, share, share - chance >= MIN_MARGIN, said)
 
 
-def _kept(keeps: Callable[[TrialRow], bool | None], rows: Rows, name: str) -> Check:
+def _check_removal(keeps: Callable[[TrialRow], bool | None], rows: Rows, name: str) -> Check:
     """Whether what was taken away is gone from the subject, and not from our record alone."""
     asked = [(row, kept) for row in rows if (kept := keeps(row)) is not None]
     if not asked:
@@ -216,7 +216,7 @@ def _kept(keeps: Callable[[TrialRow], bool | None], rows: Rows, name: str) -> Ch
         math.comb(among, hits) * chance**hits * (1 - chance) ** (among - hits)
         for hits in range(known, among + 1)
     )
-    return Check(GONE, name, share, False if luck <= MOST_LUCK else None, said)
+    return Check(GONE, name, share, False if luck <= MAX_P else None, said)
 
 
 def _chance(rows: Rows) -> float:
@@ -224,7 +224,7 @@ def _chance(rows: Rows) -> float:
 
 
 NAMES = (*METRICS, *MEASURES)
-NOTHING = Estimated(None, None, 0)
+NOTHING = MeasureEstimate(None, None, 0)
 # How intervals are drawn unless told otherwise.
 SEED, RESAMPLES = 1, 2_000
 
@@ -245,7 +245,7 @@ class ArmResult(Record):
     sessions: int
     trials: int
     metrics: Metrics | None
-    measures: Mapping[str, Estimated]
+    measures: Mapping[str, MeasureEstimate]
     recall_by_lag: tuple[LagPoint, ...]
     corrections_censored: int
     delivered: Mapping[str, float | None]
@@ -319,7 +319,7 @@ def analyse_sessions(
 
     Where they come from, and which were left out, is for the caller to say.
     """
-    sessions = sessions_of(trials, plan.weights, plan.own_measures)
+    sessions = measure_sessions(trials, plan.weights, plan.own_measures)
     names = dict.fromkeys(plan.subjects.values())
     found = tuple(_subject(name, sessions, plan, seed, resamples) for name in names)
     return TrialAnalysis(
@@ -328,12 +328,12 @@ def analyse_sessions(
         sessions=len(sessions),
         planned=0,
         left_out=(),
-        subjects=_corrected(found, plan.declared),
+        subjects=_correct(found, plan.declared),
         declared=plan.declared,
     )
 
 
-def _corrected(
+def _correct(
     subjects: tuple[SubjectResult, ...], declared: tuple[DeclaredEffect, ...]
 ) -> tuple[SubjectResult, ...]:
     """All primary effects corrected together, and all others likewise.
@@ -371,7 +371,7 @@ def _subject(
     # The sham of the whole trial; without it a sham arm of your own, or else the control.
     shams = sorted((arm for arm in arms if arms[arm].sham), key=lambda arm: arms[arm].cell != SHAM)
     sham = next(iter(shams), control)
-    found = checks(own, arms, control)
+    found = run_checks(own, arms, control)
     failed = first_failures(found)
     reasons = tuple(f"{arm}: {message}" for arm, message in failed.items())
     common = np.random.default_rng(seed)
@@ -390,24 +390,24 @@ def _subject(
         silent = [each for each in questions if each not in able]
         family: list[Effect] = []
         for outcome in (*NAMES, *plan.own_measures):
-            family += effects(own, able, outcome, random(outcome), resamples)
-            family += [unasked(each, outcome, mute) for each in silent]
+            family += estimate_effects(own, able, outcome, random(outcome), resamples)
+            family += [skip_effect(each, outcome, mute) for each in silent]
         return tuple(family)
 
     # An arm without stress that only has a countermeasure is compared once.
-    helped = [each.weights for each in measures_against(arms)]
-    compared = against(arms, sham)
-    asked_for = declared_pairs(plan.declared, arms, sham)
-    known = [each.weights for each in (*compared, *measures_against(arms))]
+    helped = [each.weights for each in countermeasure_contrasts(arms)]
+    compared = reference_contrasts(arms, sham)
+    asked_for = primary_contrasts(plan.declared, arms, sham)
+    known = [each.weights for each in (*compared, *countermeasure_contrasts(arms))]
     compared += [each for each in asked_for if each.weights not in known]
     # A cell that failed its checks leaves the factorial; its reason stands among the checks.
     kept = {arm: what for arm, what in arms.items() if arm not in failed}
     return SubjectResult(
         name, True, reasons, found, sham, results,
         contrasts=asked([q for q in compared if q.weights not in helped], failed),
-        factorial=asked(factorial(kept) or factorial(arms), failed),
-        doses=asked(dose_trend(arms), failed),
-        countermeasures=asked(measures_against(arms), full(found) | failed),
+        factorial=asked(factorial_contrasts(kept) or factorial_contrasts(arms), failed),
+        doses=asked(dose_contrasts(arms), failed),
+        countermeasures=asked(countermeasure_contrasts(arms), arms_at_ceiling(found) | failed),
     )  # fmt: skip
 
 
@@ -424,9 +424,9 @@ def _arm(
     if own:
         metrics = measure(columns_of(rows), plan.weights, rng=common, resamples=resamples)
     counted = (*MEASURES, *plan.own_measures)
-    measures = {each: estimated(own, each, random(each), resamples) for each in counted}
+    measures = {each: estimate_measure(own, each, random(each), resamples) for each in counted}
     if metrics:
-        measures |= {each: measured(metrics, each) for each in METRICS}
+        measures |= {each: metric_estimate(metrics, each) for each in METRICS}
     # Neutral text in the place of a stressor is nothing of it.
     parts = {} if arm.sham else arm.stressors
     corrected = [when for session in own for when, _ in corrections(session.rows)]
@@ -434,12 +434,12 @@ def _arm(
         arm=name,
         cell=arm.cell,
         dose=arm.dose,
-        dosed=dosed_key(arm) if arm.dose is not None else None,
+        dosed=dose_key(arm) if arm.dose is not None else None,
         sessions=len(own),
         trials=len(rows),
         metrics=metrics,
         measures={each: measures.get(each, NOTHING) for each in (*NAMES, *plan.own_measures)},
-        recall_by_lag=tuple(by_lag(own, common, resamples)),
+        recall_by_lag=tuple(recall_by_lag(own, common, resamples)),
         corrections_censored=corrected.count(None),
         delivered={
             name: _dose(part.checks[0], rows) if part.checks else None

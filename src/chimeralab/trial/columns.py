@@ -178,7 +178,7 @@ def _with_halves(rows: Iterable[TrialRow]) -> Iterator[TrialRow]:
         yield replace(row, response=str(row.truth)) if is_truth else row
 
 
-def groups_of(
+def split_groups(
     columns: TrialColumns, labels: Mapping[str, NDArray[np.object_]], by: str
 ) -> dict[str, TrialColumns]:
     """The trials of each group, in the order of the groups' names."""
@@ -241,7 +241,7 @@ def _codes(labels: Sequence[Hashable]) -> Integers:
     return np.array([codes.get(label, NO_LABEL) for label in labels], dtype=np.intp)
 
 
-def matched_pairs(columns: TrialColumns) -> tuple[Integers, Integers, int]:
+def match_pairs(columns: TrialColumns) -> tuple[Integers, Integers, int]:
     """The neutral and the biased rows of the pairs, and how many halves stand alone.
 
     A third half, or two equal ones, is refused.

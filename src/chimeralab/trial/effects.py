@@ -46,7 +46,7 @@ class MeasuredSession(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Estimated(Record):
+class MeasureEstimate(Record):
     """A value with an interval from resampled scenarios; None where nothing can be said."""
 
     value: float | None
@@ -59,10 +59,10 @@ class LagPoint(Record):
     """Recall of facts that were told so many trials ago."""
 
     lag: int
-    recall: Estimated
+    recall: MeasureEstimate
 
 
-def sessions_of(
+def measure_sessions(
     trials: Iterable[TrialRow], weights: MetricWeights, own: Sequence[OwnMeasure] = ()
 ) -> list[MeasuredSession]:
     """Group the trials of each session and measure it, also by measures of your own."""
@@ -73,30 +73,30 @@ def sessions_of(
         tallies = {name: each.tally(rows) for name, each in counted.items() if each.tally}
         metrics = measure(columns_of(rows), weights, resamples=0)
         for name in METRICS:
-            value = value_of(metrics, name)
+            value = metric_value(metrics, name)
             tallies[name] = HitRate(0, 0) if value is None else HitRate(value, 1)
         found.append(MeasuredSession(rows, tallies))
     return found
 
 
-def value_of(metrics: Metrics, name: str) -> float | None:
+def metric_value(metrics: Metrics, name: str) -> float | None:
     """A metric, or a part of one, by its name."""
     metric, _, part = name.partition(".")
     value: float | None = getattr(getattr(metrics, metric), part or "value")
     return value
 
 
-def measured(metrics: Metrics, name: str) -> Estimated:
+def metric_estimate(metrics: Metrics, name: str) -> MeasureEstimate:
     """A metric or part with its interval, as `chimera measure` has it."""
     metric, _, part = name.partition(".")
     found = getattr(metrics, metric)
     interval = found.part_intervals[part] if part else found.interval
-    return Estimated(value_of(metrics, name), _with_width(interval), metrics.trials)
+    return MeasureEstimate(metric_value(metrics, name), _with_width(interval), metrics.trials)
 
 
-def estimated(
+def estimate_measure(
     sessions: Sequence[MeasuredSession], name: str, rng: np.random.Generator, resamples: int
-) -> Estimated:
+) -> MeasureEstimate:
     """A measure over several sessions: the mean of the scenarios that have an occasion for it.
 
     Every scenario counts equally, as it does in the contrasts between arms.
@@ -106,14 +106,16 @@ def estimated(
     return _mean(scenario_means(sessions, name), occasions, rng, resamples)
 
 
-def _mean(means: Floats, occasions: int, rng: np.random.Generator, resamples: int) -> Estimated:
+def _mean(
+    means: Floats, occasions: int, rng: np.random.Generator, resamples: int
+) -> MeasureEstimate:
     if not len(means):
-        return Estimated(None, None, 0)
+        return MeasureEstimate(None, None, 0)
     interval = None
     if len(means) > 1 and resamples:
         level, clusters = widened_level(len(means)), np.arange(len(means))
         interval = mean_bootstrap(means, clusters, rng=rng, resamples=resamples, level=level)
-    return Estimated(float(means.mean()), _with_width(interval), occasions)
+    return MeasureEstimate(float(means.mean()), _with_width(interval), occasions)
 
 
 def _with_width(interval: Interval | None) -> Interval | None:
@@ -131,7 +133,7 @@ def scenario_means(sessions: Sequence[MeasuredSession], name: str) -> Floats:
     return np.array([np.mean(values) for _, values in sorted(found.items())], dtype=np.float64)
 
 
-def by_lag(
+def recall_by_lag(
     sessions: Sequence[MeasuredSession], rng: np.random.Generator, resamples: int
 ) -> Iterator[LagPoint]:
     """Recall of earlier facts by how many trials ago they were told."""
@@ -192,7 +194,7 @@ def _aims(stressors: Iterable[Stressor]) -> frozenset[str]:
     return frozenset(aim for part in stressors for aim in part.aimed_at)
 
 
-def declared_pairs(
+def primary_contrasts(
     declared: Iterable[DeclaredEffect], arms: Mapping[str, Arm], reference: str
 ) -> list[AskedContrast]:
     """The comparisons that a plan declares, whatever else is compared."""
@@ -201,7 +203,7 @@ def declared_pairs(
     return [_difference(arms, by_short[arm], by_short[against]) for arm, against in pairs]
 
 
-def against(arms: Mapping[str, Arm], reference: str) -> list[AskedContrast]:
+def reference_contrasts(arms: Mapping[str, Arm], reference: str) -> list[AskedContrast]:
     """Every arm minus the reference, and minus the sham of its own stressors where there is one."""
     shams = {arm.stress: name for name, arm in arms.items() if arm.sham and name != reference}
     pairs = [(name, reference) for name in arms if name != reference]
@@ -213,7 +215,7 @@ def against(arms: Mapping[str, Arm], reference: str) -> list[AskedContrast]:
     return [_difference(arms, name, other) for name, other in pairs]
 
 
-def factorial(arms: Mapping[str, Arm]) -> list[AskedContrast]:
+def factorial_contrasts(arms: Mapping[str, Arm]) -> list[AskedContrast]:
     """Main effects and interactions of the stressors that are fully crossed with each other.
 
     A main effect is the mean of the cells with it minus that of the cells without. An interaction
@@ -221,7 +223,7 @@ def factorial(arms: Mapping[str, Arm]) -> list[AskedContrast]:
     three how much more this is under the third.
     """
     plain = _cells_of_design(arms)
-    crossed = _crossed(plain)
+    crossed = _crossed_factors(plain)
     cells = list(_subsets(crossed))
     parts = {name: part for arm in arms.values() for name, part in arm.stressors.items()}
     asked = []
@@ -258,7 +260,7 @@ def _cells_of_design(arms: Mapping[str, Arm]) -> dict[frozenset[str], str]:
     return plain
 
 
-def _crossed(plain: Mapping[frozenset[str], str]) -> tuple[str, ...]:
+def _crossed_factors(plain: Mapping[frozenset[str], str]) -> tuple[str, ...]:
     """The most stressors of which every combination is an arm.
 
     None where no two are crossed, and where several sets are: then it was no factorial design.
@@ -276,12 +278,12 @@ def _subsets(factors: Sequence[str]) -> Iterator[frozenset[str]]:
         yield from map(frozenset, combinations(factors, n))
 
 
-def dose_trend(arms: Mapping[str, Arm]) -> list[AskedContrast]:
+def dose_contrasts(arms: Mapping[str, Arm]) -> list[AskedContrast]:
     """The slope over each dosed key, from all its doses (least squares within scenarios)."""
     families: dict[str, dict[str, float]] = {}
     for name, arm in arms.items():
         if arm.dose is not None:
-            families.setdefault(dosed_key(arm), {})[name] = arm.dose
+            families.setdefault(dose_key(arm), {})[name] = arm.dose
     return [
         AskedContrast(
             _slope(doses),
@@ -295,7 +297,7 @@ def dose_trend(arms: Mapping[str, Arm]) -> list[AskedContrast]:
     ]
 
 
-def dosed_key(arm: Arm) -> str:
+def dose_key(arm: Arm) -> str:
     """What the dose of an arm is a dose of: the key of its design, or all its stressors."""
     return arm.dosed or "+".join(arm.stressors)
 
@@ -311,7 +313,7 @@ def _slope(doses: Mapping[str, float]) -> dict[str, float]:
     return {name: (dose - centre) / spread for name, dose in doses.items()}
 
 
-def measures_against(arms: Mapping[str, Arm]) -> list[AskedContrast]:
+def countermeasure_contrasts(arms: Mapping[str, Arm]) -> list[AskedContrast]:
     """Each countermeasure minus the bare arm with the same stressors."""
     bare = {
         arm.stress: name
@@ -325,7 +327,7 @@ def measures_against(arms: Mapping[str, Arm]) -> list[AskedContrast]:
     ]
 
 
-def effects(
+def estimate_effects(
     sessions: Sequence[MeasuredSession],
     questions: Sequence[AskedContrast],
     measure: str,
@@ -345,7 +347,7 @@ def effects(
     return tuple(_effect(cells, asked, measure, rng, resamples) for asked in questions)
 
 
-def unasked(asked: AskedContrast, measure: str, failed: Mapping[str, str]) -> Effect:
+def skip_effect(asked: AskedContrast, measure: str, failed: Mapping[str, str]) -> Effect:
     """An effect that is not estimated because an arm of it failed its checks."""
     arm = next(name for name in asked.weights if name in failed)
     return undefined(asked, TRIAL, measure, f"not informative: {arm}: {failed[arm]}")

@@ -11,7 +11,7 @@ from chimeralab.core.records import Record
 from chimeralab.models.seam import Request
 from chimeralab.runner.talk import Put
 from chimeralab.stats.planning import detectable_difference
-from chimeralab.trial.effects import DeclaredEffect, sessions_of
+from chimeralab.trial.effects import DeclaredEffect, measure_sessions
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, reference_of
 from chimeralab.trial.scoring import Scorer
@@ -23,7 +23,7 @@ from chimeralab.trial.trials import TrialRow
 PHANTOMS = 3
 
 
-def asked_at_most(scripts: Iterable[Script]) -> tuple[int, int, int]:
+def max_requests(scripts: Iterable[Script]) -> tuple[int, int, int]:
     """How much is put to a subject in these sessions, gone through without asking anybody.
 
     Calls, the bytes of all their prompts apart from the subject's own answers, and how often an
@@ -112,10 +112,10 @@ def detectable(plan: TrialPlan, phantoms: Phantoms | None = None) -> tuple[Detec
     found = []
     for declared in plan.declared:
         pair = declared.pair(reference)
-        usual = _simulated(declared, pair, plan, arms, PhantomSubjectSettings())
+        usual = _simulate_differences(declared, pair, plan, arms, PhantomSubjectSettings())
         known = []
         for name, settings in (phantoms or {}).items():
-            differences = _simulated(declared, pair, plan, arms, settings)
+            differences = _simulate_differences(declared, pair, plan, arms, settings)
             if differences:
                 mean, smallest = float(np.mean(differences)), _smallest(differences, plan)
                 known.append({"subject": name, "difference": mean, "smallest": smallest})
@@ -133,7 +133,7 @@ def _smallest(differences: Sequence[float], plan: TrialPlan) -> float | None:
     return detectable_difference((spread, 0.0), len(plan.courses), 1)
 
 
-def _simulated(
+def _simulate_differences(
     declared: DeclaredEffect,
     pair: tuple[str, str],
     plan: TrialPlan,
@@ -148,13 +148,13 @@ def _simulated(
             row
             for name in pair
             for course in plan.courses
-            for row in simulated(
+            for row in simulate_session(
                 replace(plan.script(conditions[name], course.id, seed), own_memory=False),
                 subject,
                 name,
             )
         ]
-        sessions = sessions_of(trials, plan.weights, plan.own_measures)
+        sessions = measure_sessions(trials, plan.weights, plan.own_measures)
         values = {
             (each.arm, each.scenario): each.tallies[declared.measure].share for each in sessions
         }
@@ -166,7 +166,7 @@ def _simulated(
     return differences
 
 
-def simulated(script: Script, subject: PhantomSubject, arm: str) -> Iterator[TrialRow]:
+def simulate_session(script: Script, subject: PhantomSubject, arm: str) -> Iterator[TrialRow]:
     """One session of a phantom, through the script that a subject would get."""
     scenario = script.course.id
     session = f"{arm}/{scenario}"

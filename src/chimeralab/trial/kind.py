@@ -33,27 +33,27 @@ from chimeralab.trial.agents import seam as agents
 from chimeralab.trial.analysis import RESAMPLES, SEED, TrialAnalysis, analyse_sessions
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.course import Course
-from chimeralab.trial.effects import sessions_of
-from chimeralab.trial.forecast import asked_at_most, detectable
+from chimeralab.trial.effects import measure_sessions
+from chimeralab.trial.forecast import detectable, max_requests
 from chimeralab.trial.meanings import PARTS
 from chimeralab.trial.measures import MEASURES, words_of
 from chimeralab.trial.metrics import measure
 from chimeralab.trial.phantoms import SUBJECTS, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, read_trial, tokens_needed
-from chimeralab.trial.rows import (
+from chimeralab.trial.store import (
     count_sessions,
-    left_out,
-    misscored,
-    outside_code,
-    recalled_plan,
+    incomplete_sessions,
+    load_trials,
+    missing_code,
     recount,
-    stored_trials,
+    rescore,
+    restore_plan,
 )
 from chimeralab.trial.trials import COLUMNS as TRIAL_COLUMNS
 from chimeralab.trial.trials import TrialRow
 
 LIVE_RESAMPLES = 300
-MOST_TRIALS_SHOWN = 200
+MAX_TRIALS_SHOWN = 200
 # One row per whole session and measure.
 OUTCOME_COLUMNS: Columns = {
     "trajectory": str,
@@ -134,7 +134,7 @@ class Trial(Kind):
     def count_requests(self, plan: Plan, model: str) -> tuple[int, int, int]:
         """Calls, prompt tokens and reply tokens of a subject's sessions, probes included."""
         own = [talk for talk in planned_talks(plan) if talk.speakers[0].model == model]
-        calls, prompt_bytes, answers_shown = asked_at_most(talk.script for talk in own)
+        calls, prompt_bytes, answers_shown = max_requests(talk.script for talk in own)
         longest = max((talk.speakers[0].sampling.max_tokens for talk in own), default=0)
         system = max((tokens_at_most(talk.speakers[0].system or "") for talk in own), default=0)
         messages = 2 * answers_shown + 2 * calls
@@ -169,10 +169,10 @@ class Trial(Kind):
     def recompute(self, study: Study, archive: Archive) -> Iterator[Recomputed]:
         """Every trial scored again from its answers, and what parts of the user's own counted."""
         scripts = (talk.script for talk in study.talks)
-        kept = Counter(filter(None, map(outside_code, scripts)))
+        kept = Counter(filter(None, map(missing_code, scripts)))
         some = "every trial" if not kept else "the trials of the other sessions"
         yield Recomputed(
-            tuple(Finding(*found) for found in misscored(study, archive)),
+            tuple(Finding(*found) for found in rescore(study, archive)),
             (f"{some}, scored again from its answers",),
             tuple(
                 f"not recomputed: the trials of {counted(n, 'session')} under a part of {code}"
@@ -260,9 +260,9 @@ class Trial(Kind):
         return OUTCOME_COLUMNS
 
     def outcomes(self, study: Study) -> Iterable[Mapping[str, Any]]:
-        plan = recalled_plan(study)
-        trials = stored_trials(study, whole=True)
-        for rows, tallies in sessions_of(trials, plan.weights, plan.own_measures):
+        plan = restore_plan(study)
+        trials = load_trials(study, whole=True)
+        for rows, tallies in measure_sessions(trials, plan.weights, plan.own_measures):
             row = rows[0]
             session = (row.session, row.arm, row.scenario, row.repeat, row.dose)
             for name, tally in tallies.items():
@@ -272,7 +272,7 @@ class Trial(Kind):
     def live_results(self, study: Study) -> Mapping[str, Mapping[str, str]]:
         """The metrics of each arm, with their intervals."""
         arms: dict[str, list[TrialRow]] = {}
-        for row in stored_trials(study):
+        for row in load_trials(study):
             arms.setdefault(str(row.arm), []).append(row)
         rng, weights = np.random.default_rng(0), study.plan.own.weights
         found = {}
@@ -291,7 +291,7 @@ class Trial(Kind):
         """A session as the report shows it: asked, disturbed, answered, judged."""
         from chimeralab.trial.report.page import show_session  # noqa: PLC0415 - drawing is slow
 
-        found = show_session(study, talk, condition, most=MOST_TRIALS_SHOWN)
+        found = show_session(study, talk, condition, most=MAX_TRIALS_SHOWN)
         return found if found.trials else None
 
 
@@ -344,10 +344,10 @@ def analyse_trial(
     """
 
     def compute() -> TrialAnalysis:
-        plan, trials = recalled_plan(study), stored_trials(study, whole=True)
+        plan, trials = restore_plan(study), load_trials(study, whole=True)
         found = analyse_sessions(trials, plan, seed=seed, resamples=resamples)
         planned, source = len(study.talks), str(study.path)
-        return replace(found, source=source, planned=planned, left_out=left_out(study))
+        return replace(found, source=source, planned=planned, left_out=incomplete_sessions(study))
 
     if (seed, resamples) != (SEED, RESAMPLES):
         return compute()

@@ -21,7 +21,7 @@ from chimeralab.stats.resample import bootstrap, cluster_totals
 from chimeralab.trial.columns import NO_LABEL, TrialColumns
 from chimeralab.trial.meanings import COMPANION_MEANINGS, PARTS, Number, reasons_for
 from chimeralab.trial.sums import (
-    MOST_LEVELS,
+    MAX_LEVELS,
     Block,
     LevelTable,
     Sums,
@@ -30,10 +30,10 @@ from chimeralab.trial.sums import (
     dfs_parts,
     frame_sums,
     gfq_parts,
-    joined_counts,
+    join_counts,
     level_counts,
     mci_parts,
-    merged,
+    merge_clusters,
     pressure_sums,
     session_sums,
     signal_parts,
@@ -185,8 +185,8 @@ def measure(
         for each in parts
     ]
     by_session, by_frame, by_signal, by_level = zip(*found, strict=True)
-    sessions = _joined(by_session)
-    frames, pressure = (_joined(each, cluster) for each in (by_frame, by_signal))
+    sessions = _join(by_session)
+    frames, pressure = (_join(each, cluster) for each in (by_frame, by_signal))
     means = _session_numbers(sessions, weights)
     clusters = {"sessions": len(np.unique(session_cluster)), "trials": len(frames["pairs"])}
     estimators = [
@@ -194,10 +194,10 @@ def measure(
         _estimator(frames, lambda totals: dfs_parts(totals, weights.dfs)),
         _estimator(pressure, signal_parts),
     ]
-    levels = joined_counts(by_level)
+    levels = join_counts(by_level)
     values = values_of([*estimators, *calibrations(levels)]) | _mcnemar(pressure)
     if resamples:
-        levels = level_counts(columns, np.repeat(cluster, lengths), clusters["trials"], MOST_LEVELS)
+        levels = level_counts(columns, np.repeat(cluster, lengths), clusters["trials"], MAX_LEVELS)
     rng = rng or np.random.default_rng(0)
     intervals: dict[str, Interval | None] = {}
     for estimator in (*estimators, *calibrations(levels)):
@@ -208,9 +208,9 @@ def measure(
         mci=Mci(
             **_metric("mci", values, intervals),
             ceiling=values["mci.ceiling"],
-            sessions=_defined(means["mci"]),
+            sessions=_count_defined(means["mci"]),
         ),
-        gfq=Gfq(**_metric("gfq", values, intervals), sessions=_defined(means["gfq"])),
+        gfq=Gfq(**_metric("gfq", values, intervals), sessions=_count_defined(means["gfq"])),
         dfs=Dfs(**_metric("dfs", values, intervals), **_pair_counts(parts, frames)),
         companions=_companions(values, intervals),
         undefined=reasons_for(values, intervals, clusters),
@@ -271,7 +271,7 @@ def _mcnemar(pressure: Sums) -> dict[str, Number]:
     return dict(zip(("mcnemar_b", "mcnemar_c", "mcnemar_p"), numbers, strict=True))
 
 
-def _joined(parts: Sequence[Sums], cluster: Integers | None = None) -> Sums:
+def _join(parts: Sequence[Sums], cluster: Integers | None = None) -> Sums:
     """The sums of all blocks together, added up within clusters where these are given."""
     sums = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     if cluster is None:
@@ -307,7 +307,7 @@ def _clusters(parts: Iterable[Block]) -> tuple[Integers, Integers, Integers]:
         cluster_codes(*map(np.concatenate, zip(*each, strict=True)))
         for each in (sessions, stretches)
     )
-    return session_cluster, merged(cluster, np.concatenate(links)), np.concatenate(lengths)
+    return session_cluster, merge_clusters(cluster, np.concatenate(links)), np.concatenate(lengths)
 
 
 def _session_numbers(sums: Sums, weights: MetricWeights) -> Sums:
@@ -362,7 +362,7 @@ def calibrations(counts: LevelTable) -> tuple[Estimator, Estimator]:
     )
 
 
-def _defined(numbers: Floats) -> int:
+def _count_defined(numbers: Floats) -> int:
     return int((~np.isnan(numbers)).sum())
 
 
@@ -384,8 +384,8 @@ def _oddities(columns: TrialColumns) -> Iterator[str]:
 
 def _uneven(metric: str, numbers: Sums) -> Iterator[str]:
     """A note where parts rest on other sessions than their metric, and so do not add up to it."""
-    whole = _defined(numbers[metric])
-    counts = {part: _defined(numbers[f"{metric}.{part}"]) for part in PARTS[metric]}
+    whole = _count_defined(numbers[metric])
+    counts = {part: _count_defined(numbers[f"{metric}.{part}"]) for part in PARTS[metric]}
     if whole and all(counts.values()) and {whole} != set(counts.values()):
         parted = ", ".join(f"{name.upper()} of {count:,}" for name, count in counts.items())
         yield (

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
-from chimeralab.trial.trials import number_in
+from chimeralab.trial.trials import parse_number
 from chimeralab.trial.wording import (
     EDGES,
     bare,
@@ -234,7 +234,7 @@ def _patterns(options: tuple[str, ...]) -> tuple[list[str], re.Pattern[str], re.
 def _mention(name: str) -> str:
     """A pattern for whole words, whole numbers, and letters in their own case."""
     written = r"\s+".join(map(re.escape, name.split()))
-    if number_in(name) is not None:
+    if parse_number(name) is not None:
         return rf"(?<![\w.,/\-−]){written}(?!\w|[.,/]\d)"
     if len(name) > 1 or not name.isalpha():
         return rf"(?<!\w)(?i:{written})(?!\w)"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from chimeralab.core.records import Record
 from chimeralab.trial.replies import own_words, read_choice
-from chimeralab.trial.trials import Answer, TrialRow, Truth, number_in, read_truth
+from chimeralab.trial.trials import Answer, TrialRow, Truth, parse_number, read_truth
 from chimeralab.trial.wording import (
     ARTICLES,
     EDGES,
@@ -284,7 +284,7 @@ def states_number(
     >>> states_number("It is 3000 m.", "3 km"), states_number("Three.", "the 3 musketeers")
     (True, None)
     """
-    wanted, base = number_in(truth), ""
+    wanted, base = parse_number(truth), ""
     if wanted is None:
         found = list(numbers(truth))
         if len(found) != 1 or not found[0][1] or len(truth.split()) > 2:

@@ -15,12 +15,12 @@ from scipy.sparse.csgraph import connected_components
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats, Integers, ratios
-from chimeralab.trial.columns import TrialColumns, matched_pairs
+from chimeralab.trial.columns import TrialColumns, match_pairs
 
 # Blocks of this many rows stay in the processor's cache, and memory does not grow with the trials.
 BLOCK_ROWS = 32_768
 # Above this many levels, intervals see confidence to two decimals, so that memory stays small.
-MOST_LEVELS = 101
+MAX_LEVELS = 101
 # Halfway between signal and truth is not nearer to the signal, whatever the last bits say.
 ROUNDING = 1e-9
 
@@ -29,12 +29,12 @@ Sums = dict[str, Floats]
 LevelTable = tuple[Floats, Floats]
 
 
-def filled(column: Floats | None, rows: int) -> tuple[Floats, Floats | None]:
+def fill_missing(column: Floats | None, rows: int) -> tuple[Floats, Floats | None]:
     """A column with 0 for what is missing, and 1 where a cell is known (None: all are).
 
     One that is not there is missing in every row.
 
-    >>> filled(np.array([0.5, np.nan]), 2)
+    >>> fill_missing(np.array([0.5, np.nan]), 2)
     (array([0.5, 0. ]), array([1., 0.]))
     """
     if column is None:
@@ -53,7 +53,7 @@ class Block:
 
     def __init__(self, columns: TrialColumns) -> None:
         self.columns = columns
-        self.neutral, self.biased, self.unpaired = matched_pairs(columns)
+        self.neutral, self.biased, self.unpaired = match_pairs(columns)
 
     @cached_property
     def sessions(self) -> Integers:
@@ -113,7 +113,7 @@ def blocks(columns: TrialColumns) -> list[Block]:
         return [Block(part) for part in parts]
     except InputError:
         # The whole table names the row as its reader counts it.
-        matched_pairs(columns)
+        match_pairs(columns)
         raise
 
 
@@ -150,10 +150,10 @@ def answer_gap(columns: TrialColumns, one: Floats | None, other: Floats | None) 
 def session_sums(block: Block) -> Sums:
     """What MCI and GFQ rest on, an entry per session."""
     columns, rows = block.columns, len(block.columns)
-    correct, judged = filled(columns.correct, rows)
-    weight, weighed = filled(columns.weight, rows)
-    confidence, stated = filled(columns.confidence, rows)
-    novel, marked = filled(columns.novel, rows)
+    correct, judged = fill_missing(columns.correct, rows)
+    weight, weighed = fill_missing(columns.weight, rows)
+    confidence, stated = fill_missing(columns.confidence, rows)
+    novel, marked = fill_missing(columns.novel, rows)
     steps = absolute_steps(
         confidence if columns.confidence is None else columns.confidence, columns.session
     )
@@ -194,8 +194,8 @@ def mci_parts(sums: Mapping[str, Floats], weights: tuple[float, float, float]) -
     ci = 1 - ratios(sums["movement"], np.maximum(sums["stated"] - 1, 0))
     cb = ratios(sums["weighted_right"], sums["weighed"])
     highest = ratios(sums["weight"], sums["weighed"])
-    value = weighted(weights, rf, ci, cb)
-    ceiling = weighted(weights, np.ones_like(rf), np.ones_like(rf), highest)
+    value = weighted_sum(weights, rf, ci, cb)
+    ceiling = weighted_sum(weights, np.ones_like(rf), np.ones_like(rf), highest)
     # Both are means over sessions: of the same ones, or an index could pass its ceiling.
     known = ~np.isnan(value)
     ceiling = np.where(known, ceiling, np.nan) if known.any() else ceiling
@@ -215,7 +215,7 @@ def gfq_parts(sums: Mapping[str, Floats], weights: tuple[float, float]) -> Sums:
     """
     ta = ratios(sums["novel_right"], sums["novel"])
     cta = ratios(sums["confident_right"], sums["novel_stated"])
-    return {"gfq": weighted(weights, ta, cta), "gfq.ta": ta, "gfq.cta": cta}
+    return {"gfq": weighted_sum(weights, ta, cta), "gfq.ta": ta, "gfq.cta": cta}
 
 
 def frame_sums(block: Block) -> Sums:
@@ -228,9 +228,9 @@ def frame_sums(block: Block) -> Sums:
     answers, shifts = columns.response, None
     if answers is not None:
         shifts = answer_gap(columns, answers[block.neutral], answers[block.biased])
-    shift, paired = filled(shifts, len(block.neutral))
-    bias, stated = filled(columns.bias, len(columns))
-    error, known = filled(answer_gap(columns, answers, columns.truth), len(columns))
+    shift, paired = fill_missing(shifts, len(block.neutral))
+    bias, stated = fill_missing(columns.bias, len(columns))
+    error, known = fill_missing(answer_gap(columns, answers, columns.truth), len(columns))
 
     def total(*factors: Floats | None) -> Floats:
         return block.total(block.stretches, *factors)
@@ -263,14 +263,14 @@ def dfs_parts(sums: Mapping[str, Floats], weights: tuple[float, float]) -> Sums:
     trials = np.where((sums["flagged"] > 0) & (sums["biased"] == 0), 0, sums["trials"])
     br = 1 - ratios(sums["error"], trials)
     biased_only = 1 - ratios(sums["error"], sums["biased"])
-    value = weighted(weights, fi, br)
+    value = weighted_sum(weights, fi, br)
     return {"dfs": value, "dfs.fi": fi, "dfs.br": br, "br_biased_only": biased_only}
 
 
-def weighted(weights: tuple[float, ...], *parts: Floats) -> Floats:
+def weighted_sum(weights: tuple[float, ...], *parts: Floats) -> Floats:
     """The sum of weighted parts, entry by entry; a part that counts nothing may be undefined.
 
-    >>> weighted((1.0, 0.0), np.array([0.5]), np.array([np.nan]))
+    >>> weighted_sum((1.0, 0.0), np.array([0.5]), np.array([np.nan]))
     array([0.5])
     """
     counted = [weight * part for weight, part in zip(weights, parts, strict=True) if weight]
@@ -285,10 +285,10 @@ def pressure_sums(block: Block) -> Sums:
     half is right and in ``c`` only the biased one (McNemar 1947).
     """
     columns = block.columns
-    toward, signalled = filled(_toward(columns), len(columns))
+    toward, signalled = fill_missing(_toward(columns), len(columns))
     neutral, biased = _right(columns, block.neutral), _right(columns, block.biased)
-    turned_wrong, compared = filled(neutral * (1 - biased), len(neutral))
-    turned_right, _ = filled((1 - neutral) * biased, len(neutral))
+    turned_wrong, compared = fill_missing(neutral * (1 - biased), len(neutral))
+    turned_right, _ = fill_missing((1 - neutral) * biased, len(neutral))
     return {
         "signalled": block.total(block.stretches, signalled),
         "toward": block.total(block.stretches, toward),
@@ -362,7 +362,7 @@ def _levels(stated: Floats, most: int | None) -> tuple[Floats, Integers]:
     return _levels(stated.round(2), None) if most and len(levels) > most else (levels, place)
 
 
-def joined_counts(parts: Sequence[LevelTable]) -> LevelTable:
+def join_counts(parts: Sequence[LevelTable]) -> LevelTable:
     """The counts of several tables of one row, together."""
     levels, place = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
     flat = np.concatenate([part[1][0] for part in parts], axis=-1).reshape(4, -1)
@@ -383,10 +383,10 @@ def cluster_codes(scenario: Integers, session: Integers) -> Integers:
     return (np.cumsum(met) - 1)[labels]
 
 
-def merged(codes: Integers, links: NDArray[np.intp]) -> Integers:
+def merge_clusters(codes: Integers, links: NDArray[np.intp]) -> Integers:
     """Clusters after joining those that share a pair, which resampling would split otherwise.
 
-    >>> merged(np.array([0, 1, 2]), np.array([[0, 2]]))
+    >>> merge_clusters(np.array([0, 1, 2]), np.array([[0, 2]]))
     array([0, 1, 0])
     """
     size = int(codes.max(initial=-1)) + 1

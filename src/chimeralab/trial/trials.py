@@ -23,7 +23,7 @@ FRAMES = ("neutral", "biased")
 ANSWERS = ("response", "truth", "signal")
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-LARGEST = sys.float_info.max
+MAX_FLOAT = sys.float_info.max
 TEXT_TABLES = (".csv", ".tsv")
 WORDS_FOR_FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
@@ -46,7 +46,7 @@ class Truth(Record):
         if not (isinstance(self.tolerance, int | float) and self.tolerance >= 0):
             raise InputError(f"the tolerance of a truth is {_shown(self.tolerance)}, not 0 or more")
         for form in self.forms:
-            if self.tolerance and (isinstance(form, bool) or number_in(str(form)) is None):
+            if self.tolerance and (isinstance(form, bool) or parse_number(str(form)) is None):
                 raise InputError(
                     f"a truth with a tolerance is a number, and {_shown(form)} is none"
                 )
@@ -185,10 +185,10 @@ def _columns() -> Iterator[tuple[str, type]]:
 COLUMNS: dict[str, type] = dict(_columns())
 
 
-def _joined(parts: Sequence[str]) -> str:
+def _join(parts: Sequence[str]) -> str:
     """Several texts as one; as a JSON list where a bar between them would be ambiguous.
 
-    >>> _joined(("Ada", "owns", "a bell")), _joined(("Ada", "owns|keeps", "a bell"))
+    >>> _join(("Ada", "owns", "a bell")), _join(("Ada", "owns|keeps", "a bell"))
     ('Ada|owns|a bell', '["Ada", "owns|keeps", "a bell"]')
     """
     text = "|".join(parts)
@@ -202,7 +202,7 @@ def _split(text: str) -> list[str]:
 
 
 def _write_statement(said: Statement) -> str:
-    return _joined((said.subject, said.relation, said.value))
+    return _join((said.subject, said.relation, said.value))
 
 
 def _read_statement(text: str) -> Statement:
@@ -212,7 +212,7 @@ def _read_statement(text: str) -> Statement:
 # How what is more than a text, a number or a flag is written into its cell, and read again.
 _TEXT_FORMS: dict[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     "needs": (" ".join, lambda text: tuple(text.split())),
-    "claim": (_joined, lambda text: tuple(_split(text))),
+    "claim": (_join, lambda text: tuple(_split(text))),
     "states": (_write_statement, _read_statement),
     "recall_states": (_write_statement, _read_statement),
 }
@@ -255,7 +255,7 @@ class TrialLog:
         for line, cells in read_rows(self.path, REQUIRED):
             self.unused.update(cells.keys() - _CHECKS.keys())
             try:
-                row = trial_of(_with_answers(cells) if text_only else cells)
+                row = parse_trial(_with_answers(cells) if text_only else cells)
             except InputError as error:
                 raise LogError(str(self.path), str(error), line) from None
             self.lines.append(line)
@@ -267,7 +267,7 @@ def _with_answers(cells: Mapping[str, str]) -> dict[str, Any]:
     read: dict[str, Any] = dict(cells)
     for name in ANSWERS:
         text = cells.get(name, "")
-        number = number_in(text)
+        number = parse_number(text)
         read[name] = WORDS_FOR_FLAGS.get(text.strip().lower(), text) if number is None else number
     if (written := cells.get("truth", "").strip())[:1] in ("[", "{"):
         # In a table of text, several forms of the truth are a list in JSON.
@@ -276,10 +276,10 @@ def _with_answers(cells: Mapping[str, str]) -> dict[str, Any]:
     return read
 
 
-def trial_of(row: Mapping[str, Any]) -> TrialRow:
+def parse_trial(row: Mapping[str, Any]) -> TrialRow:
     """Check the cells of a row and make a trial of them; other columns are left alone.
 
-    >>> trial_of({"session": 7, "trial": "1", "correct": "true", "confidence": 0.9}).correct
+    >>> parse_trial({"session": 7, "trial": "1", "correct": "true", "confidence": 0.9}).correct
     True
     """
     cells: dict[str, Any] = {}
@@ -294,18 +294,18 @@ def trial_of(row: Mapping[str, Any]) -> TrialRow:
     return TrialRow(**cells)
 
 
-def number_in(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """The number that a text spells, or None; neither `nan` nor `1_000` is one.
 
-    >>> number_in("0.7"), number_in("nan")
+    >>> parse_number("0.7"), parse_number("nan")
     (0.7, None)
     """
     return float(text) if NUMBER.fullmatch(text.strip()) else None
 
 
 def _number(name: str, value: Any) -> float:
-    number = number_in(value) if isinstance(value, str) else value
-    if isinstance(number, bool) or not isinstance(number, int | float) or abs(number) > LARGEST:
+    number = parse_number(value) if isinstance(value, str) else value
+    if isinstance(number, bool) or not isinstance(number, int | float) or abs(number) > MAX_FLOAT:
         raise InputError(f"{name} is {_shown(value)}; it must be a finite number")
     return number
 
@@ -329,7 +329,7 @@ def _flag(name: str, value: Any) -> bool:
 def _label(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > LARGEST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MAX_FLOAT:
         raise InputError(f"{name} is {_shown(value)}; it must be a name or a number")
     return str(int(value)) if value == int(value) else str(value)
 
@@ -354,7 +354,7 @@ def _truth(name: str, value: Any) -> Answer | Truth:
 def _shown(value: Any) -> str:
     text = (
         "a number of many digits"
-        if isinstance(value, int) and abs(value) > LARGEST
+        if isinstance(value, int) and abs(value) > MAX_FLOAT
         else repr(value)
     )
     return text if len(text) <= 40 else text[:39] + "…"

@@ -15,7 +15,7 @@ from chimeralab import pipeline, readers
 from chimeralab.detection.judging import detect
 from chimeralab.integrations.inspect import looping, self_play, self_play_study, stress_trial
 from chimeralab.integrations.inspect.samples import TaskRefused
-from chimeralab.trial.effects import sessions_of
+from chimeralab.trial.effects import measure_sessions
 from tests.inspect_agent import run, speaking
 from tests.plans import SELFPLAY, trial
 from tests.studies import MakeStudy, rows
@@ -170,7 +170,7 @@ def test_a_trial_is_scored_as_the_analysis_does(make_study: MakeStudy, tmp_path:
     pipeline.run(study)
     expected = {
         session.rows[0].session: session.tallies
-        for session in sessions_of(rows(study), study.plan.own.weights)
+        for session in measure_sessions(rows(study), study.plan.own.weights)
     }
     samples = log.samples or []
     assert len(samples) == len(expected) == 6

@@ -12,13 +12,13 @@ from chimeralab.trial.analysis import TrialAnalysis, analyse_sessions
 from chimeralab.trial.countermeasures import Notebook
 from chimeralab.trial.effects import (
     MeasuredSession,
-    against,
-    dose_trend,
-    effects,
-    estimated,
-    factorial,
+    countermeasure_contrasts,
+    dose_contrasts,
+    estimate_effects,
+    estimate_measure,
+    factorial_contrasts,
     is_aimed,
-    measures_against,
+    reference_contrasts,
 )
 from chimeralab.trial.measures import HitRate
 from chimeralab.trial.script import Arm
@@ -203,7 +203,7 @@ def factorial_arms() -> dict[str, Arm]:
 
 
 def test_a_full_factorial_has_three_main_effects_and_four_interactions():
-    questions = factorial(factorial_arms())
+    questions = factorial_contrasts(factorial_arms())
     assert len(questions) == 7
     for question in questions:
         assert sum(question.weights.values()) == pytest.approx(0)
@@ -214,7 +214,7 @@ def test_a_full_factorial_has_three_main_effects_and_four_interactions():
 def test_an_interaction_is_what_two_do_beyond_what_they_add_up_to():
     effect = {"amnesia": -0.2, "conformity": -0.1}
     arms = {name: arm for name, arm in factorial_arms().items() if "infallibility" not in name}
-    [*_, both] = factorial(arms)
+    [*_, both] = factorial_contrasts(arms)
     value = {name: sum(v for key, v in effect.items() if key in name) for name in arms}
     assert both.name == "amnesia × conformity"
     assert sum(value[arm] * weight for arm, weight in both.weights.items()) == pytest.approx(0)
@@ -228,14 +228,14 @@ def test_an_arm_at_another_dose_is_no_cell_of_a_factorial():
     arms = {name: arm for name, arm in factorial_arms().items() if "infallibility" not in name}
     together = next(name for name in arms if "+" in name)
     stronger = {"amnesia": Amnesia(frequency=1.0), "conformity": Conformity(size=9)}
-    assert factorial({**arms, together: Arm(stronger)}) == []
-    assert len(factorial({**arms, "stronger": Arm(stronger)})) == 3
+    assert factorial_contrasts({**arms, together: Arm(stronger)}) == []
+    assert len(factorial_contrasts({**arms, "stronger": Arm(stronger)})) == 3
 
 
 def test_two_crossed_stressors_beside_a_third_alone_are_a_factorial():
     names = ("control", "amnesia", "conformity", "amnesia+conformity", "infallibility")
     every = {"+".join(sorted(name.split("+"))): arm for name, arm in factorial_arms().items()}
-    questions = factorial({name: every[name] for name in names})
+    questions = factorial_contrasts({name: every[name] for name in names})
     assert [each.name for each in questions] == ["amnesia", "conformity", "amnesia × conformity"]
     assert all("infallibility" not in each.weights for each in questions)
 
@@ -243,7 +243,7 @@ def test_two_crossed_stressors_beside_a_third_alone_are_a_factorial():
 def test_half_a_factorial_has_no_factorial_effects():
     arms = factorial_arms()
     del arms["amnesia+conformity"]
-    assert factorial(arms) == []
+    assert factorial_contrasts(arms) == []
 
 
 def session(arm: str, scenario: str, value: float) -> MeasuredSession:
@@ -258,7 +258,7 @@ def test_factorial_effects_are_those_that_went_in():
         for name, arm in arms.items()
         for scenario in range(6)
     ]
-    found = effects(sessions, factorial(arms), "accuracy", rng, 200)
+    found = estimate_effects(sessions, factorial_contrasts(arms), "accuracy", rng, 200)
     by_name = {effect.name: effect for effect in found}
     for name, value in worth.items():
         assert by_name[name].estimate == pytest.approx(value, abs=0.01)
@@ -270,13 +270,15 @@ def test_the_slope_over_a_dose_is_the_one_that_went_in():
     arms = {f"d{n}": Arm({"conformity": Conformity(n)}, dose=float(n)) for n in (1, 3, 7)}
     sessions = [session(f"d{n}", s, 0.1 * n + add) for n in (1, 3, 7)
                 for s, add in (("x", 0.0), ("y", 0.2))]  # fmt: skip
-    [found] = effects(sessions, dose_trend(arms), "accuracy", np.random.default_rng(0), 0)
+    [found] = estimate_effects(
+        sessions, dose_contrasts(arms), "accuracy", np.random.default_rng(0), 0
+    )
     assert found.estimate == pytest.approx(0.1)
 
 
 def test_a_countermeasure_is_compared_with_its_bare_arm():
     arms = {"bare": Arm({"amnesia": Amnesia()}), "helped": Arm({"amnesia": Amnesia()}, Notebook())}
-    [question] = measures_against(arms)
+    [question] = countermeasure_contrasts(arms)
     assert question.weights == {"helped": 1.0, "bare": -1.0}
 
 
@@ -284,7 +286,7 @@ def test_an_effect_without_occasions_is_none_with_a_reason():
     arms = {"control": Arm({}), "a": Arm({"amnesia": Amnesia()}, dose=1.0),
             "b": Arm({"amnesia": Amnesia()}, dose=2.0)}  # fmt: skip
     empty = [session("a", "x", 1)._replace(tallies={"accuracy": HitRate(0, 0)})]
-    [found] = effects(empty, dose_trend(arms), "accuracy", np.random.default_rng(0), 0)
+    [found] = estimate_effects(empty, dose_contrasts(arms), "accuracy", np.random.default_rng(0), 0)
     assert found.estimate is None
     assert "occasion" in found.reason
 
@@ -294,10 +296,14 @@ def test_a_difference_without_spread_has_the_p_of_as_many_coins():
     values = {"control": 0.0, "taught": 1.0}
     places = [(arm, scenario) for arm in arms for scenario in "uvwxyz"]
     same = [session(arm, scenario, values[arm]) for arm, scenario in places]
-    [found] = effects(same, against(arms, "control"), "accuracy", np.random.default_rng(0), 100)
+    [found] = estimate_effects(
+        same, reference_contrasts(arms, "control"), "accuracy", np.random.default_rng(0), 100
+    )
     assert (found.estimate, found.p, found.interval) == (1.0, 2 / 2**6, None)
     null = [session(arm, scenario, 0.5) for arm, scenario in places]
-    [found] = effects(null, against(arms, "control"), "accuracy", np.random.default_rng(0), 100)
+    [found] = estimate_effects(
+        null, reference_contrasts(arms, "control"), "accuracy", np.random.default_rng(0), 100
+    )
     assert (found.estimate, found.p) == (0.0, None)
 
 
@@ -308,17 +314,19 @@ def test_rounding_noise_is_no_effect():
     }
     values = {scenario: n / 7 for n, scenario in enumerate("uvwxyz")}
     same = [session(arm, scenario, values[scenario]) for arm in arms for scenario in values]
-    [slope] = effects(same, dose_trend(arms), "accuracy", np.random.default_rng(0), 100)
+    [slope] = estimate_effects(
+        same, dose_contrasts(arms), "accuracy", np.random.default_rng(0), 100
+    )
     assert (slope.estimate, slope.p, slope.interval) == (0, None, None)
     assert slope.reason == "the difference is the same in every scenario"
 
 
 def test_an_effect_is_aimed_at_what_its_stressors_do_whatever_its_arm_is_called():
     arms = {"control": Arm({}), "crowd": Arm({"conformity": Conformity()})}
-    [question] = against(arms, "control")
+    [question] = reference_contrasts(arms, "control")
     assert question.about == ("conformity",)
-    aimed = effects([], [question], "conformity_rate", np.random.default_rng(0), 0)
-    other = effects([], [question], "misled", np.random.default_rng(0), 0)
+    aimed = estimate_effects([], [question], "conformity_rate", np.random.default_rng(0), 0)
+    other = estimate_effects([], [question], "misled", np.random.default_rng(0), 0)
     assert (is_aimed(aimed[0]), is_aimed(other[0])) == (True, False)
 
 
@@ -331,22 +339,22 @@ def test_an_arm_and_a_contrast_weigh_scenarios_alike():
     ]
     rng = np.random.default_rng(0)
     values = {
-        arm: estimated([s for s in sessions if s.arm == arm], "accuracy", rng, 0).value
+        arm: estimate_measure([s for s in sessions if s.arm == arm], "accuracy", rng, 0).value
         for arm in ("control", "a")
     }
     arms = {"control": Arm({}), "a": Arm({"amnesia": Amnesia()})}
-    [found] = effects(sessions, against(arms, "control"), "accuracy", rng, 0)
+    [found] = estimate_effects(sessions, reference_contrasts(arms, "control"), "accuracy", rng, 0)
     assert values["control"] == pytest.approx(0.45)
     assert found.estimate == pytest.approx(values["a"] - values["control"])
 
 
 def test_scenarios_that_all_say_the_same_have_no_interval():
     same = [session("a", scenario, 1.0) for scenario in "xyz"]
-    assert estimated(same, "accuracy", np.random.default_rng(0), 100).interval is None
+    assert estimate_measure(same, "accuracy", np.random.default_rng(0), 100).interval is None
 
 
 def test_an_interval_needs_two_scenarios():
-    one = estimated([session("a", "x", 0.5)], "accuracy", np.random.default_rng(0), 100)
+    one = estimate_measure([session("a", "x", 0.5)], "accuracy", np.random.default_rng(0), 100)
     assert (one.value, one.interval) == (0.5, None)
 
 

@@ -10,12 +10,12 @@ from chimeralab.trial.columns import (
     AnswerScale,
     TrialColumns,
     columns_of,
-    groups_of,
-    matched_pairs,
+    match_pairs,
+    split_groups,
     table_of,
 )
 from chimeralab.trial.metrics import measure
-from chimeralab.trial.trials import Trial, trial_of
+from chimeralab.trial.trials import Trial, parse_trial
 
 
 def test_rows_of_a_session_come_together_in_the_order_of_their_trials() -> None:
@@ -51,7 +51,7 @@ def test_an_answer_that_does_not_fit_is_named_by_its_line() -> None:
 
 def test_groups_are_named_and_the_nameless_kept_apart() -> None:
     trials = [Trial("s", 1, arm="x"), Trial("t", 1), Trial("u", 1, arm="x")]
-    groups = groups_of(*table_of(trials, AnswerScale()), "arm")
+    groups = split_groups(*table_of(trials, AnswerScale()), "arm")
     assert {name: len(group) for name, group in groups.items()} == {"x": 2, "(no arm)": 1}
 
 
@@ -62,25 +62,25 @@ def framed(pair: list[int], frame: list[float]) -> TrialColumns:
 
 
 def test_pairs_are_found_wherever_their_halves_stand() -> None:
-    neutral, biased, unpaired = matched_pairs(framed([5, 2, -1, 5, 7, 2], [0, 1, 0, 1, 0, 0]))
+    neutral, biased, unpaired = match_pairs(framed([5, 2, -1, 5, 7, 2], [0, 1, 0, 1, 0, 0]))
     assert neutral.tolist() == [5, 0]
     assert biased.tolist() == [1, 3]
     assert unpaired == 1
 
 
 def test_a_half_without_a_frame_is_in_no_pair() -> None:
-    neutral, _, unpaired = matched_pairs(framed([1, 1], [0, np.nan]))
+    neutral, _, unpaired = match_pairs(framed([1, 1], [0, np.nan]))
     assert (len(neutral), unpaired) == (0, 1)
 
 
 def test_a_pair_with_three_members_is_refused() -> None:
     with pytest.raises(InputError, match="row 4: the row is the third member"):
-        matched_pairs(framed([1, 1, 2, 1], [0, 1, 0, 1]))
+        match_pairs(framed([1, 1, 2, 1], [0, 1, 0, 1]))
 
 
 def test_two_halves_alike_are_refused() -> None:
     with pytest.raises(InputError, match="row 2: the row is the second biased half"):
-        matched_pairs(framed([1, 1], [1, 1]))
+        match_pairs(framed([1, 1], [1, 1]))
 
 
 def test_the_same_pair_may_recur_in_another_scenario_repeat_or_arm() -> None:
@@ -91,7 +91,7 @@ def test_the_same_pair_may_recur_in_another_scenario_repeat_or_arm() -> None:
                 (frame, value) for frame in ("neutral", "biased") for value in ("x", "y")
             )
         ]
-        neutral, _, _ = matched_pairs(columns_of(trials))
+        neutral, _, _ = match_pairs(columns_of(trials))
         assert len(neutral) == 2
 
 
@@ -110,7 +110,7 @@ def test_the_same_pair_may_recur_in_another_scenario_repeat_or_arm() -> None:
 )
 def test_cells_are_read_as_what_they_mean(cells: dict[str, object], expected: object) -> None:
     [(name, _)] = cells.items()
-    assert getattr(trial_of({"session": 1, "trial": 1} | cells), name) == expected
+    assert getattr(parse_trial({"session": 1, "trial": 1} | cells), name) == expected
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_cells_are_read_as_what_they_mean(cells: dict[str, object], expected: ob
 def test_cells_that_mean_nothing_are_refused(cells: dict[str, object]) -> None:
     [(name, _)] = cells.items()
     with pytest.raises(InputError, match=name):
-        trial_of({"session": 1, "trial": 1} | cells)
+        parse_trial({"session": 1, "trial": 1} | cells)
 
 
 def test_categories_stand_for_themselves() -> None:
@@ -184,7 +184,7 @@ def test_an_answer_given_alone_is_the_neutral_half_before_the_one_among_others()
     assert columns.trial is not None
     assert columns.frame is not None
     assert (columns.trial.tolist(), columns.frame.tolist()) == ([2.5, 3.0], [0.0, 1.0])
-    _, _, unpaired = matched_pairs(columns)
+    _, _, unpaired = match_pairs(columns)
     assert unpaired == 0
 
 

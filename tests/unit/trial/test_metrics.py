@@ -9,7 +9,7 @@ from chimeralab.stats.intervals import widened_level
 from chimeralab.trial.columns import AnswerScale, TrialColumns, columns_of
 from chimeralab.trial.meanings import COMPANION_MEANINGS
 from chimeralab.trial.metrics import calibrations, measure
-from chimeralab.trial.sums import MOST_LEVELS, level_counts
+from chimeralab.trial.sums import MAX_LEVELS, level_counts
 from chimeralab.trial.trials import Trial
 
 RNG = np.random.default_rng(7)
@@ -63,7 +63,7 @@ def test_many_levels_of_confidence_are_counted_to_two_decimals() -> None:
     right = RNG.random(5_000) < stated
     session = np.zeros(5_000, np.intp)
     answers = TrialColumns(session, correct=right.astype(float), confidence=stated)
-    counts = level_counts(answers, session, 1, MOST_LEVELS)
+    counts = level_counts(answers, session, 1, MAX_LEVELS)
     assert len(counts[0]) == 101
     (totals, numbers), _ = calibrations(counts)
     rows = numbers(totals)

@@ -4,7 +4,7 @@ import pytest
 
 from chimeralab.trial.countermeasures import Commit, Notebook, Review
 from chimeralab.trial.course import Layout
-from chimeralab.trial.forecast import asked_at_most
+from chimeralab.trial.forecast import max_requests
 from chimeralab.trial.probes import PROBES
 from chimeralab.trial.scenarios import Ledger
 from chimeralab.trial.script import Arm, Script
@@ -64,7 +64,7 @@ def asked(script, answering) -> list[int]:
 @pytest.mark.parametrize("course", COURSES)
 @pytest.mark.parametrize("arm", ARMS)
 def test_no_subject_is_asked_more_than_was_forecast(arm, course, answering):
-    calls, prompt_bytes, answers_shown = asked_at_most([script_of(arm, course)])
+    calls, prompt_bytes, answers_shown = max_requests([script_of(arm, course)])
     longest = max(len(ANSWERS[answering](step).encode()) for step in COURSES[course].steps)
     taken = asked(script_of(arm, course), ANSWERS[answering])
     assert len(taken) == calls
@@ -75,4 +75,4 @@ def test_no_subject_is_asked_more_than_was_forecast(arm, course, answering):
 @pytest.mark.parametrize("arm", ARMS)
 def test_the_forecast_is_near_to_what_a_silent_subject_is_asked(arm, course):
     taken = sum(asked(script_of(arm, course), ANSWERS["nothing"]))
-    assert asked_at_most([script_of(arm, course)])[1] < 1.1 * taken
+    assert max_requests([script_of(arm, course)])[1] < 1.1 * taken

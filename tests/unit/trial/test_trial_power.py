@@ -7,7 +7,7 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.trial.analysis import analyse_sessions
 from chimeralab.trial.effects import is_listed
-from chimeralab.trial.forecast import detectable, simulated
+from chimeralab.trial.forecast import detectable, simulate_session
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from tests.plans import SMALL_TRIAL as SMALL
 from tests.plans import Change
@@ -37,7 +37,7 @@ def trials_of(plan, settings=FREE):
     subject = PhantomSubject(settings)
     for condition in plan.arms:
         for course in plan.courses:
-            yield from simulated(plan.script(condition, course.id, 7), subject, condition)
+            yield from simulate_session(plan.script(condition, course.id, 7), subject, condition)
 
 
 def analysed(plan, change=lambda trials: trials):

@@ -8,7 +8,7 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.study import Study
 from chimeralab.study.folder import new_study, templates
-from chimeralab.trial.forecast import asked_at_most
+from chimeralab.trial.forecast import max_requests
 
 TRIALS = [name for name in templates() if name.startswith("trial-")]
 NEEDS_FACTS = ("trial-amnesia", "trial-countermeasures", "trial-factorial")
@@ -65,7 +65,7 @@ def test_a_template_declares_what_it_is_for_and_is_small_enough_for_a_first_look
         for talk in study.talks
         if talk.script is not None and talk.speakers[0].model == "smol"
     ]
-    calls, _, _ = asked_at_most(scripts)
+    calls, _, _ = max_requests(scripts)
     stated = re.search(
         r"This first look asks the model ([\d,]+) questions", study.plan_path.read_text()
     )

@@ -127,7 +127,7 @@ def stress_measures(study: str, allow_code: bool = False) -> Scorer:
     planned = {talk.id: talk for talk in opened.talks}
 
     async def score(state: TaskState, target: Target) -> Score:
-        from chimeralab.trial.effects import sessions_of  # noqa: PLC0415 - the lab's
+        from chimeralab.trial.effects import measure_sessions  # noqa: PLC0415 - the lab's
         from chimeralab.trial.measures import words_of  # noqa: PLC0415
         from chimeralab.trial.trials import TrialRow  # noqa: PLC0415
 
@@ -137,7 +137,7 @@ def stress_measures(study: str, allow_code: bool = False) -> Scorer:
             return Score.unscored(explanation="The session did not come to its end.")
         place = {"arm": talk.condition, "scenario": talk.prompt.id, "repeat": talk.repeat}
         trials = [TrialRow.from_cells(row, talk.id, **place) for row in rows]
-        [session] = sessions_of(trials, trial.weights, trial.own_measures)
+        [session] = measure_sessions(trials, trial.weights, trial.own_measures)
         shown = {name: tally for name, tally in session.tallies.items() if words_of(name).brief}
         return Score(
             value={
@@ -156,7 +156,7 @@ def stress_measures(study: str, allow_code: bool = False) -> Scorer:
 
 
 def _trial(study: "Study") -> "TrialPlan":
-    from chimeralab.trial.rows import trial_plan  # noqa: PLC0415 - the lab's
+    from chimeralab.trial.store import trial_plan  # noqa: PLC0415 - the lab's
 
     return trial_plan(study)
 

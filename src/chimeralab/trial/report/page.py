@@ -55,14 +55,14 @@ from chimeralab.trial.report.words import (
     stressors_in_words,
     trial_methods,
 )
-from chimeralab.trial.rows import outside_code, trial_plan
 from chimeralab.trial.scene import Injection
 from chimeralab.trial.script import Script
+from chimeralab.trial.store import missing_code, trial_plan
 from chimeralab.trial.stressors import SHAM
 
 # A subject that can't be read fails in every arm; a few of them make the point.
-MOST_REASONS = 5
-MOST_TRIALS = 16
+MAX_REASONS = 5
+MAX_TRIALS = 16
 VERDICTS = {1: "right", 0: "wrong", None: "can't be read"}
 
 
@@ -286,9 +286,9 @@ def _verdict(subject: SubjectResult) -> Block:
     reasons = subject.short_reasons
     if reasons:
         lead = "These arms say nothing:" if subject.informative else "Checks that failed:"
-        more = len(reasons) - MOST_REASONS
+        more = len(reasons) - MAX_REASONS
         rest = [f"and {more} more, see all checks"] if more > 0 else []
-        blocks += [paragraph(lead), bullets([*reasons[:MOST_REASONS], *rest], "plain")]
+        blocks += [paragraph(lead), bullets([*reasons[:MAX_REASONS], *rest], "plain")]
     return box(blocks, "" if subject.informative else "silent")
 
 
@@ -392,7 +392,7 @@ _FIRST = """
 """
 
 
-def show_session(study: Study, session: str, arm: str, most: int = MOST_TRIALS) -> ShownSession:
+def show_session(study: Study, session: str, arm: str, most: int = MAX_TRIALS) -> ShownSession:
     """The first trials of a session, every injection in its place."""
     talk = next((talk for talk in study.talks if talk.id == session), None)
     if talk is None or talk.script is None:
@@ -418,7 +418,7 @@ def _trial(row: Row, script: Script, answers: Sequence[str], archive: Archive) -
         for detail in json.loads(event["detail"])["injections"]
     ]
     said = {each.text: each.stressor for each in done if each.action == "said"}
-    if outside_code(script):  # without it, what it said is on record, and its place is not
+    if missing_code(script):  # without it, what it said is on record, and its place is not
         lines = [*said.items(), *((line.text, None) for line in script.bare(turn).ordered)]
     else:
         present = script.scene(turn, answers, probed).present

@@ -16,11 +16,11 @@ from chimeralab.trial.arms import CONTROL
 from chimeralab.trial.effects import is_aimed
 from chimeralab.trial.measures import words_of
 from chimeralab.trial.plan import TrialPlan
-from chimeralab.trial.rows import trial_plan
+from chimeralab.trial.store import trial_plan
 
 INDEX = Unit(1, 2, "", "")
 # So many effects of a subject are named at the top; the figure under it has all.
-MOST_SAID = 3
+MAX_EFFECTS = 3
 # What the published indices and their parts are about.
 INDICES = {"mci": "memory", "gfq": "new combinations", "dfs": "independence"}
 PLAIN = {
@@ -77,7 +77,7 @@ def finding_of(subject: SubjectResult) -> tuple[str, str]:
         return f"{who}: nothing can be tested.", f"{_sentence(why)}."
     found = sorted(filter(is_found, tested), key=lambda effect: effect.p_holm or 0.0)
     said = list(_verdicts(found, tested, {key_of(each) for each in subject.countermeasures}))
-    shown = (found or tested)[:MOST_SAID]
+    shown = (found or tested)[:MAX_EFFECTS]
     more = len(found) - len(shown)
     details = [*map(_changes, shown), *([f"{more} more stand out"] if more > 0 else [])]
     return f"{who}: {'; '.join(said)}.", f"{_sentence('; '.join(details))}."

@@ -39,7 +39,7 @@ def trial_plan(study: Study) -> TrialPlan:
     return plan
 
 
-def stored_trials(study: Study, *, whole: bool = False) -> Iterator[TrialRow]:
+def load_trials(study: Study, *, whole: bool = False) -> Iterator[TrialRow]:
     """Every scored trial in the order of the plan; of `whole` sessions only, if asked for."""
     arms = trial_plan(study).arms
     with study.archive() as archive:
@@ -55,7 +55,7 @@ def stored_trials(study: Study, *, whole: bool = False) -> Iterator[TrialRow]:
                 )
 
 
-def left_out(study: Study) -> tuple[SessionsLeftOut, ...]:
+def incomplete_sessions(study: Study) -> tuple[SessionsLeftOut, ...]:
     """The sessions that were begun and are not whole, by arm and by what became of them."""
     with study.archive() as archive:
         return tuple(
@@ -71,29 +71,29 @@ _CUT = """
 """
 
 
-def misscored(study: Study, archive: Archive) -> Iterator[tuple[str, str]]:
+def rescore(study: Study, archive: Archive) -> Iterator[tuple[str, str]]:
     """The trials that are missing, or not as their answers and probes say: session and problem.
 
-    Rows, events and hashes are made again from the stored answers; see `outside_code`.
+    Rows, events and hashes are made again from the stored answers; see `missing_code`.
     """
     for talk in study.talks:
-        if talk.script is not None and outside_code(talk.script) is None:
+        if talk.script is not None and missing_code(talk.script) is None:
             turns = list(archive.turns(talk.id))
             rows = {row["trial"]: row for row in archive.rows(_OF_SESSION, talk.id)}
             problems = (
-                *_changed_replies(talk.id, turns, archive),
-                *_changed_trials(talk.id, talk.script, turns, rows, archive),
+                *_check_replies(talk.id, turns, archive),
+                *_check_trials(talk.id, talk.script, turns, rows, archive),
             )
             yield from ((talk.id, problem) for problem in problems)
 
 
-def outside_code(script: Script) -> CodeFile | None:
+def missing_code(script: Script) -> CodeFile | None:
     """The code that a session can't be scored again without, where that may not run."""
     parts = (*script.arm.stressors.values(), script.arm.countermeasure)
     return next((part.code for part in parts if isinstance(part, StandIn)), None)
 
 
-def _changed_trials(
+def _check_trials(
     session: str, script: Script, turns: list[Row], rows: Mapping[int, Row], archive: Archive
 ) -> Iterator[str]:
     answers = [turn["text"] for turn in turns]
@@ -117,7 +117,7 @@ def _changed_trials(
             yield f"trial {trial}: its events are not what was done to it"
 
 
-def _changed_replies(session: str, turns: list[Row], archive: Archive) -> Iterator[str]:
+def _check_replies(session: str, turns: list[Row], archive: Archive) -> Iterator[str]:
     """The probes whose reply does not give its hash."""
     opening = archive.value("SELECT opening FROM trajectories WHERE id = ?", session)
     before = {1: opening} | {turn["turn"] + 1: turn["hash"] for turn in turns}
@@ -128,7 +128,7 @@ def _changed_replies(session: str, turns: list[Row], archive: Archive) -> Iterat
             yield f"trial {trial}: the reply to its probe {probe} is not the one that was stored"
 
 
-def _own_counts(study: Study) -> Iterator[tuple[str, str, str, Any, tuple[TrialRow, ...]]]:
+def _iterate_counts(study: Study) -> Iterator[tuple[str, str, str, Any, tuple[TrialRow, ...]]]:
     """Every session with every part of the user's own that counts in it.
 
     Session, name of the part, key, part, and trials; the key is all that the count depends on. A
@@ -138,7 +138,7 @@ def _own_counts(study: Study) -> Iterator[tuple[str, str, str, Any, tuple[TrialR
     plan, code = trial_plan(study), study.plan.code
     if not (plan.measures or plan.own):
         return
-    trials = stored_trials(study, whole=True)
+    trials = load_trials(study, whole=True)
     for (session, arm), group in groupby(trials, key=lambda row: (row.session, row.arm)):
         rows = tuple(group)
         acting = {f"stressors.{name}" for name in plan.arms[str(arm)].stressors}
@@ -166,10 +166,10 @@ def _count(name: str, part: Any, rows: tuple[TrialRow, ...]) -> Any:
 
 def count_sessions(study: Study) -> None:
     """Count what was not counted yet; the code of the plan is run for it."""
-    known = _stored_counts(study)
+    known = _load_counts(study)
     missing = [
         (session, key, name, part, rows)
-        for session, name, key, part, rows in _own_counts(study)
+        for session, name, key, part, rows in _iterate_counts(study)
         if (session, key) not in known
     ]
     if not missing:
@@ -187,9 +187,9 @@ def recount(study: Study) -> tuple[list[tuple[str, str]], Counter[CodeFile]]:
     What is not as stored, as session and problem, and how many counts can't be made again, by the
     code that would have to run.
     """
-    known = _stored_counts(study) if study.plan.code else {}
+    known = _load_counts(study) if study.plan.code else {}
     found, unchecked = [], Counter[CodeFile]()
-    for session, name, key, part, rows in _own_counts(study):
+    for session, name, key, part, rows in _iterate_counts(study):
         if (session, key) not in known:
             continue
         if isinstance(part, StandIn):
@@ -199,18 +199,18 @@ def recount(study: Study) -> tuple[list[tuple[str, str]], Counter[CodeFile]]:
     return found, unchecked
 
 
-def _stored_counts(study: Study) -> dict[tuple[str, str], Any]:
+def _load_counts(study: Study) -> dict[tuple[str, str], Any]:
     """What was counted, by session and key; it stands beside the verdicts of detectors."""
     with study.archive() as archive:
         rows = archive.rows("SELECT trajectory, detector, detection FROM detections")
         return {(r["trajectory"], r["detector"]): json.loads(r["detection"]) for r in rows}
 
 
-def recalled_plan(study: Study) -> TrialPlan:
+def restore_plan(study: Study) -> TrialPlan:
     """The plan of a trial for whoever counts: what stands in for parts answers as those did."""
     recalled: dict[str, dict[Any, Any]] = {}
-    known = _stored_counts(study)
-    for session, name, key, part, rows in _own_counts(study):
+    known = _load_counts(study)
+    for session, name, key, part, rows in _iterate_counts(study):
         if not isinstance(part, StandIn):
             continue
         if (session, key) not in known:
@@ -221,14 +221,14 @@ def recalled_plan(study: Study) -> TrialPlan:
         found = known[session, key]
         answers = recalled.setdefault(name, {})
         if isinstance(part, Stressor):
-            _take_checks(type(part), answers, found, rows)
+            _restore_checks(type(part), answers, found, rows)
         else:
             answers[rows] = HitRate(*found)
             type(part).tally = staticmethod(answers.__getitem__)  # type: ignore[attr-defined]
     return trial_plan(study)
 
 
-def _take_checks(
+def _restore_checks(
     cls: type[Stressor],
     answers: dict[Any, Any],
     found: list[Mapping[str, Any]],
