@@ -14,7 +14,7 @@ import pytest
 
 from chimeralab import pipeline
 from chimeralab.bundle import verify_bundle, write_bundle
-from chimeralab.bundle.check import changed_files
+from chimeralab.bundle.check import find_changed_files
 from chimeralab.bundle.manifest import MANIFEST, hashes_of, read_manifest, write_manifest
 from chimeralab.core.errors import InputError
 from chimeralab.study import RunOptions, Study
@@ -176,7 +176,9 @@ def test_a_change_of_any_one_file_is_named(bundle: Path) -> None:
         # Of the many files of the report, whose turn comes below, only the hashes are looked at.
         brief = name.startswith(("report/figures/", "report/tables/"))
         found = (
-            changed_files(bundle) if brief else verify_bundle(Study(bundle), quick=True).findings
+            find_changed_files(bundle)
+            if brief
+            else verify_bundle(Study(bundle), quick=True).findings
         )
         assert any(name in str(each) for each in found), name
         path.write_bytes(content)

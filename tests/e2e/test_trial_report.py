@@ -11,10 +11,10 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import number
-from chimeralab.report.charts.canvas import svg
+from chimeralab.report.charts.canvas import render_svg
 from chimeralab.report.charts.effects import Dose, dose_response
 from chimeralab.report.files import Report, write_report
-from chimeralab.report.named_numbers import entries_of, named, study_numbers
+from chimeralab.report.named_numbers import assign_names, list_entries, load_numbers
 from chimeralab.stats.effects import short
 from chimeralab.stats.intervals import Interval
 from chimeralab.study import Study
@@ -105,8 +105,8 @@ def test_the_forest_draws_the_estimates_of_the_analysis(
     report: Report, material: TrialMaterial
 ) -> None:
     phantom = material.analysis.subjects[0]
-    named = [e for e in phantom.contrasts if e.name.startswith("phantom.amnesia −")]
-    effect = next(e for e in named if e.measure == "accuracy")
+    listed = [e for e in phantom.contrasts if e.name.startswith("phantom.amnesia −")]
+    effect = next(e for e in listed if e.measure == "accuracy")
     drawn = next(f for f in report.figures if f.name == "phantom_contrasts_accuracy")
     assert f"{100 * effect.estimate:+.1f}".replace("-", "−") in str(drawn.wide)
     assert "amnesia − sham" in str(drawn.wide)
@@ -132,7 +132,7 @@ def test_a_dose_curve_marks_every_dose_and_the_control() -> None:
     rows = [row for values in spec["datasets"].values() for row in values]
     assert {"value": 0.95} in rows
     assert {"dose": 7, "value": 0.5} in rows
-    drawn = svg(dose_response(doses, 0.95, axes, percent=True))
+    drawn = render_svg(dose_response(doses, 0.95, axes, percent=True))
     assert "dose: conformity.size" in drawn
 
 
@@ -200,10 +200,10 @@ def test_the_delivered_dose_of_every_arm_is_on_the_page(
 
 def test_measures_are_listed_by_their_plain_names(report: Report) -> None:
     sheet = next(each for each in report.tables if each.name == "phantom_measures")
-    named = {row[0][0]: row[1][0] for row in sheet.rows}
-    assert named["independence (DFS)"] == named["right answers"] == "more"
-    assert named["right answers given up to a majority"] == "less"
-    assert not any(re.search(r"[a-z]_[a-z]|^[A-Z]+$", name) for name in named)
+    changes = {row[0][0]: row[1][0] for row in sheet.rows}
+    assert changes["independence (DFS)"] == changes["right answers"] == "more"
+    assert changes["right answers given up to a majority"] == "less"
+    assert not any(re.search(r"[a-z]_[a-z]|^[A-Z]+$", name) for name in changes)
 
 
 def with_primary(
@@ -305,8 +305,8 @@ def test_a_changed_answer_is_a_deviation_on_the_page(tmp_path: Path, study: Stud
 def test_the_numbers_of_a_trial_name_each_metric_of_each_arm_and_each_effect(
     study: Study, material: TrialMaterial
 ) -> None:
-    numbers, analysis = study_numbers(study), material.analysis
-    assert numbers == named(entries_of(study, analysis))
+    numbers, analysis = load_numbers(study), material.analysis
+    assert numbers == assign_names(list_entries(study, analysis))
     for metric in ("mci", "gfq", "dfs"):
         assert [name for name in numbers if name.startswith(metric)]
     informative = [subject for subject in analysis.subjects if subject.contrasts]

@@ -13,9 +13,9 @@ from chimeralab.selfplay.analysis import analyse, as_json
 from chimeralab.selfplay.outcomes import Outcomes
 from chimeralab.selfplay.runs import Run, table_of
 from chimeralab.selfplay.specifications import (
-    bench,
-    every_detector,
-    judge_with_all,
+    list_detectors,
+    mark_turns,
+    stack_settings,
     tally,
 )
 
@@ -50,7 +50,7 @@ def measured_talks(draw: st.DrawFn) -> Measured:
 def test_many_detectors_at_once_mark_what_each_marks_alone(
     measured: Measured, several: list[Locked]
 ) -> None:
-    marks = judge_with_all(measured, bench(several))
+    marks = mark_turns(measured, stack_settings(several))
     for row, detector in zip(marks, several, strict=True):
         assert row.tolist() == [signal.collapsed for signal in detector.judge(measured.seen)]
 
@@ -60,7 +60,7 @@ def test_many_detectors_at_once_mark_what_each_marks_alone(
 def test_a_tally_counts_what_each_detector_finds_in_its_own_reading(
     whole: Measured, skipped: Measured
 ) -> None:
-    cells = dict(list(every_detector().items())[::97])
+    cells = dict(list(list_detectors().items())[::97])
     found = tally([(whole, skipped)], cells)
     for column, detector in enumerate(cells):
         measured = skipped if detector.empty == "skip" else whole

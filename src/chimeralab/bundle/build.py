@@ -33,7 +33,7 @@ from chimeralab.core.tables import open_table
 from chimeralab.core.text import secrets
 from chimeralab.rating.audit import JSON, MARKDOWN
 from chimeralab.rating.auditing import FOLDER, VALIDITY
-from chimeralab.report.files import refuse_unrun, write_report
+from chimeralab.report.files import require_run, write_report
 from chimeralab.study import Study
 from chimeralab.study.detecting import stored_detections
 from chimeralab.study.estimates import Estimates
@@ -65,17 +65,17 @@ def write_bundle(
     study: Study, folder: Path, tell: Callable[[str], None] = lambda doing: None
 ) -> Bundle:
     """Write a study as a bundle, whole or not at all; an earlier bundle of it is replaced."""
-    refuse_unrun(study)
+    require_run(study)
     if is_bundle(study.path):
         raise InputError(f"{study.path} is a bundle already; copy it as it is")
     _refuse_unjudged(study)
     target = folder.resolve()
     with replacing_folder(target) as new:
-        edits = _edits_of_the_author(target, study)
+        edits = _read_edits(target, study)
         tell("copying the records")
         _copy_plan(study, new)
         withheld = copy_records(study, new / "study.db")
-        copy = _readable(new)
+        copy = _open_copy(new)
         tell("writing tables")
         write_derived(copy, new)
         write_text(new / "versions.json", versions(copy))
@@ -124,7 +124,7 @@ def _refuse_unjudged(study: Study) -> None:
         )
 
 
-def _edits_of_the_author(target: Path, study: Study) -> dict[str, tuple[str, str]]:
+def _read_edits(target: Path, study: Study) -> dict[str, tuple[str, str]]:
     """The documents that an author changed in an earlier bundle: as written, and as left there.
 
     A folder that is anything else is refused.
@@ -177,14 +177,14 @@ def carry_over(base: str, edited: str, new: str) -> str | None:
         if kind == "equal":
             continue
         there = [places.get(place) for place in range(start, end)]
-        at = there[0] if there else _behind(places, start)
+        at = there[0] if there else _insertion_point(places, start)
         if at is None or there != list(range(at, at + len(there))):
             return None
         lines[at : at + len(there)] = after[first:last]
     return "".join(lines)
 
 
-def _behind(places: dict[int, int], start: int) -> int | None:
+def _insertion_point(places: dict[int, int], start: int) -> int | None:
     """Where something stands now that was put before a line of the base."""
     if start - 1 in places:
         return places[start - 1] + 1
@@ -213,7 +213,7 @@ def _files_in(value: Any) -> Iterator[str]:
             yield from _files_in(item)
 
 
-def _readable(new: Path) -> Study:
+def _open_copy(new: Path) -> Study:
     """The study in the bundle, which has to stand by itself."""
     copy = Study(new)
     try:

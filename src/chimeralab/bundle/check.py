@@ -30,7 +30,7 @@ def verify_bundle(study: Study, *, quick: bool = False, expect: str | None = Non
 
     `expect` may also be the hash of the bundle.
     """
-    changed = tuple(changed_files(study.path))
+    changed = tuple(find_changed_files(study.path))
     sha256 = bundle_hash(study.path)
     is_whole = expect is not None and expect.strip().lower() == sha256
     try:
@@ -42,7 +42,7 @@ def verify_bundle(study: Study, *, quick: bool = False, expect: str | None = Non
         return Verification(False, 0, 0, (*changed, problem))
     try:
         # Made without running code of the study, as the bundle was.
-        again = _made_again(Study(study.path), quick=quick)
+        again = _recreate(Study(study.path), quick=quick)
     except InputError as error:
         problem = Finding("the report", f"it can't be made again: {error}")
         again = Recomputed((problem,))
@@ -57,7 +57,7 @@ def verify_bundle(study: Study, *, quick: bool = False, expect: str | None = Non
     )
 
 
-def changed_files(folder: Path) -> Iterator[Finding]:
+def find_changed_files(folder: Path) -> Iterator[Finding]:
     """The files that are not those of the manifest: changed, gone, or added."""
     try:
         listed = read_manifest(folder)
@@ -74,7 +74,7 @@ def changed_files(folder: Path) -> Iterator[Finding]:
             yield Finding(name, f"it is not the file in {MANIFEST}: one of the two was changed")
 
 
-def _made_with(folder: Path) -> str:
+def _read_version(folder: Path) -> str:
     """The version of this package that a bundle was made with."""
     try:
         found = json.loads((folder / "versions.json").read_text(encoding="utf-8"))
@@ -83,9 +83,9 @@ def _made_with(folder: Path) -> str:
         return "of an unknown version"
 
 
-def _made_again(study: Study, *, quick: bool) -> Recomputed:
+def _recreate(study: Study, *, quick: bool) -> Recomputed:
     """Make the files again that follow from the records, and compare what they say."""
-    made = _made_with(study.path)
+    made = _read_version(study.path)
     if made != __version__:
         aside = f"what chimera-lab {made} made of the records, beyond its hashes"
         return Recomputed(unchecked=(aside,))

@@ -12,7 +12,7 @@ from chimeralab.core.numbers import counted
 from chimeralab.core.tables import Columns
 from chimeralab.core.text import markdown
 from chimeralab.embedding.encoder import MODEL
-from chimeralab.report.files import models, software
+from chimeralab.report.files import models_table, software_table
 from chimeralab.study import Study, flow
 from chimeralab.study.export import TABLES, sealed_items
 from chimeralab.study.lock import resolve
@@ -38,7 +38,9 @@ def datasheet(study: Study) -> str:
     with study.archive() as archive:
         failed = archive.value("SELECT count(*) FROM attempts WHERE outcome != 'answered'")
         arms = flow(archive)
-    return _render(study, "kind/datasheet.md", arms=arms, failed=failed, models=models(study).raw)
+    return _render(
+        study, "kind/datasheet.md", arms=arms, failed=failed, models=models_table(study).raw
+    )
 
 
 def citation(study: Study) -> str:
@@ -60,7 +62,7 @@ def readme(study: Study) -> str:
     folders = ("report/figures/", "report/tables/")
     later = ("README.md", "ro-crate-metadata.json", "manifest-sha256.txt")
     names = {next((f for f in folders if name.startswith(f)), name) for name in written}
-    order = {name: place for place, name in enumerate(_listed("files.toml"))}
+    order = {name: place for place, name in enumerate(_load_toml("files.toml"))}
     listed = sorted({*names, *later}, key=lambda name: (order.get(name, len(order) / 2), name))
     return _render(
         study, "bundle/README.md", names=listed, describe=describe, sealed=sealed_items(study)
@@ -76,7 +78,7 @@ def versions(study: Study) -> str:
         "root_hash": study.root,
         "lock": study.lock.sha256 if study.lock else None,
         "locked_at": study.lock.locked_at if study.lock else None,
-        "software": {row["what"]: row["version"] for row in software(study).raw},
+        "software": {row["what"]: row["version"] for row in software_table(study).raw},
         "encoder": {
             "name": MODEL,
             "sha256": known["encoder"],
@@ -84,7 +86,7 @@ def versions(study: Study) -> str:
         },
         "models": [
             {**row, "weights_sha256": known["weights"].get(row["model"])}
-            for row in models(study).raw
+            for row in models_table(study).raw
         ],
         "outside_code_sha256": known["outside_code"],
     }
@@ -93,17 +95,17 @@ def versions(study: Study) -> str:
 
 def meaning(table: str, column: str) -> str:
     """What a column of a table holds."""
-    known = _listed("columns.toml")
+    known = _load_toml("columns.toml")
     found: str = known["in"].get(table, {}).get(column) or known[column]
     return found
 
 
 def describe(name: str) -> str:
     """What a file of a bundle is, by the longest beginning of its path that is known."""
-    known = [start for start in _listed("files.toml") if name.startswith(start)]
+    known = [start for start in _load_toml("files.toml") if name.startswith(start)]
     if not known:
         return "a file that the plan names"
-    found: str = _listed("files.toml")[max(known, key=len)]
+    found: str = _load_toml("files.toml")[max(known, key=len)]
     return found
 
 
@@ -148,5 +150,5 @@ def _json(text: str) -> str:
 
 
 @cache
-def _listed(name: str) -> dict[str, Any]:
+def _load_toml(name: str) -> dict[str, Any]:
     return tomllib.loads((files("chimeralab.bundle") / name).read_text(encoding="utf-8"))

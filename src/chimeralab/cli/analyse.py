@@ -26,7 +26,7 @@ from chimeralab.selfplay.analysis import Analysis, analyse, as_json
 from chimeralab.selfplay.outcomes import EXPLORATORY, Outcomes, parse_contrast
 from chimeralab.selfplay.replication import compare
 from chimeralab.selfplay.robustness import DetectorRobustness, robustness
-from chimeralab.selfplay.runs import Runs, read_runs, study_runs
+from chimeralab.selfplay.runs import Runs, load_runs, read_runs
 
 if TYPE_CHECKING:
     from chimeralab.study import Study
@@ -161,7 +161,7 @@ def take_runs(path: Path, study: "Study | None") -> tuple[Runs, Outcomes]:
         say("this study was not locked: nothing in it was declared before the runs")
     warn_unverified(study)
     detections = [from_json(row) for row in stored_detections(study)]
-    runs = study_runs(study, detections, str(study.path))
+    runs = load_runs(study, detections, str(study.path))
     return runs, study.plan.extras.get("outcomes", Outcomes())
 
 

@@ -47,13 +47,13 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
     """
     # Imported here: a study is slow to import, and a wrong option should be reported at once.
     from chimeralab.rating.auditing import reliability, scope_of  # noqa: PLC0415
-    from chimeralab.report.named_numbers import study_numbers  # noqa: PLC0415
+    from chimeralab.report.named_numbers import load_numbers  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
 
     content = read_text(text, "a text to check")
     study = Study(folder)
     warn_unverified(study)
-    numbers = study_numbers(study, say)
+    numbers = load_numbers(study, say)
     scope = scope_of(reliability(study))
     braces = text.suffix not in OF_LATEX
     findings = sorted(check(content, numbers, scope, braces=braces), key=lambda each: each["line"])

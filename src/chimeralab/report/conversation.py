@@ -28,29 +28,29 @@ from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.report.charts.canvas import Figure, draw, draw_square
 from chimeralab.report.charts.timeline import (
     LOOP_WORD,
-    MOST_POINTS,
+    MAX_POINTS,
     PairSimilarities,
     SimilarityLine,
-    compare,
+    compare_turns,
     heat_map,
-    peaks,
+    keep_peaks,
     timeline,
 )
-from chimeralab.report.listing import COLUMNS, ListedConversation, list_conversation
+from chimeralab.report.listing import COLUMNS, ConversationRow, make_row
 from chimeralab.report.messages import ShownMessage, Transcript, list_messages, stretches
 from chimeralab.report.page import render
 
-MOST_SPANS_NAMED = 6
-MOST_LOOPS_NAMED = 6
-MOST_NAME = 120
-MOST_FIELDS = 12
-PAIRS_NAMED = 5
+MAX_SPANS = 6
+MAX_LOOPS = 6
+MAX_SPEAKER_CHARACTERS = 120
+MAX_FIELDS = 12
+MAX_PAIRS = 5
 BOTH = Judges()
 INDEX = "index.html"
 # Pictures take half a second each, so of many conversations those in a loop have one.
-MOST_PICTURES = 20
-MOST_PAGES = 2_000
-LONGEST_NAME = 80
+MAX_ILLUSTRATED = 20
+MAX_PAGES = 2_000
+MAX_NAME = 80
 MADE_BY_US = '<meta name="generator" content="Chimera Lab'
 
 
@@ -77,8 +77,8 @@ def spans_in_words(episodes: Sequence[Episode]) -> str:
     'Turns 5–9 and 12'
     """
     names = [span_name(episode) for episode in episodes]
-    if len(names) > MOST_SPANS_NAMED:
-        names = [*names[:MOST_SPANS_NAMED], f"{len(names) - MOST_SPANS_NAMED:,} more spans"]
+    if len(names) > MAX_SPANS:
+        names = [*names[:MAX_SPANS], f"{len(names) - MAX_SPANS:,} more spans"]
     if len(names) == 1:
         return f"Turn{'s' if episodes[0].turns > 1 else ''} {names[0]}"
     return f"Turns {', '.join(names[:-1])} and {names[-1]}"
@@ -115,7 +115,7 @@ def heat_map_in_words(pairs: PairSimilarities) -> str:
     """What the heat map shows, for those who can't see it."""
     best = "; ".join(
         f"{span_name(earlier)} and {span_name(later)}: {similarity:.2f}"
-        for earlier, later, similarity in pairs.most_alike(PAIRS_NAMED)
+        for earlier, later, similarity in pairs.most_alike(MAX_PAIRS)
     )
     return (
         f"Heat map that compares {pairs.spans[-1].end:,} judged turns with one another,"
@@ -131,10 +131,10 @@ def loop_lines(detection: Detection, places: Mapping[int, str] = {}) -> Iterator
     named = sorted(detection.loops, key=lambda loop: loop.level != "verdict")
     sure = {(loop.stream, loop.began) for loop in named if loop.level == "verdict"}
     named = [x for x in named if x.level == "verdict" or (x.stream, x.began) not in sure]
-    for loop in named[:MOST_LOOPS_NAMED]:
+    for loop in named[:MAX_LOOPS]:
         yield _loop_line(loop, places)
-    if len(named) > MOST_LOOPS_NAMED:
-        yield Markup("{}.").format(counted(len(named) - MOST_LOOPS_NAMED, "further loop"))
+    if len(named) > MAX_LOOPS:
+        yield Markup("{}.").format(counted(len(named) - MAX_LOOPS, "further loop"))
     if detection.looping is not None and not named:
         steps = counted(detection.steps or 0, "message or tool call", "messages and tool calls")
         yield Markup("No loop in {}.").format(steps)
@@ -155,7 +155,11 @@ def _loop_line(loop: Loop, places: Mapping[int, str]) -> Markup:
     if loop.ended is not None:
         state = Markup("ended with message {}").format(_to_message(loop.ended, places))
     speaker = loop.stream.removeprefix("speaker:") if ":" in loop.stream else ""
-    whose = Markup(" by <bdi>{}</bdi>").format(inert(speaker)[:MOST_NAME]) if speaker else ""
+    whose = (
+        Markup(" by <bdi>{}</bdi>").format(inert(speaker)[:MAX_SPEAKER_CHARACTERS])
+        if speaker
+        else ""
+    )
     what = Markup("")
     if loop.repeats:
         what = Markup("; message {} repeats message{} {}").format(
@@ -197,10 +201,13 @@ def timeline_figure(
         return None
     lines = [
         SimilarityLine(
-            "s1", "s1, to the turn before", *peaks([row.s1 for row in trace]), settings["s1"]
+            "s1", "s1, to the turn before", *keep_peaks([row.s1 for row in trace]), settings["s1"]
         ),
         SimilarityLine(
-            "s2", "s2, to the one before that", *peaks([row.s2 for row in trace]), settings["s2"]
+            "s2",
+            "s2, to the one before that",
+            *keep_peaks([row.s2 for row in trace]),
+            settings["s2"],
         ),
     ]
     shades = {LOOP_WORD: loop_spans(detection), words.collapsed: detection.episodes}
@@ -252,7 +259,7 @@ def draw_judged(  # noqa: PLR0913, PLR0917 - what was judged, how, and where the
     `up` is the address of a page that lists it.
     """
     texts = [trajectory.turns[position - 1].text for position in detection.positions]
-    pairs = compare(encoder.encode(texts).vectors) if encoder and len(texts) > 1 else None
+    pairs = compare_turns(encoder.encode(texts).vectors) if encoder and len(texts) > 1 else None
     figures: dict[str, Any] = dict.fromkeys(("timeline", "heat_map"))
     if encoder:
         captions = [lines_caption(detection, words)]
@@ -260,7 +267,7 @@ def draw_judged(  # noqa: PLR0913, PLR0917 - what was judged, how, and where the
     if pairs:
         captions = [map_caption(detection, pairs.block, words)]
         figures["heat_map"] = heat_map_figure(detection, pairs, captions=captions)
-    figures["most_alike"] = pairs.most_alike(PAIRS_NAMED) if pairs else ()
+    figures["most_alike"] = pairs.most_alike(MAX_PAIRS) if pairs else ()
     shown = conversation_page(trajectory, detection, judges, words) | {"up": up}
     return render("conversation.html", frame="base.html", **shown, **figures)
 
@@ -290,7 +297,7 @@ def conversation_page(
         "first_loop": places[first_loop] if first_loop else None,
         "repeated": stretches(trajectory, detection, marks),
         "points": [operating_point(judge) for judge in dict.fromkeys(judges) if judge],
-        "most_fields": MOST_FIELDS,
+        "most_fields": MAX_FIELDS,
         "trace": [row for row in detection.trace or () if row.turn in shown],
         "transcript": Transcript(messages, window, "log", words, shown, places),
         "left_out": len(trajectory.turns) - len(said),
@@ -300,7 +307,7 @@ def conversation_page(
 
 def lines_caption(detection: Detection, words: ResultWords) -> str:
     """What a reader of the timeline has to know."""
-    block = -(-len(detection.trace or ()) // MOST_POINTS)
+    block = -(-len(detection.trace or ()) // MAX_POINTS)
     parts = ["A turn on or above a dashed line of its own colour repeats an earlier one."]
     if detection.collapsed:
         parts.append(f"Where turns repeat for long enough, they are {words.collapsed} and shaded.")
@@ -340,18 +347,18 @@ def write_index(
     The folder takes its place when all is written, and replaces none but one of ours. Gives how
     many conversations there are, how many loop and how many collapsed.
     """
-    refuse_foreign(folder)
+    check_target(folder)
     judge = Judge(*judges, open_encoder, speaker=speaker, trace=True)
     coming = iter(trajectories)
-    first = list(islice(coming, MOST_PICTURES + 1))
-    pictures, few = MOST_PICTURES, len(first) <= MOST_PICTURES
-    listed, names = list[ListedConversation](), set[str]()
+    first = list(islice(coming, MAX_ILLUSTRATED + 1))
+    pictures, few = MAX_ILLUSTRATED, len(first) <= MAX_ILLUSTRATED
+    listed, names = list[ConversationRow](), set[str]()
     looping = collapsed = 0
     with replacing_folder(folder) as made:
         for trajectory, detection in judge.judge(chain(first, coming)):
-            if len(listed) == MOST_PAGES:
+            if len(listed) == MAX_PAGES:
                 raise InputError(
-                    f"there are more than {MOST_PAGES:,} conversations: choose one with --id, or"
+                    f"there are more than {MAX_PAGES:,} conversations: choose one with --id, or"
                     " browse them with `chimera view`"
                 )
             drawn = pictures > 0 and bool(few or detection.looping or detection.collapsed)
@@ -360,7 +367,7 @@ def write_index(
             name = new_page_name(detection.id, names)
             page = draw_judged(trajectory, detection, judges, encoder, up=INDEX)
             (made / name).write_text(page, encoding="utf-8", errors="replace")
-            listed.append(list_conversation(detection, len(trajectory.turns), name))
+            listed.append(make_row(detection, len(trajectory.turns), name))
             looping += bool(detection.looping)
             collapsed += bool(detection.collapse_rate)
         page = render(
@@ -371,13 +378,13 @@ def write_index(
             conversations=len(listed),
             looping=looping,
             collapsed=collapsed,
-            pictured=None if few or not judge.encoder else MOST_PICTURES - pictures,
+            pictured=None if few or not judge.encoder else MAX_ILLUSTRATED - pictures,
         )
         (made / INDEX).write_text(page, encoding="utf-8", errors="replace")
     return len(listed), looping, collapsed
 
 
-def refuse_foreign(folder: Path) -> None:
+def check_target(folder: Path) -> None:
     """Refuse to replace what is no index of ours, before any work is done."""
     if not folder.parent.is_dir():
         raise InputError(f"{folder}: there is no folder {folder.parent}; make it first")
@@ -407,7 +414,7 @@ def page_name(conversation: str) -> str:
     >>> page_name("run-7"), page_name("models/a b")
     ('conversation-run-7.html', 'conversation-models-a-b-751ac7.html')
     """
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", conversation)[:LONGEST_NAME].strip("-.")
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", conversation)[:MAX_NAME].strip("-.")
     if safe == conversation:
         return f"conversation-{safe}.html"
     mark = hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest()[:6]

@@ -28,12 +28,12 @@ from chimeralab.report.page import (
     Section,
     bullets,
     definitions,
-    every,
-    folded,
+    details,
+    find_blocks,
     paragraph,
     render,
 )
-from chimeralab.report.table import Dash, Table, table
+from chimeralab.report.table import Dash, Table, make_table
 from chimeralab.study import Lock, LockError, Study
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.verify import Verification
@@ -50,7 +50,7 @@ PACKAGES = (
     "altair",
     "vl-convert-python",
 )
-BESIDE = Markup(
+FILES_NOTE = Markup(
     "Beside this page, <code>figures/</code> holds every figure as SVG and PNG, and "
     "<code>tables/</code> every table as CSV, with all digits; <code>numbers.tex</code> and "
     "<code>numbers.json</code> hold every number under a name, for a text to take."
@@ -99,9 +99,9 @@ def make_page(frame: Frame) -> Report:
     """Put the parts of a report on one page, and gather its figures and tables."""
     head = [*frame.facts, *_verified(frame.verification)]
     flow = flow_figure(frame.flow, frame.flow_note)
-    as_table = folded("The same as a table", [flow_table(frame.flow)])
+    as_table = details("The same as a table", [flow_table(frame.flow)])
     revisions = "A declared revision is what the plan's author states; no server lets us check it."
-    versions = [models(frame.study), frame.software, paragraph(revisions, "note")]
+    versions = [models_table(frame.study), frame.software, paragraph(revisions, "note")]
     sections = [
         *frame.first,
         Section("asked", "What was asked and locked", [definitions(head), *frame.design]),
@@ -112,7 +112,7 @@ def make_page(frame: Frame) -> Report:
         Section(
             "not-shown",
             "What is not shown",
-            [bullets(frame.not_shown), paragraph(BESIDE, "files")],
+            [bullets(frame.not_shown), paragraph(FILES_NOTE, "files")],
         ),
     ]
     page = render(
@@ -127,7 +127,7 @@ def make_page(frame: Frame) -> Report:
         sections=sections,
         first=len(frame.first),
     )
-    figures, tables = list(every(Figure, sections)), list(every(Table, sections))
+    figures, tables = list(find_blocks(Figure, sections)), list(find_blocks(Table, sections))
     return Report(page, figures, [*tables, *frame.sheets], frame.glance, frame.numbers)
 
 
@@ -163,7 +163,7 @@ def _named(lines: Sequence[object]) -> list[str]:
     return named
 
 
-def lock_of(study: Study) -> Lock | None:
+def read_lock(study: Study) -> Lock | None:
     """The lock of a study, where there is one that can be read."""
     try:
         return study.lock
@@ -171,7 +171,7 @@ def lock_of(study: Study) -> Lock | None:
         return None  # the verification says what is wrong with it
 
 
-def refuse_unrun(study: Study) -> None:
+def require_run(study: Study) -> None:
     """There is nothing to report of a study without a store."""
     if not study.store_path.exists():
         raise InputError(
@@ -230,7 +230,7 @@ def computed_with() -> str:
     return f"All computations were made with Chimera Lab {__version__}."
 
 
-def software(study: Study, precisions: Iterable[str | None] = ()) -> Table:
+def software_table(study: Study, precisions: Iterable[str | None] = ()) -> Table:
     """Versions of everything that had a hand in the numbers, and how exact its vectors are."""
     with study.archive() as archive:
         ran = [row["version"] for row in archive.rows("SELECT DISTINCT version FROM runs")]
@@ -250,10 +250,10 @@ def software(study: Study, precisions: Iterable[str | None] = ()) -> Table:
         except PackageNotFoundError:
             continue
     raw = [{"what": what, "version": shown} for what, shown in rows]
-    return table("software", ("what", "version"), rows, raw, words=(0, 1))
+    return make_table("software", ("what", "version"), rows, raw, words=(0, 1))
 
 
-def models(study: Study) -> Table:
+def models_table(study: Study) -> Table:
     """The models of the plan: what they are, as what they were declared, what they answered as."""
     with study.archive() as archive:
         answered = {row["model"]: row for row in archive.rows(_ANSWERED)}
@@ -281,7 +281,7 @@ def models(study: Study) -> Table:
         for row in raw
     ]
     headings = ("name", "is", "declared revision", "answered as", "answers")
-    return table("models", headings, rows, raw, words=(0, 1, 2, 3))
+    return make_table("models", headings, rows, raw, words=(0, 1, 2, 3))
 
 
 _ANSWERED = """

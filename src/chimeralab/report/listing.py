@@ -28,7 +28,7 @@ ColumnHeading = tuple[str, str, str | None, str | None]
 """A column's name and title, and where a server sorts: the address, and how it is sorted."""
 
 
-class ListedConversation(NamedTuple):
+class ConversationRow(NamedTuple):
     """One conversation as a row: the kind of loop, the message since when, the share of turns.
 
     `strip` holds the similarities as letters, and `evidence` says what repeats. `key` is what a
@@ -76,7 +76,7 @@ class ListedConversation(NamedTuple):
     def bars(self, *, looping: bool) -> str:
         """The path that draws the bars of the strip in an area of 24 pixels' height.
 
-        >>> ListedConversation("", "", None, 2, strip="aZ").bars(looping=True)
+        >>> ConversationRow("", "", None, 2, strip="aZ").bars(looping=True)
         'M5 24V0h4V24z'
         """
         return "".join(
@@ -86,13 +86,13 @@ class ListedConversation(NamedTuple):
         )
 
 
-def list_conversation(
+def make_row(
     detection: Detection, messages: int, href: str, key: int | None = None
-) -> ListedConversation:
+) -> ConversationRow:
     """The surest thing there is to say: a loop, a collapse, perhaps a loop, or nothing."""
     kind, since = _kind(detection)
     stuck = looping_turns(detection) | set(detection.collapsed)
-    return ListedConversation(
+    return ConversationRow(
         href,
         detection.id,
         detection.source,

@@ -30,7 +30,7 @@ from chimeralab.detection.calls import has_failed
 from chimeralab.detection.loops import LOOPS, Loops, is_in_stream, recall_echoes
 
 # A conversation with more messages than this is shown in parts.
-MOST_MESSAGES = 2_000
+MAX_MESSAGES = 2_000
 HEAD, TAIL = 100, 20
 BEFORE_EDGE, AFTER_EDGE = 6, 10
 
@@ -40,14 +40,14 @@ FOLD_LINES = 24
 # Arguments and results of tools are read in passing.
 CALL_FOLD_AT = 400
 CALL_FOLD_LINES = 6
-MOST_CALLS = 20
-MOST_CHARACTERS = 20_000
+MAX_CALLS = 20
+MAX_CHARACTERS = 20_000
 PAGE_CHARACTERS = 4_000_000
 # Two messages are compared as far as this, which is more than one reads at a glance.
-MOST_WORDS = 250
-MOST_COMPARED = 4_000
-MOST_STRETCHES = 4
-LONGEST_STRETCH = 3
+MAX_WORDS = 250
+MAX_COMPARED = 4_000
+MAX_STRETCHES = 4
+MAX_PAIRS = 3
 
 
 Text = tuple[str, str, int]
@@ -102,9 +102,9 @@ def list_messages(
 ) -> list[ShownMessage | range]:
     """The messages in order; of a very long conversation, ranges are left out."""
     shown = positions_shown(len(trajectory.turns), detection)
-    calls = sum(min(MOST_CALLS, len(trajectory.turns[n - 1].calls)) for n in shown)
+    calls = sum(min(MAX_CALLS, len(trajectory.turns[n - 1].calls)) for n in shown)
     texts = max(1, len(shown) + 2 * calls)
-    most = min(MOST_CHARACTERS, PAGE_CHARACTERS // texts)
+    most = min(MAX_CHARACTERS, PAGE_CHARACTERS // texts)
     numbers = {position: turn for turn, position in enumerate(detection.positions, start=1)}
     traces = {trace.position: trace for trace in detection.trace or ()}
     evidence = {each.turn: each for each in detection.evidence}
@@ -131,8 +131,8 @@ def list_messages(
                 repeat=_repeat(trace, evidence.get(trace.turn)) if trace else None,
                 text=fold(turn.text, max(2 * FOLD_AT, most), of_call=result),
                 loop=marks.get(position),
-                calls=[_shown_call(call, most) for call in turn.calls[:MOST_CALLS]],
-                calls_left_out=max(0, len(turn.calls) - MOST_CALLS),
+                calls=[_show_call(call, most) for call in turn.calls[:MAX_CALLS]],
+                calls_left_out=max(0, len(turn.calls) - MAX_CALLS),
                 result=result,
                 answers=answers.get(position, ()),
             )
@@ -142,7 +142,7 @@ def list_messages(
 
 def positions_shown(messages: int, detection: Detection) -> list[int]:
     """All of them, or the head, the tail and the surroundings of collapsed spans and loops."""
-    if messages <= MOST_MESSAGES:
+    if messages <= MAX_MESSAGES:
         return list(range(1, messages + 1))
     shown = {*range(1, HEAD + 1), *range(messages - TAIL + 1, messages + 1)}
     loops, where = detection.loops, detection.positions
@@ -151,7 +151,7 @@ def positions_shown(messages: int, detection: Detection) -> list[int]:
     for edges in (*edges_of_loops, *edges_of_collapse):
         for at in edges:
             shown.update(range(max(1, at - BEFORE_EDGE), min(messages, at + AFTER_EDGE) + 1))
-        if len(shown) >= MOST_MESSAGES:
+        if len(shown) >= MAX_MESSAGES:
             break
     return sorted(shown)
 
@@ -199,7 +199,7 @@ def _answers(turns: Sequence[Turn]) -> dict[int, list[int]]:
             if called and not rest:
                 found[position] = list(dict.fromkeys(called))
         # What the page does not show there has to be seen here.
-        for call in turn.calls[:MOST_CALLS]:
+        for call in turn.calls[:MAX_CALLS]:
             if call.result:
                 waiting[call.result].append(position)
     return found
@@ -213,20 +213,20 @@ def _first_result(text: str, waiting: Iterable[str]) -> str | None:
     return max(parts, key=len, default=None)
 
 
-def _shown_call(call: Call, most: int) -> ShownCall:
+def _show_call(call: Call, most: int) -> ShownCall:
     def folded(text: str | None) -> Text | None:
         return None if text is None else fold(text, max(2 * CALL_FOLD_AT, most), of_call=True)
 
-    arguments = None if call.arguments is None else arguments_in_lines(call.arguments)
+    arguments = None if call.arguments is None else format_arguments(call.arguments)
     return call.name, folded(arguments), folded(call.result), has_failed(call)
 
 
-def arguments_in_lines(arguments: Any) -> str:
+def format_arguments(arguments: Any) -> str:
     """Arguments as people read them: a name and its value per line, code with its own lines.
 
     What is not an object with names, or not JSON, stays as the log has it.
 
-    >>> print(arguments_in_lines({"path": "a.py", "n": 2, "code": "if x:\\n    y()"}))
+    >>> print(format_arguments({"path": "a.py", "n": 2, "code": "if x:\\n    y()"}))
     path: a.py
     n: 2
     code:
@@ -236,7 +236,7 @@ def arguments_in_lines(arguments: Any) -> str:
     named = arguments
     if isinstance(arguments, str):
         try:
-            named = json.loads(arguments) if len(arguments) <= MOST_CHARACTERS else None
+            named = json.loads(arguments) if len(arguments) <= MAX_CHARACTERS else None
         except (ValueError, RecursionError):
             return arguments
     if not isinstance(named, dict) or not named:
@@ -293,15 +293,15 @@ def stretches(
     """
     found = list[tuple[str, list[tuple[Side, Side]]]]()
     shown = set[tuple[int, int]]()
-    for title, pairs in _repeated(detection, marks):
+    for title, pairs in _find_repeats(detection, marks):
         new = [pair for pair in pairs if pair not in shown]
         shown.update(new)
-        if new and len(found) < MOST_STRETCHES:
+        if new and len(found) < MAX_STRETCHES:
             found.append((title, [side_by_side(trajectory.turns, *pair) for pair in new]))
     return found
 
 
-def _repeated(
+def _find_repeats(
     detection: Detection, marks: Mapping[int, LoopMark]
 ) -> Iterator[tuple[str, list[tuple[int, int]]]]:
     """Positions of messages that repeat, each after what it repeats, under a title."""
@@ -310,7 +310,7 @@ def _repeated(
             continue
         inside = [n for n in sorted(marks) if n >= loop.noticed and (loop.ended or n) >= n]
         repeating = [(marks[n][1][-1], n) for n in inside if marks[n][1]]
-        pairs = repeating[: min(max(1, loop.period), LONGEST_STRETCH)]
+        pairs = repeating[: min(max(1, loop.period), MAX_PAIRS)]
         yield f"Loop since message {loop.began} ({loop.kind})", pairs
     evidence = {each.turn: each for each in detection.evidence}
     for episode in detection.episodes:
@@ -326,8 +326,8 @@ def side_by_side(turns: Sequence[Turn], earlier: int, later: int) -> tuple[Side,
     Markup('Once <mark>&lt;again&gt;</mark>.')
     """
     both = [_words_of(turns[position - 1]) for position in (earlier, later)]
-    cut = ["…" if len(words) > MOST_WORDS else "" for words in both]
-    before, after = (words[:MOST_WORDS] for words in both)
+    cut = ["…" if len(words) > MAX_WORDS else "" for words in both]
+    before, after = (words[:MAX_WORDS] for words in both)
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     parts: tuple[list[Markup], list[Markup]] = ([], [])
     for what, a, b, c, d in matcher.get_opcodes():
@@ -347,8 +347,8 @@ def _words_of(turn: Turn) -> list[str]:
     ['Once', ' ', 'more', ',', ' ', 'please', '.']
     """
     calls = [
-        f"calls {call.name}\n{arguments_in_lines(call.arguments)}\n→ {call.result}"
+        f"calls {call.name}\n{format_arguments(call.arguments)}\n→ {call.result}"
         for call in turn.calls
     ]
     text = "\n".join([*([turn.text] if turn.text else []), *calls])
-    return re.findall(r"\w+|\s+|[^\w\s]", text[:MOST_COMPARED])
+    return re.findall(r"\w+|\s+|[^\w\s]", text[:MAX_COMPARED])

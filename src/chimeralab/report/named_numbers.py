@@ -38,14 +38,14 @@ class NamedNumber(Record):
 Entry = tuple[Sequence[str], float | None, str, str]
 
 
-def study_numbers(
+def load_numbers(
     study: Study, tell: Callable[[str], None] = lambda said: None
 ) -> dict[str, NamedNumber]:
     """The numbers of a study as it is stored, by name."""
     analysis = None
     with suppress(InputError):  # there may be nothing to analyse yet
         analysis = study.plan.kind.analyse(study, Estimates(study, tell=tell))
-    return named(entries_of(study, analysis, reliability(study)))
+    return assign_names(list_entries(study, analysis, reliability(study)))
 
 
 def write_numbers(folder: Path, numbers: Mapping[str, NamedNumber]) -> tuple[Path, Path]:
@@ -60,7 +60,7 @@ def write_numbers(folder: Path, numbers: Mapping[str, NamedNumber]) -> tuple[Pat
     return as_json, as_tex
 
 
-def named(entries: Iterable[Entry]) -> dict[str, NamedNumber]:
+def assign_names(entries: Iterable[Entry]) -> dict[str, NamedNumber]:
     """Give every number a name of its own: of two equal ones, the later gets a number."""
     numbers: dict[str, NamedNumber] = {}
     for words, value, text, what in entries:
@@ -86,7 +86,7 @@ def control_word(*words: str) -> str:
     return joined[0].lower() + joined[1:]
 
 
-def entries_of(
+def list_entries(
     study: Study, analysis: Any, decided: Reliability | None = None, **found: Any
 ) -> Iterator[Entry]:
     """Every number of a study with its decided gate, in the order of its plan.

@@ -75,9 +75,9 @@ def box(blocks: Sequence[Block], look: str = "") -> TextBlock:
     return TextBlock("box", look=look, blocks=blocks)
 
 
-def folded(summary: str, blocks: Sequence[Block], look: str = "numbers") -> TextBlock:
+def details(summary: str, blocks: Sequence[Block], look: str = "numbers") -> TextBlock:
     """Blocks behind a line that opens them; those with the look `numbers` are open in print."""
-    return TextBlock("folded", summary, look, blocks=blocks)
+    return TextBlock("details", summary, look, blocks=blocks)
 
 
 # A line of a page's head: a term, and what there is to say of it, in words or as a block.
@@ -101,12 +101,12 @@ class Section(NamedTuple):
 Kind = TypeVar("Kind")
 
 
-def every(kind: type[Kind], blocks: Iterable[Any]) -> Iterator[Kind]:
+def find_blocks(kind: type[Kind], blocks: Iterable[Any]) -> Iterator[Kind]:
     """All blocks of one kind, also those inside of others, in the order of the page."""
     for block in blocks:
         if isinstance(block, kind):
             yield block
-        yield from every(kind, getattr(block, "blocks", ()))
+        yield from find_blocks(kind, getattr(block, "blocks", ()))
 
 
 def environment(*folders: Path) -> Environment:
@@ -228,14 +228,14 @@ class Methods(NamedTuple):
     references: list[str]
 
 
-def write_methods(template: str, **content: Any) -> Methods:
+def render_methods(template: str, **content: Any) -> Methods:
     """Fill a template of methods; `cite` in it numbers the works."""
     references = References()
-    paragraphs = fill_text(template, cite=references.cite, **content)
+    paragraphs = render_text(template, cite=references.cite, **content)
     return Methods(paragraphs, references.works)
 
 
-def fill_text(template: str, **content: Any) -> list[str]:
+def render_text(template: str, **content: Any) -> list[str]:
     """The paragraphs of a template of plain text, which three dashes divide."""
     text = _TEXTS.get_template(template).render(content)
     paragraphs = [" ".join(lines.split("\n")).strip() for lines in re.split(r"\n---\n", text)]

@@ -37,12 +37,12 @@ UNITS: dict[str, Unit] = {
 }
 
 
-def estimate(value: float | None, interval: Interval | None, unit: Unit) -> str:
+def format_estimate(value: float | None, interval: Interval | None, unit: Unit) -> str:
     """A value with its interval.
 
-    >>> estimate(0.287, Interval(0.242, 0.331), SHARE)
+    >>> format_estimate(0.287, Interval(0.242, 0.331), SHARE)
     '28.7\\xa0% (24.2 to 33.1)'
-    >>> estimate(0.287, None, SHARE)
+    >>> format_estimate(0.287, None, SHARE)
     '28.7\\xa0% (–)'
     """
     if value is None:
@@ -51,24 +51,28 @@ def estimate(value: float | None, interval: Interval | None, unit: Unit) -> str:
     return f"{shown} ({between(interval, unit.digits, unit.scale)})"
 
 
-def difference(
+def format_difference(
     value: float | None, interval: Interval | None, unit: Unit, *, bare: bool = False
 ) -> str:
     """A difference with its interval, signed; `bare` where the axis says the unit.
 
-    >>> difference(-0.1, Interval(-0.2, 0.05), SHARE)
+    >>> format_difference(-0.1, Interval(-0.2, 0.05), SHARE)
     '−10.0\\xa0points (−20.0 to +5.0)'
     """
     if value is None:
         return NONE
-    shown = signed(value, unit) if not bare else number(value, unit.digits, unit.scale, sign=True)
+    shown = (
+        format_change(value, unit)
+        if not bare
+        else number(value, unit.digits, unit.scale, sign=True)
+    )
     return f"{shown} ({between(interval, unit.digits, unit.scale, sign=True)})"
 
 
-def signed(value: float | None, unit: Unit) -> str:
+def format_change(value: float | None, unit: Unit) -> str:
     """A difference without its interval.
 
-    >>> signed(0.1, SHARE)
+    >>> format_change(0.1, SHARE)
     '+10.0\\xa0points'
     """
     return (
@@ -100,20 +104,20 @@ class Table(NamedTuple):
     raw: Sequence[Mapping[str, Any]]
 
 
-Shown = str | Dash
+Cell = str | Dash
 
 
-def table(
+def make_table(
     name: str,
     headings: Sequence[str],
-    rows: Sequence[Sequence[Shown]],
+    rows: Sequence[Sequence[Cell]],
     raw: Sequence[Mapping[str, Any]],
     *,
     words: Sequence[int] = (0,),
 ) -> Table:
     """Set up a table; equal reasons share one note.
 
-    >>> found = table("t", ("a", "b"), [["x", Dash("why")], ["y", Dash("why")]], [])
+    >>> found = make_table("t", ("a", "b"), [["x", Dash("why")], ["y", Dash("why")]], [])
     >>> found.rows[1], found.notes
     ((('y', ''), ('–', 'a')), [('a', 'why')])
     """
@@ -131,15 +135,15 @@ def table(
     return Table(name, headings, cells, notes, frozenset(words), raw)
 
 
-def known(text: str, value: Any, reason: str | None) -> Shown:
+def optional_cell(text: str, value: Any, reason: str | None) -> Cell:
     """The text of a number, or a dash with its reason when there is no number."""
     return text if value is not None else Dash(reason or "unknown")
 
 
-def flat(record: Mapping[str, Any]) -> dict[str, Any]:
+def flatten(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record as one row of a file: intervals as two columns, reasons as one.
 
-    >>> flat({"mean": 0.5, "cluster_ci": [0.4, 0.6], "reasons": {"icc": "one run"}})
+    >>> flatten({"mean": 0.5, "cluster_ci": [0.4, 0.6], "reasons": {"icc": "one run"}})
     {'mean': 0.5, 'cluster_ci_low': 0.4, 'cluster_ci_high': 0.6, 'reasons': 'icc: one run'}
     """
     row: dict[str, Any] = {}

@@ -18,19 +18,19 @@ from chimeralab.selfplay.comparisons import (
     OrderStability,
     Outlook,
     compare_all,
-    family,
+    compare_family,
+    estimate_outlooks,
     log_rank,
     log_rank_pairs,
-    order_of,
     order_stability,
-    outlooks,
+    rank_conditions,
 )
 from chimeralab.selfplay.conditions import (
     AfterOnset,
     ConditionSummary,
     OnsetCurve,
     after_onset,
-    curve,
+    estimate_curve,
     summarise,
 )
 from chimeralab.selfplay.outcomes import (
@@ -42,7 +42,7 @@ from chimeralab.selfplay.outcomes import (
     Settings,
     settings_for,
 )
-from chimeralab.selfplay.runs import Run, Runs, RunsLeftOut, at_risk_turns
+from chimeralab.selfplay.runs import ExcludedRuns, Run, Runs, at_risk_turns
 from chimeralab.stats.effects import (
     AskedContrast,
     Effect,
@@ -66,7 +66,7 @@ class EstimandAnswer(Record):
     summary: str
     runs: int
     comparisons: tuple[Effect, ...]
-    left_out: tuple[RunsLeftOut, ...]
+    left_out: tuple[ExcludedRuns, ...]
     reason: str | None = None
 
 
@@ -80,11 +80,11 @@ def answer(
         return EstimandAnswer(estimand, estimand.summary(), 0, (), chosen.left_out, missing)
     if estimand.contrast == PAIRS:
         # Pairs stand the same way round for every measure: by the share that collapsed.
-        asked = pairs_of(order_of(chosen, chosen.collapsed / chosen.turns))
+        asked = pairs_of(rank_conditions(chosen, chosen.collapsed / chosen.turns))
     else:
         named = (each for each in outcomes.contrasts if each.name == estimand.contrast)
         asked = [AskedContrast(each.by_condition) for each in named]
-    comparisons = family(chosen, estimand.measure, asked, settings)
+    comparisons = compare_family(chosen, estimand.measure, asked, settings)
     reason = None if comparisons else "one condition alone has nothing to be compared with"
     return EstimandAnswer(
         estimand, estimand.summary(), len(chosen.rows), comparisons, chosen.left_out, reason
@@ -109,7 +109,7 @@ def select(runs: Runs, estimand: Estimand) -> Runs:
         for row, reason in zip(runs.rows, why, strict=True)
         if reason is not None
     )
-    more = tuple(RunsLeftOut(*key, count) for key, count in sorted(gone.items()))
+    more = tuple(ExcludedRuns(*key, count) for key, count in sorted(gone.items()))
     kept = runs.keep(np.array([reason is None for reason in why]))
     return replace(kept, left_out=runs.left_out + more)
 
@@ -136,7 +136,7 @@ class Analysis(Record):
     after_onset: Mapping[str, AfterOnset]
     outlook: tuple[Outlook, ...]
     answers: tuple[EstimandAnswer, ...]
-    left_out: tuple[RunsLeftOut, ...]
+    left_out: tuple[ExcludedRuns, ...]
     notes: tuple[str, ...]
 
     @property
@@ -174,7 +174,7 @@ def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
         raise InputError(f"{runs.source}: {answers[0].reason}")
     runs = described
     rates = runs.collapsed / runs.turns
-    order = order_of(runs, rates)
+    order = rank_conditions(runs, rates)
     measures: dict[str, Comparisons] = {
         measure: compare_all(runs, measure, order, outcomes.contrasts, settings)
         for measure in MEASURES
@@ -203,10 +203,10 @@ def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
         measures=measures,
         logrank=log_rank(runs, settings),
         logrank_pairs=log_rank_pairs(runs, order, settings),
-        curves={name: curve(part, settings) for name, part in apart.items()},
+        curves={name: estimate_curve(part, settings) for name, part in apart.items()},
         rank_stability=order_stability(runs, rates, order),
         after_onset={name: after_onset(part, settings.level) for name, part in apart.items()},
-        outlook=outlooks(runs, order, "share", settings.tau),
+        outlook=estimate_outlooks(runs, order, "share", settings.tau),
         answers=answers,
         left_out=runs.left_out,
         notes=tuple(notes(runs, declared=bool(answers))),

@@ -54,12 +54,12 @@ def compare_all(
     others = [AskedContrast(each.by_condition) for each in weighted]
     return Comparisons(
         measure,
-        family(runs, measure, pairs_of(order), settings),
-        family(runs, measure, others, settings),
+        compare_family(runs, measure, pairs_of(order), settings),
+        compare_family(runs, measure, others, settings),
     )
 
 
-def family(
+def compare_family(
     runs: Runs, measure: Measure, contrasts: Sequence[AskedContrast], settings: Settings
 ) -> tuple[Effect, ...]:
     """Comparisons that are asked together, their p-values corrected together."""
@@ -162,7 +162,7 @@ def log_rank_pairs(runs: Runs, order: Sequence[str], settings: Settings) -> tupl
 
 
 @dataclass(frozen=True, slots=True)
-class Held(Record):
+class RankCounts(Record):
     """In how many units the order holds strictly, holds but for ties, or is inverted somewhere.
 
     ``left_out`` counts units that lack a run under some condition.
@@ -180,12 +180,12 @@ class OrderStability(Record):
     """The order of the conditions by their mean share, and how far it holds below the means."""
 
     order: tuple[str, ...]
-    by_seed: Held | None
-    by_bucket: Held | None
+    by_seed: RankCounts | None
+    by_bucket: RankCounts | None
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
-def order_of(runs: Runs, values: Floats) -> tuple[str, ...]:
+def rank_conditions(runs: Runs, values: Floats) -> tuple[str, ...]:
     """Conditions from the largest mean to the smallest."""
     means = {name: float(values[runs.condition == name].mean()) for name in runs.conditions}
     return tuple(sorted(means, key=lambda name: (-means[name], name)))
@@ -197,10 +197,10 @@ def order_stability(runs: Runs, values: Floats, order: Sequence[str]) -> OrderSt
         reasons = dict.fromkeys(("by_seed", "by_bucket"), "one condition has no order")
         return OrderStability(tuple(order), None, None, reasons)
 
-    def held(units: Labels) -> Held:
+    def held(units: Labels) -> RankCounts:
         cells = cells_of(values, runs.condition, units)
         counts = rank_stability(cells, order)
-        return Held(*counts, sum(counts), len(cells.clusters) - sum(counts))
+        return RankCounts(*counts, sum(counts), len(cells.clusters) - sum(counts))
 
     by_seed, buckets = held(runs.seed), runs.bucket
     if buckets is None:
@@ -235,7 +235,7 @@ class Outlook(Record):
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
-def same_cost(
+def equal_cost_designs(
     parts: VarianceComponents,
     prompts: int,
     repeats: int,
@@ -247,7 +247,7 @@ def same_cost(
 
     The test is a paired two-sided one at 5 %.
 
-    >>> designs = same_cost((0.0505, 0.0871), 36, 5)
+    >>> designs = equal_cost_designs((0.0505, 0.0871), 36, 5)
     >>> [(d.prompts, d.repeats, round(d.detectable, 3)) for d in designs][::4]
     [(180, 1, 0.078), (36, 5, 0.125)]
     """
@@ -266,7 +266,7 @@ def same_cost(
     )
 
 
-def outlook(runs: Runs, a: str, b: str, measure: Measure, tau: float) -> Outlook:
+def estimate_outlook(runs: Runs, a: str, b: str, measure: Measure, tau: float) -> Outlook:
     """Learn from these runs what a next study of the difference ``a`` minus ``b`` would need."""
 
     def unknown(reason: str) -> Outlook:
@@ -284,10 +284,12 @@ def outlook(runs: Runs, a: str, b: str, measure: Measure, tau: float) -> Outlook
         return unknown("the difference does not vary")
     used = cells.columns([a, b])
     repeats = median_low(used.counts.ravel().tolist())
-    designs = same_cost(parts, len(used.clusters), repeats)
+    designs = equal_cost_designs(parts, len(used.clusters), repeats)
     return Outlook(a, b, measure, *parts, designs)
 
 
-def outlooks(runs: Runs, order: Sequence[str], measure: Measure, tau: float) -> tuple[Outlook, ...]:
+def estimate_outlooks(
+    runs: Runs, order: Sequence[str], measure: Measure, tau: float
+) -> tuple[Outlook, ...]:
     """The outlook of every pair of conditions."""
-    return tuple(outlook(runs, a, b, measure, tau) for a, b in combinations(order, 2))
+    return tuple(estimate_outlook(runs, a, b, measure, tau) for a, b in combinations(order, 2))

@@ -226,7 +226,7 @@ class OnsetCurve(Record):
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
-def curve(runs: Runs, settings: Settings) -> OnsetCurve:
+def estimate_curve(runs: Runs, settings: Settings) -> OnsetCurve:
     """The survival curve of one condition's runs."""
     followed = runs.durations
     found = kaplan_meier(followed)

@@ -25,12 +25,12 @@ from chimeralab.selfplay.plan import (
     EXTRA_TABLES,
     ConditionTable,
     PromptTable,
-    cast,
     read_countermeasure,
     read_extras,
     read_prompts,
+    read_speakers,
 )
-from chimeralab.selfplay.runs import Runs, judged_run, study_runs
+from chimeralab.selfplay.runs import Runs, load_runs, run_from_detection
 from chimeralab.stats.clusters import share
 from chimeralab.stats.effects import SELF_PLAY, AskedContrast, Effect, pairs_of
 from chimeralab.stats.resample import SampleDesign
@@ -89,7 +89,7 @@ class SelfPlay(Kind):
         for name, table in named_tables(tables, "conditions", needed=True).items():
             place = f"[conditions.{name}]"
             read = read_record(ConditionTable, table, place)
-            speakers = cast(read, sampling, by_model, place)
+            speakers = read_speakers(read, sampling, by_model, place)
             conditions[name] = Condition(
                 speakers, read_countermeasure(read, by_model, place, beside)
             )
@@ -167,7 +167,7 @@ class SelfPlay(Kind):
 
     def analyse(self, study: Study, estimates: Estimates) -> Analysis:
         detections = [from_json(row) for row in stored_detections(study)]
-        return analyse_runs(study, study_runs(study, detections, study.path.name), estimates)
+        return analyse_runs(study, load_runs(study, detections, study.path.name), estimates)
 
     def name_numbers(
         self,
@@ -217,7 +217,7 @@ class SelfPlay(Kind):
         """The judged conversations, one row each, as `chimera analyse` reads them."""
         for row in stored_detections(study):
             detection = from_json(row)
-            if run := judged_run(detection):
+            if run := run_from_detection(detection):
                 rate = detection.collapse_rate
                 yield {"trajectory": detection.id, **run.as_dict(), "collapse_rate": rate}
 

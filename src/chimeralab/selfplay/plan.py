@@ -60,7 +60,7 @@ class PromptTable(Record):
     items: tuple[dict[str, Any], ...] | None = None
 
 
-def cast(
+def read_speakers(
     table: ConditionTable,
     sampling: SamplingChange,
     by_model: Mapping[str, SamplingChange],

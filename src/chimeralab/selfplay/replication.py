@@ -9,7 +9,7 @@ import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
-from chimeralab.selfplay.comparisons import family, order_of
+from chimeralab.selfplay.comparisons import compare_family, rank_conditions
 from chimeralab.selfplay.outcomes import (
     EXPLORATORY,
     MEASURES,
@@ -154,8 +154,8 @@ def compare(
 
     Tables with the same prompts are paired by prompt, unless ``paired`` decides otherwise.
     """
-    b = _renamed(b, match or {}, a)
-    shared = [name for name in order_of(a, a.collapsed / a.turns) if name in b.conditions]
+    b = _rename_conditions(b, match or {}, a)
+    shared = [name for name in rank_conditions(a, a.collapsed / a.turns) if name in b.conditions]
     if not shared:
         one, two = (f"{runs.source} has {', '.join(runs.conditions)}" for runs in (a, b))
         raise InputError(
@@ -168,7 +168,7 @@ def compare(
 
     def ask(measure: Measure, contrasts: Sequence[Halves]) -> tuple[Effect, ...]:
         if paired:
-            return family(merged, measure, list(map(_whole, contrasts)), settings)
+            return compare_family(merged, measure, list(map(_whole, contrasts)), settings)
         return separate_family(merged, measure, contrasts, settings)
 
     halves = [({here[name]: 1.0}, {there[name]: -1.0}) for name in shared]
@@ -184,7 +184,7 @@ def compare(
         },
         pairs=tuple(_changes(merged, here, there, ask, settings)),
         order_a=tuple(shared),
-        order_b=tuple(name for name in order_of(b, b.collapsed / b.turns) if name in shared),
+        order_b=tuple(name for name in rank_conditions(b, b.collapsed / b.turns) if name in shared),
         only_in_a=tuple(name for name in a.conditions if name not in shared),
         only_in_b=tuple(name for name in b.conditions if name not in shared),
         notes=(SAME_PROMPTS if paired else OTHER_PROMPTS,),
@@ -206,7 +206,8 @@ def _changes(
     flipped = [{name: -weight for name, weight in weights.items()} for weights in in_b]
     moved = ask("share", list(zip(in_a, flipped, strict=True)))
     each_a, each_b = (
-        family(merged, "share", list(map(AskedContrast, side)), settings) for side in (in_a, in_b)
+        compare_family(merged, "share", list(map(AskedContrast, side)), settings)
+        for side in (in_a, in_b)
     )
     for pair, one, two, change in zip(pairs, each_a, each_b, moved, strict=True):
         same = None
@@ -249,7 +250,7 @@ def _labels(a: str, b: str) -> tuple[str, str]:
     return (a, b) if a != b else ("first", "second")
 
 
-def _renamed(b: Runs, match: Mapping[str, str], a: Runs) -> Runs:
+def _rename_conditions(b: Runs, match: Mapping[str, str], a: Runs) -> Runs:
     """The second table with its conditions called as in the first."""
     for runs, names in ((a, list(match)), (b, list(match.values()))):
         unknown = next((name for name in names if name not in runs.conditions), None)

@@ -18,7 +18,7 @@ from chimeralab.selfplay.analysis import Analysis
 from chimeralab.selfplay.outcomes import PAIRS, Outcomes
 from chimeralab.selfplay.specifications import (
     SpecificationCurve,
-    judge_by_all,
+    judge_with_all,
     specification_curve,
 )
 from chimeralab.stats.arrays import Floats
@@ -27,9 +27,9 @@ from chimeralab.stats.effects import Weights, pairs_of
 GRAM = 3
 # The rule of the locked detector, three turns in a row, on two other measures of likeness.
 SAME_WORDS = Locked(s1=1.0, s2=1.0, d1=0.0, d2=0.0)
-SHARED_GRAMS = Locked(s1=0.5, s2=0.5, d1=0.5, d2=0.5)
+TRIGRAM_OVERLAP = Locked(s1=0.5, s2=0.5, d1=0.5, d2=0.5)
 # The dictionary of a compressor outweighs a text shorter than this.
-FEWEST_BYTES = 200
+MIN_BYTES = 200
 
 Words = tuple[str, ...]
 Likeness = Callable[[Words, Words], float]
@@ -61,7 +61,7 @@ def lexical(trajectory: Trajectory, speaker: str | None = None) -> Lexical:
     texts = [turn.text for turn in judged_turns(trajectory, speaker)]
     turns = [words(text) for text in texts]
     closest = [
-        max(shared_grams(now, past) for past in turns[max(0, n - 2) : n])
+        max(trigram_overlap(now, past) for past in turns[max(0, n - 2) : n])
         for n, now in enumerate(turns)
         if n
     ]
@@ -70,7 +70,7 @@ def lexical(trajectory: Trajectory, speaker: str | None = None) -> Lexical:
         "repeated_share": sum(seen) / len(turns) if seen else None,
         "overlap": sum(closest) / len(closest) if closest else None,
         "repeat_rate": _collapse_rate(turns, same_words, SAME_WORDS),
-        "overlap_rate": _collapse_rate(turns, shared_grams, SHARED_GRAMS),
+        "overlap_rate": _collapse_rate(turns, trigram_overlap, TRIGRAM_OVERLAP),
         "compression_ratio": compression_ratio("\n".join(texts)),
     }
     missing = {name: _MISSING[name] for name, number in numbers.items() if number is None}
@@ -81,8 +81,8 @@ _MISSING = {
     "repeated_share": "needs two turns",
     "overlap": "needs two turns",
     "repeat_rate": f"needs {SAME_WORDS.turns_needed} turns",
-    "overlap_rate": f"needs {SHARED_GRAMS.turns_needed} turns",
-    "compression_ratio": f"needs {FEWEST_BYTES} bytes of text",
+    "overlap_rate": f"needs {TRIGRAM_OVERLAP.turns_needed} turns",
+    "compression_ratio": f"needs {MIN_BYTES} bytes of text",
 }
 
 
@@ -104,10 +104,10 @@ def same_words(now: Words, past: Words) -> float:
     return float(now == past)
 
 
-def shared_grams(now: Words, past: Words) -> float:
+def trigram_overlap(now: Words, past: Words) -> float:
     """Word trigrams that two texts share, of all that they have (Jaccard 1901).
 
-    >>> shared_grams(words("the cat sat down"), words("the cat sat up"))
+    >>> trigram_overlap(words("the cat sat down"), words("the cat sat up"))
     0.3333333333333333
     """
     one, two = _grams(now), _grams(past)
@@ -121,7 +121,7 @@ def compression_ratio(text: str) -> float | None:
     0.04
     """
     raw = text.encode(errors="replace")
-    return len(zlib.compress(raw, 9)) / len(raw) if len(raw) >= FEWEST_BYTES else None
+    return len(zlib.compress(raw, 9)) / len(raw) if len(raw) >= MIN_BYTES else None
 
 
 def _grams(text: Words) -> set[Words]:
@@ -230,12 +230,12 @@ def robustness(
         raise InputError("--robustness needs two conditions to compare")
     words: list[Lexical] = []
 
-    def noted() -> Iterator[Trajectory]:
+    def collect_words() -> Iterator[Trajectory]:
         for trajectory in trajectories:
             words.append(lexical(trajectory, "all"))
             yield trajectory
 
-    found = judge_by_all(noted(), encoder, declared, "all")
+    found = judge_with_all(collect_words(), encoder, declared, "all")
     return DetectorRobustness(
         curves=tuple(
             specification_curve(found, weights, analysis.settings, declared, outcomes.primary)

@@ -56,7 +56,7 @@ class Run(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class RunsLeftOut(Record):
+class ExcludedRuns(Record):
     """Conversations of a condition that are not analysed, and why."""
 
     condition: str
@@ -79,7 +79,7 @@ class Runs:
     collapsed: Floats
     first: Floats
     at_risk: Floats
-    left_out: tuple[RunsLeftOut, ...] = ()
+    left_out: tuple[ExcludedRuns, ...] = ()
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class Runs:
         return self.keep(np.isin(self.condition, conditions))
 
 
-def table_of(rows: Iterable[Run], source: str, left_out: tuple[RunsLeftOut, ...] = ()) -> Runs:
+def table_of(rows: Iterable[Run], source: str, left_out: tuple[ExcludedRuns, ...] = ()) -> Runs:
     """Put rows that have been checked into columns, sorted so that their order can't matter.
 
     >>> table_of([Run("A", "s1", 0, 40, 6, 12), Run("A", "s1", 1, 40, 0, None)], "here").first
@@ -151,7 +151,7 @@ def at_risk_turns(runs: Runs) -> Floats | str:
 
 
 def runs_of(
-    detections: Iterable[Detection], source: str, left_out: Iterable[RunsLeftOut] = ()
+    detections: Iterable[Detection], source: str, left_out: Iterable[ExcludedRuns] = ()
 ) -> Runs:
     """The table of runs from verdicts, which know every turn.
 
@@ -161,12 +161,12 @@ def runs_of(
     rows: list[Run] = []
     short: Counter[str] = Counter()
     for detection in detections:
-        run = judged_run(detection)
+        run = run_from_detection(detection)
         if run is None:
-            short[named_run(detection.id, detection.metadata).condition] += 1
+            short[run_from_metadata(detection.id, detection.metadata).condition] += 1
         else:
             rows.append(run)
-    gone = (RunsLeftOut(name, TOO_SHORT, count) for name, count in sorted(short.items()))
+    gone = (ExcludedRuns(name, TOO_SHORT, count) for name, count in sorted(short.items()))
     left_out = (*left_out, *gone)
     if not rows and left_out:
         why = "; ".join(f"{part.condition}: {part.runs} {part.reason}" for part in left_out)
@@ -174,19 +174,19 @@ def runs_of(
     return table_of(rows, source, left_out)
 
 
-def study_runs(
+def load_runs(
     study: "Study", detections: Collection[Detection], source: str, unjudged: str = ""
 ) -> Runs:
     """The table of a study's runs; conversations without a verdict are counted with the reason.
 
     ``unjudged`` says why nobody has judged those that could be.
     """
-    return runs_of(detections, source, unread(study, detections, unjudged))
+    return runs_of(detections, source, count_unjudged(study, detections, unjudged))
 
 
-def unread(
+def count_unjudged(
     study: "Study", detections: Iterable[Detection], unjudged: str = ""
-) -> list[RunsLeftOut]:
+) -> list[ExcludedRuns]:
     """Conversations that nobody has judged, by condition and reason."""
     judged = {detection.id for detection in detections}
     reasons: Counter[tuple[str, str]] = Counter()
@@ -200,16 +200,16 @@ def unread(
             elif not talk["turns"]:
                 why = f"{NO_TURN} ({talk['outcome']})"
             reasons[talk["condition"], why] += 1
-    return [RunsLeftOut(*key, count) for key, count in sorted(reasons.items())]
+    return [ExcludedRuns(*key, count) for key, count in sorted(reasons.items())]
 
 
-def judged_run(detection: Detection) -> Run | None:
+def run_from_detection(detection: Detection) -> Run | None:
     """The run that a verdict makes of a conversation; None where it was too short for one."""
     if detection.collapsed_turns is None:
         return None
     counts = {caveat.code: caveat.count for caveat in detection.warnings}
     return replace(
-        named_run(detection.id, detection.metadata),
+        run_from_metadata(detection.id, detection.metadata),
         total_turns=detection.turns,
         collapsed_turns=detection.collapsed_turns,
         first_collapse_turn=detection.first_collapse_turn,
@@ -219,7 +219,7 @@ def judged_run(detection: Detection) -> Run | None:
     )
 
 
-def named_run(conversation: str, metadata: Mapping[str, Any]) -> Run:
+def run_from_metadata(conversation: str, metadata: Mapping[str, Any]) -> Run:
     """The run that a conversation is, before anything is said of its turns."""
     found: dict[str, str] = {}
     for column, names in FIELDS.items():
@@ -309,7 +309,7 @@ def _blank(cell: Any) -> bool:
 def _text(cells: Mapping[str, Any], column: str) -> str:
     cell = cells[column]
     if _blank(cell) or isinstance(cell, float | bool | list | dict):
-        raise InputError(f"column {column} is {_shown(cell)}; it takes a name")
+        raise InputError(f"column {column} is {_quote(cell)}; it takes a name")
     return str(cell).strip()
 
 
@@ -328,7 +328,7 @@ def _whole(cells: Mapping[str, Any], column: str) -> int:
         number = float("nan")
     if not number.is_integer() or abs(number) > 1e15:
         advice = _BLANK_ADVICE.get(column, "give a whole number")
-        raise InputError(f"column {column} is {_shown(cell)}; {advice}")
+        raise InputError(f"column {column} is {_quote(cell)}; {advice}")
     return int(number)
 
 
@@ -340,10 +340,10 @@ def _episodes(cells: Mapping[str, Any], column: str) -> tuple[Episode, ...]:
         return tuple(Episode(int(span["start"]), int(span["end"])) for span in spans)
     except (ValueError, TypeError, KeyError):
         example = '[{"start": 5, "end": 9}]'
-        raise InputError(f"column {column} is {_shown(cell)}; it takes {example}") from None
+        raise InputError(f"column {column} is {_quote(cell)}; it takes {example}") from None
 
 
-def _shown(cell: Any) -> str:
+def _quote(cell: Any) -> str:
     return "blank" if _blank(cell) else repr(cell)[:40]
 
 

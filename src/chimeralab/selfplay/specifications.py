@@ -23,7 +23,7 @@ from chimeralab.selfplay.outcomes import (
     Settings,
     per_run,
 )
-from chimeralab.selfplay.runs import Run, Runs, named_run, table_of
+from chimeralab.selfplay.runs import Run, Runs, run_from_metadata, table_of
 from chimeralab.stats.clusters import cells_of
 from chimeralab.stats.effects import (
     SELF_PLAY,
@@ -38,10 +38,10 @@ Marks = NDArray[np.bool_]
 
 
 # Settings as columns, one row a detector.
-Bench = Mapping[str, NDArray[Any]]
+SettingColumns = Mapping[str, NDArray[Any]]
 
 
-def bench(detectors: Sequence[Locked]) -> Bench:
+def stack_settings(detectors: Sequence[Locked]) -> SettingColumns:
     """Line the detectors up."""
     numbers = ("s1", "s2", "d1", "d2", "window")
     readings = {
@@ -62,15 +62,15 @@ def bench(detectors: Sequence[Locked]) -> Bench:
     }
 
 
-def judge_with_all(measured: Measured, settings: Bench) -> Marks:
+def mark_turns(measured: Measured, settings: SettingColumns) -> Marks:
     """Which turns (columns) each detector (rows) marks as collapsed."""
     s1, s2 = measured.similarities[:, :2].T
     judged = np.arange(1, len(s1) + 1) >= FIRST_FLAGGED_TURN
     heard = judged & ~(measured.blank & settings["breaks"])
     period1 = heard & (s1 >= settings["s1"] - TOLERANCE)
     period2 = heard & (s2 >= settings["s2"] - TOLERANCE)
-    mixed = _sustained(period1 | period2, settings)
-    alike = _sustained(period1, settings) | _sustained(period2, settings)
+    mixed = _find_sustained(period1 | period2, settings)
+    alike = _find_sustained(period1, settings) | _find_sustained(period2, settings)
     low1, low2 = s1 >= 1 - settings["d1"] - TOLERANCE, s2 >= 1 - settings["d2"] - TOLERANCE
     matched = (period1 & low1) | (period2 & low2)
     either = np.where(settings["either"], low1 | low2, matched)
@@ -78,7 +78,7 @@ def judge_with_all(measured: Measured, settings: Bench) -> Marks:
     return np.asarray(np.where(settings["same"], alike, mixed) & low)
 
 
-def _sustained(flags: Marks, settings: Bench) -> Marks:
+def _find_sustained(flags: Marks, settings: SettingColumns) -> Marks:
     """Turns in a run of flags that is long enough: so far, or in all for those who look back."""
     so_far = np.zeros(flags.shape, dtype=np.intp)
     run = np.zeros(len(flags), dtype=np.intp)
@@ -114,7 +114,7 @@ class Tallies(NamedTuple):
 
     def rates(self, detector: Locked) -> list[float | None]:
         """The share of collapsed turns of each conversation by one detector."""
-        column = list(self.cells).index(plainest(detector))
+        column = list(self.cells).index(canonicalise(detector))
         pairs = zip(self.collapsed[:, column].tolist(), self.turns[:, column].tolist(), strict=True)
         return [None if collapsed < 0 else collapsed / turns for collapsed, turns in pairs]
 
@@ -136,27 +136,27 @@ class Tallies(NamedTuple):
         return table_of(rows, "specification") if rows else None
 
 
-def every_detector(declared: Locked = LOCKED) -> dict[Locked, int]:
+def list_detectors(declared: Locked = LOCKED) -> dict[Locked, int]:
     """Every distinct detector of the grid under every reading, and how many cells are equal to it.
 
-    >>> detectors = every_detector()
+    >>> detectors = list_detectors()
     >>> len(detectors), sum(detectors.values())
     (1164, 1296)
     """
     choices = (dict(zip(READINGS, values, strict=True)) for values in product(*READINGS.values()))
     readings = [Locked(window=declared.window, **choice) for choice in choices]  # type: ignore[arg-type]
     cells = distinct(detector for base in readings for detector in grid_of(base, STUDY_GRID))
-    plain = plainest(declared)
+    plain = canonicalise(declared)
     return cells if plain in cells else {plain: 1} | cells
 
 
-def plainest(detector: Locked) -> Locked:
+def canonicalise(detector: Locked) -> Locked:
     """The detector as the grid names those that must agree with it."""
     (plain,) = distinct([detector])
     return plain
 
 
-def measure_for_all(
+def measure_all(
     trajectories: Iterable[Trajectory],
     detectors: Sequence[Locked],
     encoder: Encoder,
@@ -173,7 +173,7 @@ def measure_for_all(
             yield measured, measured
 
 
-def stored_series(
+def load_similarities(
     detections: Iterable[Detection], trajectories: Iterable[Trajectory], declared: Locked
 ) -> Iterator[MeasuredTwice]:
     """Conversations with their stored similarities, ready for other detectors without encoding.
@@ -188,8 +188,8 @@ def stored_series(
         if trace is None:
             continue
         if any(is_blank(turn.text) for turn in trajectory.turns):
-            again, rules = [trajectory], list(every_detector(declared))
-            yield from measure_for_all(again, rules, default_encoder(), "all")
+            again, rules = [trajectory], list(list_detectors(declared))
+            yield from measure_all(again, rules, default_encoder(), "all")
             continue
         rows = [[float("nan") if lag is None else lag for lag in turn.lags] for turn in trace]
         none = np.zeros(len(trace), dtype=bool)
@@ -198,29 +198,29 @@ def stored_series(
         yield stored, stored
 
 
-def judge_by_all(
+def judge_with_all(
     trajectories: Iterable[Trajectory],
     encoder: Encoder,
     declared: Locked = LOCKED,
     speaker: str | None = None,
 ) -> Tallies:
     """Judge every conversation with every detector; similarities are measured once for all."""
-    cells = every_detector(declared)
-    return tally(measure_for_all(trajectories, list(cells), encoder, speaker), cells)
+    cells = list_detectors(declared)
+    return tally(measure_all(trajectories, list(cells), encoder, speaker), cells)
 
 
 def tally(series: Iterable[MeasuredTwice], cells: Mapping[Locked, int]) -> Tallies:
     """Count what every detector finds in conversations that are measured."""
     detectors = list(cells)
     skips = np.array([detector.empty == "skip" for detector in detectors])
-    settings = bench(detectors)
+    settings = stack_settings(detectors)
     rows, counts = [], []
     for whole, skipped in series:
-        run = named_run(whole.trajectory.id, whole.trajectory.metadata)
+        run = run_from_metadata(whole.trajectory.id, whole.trajectory.metadata)
         rows.append(replace(run, blank_turns=int(whole.blank.sum())))
-        found = _counted(judge_with_all(whole, settings), detectors)
+        found = _count_turns(mark_turns(whole, settings), detectors)
         if skipped is not whole:
-            other = _counted(judge_with_all(skipped, settings), detectors)
+            other = _count_turns(mark_turns(skipped, settings), detectors)
             found = np.where(skips, other, found)
         counts.append(found)
     table = np.array(counts, dtype=np.int32).reshape(-1, 3, len(detectors))
@@ -228,7 +228,7 @@ def tally(series: Iterable[MeasuredTwice], cells: Mapping[Locked, int]) -> Talli
     return Tallies(cells, tuple(rows), turns, collapsed, first)
 
 
-def _counted(marks: Marks, detectors: Sequence[Locked]) -> Counts:
+def _count_turns(marks: Marks, detectors: Sequence[Locked]) -> Counts:
     """Judged turns, collapsed turns and the first of them, for each detector."""
     turns = marks.shape[1]
     enough = np.array([turns >= detector.turns_needed for detector in detectors])
@@ -295,7 +295,7 @@ def specification_curve(
     # A number for each detector, equal for those that found the same everywhere.
     stacked = np.concatenate([found.turns, found.collapsed, found.first])
     outcomes = np.unique(stacked, axis=1, return_inverse=True)[1].ravel()
-    plain, answers = plainest(declared_detector), {}
+    plain, answers = canonicalise(declared_detector), {}
     specifications = []
     for column, (detector, cells) in enumerate(found.cells.items()):
         # Detectors that found the same, at risk from the same turn on, have the same estimate.

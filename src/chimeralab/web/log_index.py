@@ -26,7 +26,7 @@ from chimeralab.detection.judging import Judge
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.loops import LOOPS
 from chimeralab.detection.verdict import as_json, from_json
-from chimeralab.report.listing import NO_LOOP, ListedConversation, list_conversation
+from chimeralab.report.listing import NO_LOOP, ConversationRow, make_row
 from chimeralab.web.live import Feed, Patch, patch
 from chimeralab.web.pages import ENCODING
 
@@ -110,7 +110,7 @@ class LogIndex:
         yield
         self._db.execute("COMMIT")
 
-    def find(self, query: Query) -> tuple[list[ListedConversation], int]:
+    def find(self, query: Query) -> tuple[list[ConversationRow], int]:
         """A page of the rows that are wanted, and how many there are in all."""
         where, values = _where(query)
         db = self._db
@@ -120,7 +120,7 @@ class LogIndex:
             f"SELECT * FROM conversations {where} {_order(query)} LIMIT ? OFFSET ?",  # noqa: S608 - names of our own alone
             (*values, PAGE, (page - 1) * PAGE),
         )
-        return [ListedConversation._make((f"/logs/{n}", *row, n)) for n, *row in rows], total
+        return [ConversationRow._make((f"/logs/{n}", *row, n)) for n, *row in rows], total
 
     def place(self, n: int, query: Query) -> tuple[int | None, int | None, int]:
         """The neighbours of a conversation among those that are wanted, and the page it is on.
@@ -171,9 +171,9 @@ class LogIndex:
         db.execute("INSERT INTO contents VALUES (?, ?, NULL)", (n, _packed(trajectory.as_dict())))
         db.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (n, readable(text)))
 
-    def judge(self, n: int, messages: int, detection: Detection) -> ListedConversation:
+    def judge(self, n: int, messages: int, detection: Detection) -> ConversationRow:
         """Put a verdict beside a conversation, and give its row."""
-        row = list_conversation(detection, messages, f"/logs/{n}", key=n)
+        row = make_row(detection, messages, f"/logs/{n}", key=n)
         self._db.execute(
             "UPDATE conversations SET judged = ?, kind = ?, since = ?, share = ?, strip = ?, "
             "evidence = ? WHERE n = ?",
@@ -391,7 +391,7 @@ class LogScanner:
             self.feed.publish([*news, *self.snapshot()])
 
 
-def row_patches(row: ListedConversation) -> Iterator[Patch]:
+def row_patches(row: ConversationRow) -> Iterator[Patch]:
     """What changes in a row of the table once it is judged."""
     yield patch(f"{row.key}", look=row.look)
     cells = {

@@ -107,7 +107,7 @@ def draw_picture(shown: JudgedConversation, name: str) -> Response:
     """A picture of a conversation."""
     from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415 - as above
     from chimeralab.report import conversation as drawing  # noqa: PLC0415
-    from chimeralab.report.charts.timeline import compare  # noqa: PLC0415
+    from chimeralab.report.charts.timeline import compare_turns  # noqa: PLC0415
 
     figure = None
     if name in ("timeline", "timeline-narrow"):
@@ -117,7 +117,7 @@ def draw_picture(shown: JudgedConversation, name: str) -> Response:
         texts = [turns[position - 1].text for position in shown.detection.positions]
         with ENCODING:
             vectors = default_encoder().encode(texts).vectors
-        figure = drawing.heat_map_figure(shown.detection, compare(vectors))
+        figure = drawing.heat_map_figure(shown.detection, compare_turns(vectors))
     if figure is None:
         raise HTTPException(404, "there is no such picture of this conversation")
     drawn = figure.narrow if name == "timeline-narrow" and figure.narrow else figure.wide

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.bundle.documents import _listed, meaning
+from chimeralab.bundle.documents import _load_toml, meaning
 from chimeralab.selfplay.kind import SelfPlay
 from chimeralab.study.export import TABLES
 from chimeralab.trial.kind import INDICES, Trial
@@ -27,6 +27,6 @@ def test_every_index_of_a_trial_has_a_meaning() -> None:
 
 def test_no_meaning_is_of_a_column_that_is_not_there() -> None:
     columns = {name for columns in EVERY.values() for name in columns}
-    known = _listed("columns.toml")
+    known = _load_toml("columns.toml")
     assert known.keys() - {"in"} <= columns | {"id", "bucket", "text"}
     assert {name for there in known["in"].values() for name in there} <= known.keys()

@@ -9,7 +9,7 @@ from chimeralab import Call, Detection, Trajectory, Turn, detect
 from chimeralab.core.records import Episode, Loop
 from chimeralab.detection.loops import Judges
 from chimeralab.report.conversation import draw_conversation, loop_lines, loop_spans
-from chimeralab.report.messages import MOST_CALLS, ShownMessage, fold, list_messages, loop_marks
+from chimeralab.report.messages import MAX_CALLS, ShownMessage, fold, list_messages, loop_marks
 
 NEWS = (
     "The harbour froze over in the second week of January.",
@@ -139,8 +139,8 @@ def test_long_results_are_folded_and_many_calls_are_counted() -> None:
     many = Turn("", "bot", "assistant", spoken=False, calls=(Call("a", None, "b" * 10_000),) * 500)
     [_, shown] = list_messages(Trajectory("t", (USER, many)), detect(["Go."], detector=None))
     assert isinstance(shown, ShownMessage)
-    assert len(shown.calls) == MOST_CALLS
-    assert shown.calls_left_out == 500 - MOST_CALLS
+    assert len(shown.calls) == MAX_CALLS
+    assert shown.calls_left_out == 500 - MAX_CALLS
     _, _, result, _ = shown.calls[0]
     assert result is not None
     assert len(result[0]) <= 400

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from chimeralab import LOCKED, Detection, Locked, Trajectory, Turn, detect
 from chimeralab.core.records import Episode
 from chimeralab.report.messages import (
-    MOST_MESSAGES,
+    MAX_MESSAGES,
     ShownMessage,
     fold,
     list_messages,
@@ -35,7 +35,7 @@ def said(items: list[ShownMessage | range]) -> list[ShownMessage]:
 
 
 def test_every_message_of_a_common_conversation_is_shown() -> None:
-    assert positions_shown(MOST_MESSAGES, a_detection(5)) == list(range(1, MOST_MESSAGES + 1))
+    assert positions_shown(MAX_MESSAGES, a_detection(5)) == list(range(1, MAX_MESSAGES + 1))
 
 
 @given(EPISODES)
@@ -55,7 +55,7 @@ def test_long_conversation_shows_its_head_its_tail_and_the_first_collapse(
 ) -> None:
     shown = set(positions_shown(9_000, a_detection(9_000, episodes)))
     assert {1, 2, 3, 9_000} <= shown
-    assert len(shown) <= MOST_MESSAGES + 40
+    assert len(shown) <= MAX_MESSAGES + 40
     for episode in episodes[:50]:
         assert {episode.start - 1, episode.start, episode.end} - {0} <= shown
 

@@ -10,10 +10,10 @@ import pytest
 from chimeralab.core.numbers import percent
 from chimeralab.report.named_numbers import (
     NamedNumber,
+    assign_names,
     control_word,
-    entries_of,
-    named,
-    study_numbers,
+    list_entries,
+    load_numbers,
     write_numbers,
 )
 from chimeralab.selfplay.kind import loop_entries
@@ -22,7 +22,7 @@ from chimeralab.selfplay.report.material import Material
 
 @pytest.fixture(scope="module")
 def numbers(material: Material) -> dict[str, NamedNumber]:
-    return study_numbers(material.study)
+    return load_numbers(material.study)
 
 
 def test_numbers_are_those_of_the_report(
@@ -30,7 +30,9 @@ def test_numbers_are_those_of_the_report(
 ) -> None:
     assert material.results is not None
     analysis = material.results.analysis
-    assert numbers == named(entries_of(material.study, analysis, detections=material.detections))
+    assert numbers == assign_names(
+        list_entries(material.study, analysis, detections=material.detections)
+    )
     loops, low = analysis.conditions["loops"], numbers["rateLoopsLow"]
     assert numbers["rateLoops"].value == loops.mean
     assert numbers["rateLoops"].text == f"{100 * loops.mean:.1f}\N{NO-BREAK SPACE}%"

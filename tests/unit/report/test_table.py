@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.core.numbers import NONE, number, p_value
-from chimeralab.report.table import SHARE, UNITS, Dash, difference, estimate, flat, table
+from chimeralab.report.table import (
+    SHARE,
+    UNITS,
+    Dash,
+    flatten,
+    format_difference,
+    format_estimate,
+    make_table,
+)
 from chimeralab.stats.intervals import Interval
 
 FLOATS = st.floats(-1e6, 1e6)
@@ -21,15 +29,15 @@ def test_a_number_is_never_minus_nothing(value: float, digits: int, sign: bool) 
 
 @given(FLOATS)
 def test_a_difference_says_which_way_it_goes(value: float) -> None:
-    shown = difference(value, Interval(value, value), SHARE)
+    shown = format_difference(value, Interval(value, value), SHARE)
     if round(100 * value, 1):
         assert shown[0] == ("+" if value > 0 else "−")
 
 
 def test_what_is_missing_is_a_dash() -> None:
-    assert estimate(None, None, SHARE) == NONE
+    assert format_estimate(None, None, SHARE) == NONE
     assert p_value(None) == NONE
-    assert estimate(0.5, None, SHARE).endswith("(–)")
+    assert format_estimate(0.5, None, SHARE).endswith("(–)")
 
 
 @given(st.floats(0, 1))
@@ -42,7 +50,7 @@ def test_every_measure_has_a_unit() -> None:
 
 
 def test_equal_reasons_share_a_note_and_others_do_not() -> None:
-    found = table(
+    found = make_table(
         "t", ("a", "b", "c"), [["x", Dash("one"), Dash("two")], ["y", Dash("one"), "1"]], []
     )
     assert [mark for mark, _ in found.notes] == ["a", "b"]
@@ -50,12 +58,12 @@ def test_equal_reasons_share_a_note_and_others_do_not() -> None:
 
 
 def test_more_reasons_than_letters_keep_their_own_marks() -> None:
-    found = table("t", ("a",), [[Dash(f"reason {n}")] for n in range(60)], [])
+    found = make_table("t", ("a",), [[Dash(f"reason {n}")] for n in range(60)], [])
     assert len({mark for mark, _ in found.notes}) == 60
 
 
 def test_a_missing_interval_leaves_two_empty_columns() -> None:
-    assert flat({"ci": None, "reasons": {"ci": "why"}}) == {
+    assert flatten({"ci": None, "reasons": {"ci": "why"}}) == {
         "ci_low": None,
         "ci_high": None,
         "reasons": "ci: why",

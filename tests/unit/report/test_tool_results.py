@@ -10,7 +10,7 @@ import pytest
 from chimeralab import Call, Trajectory, Turn, detect, readers
 from chimeralab.detection.loops import Judges
 from chimeralab.report.conversation import draw_conversation
-from chimeralab.report.messages import ShownMessage, arguments_in_lines, list_messages
+from chimeralab.report.messages import ShownMessage, format_arguments, list_messages
 
 COMMAND = {"command": "make tests", "lines": ["a", "b"], "code": "if x:\n    y()"}
 SHOWN = "command: make tests lines: [&#34;a&#34;, &#34;b&#34;] code: if x: y()"
@@ -123,10 +123,10 @@ def test_a_result_without_its_call_is_shown_as_a_result() -> None:
     "arguments", ["{not json", "[" * 100_000, "", "ls -l", "[1, 2]", "{}", '"text"']
 )
 def test_arguments_without_names_stay_as_they_are(arguments: str) -> None:
-    assert arguments_in_lines(arguments) == arguments
+    assert format_arguments(arguments) == arguments
 
 
 def test_arguments_that_are_no_text_are_json() -> None:
-    assert arguments_in_lines([1, "a"]) == '[1, "a"]'
-    assert arguments_in_lines({}) == "{}"
-    assert arguments_in_lines({"a": {"b": None}}) == 'a: {"b": null}'
+    assert format_arguments([1, "a"]) == '[1, "a"]'
+    assert format_arguments({}) == "{}"
+    assert format_arguments({"a": {"b": None}}) == 'a: {"b": null}'

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from chimeralab.selfplay.comparisons import family
+from chimeralab.selfplay.comparisons import compare_family
 from chimeralab.selfplay.outcomes import Settings, per_run
 from chimeralab.selfplay.replication import separate_family
 from chimeralab.stats.effects import AskedContrast, pairs_of
@@ -36,14 +36,14 @@ def seed_means(runs, condition):
 
 
 def test_a_pair_is_a_paired_t_test_over_the_means_of_the_prompts(runs) -> None:
-    (found,) = family(runs, "share", [B_MINUS_A], SETTINGS)
+    (found,) = compare_family(runs, "share", [B_MINUS_A], SETTINGS)
     oracle = scipy_stats.ttest_rel(seed_means(runs, "B"), seed_means(runs, "A"))
     assert found.p == pytest.approx(oracle.pvalue)
     assert found.interval == pytest.approx(tuple(oracle.confidence_interval()))
 
 
 def test_the_naive_p_is_welchs_test_over_all_runs(runs) -> None:
-    (found,) = family(runs, "share", [B_MINUS_A], SETTINGS)
+    (found,) = compare_family(runs, "share", [B_MINUS_A], SETTINGS)
     rates = runs.collapsed / runs.turns
     oracle = scipy_stats.ttest_ind(
         rates[runs.condition == "B"], rates[runs.condition == "A"], equal_var=False
@@ -53,22 +53,22 @@ def test_the_naive_p_is_welchs_test_over_all_runs(runs) -> None:
 
 def test_holm_covers_the_comparisons_that_are_asked_together(runs) -> None:
     pairs = pairs_of(["C", "B", "A"])
-    together = family(runs, "share", pairs, SETTINGS)
+    together = compare_family(runs, "share", pairs, SETTINGS)
     ordered = sorted(together, key=attrgetter("p"))
     assert ordered[0].p_holm == pytest.approx(3 * ordered[0].p)
-    (alone,) = family(runs, "share", pairs[:1], SETTINGS)
+    (alone,) = compare_family(runs, "share", pairs[:1], SETTINGS)
     assert alone.p_holm == alone.p
 
 
 def test_bootstrap_and_permutation_lie_near_the_t_test(runs) -> None:
-    (found,) = family(runs, "share", [B_MINUS_A], SETTINGS)
+    (found,) = compare_family(runs, "share", [B_MINUS_A], SETTINGS)
     assert found.bootstrap == pytest.approx(found.interval, abs=0.02)
     assert abs(found.permutation_p - found.p) < 0.02
 
 
 def test_turning_a_comparison_round_turns_its_signs(runs) -> None:
     one, other = (
-        family(runs, "restricted_mean", [AskedContrast(weights)], SETTINGS)[0]
+        compare_family(runs, "restricted_mean", [AskedContrast(weights)], SETTINGS)[0]
         for weights in ({"B": 1.0, "A": -1.0}, {"A": 1.0, "B": -1.0})
     )
     assert one.estimate == pytest.approx(-other.estimate)
@@ -77,7 +77,9 @@ def test_turning_a_comparison_round_turns_its_signs(runs) -> None:
 
 
 def test_a_weighted_contrast_is_the_t_test_of_the_weighted_means(runs) -> None:
-    (found,) = family(runs, "share", [AskedContrast({"C": 1.0, "A": -0.5, "B": -0.5})], SETTINGS)
+    (found,) = compare_family(
+        runs, "share", [AskedContrast({"C": 1.0, "A": -0.5, "B": -0.5})], SETTINGS
+    )
     change = seed_means(runs, "C") - (seed_means(runs, "A") + seed_means(runs, "B")) / 2
     assert found.p == pytest.approx(scipy_stats.ttest_1samp(change, 0).pvalue)
     assert (found.a, found.b) == ("C", "mean of A, B")
@@ -97,7 +99,7 @@ def test_prompts_apart_are_compared_by_welchs_test_over_prompts(runs, make_runs)
     )
     (found,) = separate_family(apart, "share", [({"B": 1.0}, {"A": -1.0})], SETTINGS)
     oracle = scipy_stats.ttest_ind(seed_means(runs, "B"), seed_means(runs, "A"), equal_var=False)
-    (naive,) = family(runs, "share", [B_MINUS_A], SETTINGS)
+    (naive,) = compare_family(runs, "share", [B_MINUS_A], SETTINGS)
     assert found.p == pytest.approx(oracle.pvalue)
     assert found.interval == pytest.approx(tuple(oracle.confidence_interval()))
     assert found.naive_p == pytest.approx(naive.naive_p)

@@ -6,7 +6,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Caveat, Detection, Episode
-from chimeralab.selfplay.runs import RunsLeftOut, at_risk_turns, runs_of
+from chimeralab.selfplay.runs import ExcludedRuns, at_risk_turns, runs_of
 
 HERE = {"condition": "calm", "prompt": "p1", "repeat": 2, "bucket": "x", "outcome": "completed"}
 
@@ -64,10 +64,10 @@ def test_fields_go_by_the_names_of_published_tables_too() -> None:
 
 
 def test_conversations_without_verdict_are_left_out_and_counted() -> None:
-    before = RunsLeftOut("calm", "not finished", 4)
+    before = ExcludedRuns("calm", "not finished", 4)
     runs = runs_of([detection(()), detection(None, turns=3)], "study", [before])
     assert len(runs.rows) == 1
-    assert runs.left_out == (before, RunsLeftOut("calm", "too short for a verdict", 1))
+    assert runs.left_out == (before, ExcludedRuns("calm", "too short for a verdict", 1))
 
 
 def test_nothing_but_short_conversations_says_so() -> None:

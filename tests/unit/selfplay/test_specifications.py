@@ -17,8 +17,8 @@ from chimeralab.selfplay.outcomes import (
 from chimeralab.selfplay.robustness import primary_contrasts
 from chimeralab.selfplay.specifications import (
     MeasuredTwice,
-    every_detector,
-    plainest,
+    canonicalise,
+    list_detectors,
     specification_curve,
     tally,
 )
@@ -47,7 +47,7 @@ TALKS = [
 
 
 def curve(talks, estimand=None, detector=LOCKED):
-    found = tally(talks, every_detector(detector))
+    found = tally(talks, list_detectors(detector))
     weights = {"stuck": 1.0, "calm": -1.0}
     return specification_curve(found, weights, Settings(TURNS), detector, estimand)
 
@@ -62,7 +62,7 @@ def test_every_cell_of_the_grid_and_every_reading_has_its_place() -> None:
 def test_the_declared_detector_is_marked_once_and_says_what_it_would_alone() -> None:
     found = curve(TALKS)
     (declared,) = [each for each in found.specifications if each.declared]
-    assert declared.settings == plainest(LOCKED)
+    assert declared.settings == canonicalise(LOCKED)
     # Loops from turn 4, 5 and 6 are marked from their third turn on: 7, 6 and 5 of 12 turns.
     assert declared.estimate == pytest.approx(6 / 12)
     assert found.declared == declared.estimate
@@ -134,12 +134,12 @@ def test_nothing_to_judge_is_refused() -> None:
 
 
 def test_rates_of_the_declared_detector_stand_beside_the_words() -> None:
-    found = tally(TALKS, every_detector())
+    found = tally(TALKS, list_detectors())
     assert found.rates(LOCKED) == pytest.approx([7 / 12, 6 / 12, 5 / 12, 0, 0, 0])
 
 
 def test_the_table_of_a_detector_is_that_of_its_verdicts() -> None:
-    runs = tally(TALKS, every_detector()).table(plainest(LOCKED))
+    runs = tally(TALKS, list_detectors()).table(canonicalise(LOCKED))
     assert runs is not None
     assert runs.at_risk.tolist() == [8] * 6
     assert runs.first.tolist()[3:] == [6, 7, 8]

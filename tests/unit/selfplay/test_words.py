@@ -11,8 +11,8 @@ from chimeralab.selfplay.robustness import (
     Lexical,
     co_detectors,
     lexical,
-    shared_grams,
     spearman,
+    trigram_overlap,
     words,
 )
 
@@ -63,9 +63,9 @@ def test_what_is_too_short_to_tell_is_null_with_its_reason() -> None:
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_shared_ngrams_are_symmetric_and_full_for_the_same_text(one: str, two: str) -> None:
     a, b = words(one), words(two)
-    assert shared_grams(a, b) == shared_grams(b, a)
-    assert shared_grams(a, a) == 1
-    assert 0 <= shared_grams(a, b) <= 1
+    assert trigram_overlap(a, b) == trigram_overlap(b, a)
+    assert trigram_overlap(a, a) == 1
+    assert 0 <= trigram_overlap(a, b) <= 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=20))

@@ -8,7 +8,7 @@ import pytest
 from chimeralab import pipeline
 from chimeralab.analysis import Analysis
 from chimeralab.core.files import json_text
-from chimeralab.report.named_numbers import study_numbers
+from chimeralab.report.named_numbers import load_numbers
 from chimeralab.selfplay.specifications import SpecificationCurve
 from chimeralab.study import Study
 from chimeralab.study.estimates import CHANGED, FILE, Estimates
@@ -26,7 +26,7 @@ def refuse() -> Analysis:
 def take_nothing(study: Study) -> tuple[dict[str, object], list[str]]:
     """What a reader gets of a study, and what it is told."""
     told: list[str] = []
-    return dict(study_numbers(study, told.append)), told
+    return dict(load_numbers(study, told.append)), told
 
 
 def test_trial_estimates_come_back_exactly(make_study: MakeStudy) -> None:

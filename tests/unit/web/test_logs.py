@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from chimeralab.report.listing import ListedConversation
+from chimeralab.report.listing import ConversationRow
 from chimeralab.web.app import Site, application
 from chimeralab.web.log_index import LogScanner, Query, pages_of
 from chimeralab.web.safety import AllowedHosts, SecurityMiddleware, owner_auth
@@ -129,8 +129,8 @@ def test_an_odd_address_is_answered(owner: TestClient, odd: str) -> None:
 
 
 def test_bars_are_drawn_from_letters() -> None:
-    assert ListedConversation("", "", None, 0, strip="").bars(looping=True) == ""
-    assert ListedConversation("", "", None, 2, strip="zA").bars(looping=False) == "M0 24V0h4V24z"
+    assert ConversationRow("", "", None, 0, strip="").bars(looping=True) == ""
+    assert ConversationRow("", "", None, 2, strip="zA").bars(looping=False) == "M0 24V0h4V24z"
 
 
 def rows(page: str) -> list[str]:

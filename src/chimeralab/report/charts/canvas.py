@@ -87,7 +87,7 @@ LETTER = 6.6
 DASHES = ([1, 0], [6, 3], [2, 2])
 
 
-def layered(layers: Sequence[alt.Chart], width: int, height: float) -> Chart:
+def layer_charts(layers: Sequence[alt.Chart], width: int, height: float) -> Chart:
     """Layers on top of each other, in the look of the project."""
     return alt.LayerChart(layer=list(layers), width=width, height=height, config=THEME)
 
@@ -96,7 +96,7 @@ def data(rows: Iterable[Row]) -> alt.InlineData:
     return alt.InlineData(values=list(rows))
 
 
-def down(height: float) -> alt.Scale:
+def pixel_scale(height: float) -> alt.Scale:
     """Pixels from the top."""
     return alt.Scale(domain=[0, height], nice=False, reverse=True, zero=False)
 
@@ -108,25 +108,25 @@ def labels(
     names: list[Row] = []
     numbers: list[Row] = []
     for (name, shown), top in zip(rows, tops, strict=True):
-        names.append({"top": top, "text": fitted(name, width, bold=True)})
-        numbers.append({"top": top + LINE, "text": fitted(shown, width)})
+        names.append({"top": top, "text": truncate(name, width, bold=True)})
+        numbers.append({"top": top + LINE, "text": truncate(shown, width)})
     halo = {"stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}
     yield _words([*names, *numbers], height, color="white", **halo)
     yield _words(names, height, color=INK, fontWeight="bold")
     yield _words(numbers, height, color=FAINT_INK)
 
 
-def _words(lines: Sequence[Row], height: float, **look: Any) -> alt.Chart:
+def _words(lines: Sequence[Row], height: float, **style: Any) -> alt.Chart:
     chart = alt.Chart(data(lines))
-    mark: alt.Chart = chart.mark_text(align="left", baseline="top", **look)
-    top = alt.Y("top:Q", axis=None, scale=down(height))
+    mark: alt.Chart = chart.mark_text(align="left", baseline="top", **style)
+    top = alt.Y("top:Q", axis=None, scale=pixel_scale(height))
     return mark.encode(x=XValue(0), y=top, text=alt.Text("text:N"))
 
 
-def fitted(text: str, width: float, *, bold: bool = False) -> str:
+def truncate(text: str, width: float, *, bold: bool = False) -> str:
     """The text, or as much of it as has room.
 
-    >>> fitted("a rather long name of a condition", 100)
+    >>> truncate("a rather long name of a condition", 100)
     'a rather long…'
     """
     text = " ".join(inert(text).split())
@@ -134,12 +134,12 @@ def fitted(text: str, width: float, *, bold: bool = False) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def look(place: int) -> tuple[str, str, list[int]]:
+def series_style(place: int) -> tuple[str, str, list[int]]:
     """Colour, shape and dash of the series at a place: they are told apart by more than colour.
 
     The dashes change where the colours start over.
 
-    >>> look(0)[0] == look(5)[0], look(0)[1] == look(5)[1]
+    >>> series_style(0)[0] == series_style(5)[0], series_style(0)[1] == series_style(5)[1]
     (True, False)
     """
     turn, first = divmod(place, len(SERIES_COLOURS))
@@ -149,18 +149,18 @@ def look(place: int) -> tuple[str, str, list[int]]:
 
 def series_scales(names: Sequence[str]) -> list[alt.Scale]:
     """Scales for the colour, shape and dash of these series, in their order."""
-    looks = [look(place) for place in range(len(names))]
+    looks = [series_style(place) for place in range(len(names))]
     return [
         alt.Scale(domain=list(names), range=[each[aspect] for each in looks]) for aspect in range(3)
     ]
 
 
-def legend(names: Sequence[str], width: int, **look: Any) -> alt.Legend:
+def legend(names: Sequence[str], width: int, **style: Any) -> alt.Legend:
     """A legend under the chart, in as many columns as have room."""
     longest = max((len(name) for name in names), default=1) * LETTER + 56
     columns = max(1, min(len(names), int(width // longest)))
-    look = {"symbolSize": 80, "labelLimit": width, "columnPadding": 24, **look}
-    return alt.Legend(orient="bottom", columns=columns, offset=6, title=None, **look)
+    style = {"symbolSize": 80, "labelLimit": width, "columnPadding": 24, **style}
+    return alt.Legend(orient="bottom", columns=columns, offset=6, title=None, **style)
 
 
 # A digit takes about this many pixels, and a number some room around it.
@@ -218,26 +218,26 @@ def draw(
     # Altair checks every number of a chart against its schema, which takes as long as drawing it.
     with debug_mode(False):
         # Drawings of our own: the few names in them are escaped by the renderer, as a test checks.
-        wide, narrow = Markup(svg(chart(WIDE))), Markup(svg(chart(NARROW)))  # noqa: S704
+        wide, narrow = Markup(render_svg(chart(WIDE))), Markup(render_svg(chart(NARROW)))  # noqa: S704
     return Figure(name, label, wide, narrow, title, captions)
 
 
 def draw_square(name: str, label: str, chart: Chart, *, captions: Sequence[str] = ()) -> Figure:
     """Draw a chart that looks the same everywhere."""
-    return Figure(name, label, Markup(svg(chart)), None, captions=captions)  # noqa: S704
+    return Figure(name, label, Markup(render_svg(chart)), None, captions=captions)  # noqa: S704
 
 
-def svg(chart: Chart) -> str:
+def render_svg(chart: Chart) -> str:
     """The chart as SVG text, made without a network, its coordinates rounded below a pixel."""
     spec = chart.to_dict(validate=False)
     text: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
-    return coarse(text)
+    return round_coordinates(text)
 
 
-def coarse(text: str) -> str:
+def round_coordinates(text: str) -> str:
     """SVG text without decimals far below a pixel, which are half its size; words stay as they are.
 
-    >>> coarse('<path d="M1.23456,2"/><text>p < 0.001</text>')
+    >>> round_coordinates('<path d="M1.23456,2"/><text>p < 0.001</text>')
     '<path d="M1.23,2"/><text>p < 0.001</text>'
     """
     return re.sub(r"<[^<>]+>", lambda tag: _TINY.sub(lambda n: f"{float(n[0]):.2f}", tag[0]), text)

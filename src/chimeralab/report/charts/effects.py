@@ -18,12 +18,12 @@ from chimeralab.report.charts.canvas import (
     Label,
     Row,
     data,
-    down,
-    fitted,
     labels,
-    layered,
+    layer_charts,
     legend,
+    pixel_scale,
     series_scales,
+    truncate,
 )
 from chimeralab.stats.effects import Effect
 from chimeralab.stats.intervals import Interval
@@ -57,7 +57,7 @@ def forest(effects: Sequence[ForestRow], title: str, *, percent: bool, width: in
     reach = [row[end] for row in rows for end in ("low", "high")] + [0.0]
     axis = alt.Axis(format="+%" if percent else "+", tickCount=4 if width < WIDE else 6)
     span = alt.Scale(domain=[min(reach), max(reach)], nice=True)
-    level = alt.Y("level:Q", axis=None, scale=down(height))
+    level = alt.Y("level:Q", axis=None, scale=pixel_scale(height))
     kinds = [CLUSTERED, NAIVE]
     # Where nothing is naive there is one kind of line, which needs no legend.
     key = legend(kinds, width) if any(naive for _, _, naive in effects) else None
@@ -69,7 +69,7 @@ def forest(effects: Sequence[ForestRow], title: str, *, percent: bool, width: in
     across = alt.X("low:Q", title=title, scale=span, axis=axis)
     bars = alt.Chart(data(rows)).mark_rule(strokeWidth=2.5, aria=False)
     points = alt.Chart(data(rows)).mark_point(filled=True, size=70, opacity=1, aria=False)
-    return layered(
+    return layer_charts(
         [
             zero.encode(x=alt.X("zero:Q", scale=span)),
             bars.encode(x=across, x2=alt.X2("high:Q"), y=level, color=colour),
@@ -127,7 +127,7 @@ def dose_response(
     drawn = alt.Chart(data(rows))
     known = alt.Chart(data(row for row in rows if "low" in row))
     level = alt.Chart(data([] if control is None else [{"value": control}]))
-    return layered(
+    return layer_charts(
         [
             level.mark_rule(color=FAINT_INK, strokeDash=[6, 4], aria=False).encode(y=up),
             known.mark_rule(strokeWidth=2.5, color=BLUE, aria=False).encode(
@@ -148,7 +148,7 @@ def metric_parts(rows: Sequence[ArmMetric], metric: str, *, width: int = WIDE) -
     names = [metric, *dict.fromkeys(name for _, _, _, parts in rows for name in parts)]
     (colours, shapes, _), key = series_scales(names), legend(names, width)
     x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(grid=False))
-    y = alt.Y("level:Q", axis=None, scale=down(height))
+    y = alt.Y("level:Q", axis=None, scale=pixel_scale(height))
     levels = [top + 2 * LINE + 9 for top in tops]
     placed = list(zip(rows, levels, strict=True))
     lines = alt.Chart(data({"level": level} for level in levels))
@@ -167,7 +167,7 @@ def metric_parts(rows: Sequence[ArmMetric], metric: str, *, width: int = WIDE) -
             if interval
         )
     )
-    return layered(
+    return layer_charts(
         [
             lines.mark_rule(color=GRID, aria=False).encode(y=y),
             bars.mark_rule(strokeWidth=3, color=BLUE, aria=False).encode(
@@ -243,11 +243,11 @@ def _panels(
     for index, panel in panels.items():
         middle = sum(panel) / 2
         words.append(_word(middle, 8, index, "bold", "center"))
-        words.append(_word(middle, 23, fitted(indices[index], across + GAP), "faint", "center"))
+        words.append(_word(middle, 23, truncate(indices[index], across + GAP), "faint", "center"))
     placed: list[Placed] = []
     top: float = TITLE
     for subject, rows, note in groups:
-        words.append(_word(0, top + HEADING / 2, fitted(subject, NAMES, bold=True), "bold"))
+        words.append(_word(0, top + HEADING / 2, truncate(subject, NAMES, bold=True), "bold"))
         if note:
             words.append(_word(NAMES, top + HEADING / 2, note, "faint"))
         top += HEADING
@@ -256,14 +256,14 @@ def _panels(
             # What the second side of a comparison is stands under the first.
             first, _, second = name.partition(" − ")
             above = level - 7 if second else level
-            words.append(_word(INDENT, above, fitted(first, NAMES - INDENT), "plain"))
+            words.append(_word(INDENT, above, truncate(first, NAMES - INDENT), "plain"))
             if second:
-                under = fitted(f"− {second}", NAMES - INDENT)
+                under = truncate(f"− {second}", NAMES - INDENT)
                 words.append(_word(INDENT, level + 7, under, "faint"))
             placed += [(panel, level, cells.get(index)) for index, panel in panels.items()]
             top += CELL
         top += 6
-    return _drawn(placed, words, reach, (TITLE + HEADING, top), width)
+    return _draw(placed, words, reach, (TITLE + HEADING, top), width)
 
 
 def _lines(
@@ -277,13 +277,13 @@ def _lines(
     placed: list[Placed] = []
     top: float = 0
     for subject, rows, note in groups:
-        words.append(_word(0, top + HEADING / 2, fitted(subject, width, bold=True), "bold"))
+        words.append(_word(0, top + HEADING / 2, truncate(subject, width, bold=True), "bold"))
         top += HEADING
         if note:
-            words.append(_word(0, top + NAME / 2, fitted(note, width), "faint"))
+            words.append(_word(0, top + NAME / 2, truncate(note, width), "faint"))
             top += NAME
         for name, cells in rows.items():
-            words.append(_word(0, top + NAME / 2, fitted(name, width), "plain"))
+            words.append(_word(0, top + NAME / 2, truncate(name, width), "plain"))
             top += NAME
             for index in indices:
                 level = top + CELL - 8
@@ -291,14 +291,14 @@ def _lines(
                 placed.append((panel, level, cells.get(index)))
                 top += CELL
             top += 6
-    return _drawn(placed, words, reach, (HEADING, top), width)
+    return _draw(placed, words, reach, (HEADING, top), width)
 
 
 def _word(x: float, y: float, text: str, look: str, align: str = "left") -> Row:
     return {"x": x, "y": y, "text": text, "look": look, "align": align}
 
 
-def _drawn(
+def _draw(
     placed: Sequence[Placed],
     words: Sequence[Row],
     reach: Ends,
@@ -308,7 +308,7 @@ def _drawn(
     """All layers, in pixels: panels side by side have no axes of their own."""
     height = span[1] + AXIS
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False, zero=False))
-    y = alt.Y("y:Q", axis=None, scale=down(height))
+    y = alt.Y("y:Q", axis=None, scale=pixel_scale(height))
     shades = [
         {"x": left, "to": right, "y": level - CELL + 10, "end": level + 8}
         for (left, right), level, cell in placed
@@ -351,7 +351,7 @@ def _drawn(
         if not cell
     ]
     layers += _texts(numbers, [*words, *scale, *numbers, *nothing], x, y)
-    return layered(layers, width, height)
+    return layer_charts(layers, width, height)
 
 
 def _marks(

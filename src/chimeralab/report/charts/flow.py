@@ -18,11 +18,11 @@ from chimeralab.report.charts.canvas import (
     Figure,
     Row,
     data,
-    down,
     draw,
-    layered,
+    layer_charts,
+    pixel_scale,
 )
-from chimeralab.report.table import Table, table
+from chimeralab.report.table import Table, make_table
 from chimeralab.study import ConditionFlow
 
 # Pixels: the least width of a column, the gap beside it, the margin inside a box.
@@ -58,8 +58,8 @@ def flow_diagram(arms: Flow, *, width: int = WIDE) -> Chart:
         top = max(row["bottom"] for _, row in pieces) + 2 * LINE
     height = top - 2 * LINE
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False))
-    y = alt.Y("top:Q", axis=None, scale=down(height))
-    tip = alt.Y("bottom:Q", axis=None, scale=down(height))
+    y = alt.Y("top:Q", axis=None, scale=pixel_scale(height))
+    tip = alt.Y("bottom:Q", axis=None, scale=pixel_scale(height))
     arrows = _of(pieces, "arrow")
     tips = arrows.mark_point(shape="triangle-down", filled=True, color=EDGE, opacity=1, size=50)
     boxes = [
@@ -80,7 +80,7 @@ def flow_diagram(arms: Flow, *, width: int = WIDE) -> Chart:
         tips.encode(x=x, y=tip),
         *words,
     ]
-    return layered(layers, width, height)
+    return layer_charts(layers, width, height)
 
 
 def _band(arms: Flow, width: float, top: float) -> Iterator[Piece]:
@@ -159,12 +159,12 @@ ATTEMPTS = {
 }
 
 
-def lost(reasons: Mapping[str, int]) -> list[str]:
+def format_counts(reasons: Mapping[str, int]) -> list[str]:
     """Reasons with their counts, where there are any."""
     return [f"{count:,} {reason}" for reason, count in reasons.items() if count > 0]
 
 
-def asked_of(arm: ConditionFlow) -> Iterator[str]:
+def describe_attempts(arm: ConditionFlow) -> Iterator[str]:
     """How many questions were asked, and what became of those without an answer."""
     total = sum(arm.attempts.values())
     if total:
@@ -175,7 +175,7 @@ def asked_of(arm: ConditionFlow) -> Iterator[str]:
         yield f"{sum(again.values()):,} without an answer: {reasons}"
 
 
-def endings(arm: ConditionFlow) -> Iterator[str]:
+def describe_outcomes(arm: ConditionFlow) -> Iterator[str]:
     """How conversations came to an end."""
     for outcome, count in sorted(arm.outcomes.items()):
         yield f"{count:,} {OUTCOMES.get(outcome, outcome)}"
@@ -191,7 +191,7 @@ def flow_table(arms: Flow) -> Table:
         raw.append({"condition": name, **counts, "notes": note})
     named = [stage.name for stage in next(iter(arms.values()))]
     headings = ("condition", *named, "what happened on the way")
-    return table("flow", headings, rows, raw, words=(0, len(headings) - 1))
+    return make_table("flow", headings, rows, raw, words=(0, len(headings) - 1))
 
 
 def flow_figure(arms: Flow, caption: str) -> Figure:

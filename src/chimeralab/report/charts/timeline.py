@@ -30,16 +30,16 @@ from chimeralab.report.charts.canvas import (
     Y2Value,
     YValue,
     data,
-    layered,
+    layer_charts,
     turn_ticks,
 )
 
 # Beyond this many turns the points run into one another and the line says it all.
-MOST_MARKS = 120
+MAX_MARKS = 120
 # A heat map with more rows than this has squares of two pixels, and a page of megabytes.
-MOST_BLOCKS = 120
+MAX_BLOCKS = 120
 # A line with more points than this shows no more on a screen.
-MOST_POINTS = 1_000
+MAX_POINTS = 1_000
 # The plot, and the bar at the foot of a loop.
 HEIGHT, FOOT = 220, 7
 LOOP_WORD = "loop"
@@ -73,14 +73,14 @@ class PairSimilarities(NamedTuple):
         ]
 
 
-def compare(vectors: NDArray[np.float32], most_blocks: int = MOST_BLOCKS) -> PairSimilarities:
+def compare_turns(vectors: NDArray[np.float32], most_blocks: int = MAX_BLOCKS) -> PairSimilarities:
     """Every turn with every other; of a long conversation, blocks of turns with one another.
 
-    >>> pairs = compare(np.eye(2, dtype=np.float32)[[0, 1, 0]])
+    >>> pairs = compare_turns(np.eye(2, dtype=np.float32)[[0, 1, 0]])
     >>> pairs.most_alike(1)
     [(Episode(start=1, end=1), Episode(start=3, end=3), 1.0)]
     """
-    spans = blocks(len(vectors), most_blocks)
+    spans = split_turns(len(vectors), most_blocks)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     starts = [span.start - 1 for span in spans]
     sizes = np.array([span.end - span.start + 1 for span in spans], dtype=float)
@@ -94,25 +94,25 @@ def compare(vectors: NDArray[np.float32], most_blocks: int = MOST_BLOCKS) -> Pai
     return PairSimilarities(spans, np.clip(values, -1, 1))
 
 
-def blocks(turns: int, most: int) -> list[Episode]:
+def split_turns(turns: int, most: int) -> list[Episode]:
     """The turns cut into at most so many spans of one size (the last may be shorter).
 
-    >>> blocks(5, 3)
+    >>> split_turns(5, 3)
     [Episode(start=1, end=2), Episode(start=3, end=4), Episode(start=5, end=5)]
     """
     size = max(1, -(-turns // most))
     return [Episode(start, min(start + size - 1, turns)) for start in range(1, turns + 1, size)]
 
 
-def peaks(
-    values: Sequence[float | None], most: int = MOST_POINTS
+def keep_peaks(
+    values: Sequence[float | None], most: int = MAX_POINTS
 ) -> tuple[list[int], list[float | None]]:
     """Turns and values as they are; of a long series, the peak of each block at its first turn.
 
-    >>> peaks([None, 0.2, 0.5, 0.1], most=2)
+    >>> keep_peaks([None, 0.2, 0.5, 0.1], most=2)
     ([1, 3], [0.2, 0.5])
     """
-    spans = blocks(len(values), most)
+    spans = split_turns(len(values), most)
     known = [[v for v in values[span.start - 1 : span.end] if v is not None] for span in spans]
     return [span.start for span in spans], [max(some, default=None) for some in known]
 
@@ -161,11 +161,11 @@ def timeline(
         *_thresholds(lines, colour, width),
         base.mark_line(strokeWidth=1.5, strokeJoin="round", aria=False),
     ]
-    if last_turn <= MOST_MARKS:
+    if last_turn <= MAX_MARKS:
         shapes = alt.Scale(domain=names, range=list(SERIES_SHAPES[: len(names)]))
         points = base.mark_point(filled=True, size=36, opacity=1, aria=False)
         layers.append(points.encode(shape=alt.Shape("name:N", title=None, scale=shapes)))
-    return layered(layers, width, HEIGHT)
+    return layer_charts(layers, width, HEIGHT)
 
 
 def _shading(word: str, spans: Sequence[Episode]) -> Iterator[alt.Chart]:
@@ -264,7 +264,7 @@ def heat_map(
             y2=Y2Value(SQUARE + 8),
         ),
     ]
-    return layered(layers, SQUARE, SQUARE)
+    return layer_charts(layers, SQUARE, SQUARE)
 
 
 STEPS = tuple(round(0.1 * step, 1) for step in range(10))

@@ -22,14 +22,14 @@ from chimeralab.report.charts.canvas import (
     Row,
     XValue,
     data,
-    down,
     labels,
-    layered,
+    layer_charts,
     legend,
+    pixel_scale,
     series_scales,
     turn_ticks,
 )
-from chimeralab.selfplay.comparisons import Held
+from chimeralab.selfplay.comparisons import RankCounts
 from chimeralab.selfplay.conditions import OnsetCurve
 from chimeralab.selfplay.specifications import Specification
 from chimeralab.stats.intervals import Interval
@@ -42,7 +42,7 @@ BUCKET_ROW, STABILITY_ROW = 2 * LINE + 10, 2 * LINE + 36
 # Pixels: the curve, the gap under it, and the row of one choice.
 CURVE, GAP, CHOICE_ROW = 190, 16, 13
 # Detectors beyond this number share the squares under the curve.
-MOST_COLUMNS = 60
+MAX_COLUMNS = 60
 
 # A condition: its label, the share of collapsed turns of each run, their mean and its interval.
 Distribution = tuple[Label, Sequence[float], float, Interval | None]
@@ -70,16 +70,16 @@ def distributions(
         scale=alt.Scale(domain=[0, 1], nice=False),
         axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1], grid=True),
     )
-    depth = alt.Y("top:Q", axis=None, scale=down(height))
+    depth = alt.Y("top:Q", axis=None, scale=pixel_scale(height))
     names = [str(place) for place in range(len(conditions))]
     colour = alt.Color("place:N", legend=None, scale=series_scales(names)[0])
     shown = bars.encode(x=across, x2=alt.X2("to:Q"), y=depth, y2=alt.Y2("bottom:Q"), color=colour)
     floors = alt.Chart(data({"floor": top + WORDS + BARS} for top in tops))
     lines = floors.mark_rule(color=FAINT_INK, strokeWidth=0.5, aria=False)
-    return layered(
+    return layer_charts(
         [
             shown,
-            lines.encode(y=alt.Y("floor:Q", axis=None, scale=down(height))),
+            lines.encode(y=alt.Y("floor:Q", axis=None, scale=pixel_scale(height))),
             *_means(conditions, height),
             *labels([label for label, _, _, _ in conditions], tops, height, width),
         ],
@@ -97,7 +97,7 @@ def _means(conditions: Sequence[Distribution], height: float) -> Iterator[alt.Ch
         }
         for place, (_, _, mean, interval) in enumerate(conditions)
     ]
-    level = alt.Y("level:Q", axis=None, scale=down(height))
+    level = alt.Y("level:Q", axis=None, scale=pixel_scale(height))
     base = alt.Chart(data(rows))
     clipped = alt.Scale(domain=[0, 1], nice=False, clamp=True)
     yield base.mark_rule(strokeWidth=2.5, color=INK, aria=False).encode(
@@ -128,7 +128,7 @@ def buckets(
     )
     colours, shapes, _ = series_scales(conditions)
     key = legend(conditions, width)
-    level = alt.Y("level:Q", axis=None, scale=down(height))
+    level = alt.Y("level:Q", axis=None, scale=pixel_scale(height))
     highest = max((m for means in rows.values() for m in means if m is not None), default=1.0)
     across = alt.X(
         "mean:Q",
@@ -137,7 +137,7 @@ def buckets(
         axis=alt.Axis(format="%", tickCount=5),
     )
     lines = alt.Chart(data({"level": top + BUCKET_ROW - 9} for top in tops))
-    return layered(
+    return layer_charts(
         [
             lines.mark_rule(color=FAINT_INK, strokeWidth=0.5, aria=False).encode(y=level),
             points.mark_point(filled=True, size=70, opacity=0.9, aria=False).encode(
@@ -189,7 +189,7 @@ def survival(
     bands = alt.Chart(data(spans)).mark_area(interpolate="step-after", opacity=0.16, aria=False)
     lines = alt.Chart(data(steps)).mark_line(interpolate="step-after", strokeWidth=2, aria=False)
     dash = alt.StrokeDash("condition:N", scale=dashes, legend=key)
-    return layered(
+    return layer_charts(
         [
             bands.encode(x=turns, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), color=colour),
             lines.encode(x=turns, y=shares, color=colour, strokeDash=dash),
@@ -209,7 +209,7 @@ def ticks_from_0(last: int, width: int) -> list[int]:
     return [0, *([first] if rest[:1] == [first + 1] else []), *rest]
 
 
-def stability(rows: Sequence[tuple[Label, Held]], *, width: int = WIDE) -> Chart:
+def stability(rows: Sequence[tuple[Label, RankCounts]], *, width: int = WIDE) -> Chart:
     """Bars of how many units keep the order of the means, tie in it, or turn it around."""
     height = STABILITY_ROW * len(rows)
     tops = [STABILITY_ROW * place for place in range(len(rows))]
@@ -224,7 +224,7 @@ def stability(rows: Sequence[tuple[Label, Held]], *, width: int = WIDE) -> Chart
             depths = {"top": top + 2 * LINE + 2, "bottom": top + 2 * LINE + 22}
             parts.append({"kind": kind, **ends, **words, **depths})
             before += count
-    depth = alt.Y("top:Q", axis=None, scale=down(height))
+    depth = alt.Y("top:Q", axis=None, scale=pixel_scale(height))
     across = alt.X("from:Q", axis=None, scale=alt.Scale(domain=[0, 1], nice=False))
     colour = alt.Color(
         "kind:N",
@@ -239,7 +239,7 @@ def stability(rows: Sequence[tuple[Label, Held]], *, width: int = WIDE) -> Chart
         .encode(x=alt.X("middle:Q"), y=depth, text=alt.Text("text:N"))
         for kind, ink in zip(kinds, ("white", INK, INK), strict=True)
     ]
-    return layered(
+    return layer_charts(
         [
             bars.encode(x=across, x2=alt.X2("to:Q"), y=depth, y2=alt.Y2("bottom:Q"), color=colour),
             *counts,
@@ -257,7 +257,7 @@ def specification(
     across = alt.Scale(domain=[0.5, len(curve) + 0.5], nice=False)
     height = CURVE + GAP + CHOICE_ROW * len(all_choices(curve))
     layers = [*_curve(curve, across, title, percent), *_choices(curve, across)]
-    chart = layered(layers, width, height)
+    chart = layer_charts(layers, width, height)
     chart.resolve = alt.Resolve(scale=alt.ScaleResolveMap(y="independent"))
     return chart
 
@@ -322,7 +322,7 @@ def _choices(curve: Sequence[Specification], across: alt.Scale) -> Iterator[alt.
     }
     made_by = [choices_of(each.settings).items() for each in curve]
     squares: list[Row] = []
-    for column in np.array_split(np.arange(len(curve)), min(MOST_COLUMNS, len(curve))):
+    for column in np.array_split(np.arange(len(curve)), min(MAX_COLUMNS, len(curve))):
         made = Counter(choice for n in column for choice in made_by[n])
         ends = {"from": float(column[0]) + 0.5, "to": float(column[-1]) + 1.5}
         squares += [

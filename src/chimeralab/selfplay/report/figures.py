@@ -11,8 +11,14 @@ from chimeralab.core.result_words import ResultWords
 from chimeralab.embedding.encoder import MARGINS
 from chimeralab.report.charts.canvas import Figure, draw
 from chimeralab.report.charts.effects import forest
-from chimeralab.report.table import SHARE, UNITS, difference, estimate, signed
-from chimeralab.selfplay.comparisons import Held
+from chimeralab.report.table import (
+    SHARE,
+    UNITS,
+    format_change,
+    format_difference,
+    format_estimate,
+)
+from chimeralab.selfplay.comparisons import RankCounts
 from chimeralab.selfplay.outcomes import measure_name, per_run
 from chimeralab.selfplay.report.charts import (
     buckets,
@@ -34,8 +40,8 @@ from chimeralab.stats.effects import Effect
 from chimeralab.stats.intervals import Interval
 
 # More contrasts than these make a figure that nobody reads; the table has them all.
-MOST_EFFECTS = 15
-MOST_BUCKETS = 24
+MAX_EFFECTS = 15
+MAX_BUCKETS = 24
 
 
 def distribution_figure(results: StudyResults, words: ResultWords) -> Figure:
@@ -43,7 +49,7 @@ def distribution_figure(results: StudyResults, words: ResultWords) -> Figure:
     analysis, runs = results.analysis, results.runs
     rates = runs.collapsed / runs.turns
     means = {
-        name: estimate(each.mean, each.share_ci, SHARE)
+        name: format_estimate(each.mean, each.share_ci, SHARE)
         for name, each in analysis.conditions.items()
     }
     rows = [
@@ -94,7 +100,7 @@ def forest_figure(material: Material, results: StudyResults) -> Figure | None:
     once = results.analysis.rows(found.measure)
     alone = [replace(each, role=None) for each in found.pairs]
     pairs = [each for each in once if replace(each, role=None) in alone]
-    widest = sorted(pairs, key=lambda each: -abs(each.estimate or 0.0))[:MOST_EFFECTS]
+    widest = sorted(pairs, key=lambda each: -abs(each.estimate or 0.0))[:MAX_EFFECTS]
     effects = [e for e in once if e not in pairs or e in widest or e.role == "primary"]
     if all(each.estimate is None for each in effects):
         return None
@@ -104,9 +110,8 @@ def forest_figure(material: Material, results: StudyResults) -> Figure | None:
         """The numbers without their unit, which the axis has: a phone has room for no more."""
         if each.estimate is None:
             return each.reasons.get("estimate", "")
-        return (
-            f"{difference(each.estimate, each.interval, unit, bare=True)}, {p_phrase(each.p_holm)}"
-        )
+        shown = format_difference(each.estimate, each.interval, unit, bare=True)
+        return f"{shown}, {p_phrase(each.p_holm)}"
 
     rows = [
         (
@@ -117,7 +122,7 @@ def forest_figure(material: Material, results: StudyResults) -> Figure | None:
         for each in effects
     ]
     shown = "; ".join(
-        f"{each.a} minus {each.b}: {difference(each.estimate, each.interval, unit)}, "
+        f"{each.a} minus {each.b}: {format_difference(each.estimate, each.interval, unit)}, "
         f"Holm {p_phrase(each.p_holm)}, naive {p_phrase(each.naive_p)}"
         for each in effects
     )
@@ -126,8 +131,8 @@ def forest_figure(material: Material, results: StudyResults) -> Figure | None:
         "Holm-corrected p. The grey line is the interval one gets by taking all runs for "
         "independent: where it is shorter, it promises too much."
     )
-    if len(pairs) > MOST_EFFECTS:
-        caption += f" Of {len(pairs)} pairs these are the {MOST_EFFECTS} that differ most."
+    if len(pairs) > MAX_EFFECTS:
+        caption += f" Of {len(pairs)} pairs these are the {MAX_EFFECTS} that differ most."
     chart = partial(forest, rows, f"difference in the {what}", percent=unit.percent)
     label = f"Differences between conditions with their intervals. {shown}."
     return draw("contrasts", label, lambda width: chart(width=width), captions=[caption])
@@ -180,10 +185,10 @@ def stability_lines(analysis: Analysis) -> Iterator[str]:
             yield f"Of {counted(held.total, noun)}, {held_in_words(held)}."
 
 
-def held_in_words(held: Held) -> str:
+def held_in_words(held: RankCounts) -> str:
     """How far an order holds.
 
-    >>> held_in_words(Held(held=12, tied=0, inverted=24, total=36, left_out=0))
+    >>> held_in_words(RankCounts(held=12, tied=0, inverted=24, total=36, left_out=0))
     'it holds in 12 and is inverted somewhere in 24'
     """
     ties = f", holds but for ties in {held.tied}" if held.tied else ""
@@ -196,7 +201,7 @@ def bucket_figure(results: StudyResults, words: ResultWords) -> Figure | None:
     if not analysis.buckets or analysis.buckets < 2 or len(analysis.conditions) < 2:
         return None
     names, found = list(analysis.conditions), bucket_means(analysis, results.runs)
-    rows = dict(list(found.items())[:MOST_BUCKETS])
+    rows = dict(list(found.items())[:MAX_BUCKETS])
     shown = "; ".join(
         f"{bucket}: "
         + ", ".join(
@@ -250,9 +255,10 @@ def curve_figure(material: Material, results: StudyResults) -> Figure | None:
     return draw(
         "specification_curve",
         f"{curve.a} minus {curve.b} under {detectors} detectors, from "
-        f"{signed(curve.lowest, unit)} to {signed(curve.highest, unit)}; "
-        f"{signed(curve.declared, unit)} as declared. {curve.same_sign:,} have the same direction, "
-        f"{curve.significant:,} of them with an interval that leaves out 0.",
+        f"{format_change(curve.lowest, unit)} to {format_change(curve.highest, unit)}; "
+        f"{format_change(curve.declared, unit)} as declared. "
+        f"{curve.same_sign:,} have the same direction, {curve.significant:,} of them with "
+        "an interval that leaves out 0.",
         lambda width: chart(width=width),
         captions=[
             f"{curve.a} minus {curve.b} under {detectors} settings of the detector, from the "

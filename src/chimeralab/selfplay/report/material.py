@@ -22,18 +22,18 @@ from chimeralab.rating.validity import validity_in_words
 from chimeralab.report.files import (
     common_facts,
     computed_with,
-    lock_of,
     locked_in_words,
-    refuse_unrun,
+    read_lock,
+    require_run,
     verified_in_words,
 )
-from chimeralab.report.page import Fact, Methods, fill_text, write_methods
+from chimeralab.report.page import Fact, Methods, render_methods, render_text
 from chimeralab.report.table import (
     SHARE,
     SIGNIFICANT,
     UNITS,
-    difference,
-    estimate,
+    format_difference,
+    format_estimate,
 )
 from chimeralab.selfplay.analysis import select
 from chimeralab.selfplay.comparisons import LogRankTest
@@ -43,15 +43,15 @@ from chimeralab.selfplay.outcomes import PAIRS, Measure, measure_name
 from chimeralab.selfplay.robustness import primary_contrasts
 from chimeralab.selfplay.runs import (
     TOO_SHORT,
-    RunsLeftOut,
+    ExcludedRuns,
+    count_unjudged,
     runs_of,
-    unread,
 )
 from chimeralab.selfplay.specifications import (
     SpecificationCurve,
-    every_detector,
+    list_detectors,
+    load_similarities,
     specification_curve,
-    stored_series,
     tally,
 )
 from chimeralab.stats.effects import Effect
@@ -83,7 +83,7 @@ class Material(NamedTuple):
     interventions: Counter[str]
     detections: tuple[Detection, ...]
     unjudged: str
-    without_verdict: tuple[RunsLeftOut, ...]
+    without_verdict: tuple[ExcludedRuns, ...]
     results: StudyResults | None
     no_results: str
     reliability: Reliability | None
@@ -100,7 +100,7 @@ class Material(NamedTuple):
         return scope_of(self.reliability).words
 
     @property
-    def left_out(self) -> tuple[RunsLeftOut, ...]:
+    def left_out(self) -> tuple[ExcludedRuns, ...]:
         """Conversations that no estimate speaks of, and why."""
         return self.results.runs.left_out if self.results else self.without_verdict
 
@@ -119,7 +119,7 @@ def gather(
     estimates: Estimates | None = None,
 ) -> Material:
     """Judge what has no verdict yet, then read and analyse everything."""
-    refuse_unrun(study)
+    require_run(study)
     tell("judging what has no verdict yet")
     unjudged = _judge(study)
     tell("computing verdicts and hashes again")
@@ -128,7 +128,7 @@ def gather(
     corrected = verification.corrected
     rows = list(stored_detections(study))
     detections = tuple(corrected.get(row["id"]) or from_json(row) for row in rows)
-    nobody = unread(study, detections, unjudged)
+    nobody = count_unjudged(study, detections, unjudged)
     tell("analysing")
     results, no_results = None, ""
     try:
@@ -142,10 +142,10 @@ def gather(
         events = archive.rows(_INTERVENTIONS)
         interventions = Counter({row["condition"]: row["n"] for row in events})
     short = Counter(str(d.metadata["condition"]) for d in detections if d.collapsed_turns is None)
-    too_short = (RunsLeftOut(name, TOO_SHORT, count) for name, count in sorted(short.items()))
+    too_short = (ExcludedRuns(name, TOO_SHORT, count) for name, count in sorted(short.items()))
     return Material(
         study=study,
-        lock=lock_of(study),
+        lock=read_lock(study),
         verification=verification,
         arms=tuple(arms),
         interventions=interventions,
@@ -211,8 +211,8 @@ def results_of(
     asked = next(each for each in contrasts if each == shaky)
 
     def compute() -> SpecificationCurve:
-        series = stored_series(detections, study.trajectories(), detector)
-        found = tally(series, every_detector(detector))
+        series = load_similarities(detections, study.trajectories(), detector)
+        found = tally(series, list_detectors(detector))
         return specification_curve(found, asked, analysis.settings, detector, outcomes.primary)
 
     curve = estimates.take(SpecificationCurve, compute, changed)
@@ -284,7 +284,7 @@ def glance(material: Material) -> tuple[str, ...]:
             "measure_name": measure_name,
             "numbers": _numbers,
         }
-    said = fill_text(
+    said = render_text(
         "selfplay_glance.txt",
         results=results,
         no_results=material.no_results,
@@ -299,11 +299,11 @@ def glance(material: Material) -> tuple[str, ...]:
 def _share(of: ConditionSummary) -> str:
     if of.share_ci is None:
         return number(of.mean, 1, 100) + SHARE.value
-    return estimate(of.mean, of.share_ci, SHARE)
+    return format_estimate(of.mean, of.share_ci, SHARE)
 
 
 def _numbers(each: Effect) -> str:
-    shown = difference(each.estimate, each.interval, UNITS[each.measure])
+    shown = format_difference(each.estimate, each.interval, UNITS[each.measure])
     return f"{shown}, {p_phrase(each.p_holm)}"
 
 
@@ -376,7 +376,7 @@ def methods(material: Material) -> Methods:
     plan, primary = study.plan, material.outcomes.primary
     detector: Detector = plan.detector.settings
     beside = loops_beside(detector) is not detector and any(d.steps for d in material.detections)
-    found = write_methods(
+    found = render_methods(
         "selfplay_methods.txt",
         plan=plan,
         rules=plan.conversation,

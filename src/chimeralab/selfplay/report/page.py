@@ -12,24 +12,24 @@ from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.auditing import Reliability, scope_of
 from chimeralab.rating.validity import validity_in_words
 from chimeralab.report.charts.canvas import Figure
-from chimeralab.report.charts.flow import Stage, asked_of, endings, lost
-from chimeralab.report.charts.timeline import compare
+from chimeralab.report.charts.flow import Stage, describe_attempts, describe_outcomes, format_counts
+from chimeralab.report.charts.timeline import compare_turns
 from chimeralab.report.conversation import (
     heat_map_figure,
     loop_lines,
     timeline_figure,
     verdict_in_words,
 )
-from chimeralab.report.files import Frame, Report, make_page, software
+from chimeralab.report.files import Frame, Report, make_page, software_table
 from chimeralab.report.messages import ShownMessage, Transcript, list_messages
-from chimeralab.report.named_numbers import entries_of, named
+from chimeralab.report.named_numbers import assign_names, list_entries
 from chimeralab.report.page import (
     Block,
     Section,
     box,
     bullets,
-    every,
-    folded,
+    details,
+    find_blocks,
     heading,
     paragraph,
     quote,
@@ -123,11 +123,11 @@ def make_report(material: Material) -> Report:
             flow_note=FLOW + why_not,
             results=parts,
             methods=methods(material),
-            software=software(study, precisions),
+            software=software_table(study, precisions),
             not_shown=list(not_shown(material, conversations)),
             sheets=list(tables.plain_sheets(results)) if results else [],
-            numbers=named(
-                entries_of(
+            numbers=assign_names(
+                list_entries(
                     study,
                     results and results.analysis,
                     material.reliability,
@@ -149,7 +149,7 @@ def study_flow(material: Material) -> dict[str, tuple[Stage, ...]]:
         ended = sum(arm.outcomes.values())
         parsable = ended - sum(unread.values())
         analysed = conditions[arm.condition].n if arm.condition in conditions else 0
-        asked, steps = list(asked_of(arm)), material.interventions[arm.condition]
+        asked, steps = list(describe_attempts(arm)), material.interventions[arm.condition]
         if steps:
             # Also conversations that are still open have interventions.
             asked.append(counted(steps, "intervention"))
@@ -159,11 +159,21 @@ def study_flow(material: Material) -> dict[str, tuple[Stage, ...]]:
                 "Attempted",
                 arm.attempted,
                 asked,
-                lost({"not started": arm.planned - arm.attempted}),
+                format_counts({"not started": arm.planned - arm.attempted}),
             ),
-            Stage("Ended", ended, list(endings(arm)), lost({"still open": arm.attempted - ended})),
-            Stage("Parsable", parsable, (), lost(unread)),
-            Stage("Analysed", analysed, (), lost(others or {"not analysed": parsable - analysed})),
+            Stage(
+                "Ended",
+                ended,
+                list(describe_outcomes(arm)),
+                format_counts({"still open": arm.attempted - ended}),
+            ),
+            Stage("Parsable", parsable, (), format_counts(unread)),
+            Stage(
+                "Analysed",
+                analysed,
+                (),
+                format_counts(others or {"not analysed": parsable - analysed}),
+            ),
         )
     return flows
 
@@ -187,7 +197,7 @@ def _results(material: Material, results: StudyResults) -> Iterator[Section]:
         [
             figures.survival_figure(analysis, words),
             tables.first_collapses(analysis, words),
-            folded("Runs still followed", [tables.at_risk(analysis, words)]),
+            details("Runs still followed", [tables.at_risk(analysis, words)]),
             *([paragraph(logrank_in_words(analysis.logrank))] if several else ()),
             heading(f"After the first {words.event}"),
             tables.after_onset(analysis, words),
@@ -215,7 +225,7 @@ def _results(material: Material, results: StudyResults) -> Iterator[Section]:
 def _contrasts(material: Material, results: StudyResults) -> Section:
     analysis, measure = results.analysis, measure_of(material.outcomes)
     others = [
-        folded(
+        details(
             f"The same for the {measure_name(name, material.words)}",
             [tables.contrasts(analysis, name)],
         )
@@ -346,7 +356,7 @@ def _conversation(
     # Comparing all turns needs the encoder, and its files are not pulled for it.
     if len(detection.positions) > 1 and weights.locate(weights.ENCODER) is not None:
         kept = [trajectory.turns[place - 1].text for place in detection.positions]
-        pairs = compare(default_encoder().encode(kept).vectors)
+        pairs = compare_turns(default_encoder().encode(kept).vectors)
         caption = "Every turn with every earlier one; the darker, the more similar."
         yield heat_map_figure(detection, pairs, name=f"heat_map_{key}", captions=[caption])
     window = detection.detector["settings"].get("window")
@@ -354,7 +364,7 @@ def _conversation(
         shown = Transcript(messages, window, "study", words)
         first, last = _position(messages[0]), _position(messages[-1])
         summary = f"Turns {first} to {last}" if first != last else f"Turn {first}"
-        yield shown if is_open else folded(summary, [shown], "rest")
+        yield shown if is_open else details(summary, [shown], "rest")
 
 
 def parts(
@@ -394,7 +404,7 @@ def not_shown(material: Material, conversations: Sequence[Section]) -> Iterator[
             yield f"stability by bucket: {stability.reasons.get('by_bucket', '')}"
     if material.reliability is None:
         yield "how far people agree with the detector: no reliability audit has been run"
-    maps = [f for f in every(Figure, conversations) if f.name.startswith("heat_map_")]
+    maps = [f for f in find_blocks(Figure, conversations) if f.name.startswith("heat_map_")]
     if len(maps) < len(conversations):
         yield "some heat maps: they need two turns, and the encoder's files on this machine"
     yield "what other co-detectors see in the words alone: `chimera analyse --robustness` tells"

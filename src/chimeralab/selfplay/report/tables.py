@@ -10,14 +10,14 @@ from chimeralab.core.result_words import ResultWords
 from chimeralab.report.table import (
     SHARE,
     UNITS,
+    Cell,
     Dash,
-    Shown,
     Table,
-    difference,
-    estimate,
-    flat,
-    known,
-    table,
+    flatten,
+    format_difference,
+    format_estimate,
+    make_table,
+    optional_cell,
 )
 from chimeralab.selfplay.outcomes import Measure
 from chimeralab.selfplay.report.charts import ticks_from_0
@@ -45,7 +45,7 @@ def cast_table(plan: Plan) -> Table:
     keys = ("condition", "speakers", "temperature", "countermeasure")
     headings = ("condition", "speakers, in turn", "temperature", "on collapse")
     raw = [dict(zip(keys, row, strict=True)) for row in rows]
-    return table("design", headings, rows, raw, words=(0, 1, 3))
+    return make_table("design", headings, rows, raw, words=(0, 1, 3))
 
 
 def level(analysis: Analysis) -> str:
@@ -76,20 +76,20 @@ def shares(analysis: Analysis) -> Table:
                 f"{each.seeds:,}",
                 _with_interval(each.mean, each.share_ci, why.get("share_ci")),
                 number(each.median, 1, 100) + SHARE.value,
-                known(number(each.sd, 1, 100), each.sd, why.get("sd")),
-                known(at_risk, each.at_risk_mean, why.get("at_risk_mean")),
-                known(number(each.icc, 2), each.icc, why.get("icc")),
+                optional_cell(number(each.sd, 1, 100), each.sd, why.get("sd")),
+                optional_cell(at_risk, each.at_risk_mean, why.get("at_risk_mean")),
+                optional_cell(number(each.icc, 2), each.icc, why.get("icc")),
             ]
         )
-    raw = [{"condition": name, **flat(c.as_dict())} for name, c in analysis.conditions.items()]
-    return table("conditions", headings, rows, raw)
+    raw = [{"condition": name, **flatten(c.as_dict())} for name, c in analysis.conditions.items()]
+    return make_table("conditions", headings, rows, raw)
 
 
 def _with_interval(
     value: float, interval: Interval | None, reason: str | None, measure: Measure = "share"
-) -> Shown:
+) -> Cell:
     """A value that is always there, and an interval that may not be."""
-    shown = estimate(value, interval, UNITS[measure])
+    shown = format_estimate(value, interval, UNITS[measure])
     return shown if interval is not None else Dash(reason or "unknown", shown)
 
 
@@ -104,7 +104,7 @@ def first_collapses(analysis: Analysis, words: ResultWords) -> Table:
     rows, raw = [], []
     for name, each in analysis.conditions.items():
         why = each.reasons
-        rmst: Shown = Dash(why.get("rmst", "unknown"))
+        rmst: Cell = Dash(why.get("rmst", "unknown"))
         if each.rmst is not None:
             rmst = _with_interval(each.rmst, each.rmst_ci, why.get("rmst_ci"), "restricted_mean")
         any_ci, any_why = each.incidence_ci, why.get("incidence_ci")
@@ -112,13 +112,13 @@ def first_collapses(analysis: Analysis, words: ResultWords) -> Table:
             [
                 name,
                 _with_interval(each.incidence, any_ci, any_why, "incidence"),
-                known(number(each.km_median, 0), each.km_median, why.get("km_median")),
+                optional_cell(number(each.km_median, 0), each.km_median, why.get("km_median")),
                 rmst,
             ]
         )
         picked = {key: value for key, value in each.as_dict().items() if key in FIRST}
-        raw.append({"condition": name, **flat(picked)})
-    return table("first_collapse", headings, rows, raw)
+        raw.append({"condition": name, **flatten(picked)})
+    return make_table("first_collapse", headings, rows, raw)
 
 
 def after_onset(analysis: Analysis, words: ResultWords) -> Table:
@@ -134,7 +134,7 @@ def after_onset(analysis: Analysis, words: ResultWords) -> Table:
     rows = []
     for name, each in analysis.after_onset.items():
         why = each.reasons
-        share: Shown = Dash(why.get("recovered_share", "unknown"))
+        share: Cell = Dash(why.get("recovered_share", "unknown"))
         if each.recovered_share is not None:
             share = _with_interval(each.recovered_share, each.recovered_ci, why.get("recovered_ci"))
         dwell, many = number(each.dwell_share, 1, 100) + SHARE.value, each.episodes_per_run
@@ -143,18 +143,20 @@ def after_onset(analysis: Analysis, words: ResultWords) -> Table:
                 name,
                 f"{each.collapsed_runs:,}",
                 share,
-                known(number(many, 1), many, why.get("episodes_per_run")),
-                known(number(each.dwell_median, 0), each.dwell_median, why.get("dwell_median")),
-                known(dwell, each.dwell_share, why.get("dwell_share")),
+                optional_cell(number(many, 1), many, why.get("episodes_per_run")),
+                optional_cell(
+                    number(each.dwell_median, 0), each.dwell_median, why.get("dwell_median")
+                ),
+                optional_cell(dwell, each.dwell_share, why.get("dwell_share")),
             ]
         )
-    raw = [{"condition": n, **flat(each.as_dict())} for n, each in analysis.after_onset.items()]
-    return table("after_onset", headings, rows, raw)
+    raw = [{"condition": n, **flatten(each.as_dict())} for n, each in analysis.after_onset.items()]
+    return make_table("after_onset", headings, rows, raw)
 
 
 def loops(material: Material) -> Table:
     """How many conversations loop, and in which ways, by condition."""
-    rows: list[list[Shown]] = []
+    rows: list[list[Cell]] = []
     raw = []
     for name in material.study.plan.conditions:
         judged = [
@@ -169,7 +171,7 @@ def loops(material: Material) -> Table:
             for kind in dict.fromkeys(loop.kind for loop in found.loops if loop.level == "verdict")
         )
         said = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
-        counts: Shown = Dash("no conversation was judged by the loop detector")
+        counts: Cell = Dash("no conversation was judged by the loop detector")
         if judged:
             share = number(looping / len(judged), 1, 100) + SHARE.value
             counts = f"{looping:,} ({share})"
@@ -178,7 +180,7 @@ def loops(material: Material) -> Table:
             {"condition": name, "conversations": len(judged), "looping": looping, "kinds": said}
         )
     headings = ("condition", "conversations", "looping", "kinds")
-    return table("loops", headings, rows, raw, words=(0, 3))
+    return make_table("loops", headings, rows, raw, words=(0, 3))
 
 
 def contrasts(analysis: Analysis, measure: Measure) -> Table:
@@ -194,22 +196,24 @@ def contrasts(analysis: Analysis, measure: Measure) -> Table:
     rows, raw = [], []
     for each in analysis.rows(measure):
         why = each.reasons
-        shown: Shown = difference(each.estimate, each.interval, UNITS[each.measure])
+        shown: Cell = format_difference(each.estimate, each.interval, UNITS[each.measure])
         if each.estimate is None or each.interval is None:
             shown = Dash(why.get("estimate") or why.get("interval") or "unknown", str(shown))
         rows.append(
             [
                 each.marked_name,
                 shown,
-                known(p_value(each.p_holm), each.p_holm, why.get("p_holm") or why.get("p")),
-                known(p_value(each.permutation_p), each.permutation_p, why.get("permutation_p")),
-                known(p_value(each.naive_p), each.naive_p, why.get("naive_p")),
-                known(number(each.se_ratio, 2), each.se_ratio, why.get("se_ratio")),
+                optional_cell(p_value(each.p_holm), each.p_holm, why.get("p_holm") or why.get("p")),
+                optional_cell(
+                    p_value(each.permutation_p), each.permutation_p, why.get("permutation_p")
+                ),
+                optional_cell(p_value(each.naive_p), each.naive_p, why.get("naive_p")),
+                optional_cell(number(each.se_ratio, 2), each.se_ratio, why.get("se_ratio")),
             ]
         )
         weights = "; ".join(f"{k}: {v:g}" for k, v in each.weights.items())
-        raw.append({**flat(each.as_dict()), "weights": weights, "role": each.role})
-    return table(f"contrasts_{measure}", headings, rows, raw)
+        raw.append({**flatten(each.as_dict()), "weights": weights, "role": each.role})
+    return make_table(f"contrasts_{measure}", headings, rows, raw)
 
 
 def at_risk(analysis: Analysis, words: ResultWords) -> Table:
@@ -235,7 +239,7 @@ def at_risk(analysis: Analysis, words: ResultWords) -> Table:
                 numbers, curve.survival, curve.low or absent, curve.high or absent, strict=True
             )
         ]
-    return table(
+    return make_table(
         "survival", (f"runs without a {words.event} before turn", *map(str, ticks)), rows, raw
     )
 
@@ -246,7 +250,7 @@ def plain_sheets(results: StudyResults) -> Iterator[Table]:
     sheets: dict[str, list[Mapping[str, Any]]] = {
         "runs": [run.as_dict() for run in results.runs.rows],
         "logrank": [
-            {**flat(test.as_dict()), "conditions": ", ".join(test.conditions)}
+            {**flatten(test.as_dict()), "conditions": ", ".join(test.conditions)}
             for test in (analysis.logrank, *analysis.logrank_pairs)
         ],
         "rank_stability": [
@@ -270,12 +274,12 @@ def plain_sheets(results: StudyResults) -> Iterator[Table]:
             for name, mean in zip(analysis.conditions, means, strict=True)
         ]
     if curve is not None:
-        records = [flat(each.as_dict()) for each in curve.specifications]
+        records = [flatten(each.as_dict()) for each in curve.specifications]
         sheets["specification_curve"] = [
             {"a": curve.a, "b": curve.b, **row.pop("settings"), **row} for row in records
         ]
     for name, rows in sheets.items():
-        yield table(name, (), (), rows)
+        yield make_table(name, (), (), rows)
 
 
 def reliability_table(
@@ -288,17 +292,17 @@ def reliability_table(
         {"items": items, **{name: figures.get(name) for name in names}}
         for items, figures in panels.items()
     ]
-    rows: list[list[Shown]] = []
+    rows: list[list[Cell]] = []
     for items, figures in panels.items():
         why = figures["reasons"]
         agreement, pabak, ac1 = (
-            known(number(figures[name], 2), figures[name], why.get(name))
+            optional_cell(number(figures[name], 2), figures[name], why.get(name))
             for name in ("agreement", "pabak", "ac1")
         )
-        kappa: Shown = Dash(why.get("kappa", "unknown"))
+        kappa: Cell = Dash(why.get("kappa", "unknown"))
         if figures["kappa"] is not None:
             kappa = f"{number(figures['kappa'], 2)} ({between(figures['kappa_ci_score'], 2)})"
         rated = f"{figures['n_valid']:,} of {figures['n_total']:,}"
         rows.append([items, rated, agreement, kappa, pabak, ac1])
     headings = ("items", "rated", "agreement", "kappa (95 % interval)", "PABAK", "AC1")
-    return table("reliability", headings, rows, raw)
+    return make_table("reliability", headings, rows, raw)

@@ -15,7 +15,7 @@ from chimeralab.report.charts.effects import (
     metric_parts,
     summary,
 )
-from chimeralab.report.table import difference, estimate
+from chimeralab.report.table import format_difference, format_estimate
 from chimeralab.stats.effects import Effect, short
 from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
 from chimeralab.trial.effects import HEADLINES, is_aimed, is_listed
@@ -41,7 +41,7 @@ def summary_figure(analysis: TrialAnalysis, arms: Mapping[str, Arm]) -> Figure |
     for subject, rows, _ in groups:
         for name, cells in rows.items():
             shown = [
-                f"{index} {difference(cell.estimate, cell.interval, INDEX)}"
+                f"{index} {format_difference(cell.estimate, cell.interval, INDEX)}"
                 + (", which stands out" if cell.found else "")
                 for index, cell in cells.items()
             ]
@@ -94,7 +94,7 @@ def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:
         rows = []
         for each in group:
             # The axis has the unit: a phone has no room for it beside the numbers.
-            shown = difference(each.estimate, each.interval, unit, bare=True)
+            shown = format_difference(each.estimate, each.interval, unit, bare=True)
             label = (each.short_name, f"{shown}, {p_phrase(each.p_holm)}")
             rows.append((label, each, None))
         chart = partial(forest, rows, f"difference: {says}", percent=unit.percent)
@@ -117,11 +117,12 @@ def dose_figures(subject: SubjectResult) -> Iterator[Figure]:
                 continue
             unit, control = unit_of(measure), subject.arms[0].measures[measure].value
             said = [
-                f"at {dose:g}, {estimate(value, interval, unit)}" for dose, value, interval in doses
+                f"at {dose:g}, {format_estimate(value, interval, unit)}"
+                for dose, value, interval in doses
             ]
             untouched = ""
             if control is not None:
-                untouched = f" The control has {estimate(control, None, unit)}."
+                untouched = f" The control has {format_estimate(control, None, unit)}."
             says = words_of(measure).says
             title = f"{says} over {key}"
             yield _titled(

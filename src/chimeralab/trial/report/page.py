@@ -8,25 +8,25 @@ from typing import Any, NamedTuple
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted
-from chimeralab.report.charts.flow import OUTCOMES, Stage, asked_of, lost
+from chimeralab.report.charts.flow import OUTCOMES, Stage, describe_attempts, format_counts
 from chimeralab.report.files import (
     Frame,
     Report,
     common_facts,
-    lock_of,
     make_page,
-    refuse_unrun,
-    software,
+    read_lock,
+    require_run,
+    software_table,
 )
-from chimeralab.report.named_numbers import entries_of, named
+from chimeralab.report.named_numbers import assign_names, list_entries
 from chimeralab.report.page import (
     Block,
     Fact,
     Section,
     box,
     bullets,
-    every,
-    folded,
+    details,
+    find_blocks,
     heading,
     paragraph,
     strong,
@@ -124,7 +124,7 @@ def gather_trial(
     estimates: Estimates | None = None,
 ) -> TrialMaterial:
     """Verify, measure and analyse everything that a trial has stored."""
-    refuse_unrun(study)
+    require_run(study)
     tell("computing scores and hashes again")
     verification = verify_study(study)
     tell("analysing")
@@ -139,7 +139,7 @@ def gather_trial(
         rows = archive.rows(_INJECTIONS, json.dumps([*sorted(stress), SHAM]))
         injections = {row["condition"]: row["n"] for row in rows}
         arms = flow(archive)
-    return TrialMaterial(study, lock_of(study), verification, arms, injections, analysis)
+    return TrialMaterial(study, read_lock(study), verification, arms, injections, analysis)
 
 
 _INJECTIONS = """
@@ -190,9 +190,9 @@ def make_trial_report(material: TrialMaterial) -> Report:
             ),
             results=[*subjects, Section("outside", "Numbers to stand next to", outside)],
             methods=trial_methods(study, material.lock, material.verification, analysis),
-            software=software(study),
+            software=software_table(study),
             not_shown=list(_not_shown(material, subjects)),
-            numbers=named(entries_of(study, analysis)),
+            numbers=assign_names(list_entries(study, analysis)),
         )
     )
 
@@ -236,7 +236,7 @@ def _facts(material: TrialMaterial) -> Iterator[Fact]:
 def _subject(subject: SubjectResult, material: TrialMaterial) -> Iterator[Block]:
     """One subject: can it be judged, what each arm did, how it did, and sessions."""
     yield _verdict(subject)
-    yield folded("All checks", [tables.checks_table(subject)])
+    yield details("All checks", [tables.checks_table(subject)])
     if subject.informative:
         for field, title, lead in FAMILIES:
             yield from _effects(subject, field, title, lead)
@@ -253,18 +253,18 @@ def _subject(subject: SubjectResult, material: TrialMaterial) -> Iterator[Block]
     )
     if subject.informative:
         # Figures of a subject that can't be judged would impress.
-        yield folded("Drawn: each metric with its parts", list(parts_figures(subject)))
+        yield details("Drawn: each metric with its parts", list(parts_figures(subject)))
     ceilings = (
         "A metric can't exceed its ceiling: MCI reaches 1 only where every question needs all of "
         "its context. An agent that is always wrong at constant confidence still gets an MCI of "
         "0.30."
     )
     metrics = [tables.parts_table(subject), paragraph(ceilings, "note")]
-    yield folded("As a table, with ceilings", metrics)
-    yield folded("Every measure by its plain name, arm by arm", [tables.measures_table(subject)])
+    yield details("As a table, with ceilings", metrics)
+    yield details("Every measure by its plain name, arm by arm", [tables.measures_table(subject)])
     by_lag = tables.lag_table(subject)
     if by_lag:
-        yield folded("Recall by how many trials ago a fact was told", [by_lag])
+        yield details("Recall by how many trials ago a fact was told", [by_lag])
     sessions = example_sessions(material, subject.subject)
     if sessions:
         yield heading("Sessions as they went")
@@ -273,7 +273,7 @@ def _subject(subject: SubjectResult, material: TrialMaterial) -> Iterator[Block]
             "above the message."
         )
     for session in sessions:
-        yield folded(f"{session.arm}: {session.id}", [session], "session")
+        yield details(f"{session.arm}: {session.id}", [session], "session")
 
 
 def _verdict(subject: SubjectResult) -> Block:
@@ -307,13 +307,13 @@ def _effects(subject: SubjectResult, field: str, title: str, lead: str) -> Itera
     else:
         drawn, kind = list(forests(name, effects)), "forest"
     if drawn:
-        yield folded(f"Drawn: {counted(len(drawn), kind)}", drawn)
-    yield folded("As a table", [sheet])
+        yield details(f"Drawn: {counted(len(drawn), kind)}", drawn)
+    yield details("As a table", [sheet])
 
 
 def _not_shown(material: TrialMaterial, sections: Sequence[Section]) -> Iterator[str]:
     """What a reader might look for here in vain."""
-    hidden = material.analysis.sessions - len(list(every(ShownSession, sections)))
+    hidden = material.analysis.sessions - len(list(find_blocks(ShownSession, sections)))
     if hidden > 0:
         yield f"{counted(hidden, 'other session')}; `chimera export` writes all of them"
     for subject in material.analysis.subjects:
@@ -342,14 +342,14 @@ def _flow(material: TrialMaterial) -> Iterator[tuple[str, tuple[Stage, ...]]]:
             Stage(
                 "Attempted",
                 attempted,
-                list(asked_of(replace(own[0], attempts=attempts))),
-                lost({"not started": planned - attempted}),
+                list(describe_attempts(replace(own[0], attempts=attempts))),
+                format_counts({"not started": planned - attempted}),
             ),
             Stage(
                 "Analysed",
                 sum(scored.get(arm.condition, 0) for arm in own),
                 [counted(injected, "trial with an injection", "trials with an injection")],
-                lost(cut_short),
+                format_counts(cut_short),
             ),
         )
         yield subject, stages

@@ -7,13 +7,13 @@ from typing import Any
 from chimeralab.core.numbers import number, p_value, percent
 from chimeralab.report.table import (
     SHARE,
+    Cell,
     Dash,
-    Shown,
     Table,
-    difference,
-    estimate,
-    known,
-    table,
+    format_difference,
+    format_estimate,
+    make_table,
+    optional_cell,
 )
 from chimeralab.stats.effects import Effect, short
 from chimeralab.trial.analysis import ArmResult, SubjectResult, TrialAnalysis
@@ -51,7 +51,7 @@ def design_table(plan: TrialPlan) -> Table:
         rows.append([name, cell, stress or "none", arm.against or "none"])
     keys = ("arm", "cell", "stressors", "countermeasure")
     raw = [dict(zip(keys, row, strict=True)) for row in rows]
-    return table("design", keys, rows, raw, words=(0, 1, 2, 3))
+    return make_table("design", keys, rows, raw, words=(0, 1, 2, 3))
 
 
 def common_settings(plan: TrialPlan) -> dict[str, str]:
@@ -87,7 +87,7 @@ def checks_table(subject: SubjectResult) -> Table:
     ]
     raw = [check.as_dict() for check in subject.checks]
     headings = ("check", "arm", "", "what was seen")
-    return table(f"{subject.subject}_checks", headings, rows, raw, words=(0, 1, 2, 3))
+    return make_table(f"{subject.subject}_checks", headings, rows, raw, words=(0, 1, 2, 3))
 
 
 def declared_table(analysis: TrialAnalysis) -> Table:
@@ -106,8 +106,8 @@ def declared_table(analysis: TrialAnalysis) -> Table:
                 [
                     subject.subject,
                     outcome,
-                    known(difference(value, interval, unit), value, reason),
-                    known(p_value(p), p, reason),
+                    optional_cell(format_difference(value, interval, unit), value, reason),
+                    optional_cell(p_value(p), p, reason),
                     outcome_in_words(found),
                 ]
             )
@@ -116,7 +116,7 @@ def declared_table(analysis: TrialAnalysis) -> Table:
                  **_bounded({"estimate": value, "interval": interval, "p_holm": p})}
             )  # fmt: skip
     headings = ("subject", "declared outcome", "difference (95 % interval)", "Holm p", "result")
-    return table("declared", headings, rows, raw, words=(0, 1, 4))
+    return make_table("declared", headings, rows, raw, words=(0, 1, 4))
 
 
 def dose_table(
@@ -150,10 +150,10 @@ def dose_table(
             for who, own in by_subject.items()
             for name, share in own.items()
         ]
-    return table("delivered", ("arm", *what), rows, raw)
+    return make_table("delivered", ("arm", *what), rows, raw)
 
 
-def _dose(shares: Mapping[str, float | None]) -> Shown:
+def _dose(shares: Mapping[str, float | None]) -> Cell:
     """A share of trials that is the same for all subjects, or each with its subject."""
     if set(shares.values()) == {None}:
         return Dash("not part of this arm, or nothing on record tells")
@@ -171,16 +171,16 @@ def measures_table(subject: SubjectResult) -> Table:
     ]
     rows = []
     for name in measures:
-        cells: list[Shown] = [plain_name(name), BETTER[is_harm(name)]]
+        cells: list[Cell] = [plain_name(name), BETTER[is_harm(name)]]
         for arm in subject.arms:
             found = arm.measures[name]
-            shown = estimate(found.value, found.interval, unit_of(name))
-            cells.append(known(shown, found.value, words_of(name).missing))
+            shown = format_estimate(found.value, found.interval, unit_of(name))
+            cells.append(optional_cell(shown, found.value, words_of(name).missing))
         rows.append(cells)
-    never: list[Shown] = ["wrong beliefs that were never corrected, counted", BETTER[True]]
+    never: list[Cell] = ["wrong beliefs that were never corrected, counted", BETTER[True]]
     for arm in subject.arms:
         held = arm.measures["trials_to_correction"].value
-        never.append(known(f"{arm.corrections_censored:,}", held, NO_WRONG_BELIEF))
+        never.append(optional_cell(f"{arm.corrections_censored:,}", held, NO_WRONG_BELIEF))
     if "trials_to_correction" in measures:
         rows.append(never)
     raw = [
@@ -190,7 +190,7 @@ def measures_table(subject: SubjectResult) -> Table:
         for name, found in arm.measures.items()
     ]  # fmt: skip
     headings = ("measure", "better is", *(short(arm.arm) for arm in subject.arms))
-    return table(f"{subject.subject}_measures", headings, rows, raw, words=(0, 1))
+    return make_table(f"{subject.subject}_measures", headings, rows, raw, words=(0, 1))
 
 
 def _bounded(row: dict[str, Any]) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def lag_table(subject: SubjectResult) -> Table | None:
     for arm in subject.arms:
         told = {point.lag: point.recall for point in arm.recall_by_lag}
         cells = [
-            f"{estimate(found.value, found.interval, whole)}, {found.occasions} asked"
+            f"{format_estimate(found.value, found.interval, whole)}, {found.occasions} asked"
             if (found := told.get(lag))
             else Dash("nothing told so long ago was asked for")
             for lag in lags
@@ -219,7 +219,7 @@ def lag_table(subject: SubjectResult) -> Table | None:
             {"arm": arm.arm, "lag": lag, **_bounded(found.as_dict())} for lag, found in told.items()
         ]
     headings = ("arm", *(f"{lag} ago" for lag in lags))
-    return table(f"{subject.subject}_recall_by_lag", headings, rows, raw)
+    return make_table(f"{subject.subject}_recall_by_lag", headings, rows, raw)
 
 
 def parts_table(subject: SubjectResult) -> Table:
@@ -231,17 +231,19 @@ def parts_table(subject: SubjectResult) -> Table:
     rows, raw = [], []
     for arm, metrics in subject.metrics.items():
         why = metrics.undefined
-        cells: list[Shown] = [arm]
+        cells: list[Cell] = [arm]
         for metric, parts in columns.items():
             found = getattr(metrics, metric)
-            shown = estimate(found.value, found.interval, INDEX)
-            cells.append(known(shown, found.value, why.get(f"{metric}.value") or why.get(metric)))
+            shown = format_estimate(found.value, found.interval, INDEX)
+            cells.append(
+                optional_cell(shown, found.value, why.get(f"{metric}.value") or why.get(metric))
+            )
             for part in parts:
                 value = getattr(found, part)
-                cells.append(known(number(value, 3), value, why.get(f"{metric}.{part}")))
+                cells.append(optional_cell(number(value, 3), value, why.get(f"{metric}.{part}")))
         rows.append(cells)
         raw.append({"arm": arm, **dict(_flat(metrics.as_dict()))})
-    return table(f"{subject.subject}_metrics", headings, rows, raw)
+    return make_table(f"{subject.subject}_metrics", headings, rows, raw)
 
 
 def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -257,14 +259,14 @@ def effect_table(name: str, effects: Sequence[Effect]) -> Table | None:
     rows = []
     for effect in (each for each in effects if is_listed(each)):
         unit = unit_of(effect.measure)
-        shown = difference(effect.estimate, effect.interval, unit)
+        shown = format_difference(effect.estimate, effect.interval, unit)
         rows.append(
             [
                 effect.short_name,
                 plain_name(effect.measure),
-                known(shown, effect.estimate, effect.reason),
-                known(p_value(effect.p), effect.p, effect.reason),
-                known(p_value(effect.p_holm), effect.p_holm, effect.reason),
+                optional_cell(shown, effect.estimate, effect.reason),
+                optional_cell(p_value(effect.p), effect.p, effect.reason),
+                optional_cell(p_value(effect.p_holm), effect.p_holm, effect.reason),
                 f"{effect.units}",
             ]
         )
@@ -281,4 +283,4 @@ def effect_table(name: str, effects: Sequence[Effect]) -> Table | None:
         for effect in effects
     ]
     headings = ("effect", "measure", "estimate (95 % interval)", "p", "Holm p", "scenarios")
-    return table(name, headings, rows, raw, words=(0, 1))
+    return make_table(name, headings, rows, raw, words=(0, 1))

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from chimeralab.core.numbers import NO_BREAK, between, counted, p_phrase
 from chimeralab.embedding.encoder import PAPERS
 from chimeralab.report.files import computed_with, locked_in_words, verified_in_words
-from chimeralab.report.page import Methods, write_methods
-from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, difference, signed
+from chimeralab.report.page import Methods, render_methods
+from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, format_change, format_difference
 from chimeralab.stats.effects import Effect, Key, key_of, short
 from chimeralab.stats.intervals import FEWEST_CLUSTERS
 from chimeralab.study import Lock, Study
@@ -134,17 +134,18 @@ def _changes(effect: Effect) -> str:
     about = f"under {_under(effect)}, {plain_name(effect.measure)}"
     p = NO_BREAK.join(p_phrase(effect.p_holm).split())
     if not is_found(effect):
-        said = f"{about} differs by {difference(effect.estimate, interval, unit)}, {p}"
+        said = f"{about} differs by {format_difference(effect.estimate, interval, unit)}, {p}"
         # The largest harm that the interval leaves open.
         more_is_worse = is_harm(effect.measure)
         worst = (interval.high if more_is_worse else -interval.low) if interval else 0.0
         if round(worst * unit.scale, unit.digits) <= 0:
             return said
-        way, amount = "rise" if more_is_worse else "fall", signed(worst, unit).lstrip("+")
+        way, amount = "rise" if more_is_worse else "fall", format_change(worst, unit).lstrip("+")
         return f"{said}, and a {way} of up to {amount} is not ruled out"
     value = effect.estimate or 0.0
     sign = -1 if value < 0 else 1
-    said = f"{about} {'falls' if sign < 0 else 'rises'} by {signed(sign * value, unit).lstrip('+')}"
+    size = format_change(sign * value, unit).lstrip("+")
+    said = f"{about} {'falls' if sign < 0 else 'rises'} by {size}"
     if interval is not None:
         low, high = sorted(sign * bound for bound in interval)
         said += f" ({between((low, high), unit.digits, unit.scale)})"
@@ -196,7 +197,7 @@ def is_found(effect: Effect) -> bool:
 def effect_in_words(effect: Effect) -> str:
     """An effect with its interval and p."""
     unit = unit_of(effect.measure)
-    return f"{difference(effect.estimate, effect.interval, unit)}, {p_phrase(effect.p_holm)}"
+    return f"{format_difference(effect.estimate, effect.interval, unit)}, {p_phrase(effect.p_holm)}"
 
 
 def slopes(subject: SubjectResult) -> Iterator[str]:
@@ -224,7 +225,7 @@ def trial_methods(
     """Write the methods of a trial from its plan and from what was done."""
     plan = trial_plan(study)
     arms, steps = plan.arms.values(), [step for each in plan.courses for step in each.steps]
-    return write_methods(
+    return render_methods(
         "trial_methods.txt",
         study=study,
         plan=study.plan,

@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 
 from chimeralab.core.result_words import MARK
 from chimeralab.detection.locked import Locked
-from chimeralab.report.charts.canvas import NARROW, WIDE, Chart, draw, fitted, look, svg
+from chimeralab.report.charts.canvas import (
+    NARROW,
+    WIDE,
+    Chart,
+    draw,
+    render_svg,
+    series_style,
+    truncate,
+)
 from chimeralab.report.charts.effects import ForestRow, forest
 from chimeralab.report.charts.flow import Stage, flow_diagram
-from chimeralab.selfplay.comparisons import Held
+from chimeralab.selfplay.comparisons import RankCounts
 from chimeralab.selfplay.conditions import OnsetCurve
 from chimeralab.selfplay.report.charts import (
     Distribution,
@@ -34,7 +42,7 @@ WIDTHS = pytest.mark.parametrize("width", [NARROW, WIDE])
 
 
 def words(chart: Chart) -> list[str]:
-    return [node.text or "" for node in ET.fromstring(svg(chart)).iter(f"{SVG}text")]
+    return [node.text or "" for node in ET.fromstring(render_svg(chart)).iter(f"{SVG}text")]
 
 
 def rows(chart: Chart, layer: int) -> list[dict[str, Any]]:
@@ -43,7 +51,7 @@ def rows(chart: Chart, layer: int) -> list[dict[str, Any]]:
 
 
 def filled(chart: Chart, colour: str) -> int:
-    nodes = ET.fromstring(svg(chart)).iter(f"{SVG}path")
+    nodes = ET.fromstring(render_svg(chart)).iter(f"{SVG}path")
     return sum(node.get("fill", "").lower() == colour.lower() for node in nodes)
 
 
@@ -65,7 +73,7 @@ def test_distributions_name_every_condition_and_its_numbers(width: int) -> None:
 def test_a_bar_stands_for_every_step_that_has_runs() -> None:
     shares = [0.0, 0.02, 0.31, 1.0]
     chart = distributions([(("A", ""), shares, 0.3, None)], MARK)
-    assert filled(chart, look(0)[0]) == 3
+    assert filled(chart, series_style(0)[0]) == 3
 
 
 @WIDTHS
@@ -91,8 +99,8 @@ def test_forest_draws_the_naive_interval_only_where_there_is_one() -> None:
 
 def test_stability_counts_stand_on_their_bars() -> None:
     units = [
-        (("36 prompts", ""), Held(12, 3, 21, 36, 0)),
-        (("1", ""), Held(0, 0, 1, 1, 0)),
+        (("36 prompts", ""), RankCounts(12, 3, 21, 36, 0)),
+        (("1", ""), RankCounts(0, 0, 1, 1, 0)),
     ]
     assert {"12", "3", "21", "1"} <= set(words(stability(units)))
 
@@ -161,7 +169,7 @@ def test_boxes_of_the_flow_do_not_overlap() -> None:
 
 def test_numbers_in_words_keep_their_digits() -> None:
     row = (("A − B", "p = 0.0163"), effect(0.123456789), None)
-    text = svg(forest([row], "difference", percent=False))
+    text = render_svg(forest([row], "difference", percent=False))
     assert "p = 0.0163" in text
     assert "0.123456789" not in text
 
@@ -169,9 +177,9 @@ def test_numbers_in_words_keep_their_digits() -> None:
 @given(st.integers(0, 200), st.integers(0, 200))
 def test_two_series_of_up_to_fifteen_look_unlike(one: int, two: int) -> None:
     if one // 15 == two // 15 and one != two:
-        assert look(one) != look(two)
+        assert series_style(one) != series_style(two)
 
 
 @given(st.text(), st.integers(20, 400))
 def test_a_fitted_text_has_room(text: str, width: int) -> None:
-    assert len(fitted(text, width)) <= max(1, width / 6.6)
+    assert len(truncate(text, width)) <= max(1, width / 6.6)

@@ -13,14 +13,14 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from chimeralab.core.records import Episode
 from chimeralab.core.result_words import FACT
-from chimeralab.report.charts.canvas import COLLAPSE, LOOP, draw, svg, turn_ticks
+from chimeralab.report.charts.canvas import COLLAPSE, LOOP, draw, render_svg, turn_ticks
 from chimeralab.report.charts.timeline import (
     LOOP_WORD,
     SimilarityLine,
-    blocks,
-    compare,
+    compare_turns,
     heat_map,
-    peaks,
+    keep_peaks,
+    split_turns,
     step_name,
     timeline,
 )
@@ -47,20 +47,20 @@ NONE: dict[str, list[Episode]] = {}
 
 
 def test_timeline_names_its_lines_and_their_thresholds() -> None:
-    shown = words(svg(timeline(LINES, 6, NONE)))
+    shown = words(render_svg(timeline(LINES, 6, NONE)))
     assert {"to the last", "to the one before", "s1 ≥ 0.92", "s2 ≥ 0.90"} <= set(shown)
     assert "collapsed" not in shown
 
 
 def test_timeline_shades_every_collapsed_span_and_says_what_the_shade_means() -> None:
-    drawn = svg(timeline(LINES, 6, {FACT.collapsed: [Episode(2, 3), Episode(5, 6)]}))
+    drawn = render_svg(timeline(LINES, 6, {FACT.collapsed: [Episode(2, 3), Episode(5, 6)]}))
     assert filled(drawn, COLLAPSE) == 2
     assert words(drawn).count("collapsed") == 1
 
 
 def test_timeline_marks_loops_under_collapsed_spans_too() -> None:
     spans = [Episode(1, 4), Episode(6, 6)]
-    drawn = svg(timeline(LINES, 6, {LOOP_WORD: spans, FACT.collapsed: [Episode(3, 4)]}))
+    drawn = render_svg(timeline(LINES, 6, {LOOP_WORD: spans, FACT.collapsed: [Episode(3, 4)]}))
     # A shade and a bar at its foot for each.
     assert filled(drawn, LOOP) == 4
     assert words(drawn).count("loop") == words(drawn).count("collapsed") == 1
@@ -69,7 +69,7 @@ def test_timeline_marks_loops_under_collapsed_spans_too() -> None:
 def test_timeline_has_room_for_negative_similarities() -> None:
     values = [row["value"] for row in _rows(timeline(LINES, 6, NONE), "value")]
     assert min(values) == -0.3
-    assert "−0.2" in words(svg(timeline(LINES, 6, NONE)))
+    assert "−0.2" in words(render_svg(timeline(LINES, 6, NONE)))
 
 
 def test_long_timeline_draws_lines_without_points() -> None:
@@ -82,7 +82,7 @@ def test_long_timeline_draws_lines_without_points() -> None:
 
 def test_heat_map_marks_collapsed_turns_along_both_axes() -> None:
     spans = [Episode(turn, turn) for turn in range(1, 7)]
-    drawn = svg(heat_map(spans, np.full((6, 6), 0.5), [Episode(3, 4)]))
+    drawn = render_svg(heat_map(spans, np.full((6, 6), 0.5), [Episode(3, 4)]))
     assert filled(drawn, COLLAPSE) == 2
     assert {"earlier turn", "later turn", "similarity", "0.9 to 1.0"} <= set(words(drawn))
 
@@ -111,7 +111,7 @@ def test_ticks_are_rising_turns_with_room_between_them(last_turn: int, width: in
 
 
 def test_svg_carries_no_decimals_below_a_pixel_no_links_and_no_scripts() -> None:
-    drawn = svg(heat_map([Episode(i, i) for i in range(1, 8)], np.full((7, 7), 0.5), []))
+    drawn = render_svg(heat_map([Episode(i, i) for i in range(1, 8)], np.full((7, 7), 0.5), []))
     assert re.search(r"\d\.\d\d", drawn)
     assert not re.search(r"\d\.\d{3}", drawn)
     tags = {node.tag.removeprefix(SVG) for node in ET.fromstring(drawn).iter()}
@@ -132,7 +132,7 @@ def _rows(chart: Any, column: str) -> list[dict[str, Any]]:
 
 def test_numbers_in_words_keep_their_decimals() -> None:
     chart = timeline([LINES[0]._replace(threshold=0.925)], 6, NONE)
-    assert ">s1 ≥ 0.925<" in svg(chart)
+    assert ">s1 ≥ 0.925<" in render_svg(chart)
 
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -144,7 +144,7 @@ def vectors(turns: int, seed: int) -> np.ndarray:
 
 @given(st.integers(2, 30), SEEDS)
 def test_short_conversation_is_compared_turn_by_turn(turns: int, seed: int) -> None:
-    pairs = compare(vectors(turns, seed))
+    pairs = compare_turns(vectors(turns, seed))
     expected = cosine_similarity(vectors(turns, seed))
     np.fill_diagonal(expected, np.nan)
     assert pairs.block == 1
@@ -155,7 +155,7 @@ def test_short_conversation_is_compared_turn_by_turn(turns: int, seed: int) -> N
 def test_block_is_the_mean_over_its_pairs_of_different_turns(
     turns: int, most: int, seed: int
 ) -> None:
-    pairs = compare(vectors(turns, seed), most)
+    pairs = compare_turns(vectors(turns, seed), most)
     alone = cosine_similarity(vectors(turns, seed))
     np.fill_diagonal(alone, np.nan)
     for i, a in enumerate(pairs.spans):
@@ -168,7 +168,7 @@ def test_block_is_the_mean_over_its_pairs_of_different_turns(
 
 @given(st.integers(0, 10_000), st.integers(1, 500))
 def test_blocks_hold_every_turn_once(turns: int, most: int) -> None:
-    spans = blocks(turns, most)
+    spans = split_turns(turns, most)
     assert len(spans) <= most
     assert [t for span in spans for t in range(span.start, span.end + 1)] == list(
         range(1, turns + 1)
@@ -177,7 +177,7 @@ def test_blocks_hold_every_turn_once(turns: int, most: int) -> None:
 
 def test_most_alike_are_named_from_the_top_and_equals_from_the_start() -> None:
     a, b = np.eye(2, dtype=np.float32)
-    named = compare(np.stack([a, b, a, b])).most_alike(3)
+    named = compare_turns(np.stack([a, b, a, b])).most_alike(3)
     assert named[:2] == [
         (Episode(1, 1), Episode(3, 3), 1.0),
         (Episode(2, 2), Episode(4, 4), 1.0),
@@ -186,18 +186,18 @@ def test_most_alike_are_named_from_the_top_and_equals_from_the_start() -> None:
 
 
 def test_most_alike_names_no_pair_that_is_not_there() -> None:
-    assert len(compare(vectors(2, 1)).most_alike(5)) == 1
+    assert len(compare_turns(vectors(2, 1)).most_alike(5)) == 1
 
 
 def test_no_turn_is_lost_in_a_conversation_of_a_hundred_thousand() -> None:
-    pairs = compare(vectors(100_000, 1))
+    pairs = compare_turns(vectors(100_000, 1))
     assert len(pairs.spans) <= 120
     assert pairs.spans[-1].end == 100_000
 
 
 @given(st.lists(st.none() | st.floats(-1, 1), max_size=50), st.integers(1, 60))
 def test_peaks_keep_the_highest_value(values: list[float | None], most: int) -> None:
-    turns, highest = peaks(values, most)
+    turns, highest = keep_peaks(values, most)
     known = [value for value in values if value is not None]
     shown = [value for value in highest if value is not None]
     assert len(turns) == len(highest) <= most
@@ -205,10 +205,10 @@ def test_peaks_keep_the_highest_value(values: list[float | None], most: int) -> 
 
 
 def test_short_series_stays_as_it_is() -> None:
-    assert peaks([None, 0.5, 0.25]) == ([1, 2, 3], [None, 0.5, 0.25])
+    assert keep_peaks([None, 0.5, 0.25]) == ([1, 2, 3], [None, 0.5, 0.25])
 
 
 def test_parallel_vectors_are_never_more_than_alike() -> None:
     same = np.full((50, 8), 0.1, dtype=np.float32)
-    assert compare(same).most_alike(1)[0][2] == pytest.approx(1, abs=1e-6)
-    assert np.nanmax(compare(same).values) <= 1
+    assert compare_turns(same).most_alike(1)[0][2] == pytest.approx(1, abs=1e-6)
+    assert np.nanmax(compare_turns(same).values) <= 1

@@ -20,8 +20,13 @@ from chimeralab.selfplay.report.material import (
     methods,
 )
 from chimeralab.selfplay.report.page import make_report, study_flow
-from chimeralab.selfplay.runs import RunsLeftOut
-from chimeralab.selfplay.specifications import every_detector, judge_by_all, stored_series, tally
+from chimeralab.selfplay.runs import ExcludedRuns
+from chimeralab.selfplay.specifications import (
+    judge_with_all,
+    list_detectors,
+    load_similarities,
+    tally,
+)
 from chimeralab.stats.effects import AskedContrast
 
 
@@ -115,8 +120,8 @@ def test_report_of_a_study_without_results_has_no_empty_sections(material: Mater
 
 def test_flow_loses_nobody_without_a_word(material: Material, results: StudyResults) -> None:
     lost = (
-        RunsLeftOut("loops", "too short for a verdict", 1),
-        RunsLeftOut("loops", "cut short (failed)", 2),
+        ExcludedRuns("loops", "too short for a verdict", 1),
+        ExcludedRuns("loops", "cut short (failed)", 2),
     )
     conditions = dict(results.analysis.conditions)
     conditions["loops"] = replace(conditions["loops"], n=5)
@@ -170,8 +175,8 @@ def test_the_curve_is_drawn_for_the_finding_that_would_fall_first(results: Study
 
 def test_stored_similarities_judge_as_measuring_again_does(material: Material) -> None:
     talks = list(material.study.trajectories())
-    stored = tally(stored_series(material.detections, talks, LOCKED), every_detector(LOCKED))
-    again = judge_by_all(talks, default_encoder(), LOCKED, "all")
+    stored = tally(load_similarities(material.detections, talks, LOCKED), list_detectors(LOCKED))
+    again = judge_with_all(talks, default_encoder(), LOCKED, "all")
     assert [row.seed_id for row in stored.rows] == [row.seed_id for row in again.rows]
     differing = (stored.collapsed != again.collapsed).mean()
     assert differing < 0.001
@@ -181,7 +186,7 @@ def test_conversations_with_blank_turns_are_measured_again(material: Material) -
     talk = next(material.study.trajectories())
     turns = list(talk.turns)
     turns[3] = replace(turns[3], text=" ... ")
-    ((whole, skipped),) = stored_series(
+    ((whole, skipped),) = load_similarities(
         material.detections, [replace(talk, turns=tuple(turns))], LOCKED
     )
     assert whole.blank.tolist() == [n == 3 for n in range(len(turns))]
