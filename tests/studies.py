@@ -17,7 +17,7 @@ import pytest
 from filelock import FileLock
 
 from chimeralab import pipeline
-from chimeralab.rating.raters import insert_ratings, planned_rater
+from chimeralab.rating.raters import find_rater, insert_ratings
 from chimeralab.rating.ratings import Rating
 from chimeralab.rating.samples import candidates, draw, open_store
 from chimeralab.report.files import write_report
@@ -53,7 +53,7 @@ def label(study: Study, person: str, choose: Callable[[str], bool]) -> None:
             (item, Rating(name, person, 1 if choose(name) else 0, REASON, turns=()))
             for name, item in candidates(study).items()
         ]
-        insert_ratings(db, planned_rater(study, person), rows)
+        insert_ratings(db, find_rater(study, person), rows)
 
 
 def take_step(study: Study, step: str) -> None:

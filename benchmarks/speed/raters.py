@@ -20,8 +20,8 @@ import httpx
 
 from benchmarks.speed.web import served
 from benchmarks.table import Result, keep
-from chimeralab.rating.invitations import RatingRoom
-from chimeralab.rating.raters import stored_ratings
+from chimeralab.rating.invitations import RatingService
+from chimeralab.rating.raters import load_ratings
 from chimeralab.study import RunOptions, Study, run_study
 
 COMMAND = "python -m benchmarks.speed.raters"
@@ -97,28 +97,28 @@ async def all_rate(raters: list[Rater], origin: str, seconds: float) -> float:
 
 def invited(study: Study) -> list[Rater]:
     found = []
-    with RatingRoom(study) as room:
+    with RatingService(study) as service:
         for n in range(1, RATERS + 1):
-            token = room.invite(f"rater {n}")
-            invitation = room.invited(token)
+            token = service.invite(f"rater {n}")
+            invitation = service.find_invitation(token)
             assert invitation is not None
-            found.append(Rater(f"human:rater {n}", token, len(room.desk(invitation).sheets)))
+            found.append(Rater(f"human:rater {n}", token, len(service.session(invitation).sheets)))
     return found
 
 
 def lost_or_twice(study: Study, raters: list[Rater]) -> tuple[int, int]:
     """Labels other than what their rater was told was kept, and those that are there twice."""
     lost = 0
-    with RatingRoom(study) as room:
+    with RatingService(study) as service:
         for each in raters:
-            invitation = room.invited(each.token)
+            invitation = service.find_invitation(each.token)
             assert invitation is not None
-            desk = room.desk(invitation)
+            session = service.session(invitation)
             first: dict[str, str] = {}
-            for n, entry in enumerate(desk.key.entries, 1):
+            for n, entry in enumerate(session.key.entries, 1):
                 if not entry.duplicate:
                     first[entry.item] = each.kept[n]
-            stored = stored_ratings(study, each.name)
+            stored = load_ratings(study, each.name)
             lost += sum(
                 item not in stored or str(stored[item].label) != label
                 for item, label in first.items()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from chimeralab.core.records import Detection
 from chimeralab.rating.audit import Audit
-from chimeralab.rating.auditing import audit_study
 from chimeralab.rating.rater_checks import RaterCheck, check_rater
 from chimeralab.rating.raters import RatingSummary, rate_study
 from chimeralab.rating.ratings import Rating
+from chimeralab.rating.study_audit import audit_study
 from chimeralab.runner import Subscriber
 from chimeralab.study import RunOptions, RunSummary, Study, run_study
 from chimeralab.study.detecting import detect_study

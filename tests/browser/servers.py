@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from chimeralab.rating.invitations import RatingRoom
+from chimeralab.rating.invitations import RatingService
 from chimeralab.study import Study
 
 
@@ -67,8 +67,8 @@ class Host:
 
     def invite(self, name: str) -> str:
         """The link of a rater."""
-        with RatingRoom(Study(self.study)) as room:
-            return f"{self.origin}/rate?token={room.invite(name)}"
+        with RatingService(Study(self.study)) as service:
+            return f"{self.origin}/rate?token={service.invite(name)}"
 
 
 @contextmanager

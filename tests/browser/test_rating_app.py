@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Locator, Page, Response, expect
 
-from chimeralab.rating.invitations import RatingRoom
+from chimeralab.rating.invitations import RatingService
 from chimeralab.rating.packets import DraftRating
-from chimeralab.rating.raters import stored_ratings
-from chimeralab.rating.samples import stored_samples
+from chimeralab.rating.raters import load_ratings
+from chimeralab.rating.samples import load_samples
 from chimeralab.study import Study
 from chimeralab.study.verify import verify_study
 from chimeralab.web.pages import static_file
@@ -109,10 +109,10 @@ async def test_two_rate_at_once_and_a_killed_server_loses_nothing(
         assert [url for url in urls if not url.startswith(host.origin)] == []
     study = Study(host.study)
     for name, label in (("human:ann", 1), ("human:bob", 0)):
-        given = stored_ratings(study, name)
+        given = load_ratings(study, name)
         assert [rating.label for rating in given.values()] == [label] * 6
         assert {rating.turns for rating in given.values()} == {(2,)}
-    [sample] = stored_samples(study)
+    [sample] = load_samples(study)
     assert sample.used
     host.kill(signal.SIGINT)
     assert verify_study(Study(host.study)).findings == ()
@@ -192,10 +192,10 @@ async def test_a_raters_pages_fit_and_shut_nobody_out(
     browser: Browser, shared_host: Host, width: int
 ) -> None:
     link = shared_host.invite(f"screen of {width}")
-    with RatingRoom(Study(shared_host.study)) as room:
-        rater = room.invited(link.partition("token=")[2])
+    with RatingService(Study(shared_host.study)) as service:
+        rater = service.find_invitation(link.partition("token=")[2])
         assert rater is not None
-        room.save(rater, DraftRating("training-2", "1"))  # so that its answer is shown
+        service.save(rater, DraftRating("training-2", "1"))  # so that its answer is shown
     addresses = ("/rate/training/1", "/rate/training/2", "/rate/1", "/rate/overview")
     async with new_page(browser, width) as page:
         await page.goto(link)

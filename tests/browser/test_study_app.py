@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from chimeralab.rating.invitations import RatingRoom
+from chimeralab.rating.invitations import RatingService
 from chimeralab.rating.packets import DraftRating
 from chimeralab.report.files import write_report
 from tests.browser.pages import (
@@ -49,14 +49,14 @@ class Decided(NamedTuple):
 @pytest.fixture(scope="module")
 def decided(studies: StudyCache, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Decided]:
     study = studies.copy(tmp_path_factory.mktemp("decided") / "study", PEOPLE_RATED, steps=STEPS)
-    with RatingRoom(study) as room:
+    with RatingService(study) as service:
         for name, label in (("ann", "1"), ("bob", "0")):
-            invitation = room.invited(room.invite(name))
+            invitation = service.find_invitation(service.invite(name))
             assert invitation is not None
-            for sheet in room.desk(invitation).sheets:
-                room.save(invitation, DraftRating(sheet, label, "2-3", "As I <b>see</b> it."))
-            room.hand_in(invitation)
-        token = room.invite("cid", task="adjudicate")
+            for sheet in service.session(invitation).sheets:
+                service.save(invitation, DraftRating(sheet, label, "2-3", "As I <b>see</b> it."))
+            service.hand_in(invitation)
+        token = service.invite("cid", task="adjudicate")
     write_report(study)
     with serving(study.path) as server:
         yield Decided(server, f"{server.origin}/rate?token={token}")

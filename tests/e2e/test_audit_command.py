@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chimeralab.rating.rubric import BUILT_IN, lock_of
+from chimeralab.rating.rubric import BUILT_IN, lock_path
 
 CONDITIONS = {
     "HOMO_A": (41, 2, 0, 2),
@@ -252,7 +252,7 @@ def test_record_holds_verdict_figures_disagreements_and_consequence(
 def test_record_names_no_changed_rubric(chimera: Callable[..., Any], tmp_path: Path) -> None:
     rubric = tmp_path / "own.toml"
     rubric.write_bytes(BUILT_IN.read_bytes() + b"\n")
-    lock_of(rubric).write_bytes(lock_of(BUILT_IN).read_bytes())
+    lock_path(rubric).write_bytes(lock_path(BUILT_IN).read_bytes())
     folder = tmp_path / "record"
     ran = chimera("audit", "--table", 9, 1, 1, 9, "--record", folder, "--rubric", rubric)
     assert (ran.code, "not the rubric that was locked" in ran.err) == (2, True)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from chimeralab.rating.rater_checks import stored_retest
-from chimeralab.rating.raters import planned_rater
+from chimeralab.rating.rater_checks import load_retest
+from chimeralab.rating.raters import find_rater
 from chimeralab.rating.rubric import BUILT_IN, lock_rubric
 from chimeralab.study import Study
 from tests.plans import RATED, Change, judge
@@ -305,7 +305,7 @@ def test_a_rater_is_attacked_from_the_command_line(
     report = json.loads(told.out)["report"]
     assert len(report["attacks"]) == 8
     assert report["position"]["flip_rate"] == 0
-    retest = stored_retest(Study(study), planned_rater(Study(study), "judge"))
+    retest = load_retest(Study(study), find_rater(Study(study), "judge"))
     assert retest == (8, 8 - report["undisturbed"]["flips"])
     both = chimera("rate", study, "--attack", "--sample", "3")
     assert (both.code, "one at a time" in both.err) == (2, True)

@@ -15,8 +15,8 @@ import pytest
 
 from chimeralab import weights
 from chimeralab.embedding import encoder as encoder_module
-from chimeralab.rating.auditing import audit_study
 from chimeralab.rating.rater_checks import check_rater
+from chimeralab.rating.study_audit import audit_study
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.chain import next_head
 from chimeralab.study.detecting import detect_study

@@ -32,7 +32,7 @@ from chimeralab.core.files import read_text, replacing_folder, write_text
 from chimeralab.core.tables import open_table
 from chimeralab.core.text import secrets
 from chimeralab.rating.audit import JSON, MARKDOWN
-from chimeralab.rating.auditing import FOLDER, VALIDITY
+from chimeralab.rating.study_audit import FOLDER, VALIDITY
 from chimeralab.report.files import require_run, write_report
 from chimeralab.study import Study
 from chimeralab.study.detecting import stored_detections

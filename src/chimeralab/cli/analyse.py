@@ -88,7 +88,7 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
         return
     scope = NO_AUDIT  # of a table of runs, nobody knows who judged them
     if study is not None:
-        from chimeralab.rating.auditing import reliability, scope_of  # noqa: PLC0415
+        from chimeralab.rating.study_audit import reliability, scope_of  # noqa: PLC0415
 
         scope = scope_of(reliability(study))
     print_analysis(result, scope.words)

@@ -46,7 +46,7 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
     if there are any. Numbers typed by hand are not checked.
     """
     # Imported here: a study is slow to import, and a wrong option should be reported at once.
-    from chimeralab.rating.auditing import reliability, scope_of  # noqa: PLC0415
+    from chimeralab.rating.study_audit import reliability, scope_of  # noqa: PLC0415
     from chimeralab.report.named_numbers import load_numbers  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
 

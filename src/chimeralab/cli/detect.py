@@ -216,7 +216,7 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
     """
     # Imported here: judging a log, the common case, needs no study and should start at once.
     from chimeralab import pipeline  # noqa: PLC0415
-    from chimeralab.rating.auditing import reliability, scope_of  # noqa: PLC0415
+    from chimeralab.rating.study_audit import reliability, scope_of  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
     from chimeralab.study.detecting import stored_detections  # noqa: PLC0415
 

@@ -53,14 +53,14 @@ def export(path: Path, kind: Any, folder: Path) -> None:
         click.echo(f"root hash {study.root or 'none: not locked'}")
         return
     # Imported here: the analysis is slow to import, and only this command needs it.
-    from chimeralab.rating.raters import stored_raters  # noqa: PLC0415
+    from chimeralab.rating.raters import list_raters  # noqa: PLC0415
     from chimeralab.report.named_numbers import load_numbers, write_numbers  # noqa: PLC0415
     from chimeralab.study.export import sealed_items  # noqa: PLC0415
 
     records = pipeline.export(study, kind, folder)
     for written in (*records, *write_numbers(folder, load_numbers(study, say))):
         click.echo(f"wrote {written}")
-    if kind != "jsonl" and stored_raters(study) and sealed_items(study):
+    if kind != "jsonl" and list_raters(study) and sealed_items(study):
         say(SEALED)
     warn_unverified(study)
     click.echo(f"root hash {study.root}")

@@ -175,7 +175,7 @@ def stored_talks(path: Path) -> tuple[Iterator[Trajectory], Detector | None, Res
 
     A detector whose code is not ours is left out: to show a conversation must not run it.
     """
-    from chimeralab.rating.auditing import reliability, scope_of  # noqa: PLC0415
+    from chimeralab.rating.study_audit import reliability, scope_of  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
 
     study = Study(path)

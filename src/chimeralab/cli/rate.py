@@ -250,20 +250,20 @@ def _sample(study: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hand_out(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.rating.raters import hand_out  # noqa: PLC0415
+    from chimeralab.rating.raters import export_study_packet  # noqa: PLC0415
 
     folder = options["export_packet"]
-    key = hand_out(study, folder, options["only"], options["seed"] or 0)
+    key = export_study_packet(study, folder, options["only"], options["seed"] or 0)
     say(f"packet {key.packet} with {len(key.entries)} sheets written to {sanitize(str(folder))}")
     return {"packet": key.packet, "sheets": len(key.entries), "folder": str(folder)}
 
 
 def _take_back(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.rating.raters import take_back  # noqa: PLC0415
+    from chimeralab.rating.raters import import_study_packet  # noqa: PLC0415
 
     if not options["rater"]:
         raise InputError("--import-packet needs --rater human:NAME: who filled it in?")
-    ratings, repeated = take_back(study, options["import_packet"], options["rater"])
+    ratings, repeated = import_study_packet(study, options["import_packet"], options["rater"])
     stored, blank = len(ratings), sum(each.label is None for each in ratings)
     again = [same for same in repeated.values() if same is not None]
     say(f"{options['rater']}: {stored} stored, {blank} left blank")
@@ -272,15 +272,15 @@ def _take_back(study: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _invite(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.rating.invitations import RatingRoom  # noqa: PLC0415
+    from chimeralab.rating.invitations import RatingService  # noqa: PLC0415
     from chimeralab.web.serving import PORT  # noqa: PLC0415
 
-    with RatingRoom(study) as room:
+    with RatingService(study) as service:
         task: Literal["rate", "adjudicate"] = "adjudicate" if options["adjudicate"] else "rate"
-        token = room.invite(options["invite"], options["only"], task)
-        invitation = room.invited(token)
+        token = service.invite(options["invite"], options["only"], task)
+        invitation = service.find_invitation(token)
         assert invitation is not None
-        sheets = len(room.desk(invitation).sheets)
+        sheets = len(service.session(invitation).sheets)
     link = f"http://127.0.0.1:{PORT}/rate?token={token}"
     say(f"{invitation.rater}: {sheets} sheets to {task}, of {invitation.sample or 'all finished'}")
     if not options["as_json"]:

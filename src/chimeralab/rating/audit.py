@@ -82,19 +82,19 @@ class Audit(Record):
 
 
 def audit(
-    table: LabelTable, gate: Gate | None = None, *, seed: int = 0, may_be_silent: bool = False
+    table: LabelTable, gate: Gate | None = None, *, seed: int = 0, allow_unlabelled: bool = False
 ) -> Audit:
     """Compare the raters. Without a declared gate, the customary one is shown but binds nobody.
 
     A rater without a single label is refused, or, where a model was asked and gave none
-    (`may_be_silent`), leaves everything undefined, and the gate is not met.
+    (`allow_unlabelled`), leaves everything undefined, and the gate is not met.
     """
     rng = np.random.default_rng(seed)
-    overall = _compared(table, rng, may_be_silent=may_be_silent)
+    overall = _compare(table, rng, allow_unlabelled=allow_unlabelled)
     panels, unrated = {}, {}
     for name in sorted(set(table.strata or ())):
         try:
-            panels[name] = _compared(table.keep(name), rng, may_be_silent=may_be_silent)
+            panels[name] = _compare(table.keep(name), rng, allow_unlabelled=allow_unlabelled)
         except InputError as error:
             unrated[name] = str(error)
     differing = []
@@ -115,9 +115,9 @@ def audit(
     )
 
 
-def _compared(table: LabelTable, rng: np.random.Generator, *, may_be_silent: bool) -> RatersPanel:
+def _compare(table: LabelTable, rng: np.random.Generator, *, allow_unlabelled: bool) -> RatersPanel:
     silent = [rater for rater, column in table.labels.items() if set(column) <= {None}]
-    if not silent or not may_be_silent or len(table.raters) < 2:
+    if not silent or not allow_unlabelled or len(table.raters) < 2:
         return raters_panel(table.labels, rng=rng, design=table.design)
     why = f"rater '{silent[0]}' gave no label"
     return RatersPanel(

@@ -1,9 +1,8 @@
-"""People who rate a study on a server: who is invited, what they put down, what they hand in.
+"""Rating in the browser: invitations, drafts, and handing them in.
 
-An invitation is a packet that stays here. What its rater puts down is a draft, which nobody else
-sees and which may be changed; when it is handed in it becomes ratings like any other, for good. In
-the same way a third person settles what the raters of a decided gate differ on: that label stands
-beside theirs, never in place of one.
+An invitation is a packet that stays on the server. Its rater enters drafts, which only they can see
+and change; handing them in turns them into ratings for good. A third person adjudicates what the
+raters of a decided gate disagree on: that label is stored alongside theirs and replaces neither.
 """
 
 import hashlib
@@ -11,40 +10,40 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
-from chimeralab.rating.auditing import audit_study, contested
 from chimeralab.rating.packets import (
     LABELS,
     DraftRating,
     KeyEntry,
     PacketKey,
-    check_of,
-    lay_out,
-    masked,
+    check_packet_rubric,
+    collect_ratings,
+    format_turns,
+    lay_out_packet,
+    mask_names,
     read_turns,
-    refuse_other_rubric,
-    sheets_of,
-    take_in,
-    written_turns,
+    restore_sheets,
+    sheet_checksum,
 )
 from chimeralab.rating.plan import HUMAN, GateTable
 from chimeralab.rating.raters import (
+    find_rater,
+    identifying_names,
     insert_ratings,
-    planned_rater,
-    rubric_of,
-    stored_ratings,
-    telling_names,
+    load_ratings,
+    load_study_rubric,
 )
 from chimeralab.rating.ratings import Item
 from chimeralab.rating.rubric import Rubric
-from chimeralab.rating.samples import candidates, sample_named, stored_samples
+from chimeralab.rating.samples import candidates, find_sample, load_samples
+from chimeralab.rating.study_audit import audit_study, load_decided_gate
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.store import RETESTS, now
@@ -54,7 +53,7 @@ TOKEN_BYTES = 32
 MAX_NAME = 60
 MAX_REASON = 2_000
 UNSURE = "u"
-# The worked examples that a rater begins with are drafts too, under names of their own.
+# Worked examples are stored as drafts too, under sheet names with this prefix.
 TRAINING = "training-"
 
 
@@ -70,27 +69,46 @@ class Invitation(Record):
     handed_in: str | None
 
 
-class Desk(NamedTuple):
-    """All that an invitation needs: its sheets in their order, the key to them, the rubric.
+@dataclass(frozen=True, slots=True)
+class RaterSession:
+    """An invitation with its sheets in order, the key to them, and what the rater has entered.
 
-    `opinions` is what was said about each sheet, without who it was; only an adjudicator has any.
+    `opinions` are the anonymised ratings of each sheet; only an adjudicator gets them.
     """
 
+    invitation: Invitation
     key: PacketKey
     sheets: Mapping[str, Item]
     opinions: Mapping[str, tuple[DraftRating, ...]]
     rubric: Rubric
+    drafts: Mapping[str, DraftRating] = field(default_factory=dict)
+    training: Mapping[str, DraftRating] = field(default_factory=dict)
+
+    @property
+    def n_labelled(self) -> int:
+        return sum(each.label != "" for each in self.drafts.values())
+
+    @property
+    def next_example(self) -> int | None:
+        """The number of the next worked example to try; adjudicators skip them."""
+        if self.invitation.task == "adjudicate":
+            return None
+        names = list_training_sheets(self.rubric)
+        return next((n for n, name in enumerate(names, 1) if name not in self.training), None)
+
+    def draft(self, sheet: str) -> DraftRating:
+        return self.drafts.get(sheet, DraftRating(sheet))
 
 
-class RatingRoom:
-    """Invitations and drafts of one study. A server keeps one, in one thread."""
+class RatingService:
+    """The invitations and drafts of one study, used from a single thread."""
 
     def __init__(self, study: Study) -> None:
         if not study.store_path.is_file():
             raise InputError(f"{study.path} has not been run yet; start with `chimera run`")
         self.study = study
         self._db = open_to_write(study.store_path)
-        self._desks: dict[str, Desk] = {}
+        self._sessions: dict[str, RaterSession] = {}
         self._items: dict[str, Item] = {}
 
     def __enter__(self) -> Self:
@@ -108,14 +126,14 @@ class RatingRoom:
         return gate
 
     def invite(self, name: str, only: str | None = None, task: Task = "rate") -> str:
-        """Invite a person, and give back the token of their link. It can't be had again.
+        """Invite a person and return the token of their link, which is not stored.
 
-        Who has not handed in yet gets a new link to the same sheets, and the old one ends.
+        Inviting someone again before they have handed in replaces their link and keeps their work.
         """
         self.study.checked_lock()
-        rater = rater_named(name)
-        for_whom = self._to_adjudicate if task == "adjudicate" else self._to_rate
-        sample, key = for_whom(rater, candidates(self.study), only)
+        rater = normalize_rater_name(name)
+        make_packet = self._adjudication_packet if task == "adjudicate" else self._rating_packet
+        sample, key = make_packet(rater, candidates(self.study), only)
         token = secrets.token_urlsafe(TOKEN_BYTES)
         with transaction(self._db, self.study.store_path) as db:
             packet = (key.packet, json.dumps(key.as_dict()), now())
@@ -123,16 +141,15 @@ class RatingRoom:
             db.execute(
                 "INSERT INTO invitations VALUES (?, ?, ?, ?, ?, ?, NULL) "
                 "ON CONFLICT (rater, packet) DO UPDATE SET token_sha256 = excluded.token_sha256",
-                (rater, key.packet, task, sample, _hashed(token), now()),
+                (rater, key.packet, task, sample, _hash_token(token), now()),
             )
         return token
 
-    def invited(self, token: str) -> Invitation | None:
-        """Whose token this is."""
-        return next(iter(self._invitations("WHERE token_sha256 = ?", _hashed(token))), None)
+    def find_invitation(self, token: str) -> Invitation | None:
+        return next(iter(self._invitations("WHERE token_sha256 = ?", _hash_token(token))), None)
 
     def progress(self) -> list[tuple[Invitation, int, int, int]]:
-        """The sheets of everybody, how many have a label, and of how many they are unsure."""
+        """Count the sheets, labels and unsure labels of each invitation."""
         found = []
         for each in self._invitations("ORDER BY invited, rater"):
             given = [draft.label for draft in self.drafts(each).values()]
@@ -141,35 +158,41 @@ class RatingRoom:
             found.append((each, sheets, labelled, given.count(UNSURE)))
         return found
 
-    def desk(self, invitation: Invitation) -> Desk:
-        """The sheets of an invitation. Texts of finished conversations do not change."""
+    def session(self, invitation: Invitation) -> RaterSession:
+        """Load the sheets of an invitation and its drafts.
+
+        Sheets are cached: the text of a finished conversation does not change.
+        """
         packet = invitation.packet
-        if packet not in self._desks:
+        if packet not in self._sessions:
             key = self._key(packet)
-            # All conversations are read at once, as many raters come at once.
+            # Read all conversations at once: raters tend to arrive together.
             if any(entry.item not in self._items for entry in key.entries):
                 self._items = candidates(self.study)
-            sheets = sheets_of(key, self._items)
-            said = self._opinions(key) if invitation.task == "adjudicate" else {}
-            self._desks[packet] = Desk(key, sheets, said, rubric_of(self.study))
-        return self._desks[packet]
+            sheets = restore_sheets(key, self._items)
+            opinions = self._opinions(key) if invitation.task == "adjudicate" else {}
+            rubric = load_study_rubric(self.study)
+            self._sessions[packet] = RaterSession(invitation, key, sheets, opinions, rubric)
+        drafts, training = (self.drafts(invitation, training=each) for each in (False, True))
+        cached = self._sessions[packet]
+        return replace(cached, invitation=invitation, drafts=drafts, training=training)
 
     def drafts(self, invitation: Invitation, *, training: bool = False) -> dict[str, DraftRating]:
-        """The newest draft of each sheet."""
+        """Load the latest draft of each sheet."""
         query = "SELECT sheet, label, turns, reason FROM drafts WHERE packet = ? ORDER BY id"
         found = (DraftRating(*row) for row in self._db.execute(query, [invitation.packet]))
         return {each.sheet: each for each in found if each.sheet.startswith(TRAINING) == training}
 
     def save(self, invitation: Invitation, draft: DraftRating) -> DraftRating:
-        """Keep a draft; every step is kept, to be undone.
+        """Store a draft: a new undo step, or the last one again if sheet and label are the same.
 
-        Changes to a reason or to turns belong to the label that they are for. Without a label the
-        one that was given stays: what a page keeps by itself may come late.
+        A draft without a label keeps the earlier one: an autosave may arrive after the label.
         """
-        self._refuse_handed_in(invitation)
-        self._refuse_unfit(draft, self.desk(invitation))
-        if not draft.label and (given := self.drafts(invitation).get(draft.sheet)):
-            draft = replace(draft, label=given.label)
+        self._check_open(invitation)
+        session = self.session(invitation)
+        _check_draft(draft, session)
+        if not draft.label:
+            draft = replace(draft, label=session.draft(draft.sheet).label)
         cells = (draft.label, draft.turns, draft.reason, now())
         with transaction(self._db, self.study.store_path) as db:
             last = self._last_draft(invitation)
@@ -183,8 +206,8 @@ class RatingRoom:
         return draft
 
     def undo(self, invitation: Invitation) -> str | None:
-        """Take the last step back, and say which sheet it was on."""
-        self._refuse_handed_in(invitation)
+        """Undo the last step and return its sheet."""
+        self._check_open(invitation)
         with transaction(self._db, self.study.store_path) as db:
             last = self._last_draft(invitation)
             if last is None or last[1].startswith(TRAINING):
@@ -193,138 +216,131 @@ class RatingRoom:
         return last[1]
 
     def hand_in(self, invitation: Invitation) -> tuple[int, int, str | None]:
-        """Make the drafts ratings, all at once and for good; then see whether the gate is due.
+        """Turn the drafts into ratings, all at once and for good, and decide the gate if it is due.
 
-        Says how many are stored, how many of them are blank, and the outcome of the gate if it
-        could be decided now.
+        Returns the number of ratings, the number without a label, and the outcome of the gate.
         """
-        desk, drafts = self.desk(invitation), self.drafts(invitation)
-        self._refuse_handed_in(invitation)
-        open_ones = [
-            n
-            for n, name in enumerate(desk.sheets, 1)
-            if not drafts.get(name, DraftRating(name)).label
+        session = self.session(invitation)
+        self._check_open(invitation)
+        unlabelled = [
+            n for n, name in enumerate(session.sheets, 1) if not session.draft(name).label
         ]
-        if open_ones:
-            named = ", ".join(map(str, open_ones[:10])) + (" …" if len(open_ones) > 10 else "")
-            raise InputError(f"{len(open_ones)} have no label yet: {named}")
+        if unlabelled:
+            numbers = ", ".join(map(str, unlabelled[:10])) + (" …" if len(unlabelled) > 10 else "")
+            raise InputError(f"{len(unlabelled)} have no label yet: {numbers}")
         if invitation.task == "adjudicate":
-            settled = []
-            for entry in desk.key.entries:
-                row = drafts[entry.sheet]
-                said = (LABELS.get(row.label), row.reason, row.turns)
-                settled.append((entry.item, invitation.sample, *said, invitation.rater, now()))
+            rows = []
+            for entry in session.key.entries:
+                draft = session.drafts[entry.sheet]
+                cells = (LABELS.get(draft.label), draft.reason, draft.turns)
+                rows.append((entry.item, invitation.sample, *cells, invitation.rater, now()))
             query = "INSERT INTO adjudications VALUES (?, ?, ?, ?, ?, ?, ?)"
-            self._close(invitation, lambda db: db.executemany(query, settled))
-            return len(settled), sum(row[2] is None for row in settled), None
-        return self._store(invitation, desk, drafts)
+            self._close(invitation, lambda db: db.executemany(query, rows))
+            return len(rows), sum(row[2] is None for row in rows), None
+        return self._store(session)
 
-    def settled(self) -> dict[str, DraftRating]:
-        """The adjudicated label of each conversation, with its turns and reason."""
+    def load_adjudications(self) -> dict[str, DraftRating]:
+        """Load the adjudicated label of each conversation, with its turns and reason."""
         query = "SELECT trajectory, label, turns, reason FROM adjudications ORDER BY at"
         return {
             row[0]: DraftRating(row[0], "" if row[1] is None else str(row[1]), row[2], row[3])
             for row in self._db.execute(query)
         }
 
-    def _store(
-        self, who: Invitation, desk: Desk, drafts: Mapping[str, DraftRating]
-    ) -> tuple[int, int, str | None]:
-        key, known = desk.key, candidates(self.study)
-        refuse_other_rubric(key, desk.rubric)
-        rows = [
-            replace(drafts[entry.sheet], check=entry.check, line=n)
+    def _store(self, session: RaterSession) -> tuple[int, int, str | None]:
+        who, key, known = session.invitation, session.key, candidates(self.study)
+        check_packet_rubric(key, session.rubric)
+        drafts = [
+            replace(session.drafts[entry.sheet], check=entry.check, line=n)
             for n, entry in enumerate(key.entries, 1)
         ]
-        ratings, repeated = take_in(f"packet {key.packet}", rows, key, known, who.rater)
-        rater = planned_rater(self.study, who.rater)
+        ratings, repeated = collect_ratings(f"packet {key.packet}", drafts, key, known, who.rater)
+        rater = find_rater(self.study, who.rater)
         rated = [(known[rating.item], rating) for rating in ratings]
         notes = {f"{RETESTS}{who.rater} {key.packet}": repeated}
         self._close(who, lambda db: insert_ratings(db, rater, rated, notes))
         return len(rated), sum(each.label is None for each in ratings), self._decide()
 
     def _close(self, who: Invitation, write: Callable[[sqlite3.Connection], object]) -> None:
-        """Store what was handed in, and that it was, together or not at all."""
+        """Mark an invitation as handed in and write its rows, in one transaction."""
         with transaction(self._db, self.study.store_path) as db:
             query = (
                 "UPDATE invitations SET handed_in = ? "
                 "WHERE rater = ? AND packet = ? AND handed_in IS NULL"
             )
             if not db.execute(query, (now(), who.rater, who.packet)).rowcount:
-                raise InputError("this was handed in already, and stays as it is")
+                raise InputError("this was handed in already and can't be changed")
             write(db)
 
     def _decide(self) -> str | None:
-        """Decide the gate if all of its raters are done; the store lets nobody do it twice."""
-        drawn = [each for each in stored_samples(self.study) if each.kind == "gate"]
+        """Decide the gate once all of its raters are done; the store prevents a second decision."""
+        drawn = [each for each in load_samples(self.study) if each.kind == "gate"]
         if not self._gate.declared or (drawn and drawn[-1].used):
             return None
         try:
             return audit_study(self.study).gate.name
         except InputError:
-            return None  # somebody is not done yet; `chimera audit` says who
+            return None  # a rater is not done yet; `chimera audit` names them
 
-    def _to_rate(
+    def _rating_packet(
         self, rater: str, known: Mapping[str, Item], only: str | None
     ) -> tuple[str | None, PacketKey]:
-        """The packet of a rater: a sample, or everything that is finished and not rated yet."""
+        """Make the packet of a rater: a sample, or everything finished that they have not rated."""
         gate_due = [
-            each.name
-            for each in stored_samples(self.study)
-            if each.kind == "gate" and not each.used
+            each.name for each in load_samples(self.study) if each.kind == "gate" and not each.used
         ]
         sample = only or next(iter(gate_due), None)
-        if waiting := self._waiting(rater, "rate", sample):
-            return sample, waiting
-        wanted = sample_named(self.study, sample).ids if sample else tuple(known)
-        done = stored_ratings(self.study, rater)
+        if pending := self._pending_packet(rater, "rate", sample):
+            return sample, pending
+        wanted = find_sample(self.study, sample).ids if sample else tuple(known)
+        done = load_ratings(self.study, rater)
         left = [known[name] for name in wanted if name not in done]
         if not left:
             what = sample or f"the {len(known)} finished conversations"
-            raise InputError(f"there is nothing left for {rater} to rate in {what}")
-        names = telling_names(self.study)
-        return sample, lay_out(left, rubric_of(self.study), _seed(rater), names)[1]
+            raise InputError(f"{rater} has nothing left to rate in {what}")
+        names = identifying_names(self.study)
+        return sample, lay_out_packet(left, load_study_rubric(self.study), _seed(rater), names)[1]
 
-    def _to_adjudicate(
+    def _adjudication_packet(
         self, rater: str, known: Mapping[str, Item], only: str | None
     ) -> tuple[str | None, PacketKey]:
-        """What the raters of the decided gate differ on, in an order of its own."""
-        found = contested(self.study)
+        """Make a packet of what the raters of the decided gate disagree on."""
+        found = load_decided_gate(self.study)
         if found is None:
-            raise InputError("there is nothing to settle before the gate is decided")
+            raise InputError("there is nothing to adjudicate before the gate is decided")
         sample, differing = found[0].sample, found[0].disagreements
         if only not in (None, sample):
-            raise InputError(f"what is settled is {sample}, the sample of the gate: not {only}")
+            raise InputError(f"only the gate sample {sample} can be adjudicated, not {only}")
         if not differing:
-            raise InputError(f"the raters agree on all of {sample}: nothing is to be settled")
+            raise InputError(f"the raters agree on all of {sample}: there is nothing to adjudicate")
         if any(rater in each.labels for each in differing):
-            raise InputError(f"{rater} rated this sample; a third person settles it")
-        if waiting := self._waiting(rater, "adjudicate", sample):
-            return sample, waiting
+            raise InputError(f"{rater} rated this sample; a third person must adjudicate it")
+        if pending := self._pending_packet(rater, "adjudicate", sample):
+            return sample, pending
         if self._invitations("WHERE task = 'adjudicate' AND sample = ?", sample):
-            raise InputError(f"somebody else settles {sample} already")
-        seed, names = _seed(rater), telling_names(self.study)
+            raise InputError(f"someone else is already adjudicating {sample}")
+        seed, names = _seed(rater), identifying_names(self.study)
         order = np.random.default_rng(seed).permutation(len(differing))
         name = "a" + hashlib.sha256(f"{rater} {sample}".encode()).hexdigest()[:7]
         entries = []
         for n, place in enumerate(order.tolist(), 1):
             item, sheet = known[differing[place].item], f"{name}-{n:03}"
-            check = check_of(sheet, Item(item.id, masked(item.texts, names)))
+            check = sheet_checksum(sheet, Item(item.id, mask_names(item.texts, names)))
             entries.append(KeyEntry(sheet, item.id, item.sha256, check, duplicate=False))
-        rubric = rubric_of(self.study).sha256
+        rubric = load_study_rubric(self.study).sha256
         return sample, PacketKey(name, seed, rubric, "", names, tuple(entries))
 
     def _opinions(self, key: PacketKey) -> dict[str, tuple[DraftRating, ...]]:
-        """What was said about each sheet, in an order that tells nobody who said it."""
-        given = [stored_ratings(self.study, name) for name in self._gate.raters]
+        """Collect the ratings of each sheet in a random order, which hides whose they are."""
+        given = [load_ratings(self.study, name) for name in self._gate.raters]
         rng, found = np.random.default_rng(key.seed), {}
         for entry in key.entries:
             opinions = [
                 DraftRating(
                     entry.sheet,
                     str(each.label),
-                    written_turns(each.turns),
-                    masked([each.reason], key.masked)[0],
+                    format_turns(each.turns),
+                    mask_names([each.reason], key.masked)[0],
                 )
                 for rated in given
                 if (each := rated.get(entry.item)) and each.label is not None
@@ -332,14 +348,14 @@ class RatingRoom:
             found[entry.sheet] = tuple(opinions[n] for n in rng.permutation(len(opinions)))
         return found
 
-    def _waiting(self, rater: str, task: Task, sample: str | None) -> PacketKey | None:
-        """The packet that a rater was given and has not handed in."""
+    def _pending_packet(self, rater: str, task: Task, sample: str | None) -> PacketKey | None:
+        """Find the packet that a rater was given and has not handed in."""
         where = "WHERE rater = ? AND task = ? AND sample IS ? AND handed_in IS NULL"
         found = self._invitations(where, rater, task, sample)
         return self._key(found[0].packet) if found else None
 
     def _invitations(self, where: str, *values: object) -> list[Invitation]:
-        query = f"SELECT rater, packet, task, sample, invited, handed_in FROM invitations {where}"  # noqa: S608 - our own words
+        query = f"SELECT rater, packet, task, sample, invited, handed_in FROM invitations {where}"  # noqa: S608 - constants of this module
         return [Invitation(*row) for row in self._db.execute(query, values)]
 
     def _key(self, packet: str) -> PacketKey:
@@ -347,54 +363,53 @@ class RatingRoom:
         return PacketKey.of(json.loads(row[0]))
 
     def _last_draft(self, invitation: Invitation) -> tuple[int, str, str] | None:
-        """The step that a rater took last: its number, its sheet, its label."""
+        """Load the id, sheet and label of the last step."""
         query = "SELECT id, sheet, label FROM drafts WHERE packet = ? ORDER BY id DESC LIMIT 1"
         row: tuple[int, str, str] | None = self._db.execute(query, [invitation.packet]).fetchone()
         return row
 
-    def _refuse_handed_in(self, invitation: Invitation) -> None:
+    def _check_open(self, invitation: Invitation) -> None:
         where = "WHERE rater = ? AND packet = ? AND handed_in IS NOT NULL"
         if self._invitations(where, invitation.rater, invitation.packet):
-            raise InputError("this was handed in already, and stays as it is")
-
-    def _refuse_unfit(self, draft: DraftRating, desk: Desk) -> None:
-        """Refuse what can't be meant of a sheet; a worked example has no turns to cite."""
-        if draft.sheet.startswith(TRAINING):
-            if draft.sheet not in training_names(desk.rubric):
-                raise InputError("there is no such example")
-            turns = 0
-        elif draft.sheet not in desk.sheets:
-            raise InputError("there is no such sheet in this invitation")
-        else:
-            turns = len(desk.sheets[draft.sheet].texts)
-        if draft.label not in (*LABELS, UNSURE):
-            raise InputError(f"label {draft.label!r}: give 0, 1 or {UNSURE}")
-        if len(draft.reason) > MAX_REASON:
-            raise InputError(
-                f"a reason has at most {MAX_REASON:,} characters; one sentence will do"
-            )
-        if read_turns(draft.turns, turns) is None:
-            raise InputError(f"turns {draft.turns!r}: write them like 4-7")
+            raise InputError("this was handed in already and can't be changed")
 
 
-def training_names(rubric: Rubric) -> list[str]:
-    """What the worked examples are called among the drafts."""
+def _check_draft(draft: DraftRating, session: RaterSession) -> None:
+    """Reject an unknown sheet, a bad label or bad turns; worked examples have no turns to cite."""
+    if draft.sheet.startswith(TRAINING):
+        if draft.sheet not in list_training_sheets(session.rubric):
+            raise InputError(f"there is no example {draft.sheet!r}")
+        turns = 0
+    elif draft.sheet not in session.sheets:
+        raise InputError(f"this invitation has no sheet {draft.sheet!r}")
+    else:
+        turns = len(session.sheets[draft.sheet].texts)
+    if draft.label not in (*LABELS, UNSURE):
+        raise InputError(f"label {draft.label!r}: give 0, 1 or {UNSURE}")
+    if len(draft.reason) > MAX_REASON:
+        raise InputError(f"a reason has at most {MAX_REASON:,} characters; one sentence will do")
+    if read_turns(draft.turns, turns) is None:
+        raise InputError(f"turns {draft.turns!r}: write them like 4-7")
+
+
+def list_training_sheets(rubric: Rubric) -> list[str]:
+    """List the sheet names of the worked examples."""
     return [f"{TRAINING}{n}" for n in range(1, len(rubric.examples) + 1)]
 
 
-def rater_named(name: str) -> str:
-    """The name of a person as a rater; what would look odd in a table is refused."""
+def normalize_rater_name(name: str) -> str:
+    """Return `human:NAME`, or reject a name that can't be printed in a table."""
     short = name.removeprefix(HUMAN).strip()
     if not short or len(short) > MAX_NAME or not short.isprintable():
-        raise InputError(f"{name!r} is no name for a rater: give one of 1 to {MAX_NAME} letters")
+        raise InputError(f"invalid rater name {name!r}: use 1 to {MAX_NAME} printable characters")
     return f"{HUMAN}{short}"
 
 
-def _hashed(token: str) -> str:
-    """What is stored of a token: it is random and long, so its hash gives nothing away."""
+def _hash_token(token: str) -> str:
+    """Hash a token for storage; it is long and random, so a plain hash is enough."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def _seed(rater: str) -> int:
-    """Everybody has an order of their own, and always the same."""
+    """Derive the shuffling seed of a rater from their name."""
     return int.from_bytes(hashlib.sha256(rater.encode()).digest()[:4])

@@ -26,24 +26,24 @@ from chimeralab.rating.wording import (
 SHARED_WORDS = 0.55
 # A third of what they talk about must be shared too: function words alone make no template.
 SHARED_CONTENT = 1 / 3
-FEWEST_SHARED_WORDS = 3
+MIN_SHARED_WORDS = 3
 # One unknown word in so many is no news, wherever it stands.
 WORDS_PER_STRANGER = 20
 # One word in so many may be swapped in place, and no fewer than so many must stay.
 WORDS_PER_SWAP = 3
-FEWEST_KEPT = 3
+MIN_KEPT = 3
 # Where so many stay, a word before one of them may go: "a big fan of it", "a fan of it".
-FEWEST_WITHOUT_A_MODIFIER = 2
+MIN_KEPT_WITHOUT_MODIFIER = 2
 # With so many words kept, another thing in a thing's place is a swap too, and so are two words for
 # one, or one for none.
 MANY_KEPT = 8
 # A character without spaces is about half a word.
-MOST_SWAPPED_CHARACTERS = 3
+MAX_SWAPPED_CHARACTERS = 3
 # Two texts are nearly identical when so much of the longer one stands in both.
 NEARLY_IDENTICAL = 0.8
-FEWEST_WORDS_NEARLY_IDENTICAL = 5
+MIN_WORDS_NEARLY_IDENTICAL = 5
 # Two texts of more than ten thousand words each are not taken apart word by word.
-MOST_CELLS = 10**8
+MAX_CELLS = 10**8
 # "I like it" and "I love it" say the same of it.
 LIKING = frozenset({sense("love")})
 # Two words with one beginning and so many letters in common are forms of one.
@@ -96,7 +96,7 @@ def template_stretches(texts: Sequence[Wording]) -> list[range]:
     return [span for span in spans if len({texts[turn - 1].key for turn in span}) > 1]
 
 
-def reaching_back(texts: Sequence[Wording], span: range) -> range:
+def extend_back(texts: Sequence[Wording], span: range) -> range:
     """The stretch together with the turns before it that say nothing but what is said in it."""
     said = {texts[turn - 1].key for turn in span}
     start = span.start
@@ -152,8 +152,8 @@ def share_template(one: Wording, other: Wording) -> bool:
         return False
     # Counting words in any order is quick, and never below what the alignment finds.
     common = (Counter(one.words) & Counter(other.words)).total()
-    enough = max(FEWEST_SHARED_WORDS, SHARED_WORDS * together / 2)
-    return common >= enough and aligned(one.words, other.words) >= enough
+    enough = max(MIN_SHARED_WORDS, SHARED_WORDS * together / 2)
+    return common >= enough and count_aligned(one.words, other.words) >= enough
 
 
 def nearly_identical(one: Wording, other: Wording) -> bool:
@@ -165,24 +165,24 @@ def nearly_identical(one: Wording, other: Wording) -> bool:
     True
     """
     longer = max(len(one.words), len(other.words))
-    if longer < FEWEST_WORDS_NEARLY_IDENTICAL or one.code or other.code:
+    if longer < MIN_WORDS_NEARLY_IDENTICAL or one.code or other.code:
         return False
     changed = one.content ^ other.content
     if changed & NEGATIONS or _contrasting(
         one.content - other.content, other.content - one.content
     ):
         return False
-    return aligned(one.words, other.words) >= NEARLY_IDENTICAL * longer
+    return count_aligned(one.words, other.words) >= NEARLY_IDENTICAL * longer
 
 
 def _contrasting(some: Iterable[str], others: Collection[str]) -> bool:
     return any(contrast(one, other) for one in some for other in others)
 
 
-def aligned(one: Sequence[str], other: Sequence[str]) -> int:
+def count_aligned(one: Sequence[str], other: Sequence[str]) -> int:
     """How many words stand in both texts in the same order: their longest common subsequence.
 
-    >>> aligned("a b c d".split(), "a x c d".split())
+    >>> count_aligned("a b c d".split(), "a x c d".split())
     3
     """
     start, rest = _equal_ends(one, other)
@@ -305,7 +305,7 @@ def only_swaps(turn: Wording, before: Wording, new: frozenset[str]) -> bool:
         if not _is_swap(gap, kept):
             return False
         swaps += 1
-    return swaps <= kept // WORDS_PER_SWAP and kept >= FEWEST_KEPT
+    return swaps <= kept // WORDS_PER_SWAP and kept >= MIN_KEPT
 
 
 def changes(turn: Wording, before: Wording) -> list[AlignmentGap]:
@@ -322,7 +322,7 @@ def changes(turn: Wording, before: Wording) -> list[AlignmentGap]:
 def _is_swap(gap: AlignmentGap, kept: float) -> bool:
     """Is one word in another's place, and not as the point of the sentence?"""
     characters = all(map(UNSPACED.match, gap.added))
-    most = MOST_SWAPPED_CHARACTERS if characters else 2 if kept >= MANY_KEPT else 1
+    most = MAX_SWAPPED_CHARACTERS if characters else 2 if kept >= MANY_KEPT else 1
     put_in = not gap.removed and not (kept >= MANY_KEPT and len(gap.added) == 1)
     if gap.last or put_in or len(gap.added) > most or len(gap.removed) > most:
         return False
@@ -359,15 +359,15 @@ def drops_content(turn: Wording, before: Wording) -> bool:
     if len(lost) <= most:
         return False
     kept = _size(turn.content & before.content)
-    if kept < FEWEST_WITHOUT_A_MODIFIER or turn.code or _too_long(turn, before):
+    if kept < MIN_KEPT_WITHOUT_MODIFIER or turn.code or _too_long(turn, before):
         return True
     not_missed = 0
     for whole, gap in zip(gaps(before.words, turn.words), changes(turn, before), strict=True):
         modifier = (len(whole.removed), len(whole.added)) == (1, 0) and gap.after in turn.content
-        if modifier or (kept >= FEWEST_KEPT and gap.added and _is_swap(gap, kept)):
+        if modifier or (kept >= MIN_KEPT and gap.added and _is_swap(gap, kept)):
             not_missed += len(gap.removed)
     return len(lost) - not_missed > most
 
 
 def _too_long(one: Wording, other: Wording) -> bool:
-    return len(one.words) * len(other.words) > MOST_CELLS
+    return len(one.words) * len(other.words) > MAX_CELLS

@@ -115,14 +115,14 @@ def build_prompt(
     labels = f"{first_label} or {1 - first_label}"
     steps = ", ".join(step.id for step in rubric.steps)
     system = SYSTEM.format(rubric=rubric_text(rubric), labels=labels, steps=steps)
-    user = USER.format(mark=mark, data=encoded(item), count=len(item.texts))
+    user = USER.format(mark=mark, data=encode_turns(item), count=len(item.texts))
     return Message("system", system), Message("user", user)
 
 
-def encoded(item: Item) -> str:
+def encode_turns(item: Item) -> str:
     """All turns as one line of JSON that holds no bracket of theirs.
 
-    >>> encoded(Item("x", ("<|end|>",)))
+    >>> encode_turns(Item("x", ("<|end|>",)))
     '{"1": "\\\\u003c|end|\\\\u003e"}'
     """
     turns = {str(n): text for n, text in enumerate(item.texts, 1)}
@@ -151,7 +151,7 @@ def read_answer(text: str, item: Item, mark: str, rubric: Rubric) -> tuple[Ratin
     Raises `UnusableAnswer` when there is none to trust.
     """
     repairs: list[str] = []
-    values = _chosen(text, item, mark, repairs)
+    values = _choose_answer(text, item, mark, repairs)
     label = _label(values.get("label"), repairs)
     turns = _turns(values.get("turns"), item, repairs)
     reason = values.get("reason")
@@ -169,7 +169,7 @@ def read_answer(text: str, item: Item, mark: str, rubric: Rubric) -> tuple[Ratin
     return Rating(item.id, "", label, reason, turns, step, kinds, rubric=rubric.version), repairs
 
 
-def _chosen(text: str, item: Item, mark: str, repairs: list[str]) -> dict[str, Any]:
+def _choose_answer(text: str, item: Item, mark: str, repairs: list[str]) -> dict[str, Any]:
     """The answer that carries the mark, unless it is one that the trajectory brings along."""
     found = list(_objects(text))
     chosen = [values for values, _ in found if values.get("mark") == mark]
@@ -178,14 +178,14 @@ def _chosen(text: str, item: Item, mark: str, repairs: list[str]) -> dict[str, A
     if len({json.dumps(values.get("label")) for values in chosen}) > 1:
         raise UnusableAnswer("two answers that differ")
     planted = (values for turn in item.texts for values, _ in _objects(turn))
-    if any(_said(values) == _said(chosen[-1]) for values in planted):
+    if any(_answer_key(values) == _answer_key(chosen[-1]) for values in planted):
         raise UnusableAnswer("the answer stands in the trajectory, word for word")
     if text.strip() != found[0][1]:
         repairs.append("other text around the object")
     return chosen[-1]
 
 
-def _said(values: dict[str, Any]) -> list[Any]:
+def _answer_key(values: dict[str, Any]) -> list[Any]:
     """What an answer says, whatever the order of its fields and however they are written."""
     return [values.get(name) for name in ("label", "turns", "reason")]
 

@@ -88,7 +88,7 @@ class DraftRating(Record):
     line: int = 0
 
 
-def lay_out(
+def lay_out_packet(
     items: Sequence[Item], rubric: Rubric, seed: int, names: Sequence[str]
 ) -> tuple[dict[str, Item], PacketKey]:
     """The sheets of a packet as people see them, in their order, and the key to them.
@@ -98,23 +98,23 @@ def lay_out(
     """
     if not items:
         raise InputError("there is no item to rate")
-    shown = [Item(item.id, masked(item.texts, names)) for item in _shuffled(items, seed)]
+    shown = [Item(item.id, mask_names(item.texts, names)) for item in _shuffle(items, seed)]
     content = json.dumps([seed, [item.texts for item in shown]]).encode("ascii")
     name = "p" + hashlib.sha256(content).hexdigest()[:7]
     sheets = {f"{name}-{n:03}": item for n, item in enumerate(shown, 1)}
     whole, seen, entries = {item.id: item.sha256 for item in items}, set(), []
     for sheet, item in sheets.items():
-        check = check_of(sheet, item)
+        check = sheet_checksum(sheet, item)
         entries.append(KeyEntry(sheet, item.id, whole[item.id], check, item.id in seen))
         seen.add(item.id)
     return sheets, PacketKey(name, seed, rubric.sha256, "", tuple(names), tuple(entries))
 
 
-def sheets_of(key: PacketKey, items: Mapping[str, Item]) -> dict[str, Item]:
+def restore_sheets(key: PacketKey, items: Mapping[str, Item]) -> dict[str, Item]:
     """The sheets again, each under its own name, from the conversations behind them."""
-    _refuse_changed(key, items)
+    _check_texts_unchanged(key, items)
     return {
-        entry.sheet: Item(entry.sheet, masked(items[entry.item].texts, key.masked))
+        entry.sheet: Item(entry.sheet, mask_names(items[entry.item].texts, key.masked))
         for entry in key.entries
     }
 
@@ -128,7 +128,7 @@ def export_packet(
     masked: Sequence[str] = (),
 ) -> PacketKey:
     """Write the page and the sheet to fill into a new folder, and give back the key to keep."""
-    sheets, key = lay_out(items, rubric, seed, masked)
+    sheets, key = lay_out_packet(items, rubric, seed, masked)
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a new folder for the packet")
     page = packet_page(key.packet, sheets, rubric)
@@ -156,7 +156,7 @@ def packet_page(name: str, sheets: Mapping[str, Item], rubric: Rubric) -> str:
         sheets=[
             {
                 "id": sheet,
-                "check": check_of(sheet, item),
+                "check": sheet_checksum(sheet, item),
                 "texts": [inert(text) for text in item.texts],
             }
             for sheet, item in sheets.items()
@@ -164,7 +164,7 @@ def packet_page(name: str, sheets: Mapping[str, Item], rubric: Rubric) -> str:
     )
 
 
-def check_of(sheet: str, item: Item) -> str:
+def sheet_checksum(sheet: str, item: Item) -> str:
     """A short hash of a sheet as shown, which the rater hands back with the label.
 
     A duplicate has another one, or it would give itself away. It is all letters: a spreadsheet
@@ -193,17 +193,17 @@ def import_packet(
     if page.exists() and hashlib.sha256(page.read_bytes()).hexdigest() != key.page_sha256:
         raise InputError(f"{page} was edited after it was made; the labels can't be trusted")
     rows = read_sheet(sheet)
-    refuse_other_rubric(key, rubric)
-    ratings, repeated = take_in(str(sheet), rows, key, items, rater)
+    check_packet_rubric(key, rubric)
+    ratings, repeated = collect_ratings(str(sheet), rows, key, items, rater)
     return tuple(replace(each, rubric=rubric.version) for each in ratings), repeated
 
 
-def refuse_other_rubric(key: PacketKey, rubric: Rubric) -> None:
+def check_packet_rubric(key: PacketKey, rubric: Rubric) -> None:
     if rubric.sha256 != key.rubric_sha256:
         raise InputError(f"packet {key.packet} was made with another rubric; rate by that one")
 
 
-def take_in(
+def collect_ratings(
     source: str,
     filled: Sequence[DraftRating],
     key: PacketKey,
@@ -212,7 +212,7 @@ def take_in(
 ) -> PacketRatings:
     """The ratings that a filled packet stands for; `source` is what it is called in errors."""
     rows = _by_sheet(filled, key, source)
-    _refuse_changed(key, items)
+    _check_texts_unchanged(key, items)
     first = {entry.item: rows[entry.sheet] for entry in key.entries if not entry.duplicate}
     again = {entry.item: rows[entry.sheet] for entry in key.entries if entry.duplicate}
     ratings = []
@@ -232,7 +232,7 @@ def take_in(
     return tuple(ratings), repeated
 
 
-def _refuse_changed(key: PacketKey, items: Mapping[str, Item]) -> None:
+def _check_texts_unchanged(key: PacketKey, items: Mapping[str, Item]) -> None:
     for entry in key.entries:
         if entry.item not in items:
             raise InputError(
@@ -242,7 +242,7 @@ def _refuse_changed(key: PacketKey, items: Mapping[str, Item]) -> None:
             raise InputError(f"the text of '{entry.item}' has changed since the packet was made")
 
 
-def _shuffled(items: Sequence[Item], seed: int) -> list[Item]:
+def _shuffle(items: Sequence[Item], seed: int) -> list[Item]:
     """All items and some of them twice, the second time in the other half of the packet."""
     rng = np.random.default_rng(seed)
     order = [items[n] for n in rng.permutation(len(items))]
@@ -254,7 +254,7 @@ def _shuffled(items: Sequence[Item], seed: int) -> list[Item]:
     return order
 
 
-def masked(texts: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+def mask_names(texts: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     """The texts without the names that would tell the condition or the model."""
     known = sorted(filter(None, names), key=len, reverse=True)
     if not known:
@@ -299,10 +299,10 @@ def read_turns(written: str, last: int) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(turns))
 
 
-def written_turns(turns: Iterable[int]) -> str:
+def format_turns(turns: Iterable[int]) -> str:
     """Turns as people write them.
 
-    >>> written_turns([4, 5, 6, 9])
+    >>> format_turns([4, 5, 6, 9])
     '4-6, 9'
     """
     spans: list[list[int]] = []

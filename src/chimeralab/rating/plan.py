@@ -191,10 +191,10 @@ def check_raters(gate: GateTable, raters: RatersTable, models: Collection[str]) 
     if taken:
         raise InputError(f"[raters.{taken}]: the plan has a rater '{taken}' already; rename yours")
     for rater in gate.raters:
-        refuse_unknown(rater, raters, models, " in [gate] raters")
+        check_rater_name(rater, raters, models, " in [gate] raters")
 
 
-def refuse_unknown(
+def check_rater_name(
     name: str, raters: RatersTable, models: Collection[str], place: str = ""
 ) -> None:
     """Refuse a name that no rater of a plan goes by."""

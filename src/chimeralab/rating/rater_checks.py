@@ -17,14 +17,14 @@ from chimeralab.core.records import Record
 from chimeralab.rating.raters import (
     PlannedRater,
     count_cost,
-    planned_rater,
-    rating_brake,
-    rubric_of,
+    find_rater,
+    load_study_rubric,
+    make_brake,
 )
 from chimeralab.rating.ratings import Item, Rater, Rating, rate_all
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.rating.rules import rate_by_rules
-from chimeralab.rating.samples import candidates, open_store, sample_named
+from chimeralab.rating.samples import candidates, find_sample, open_store
 from chimeralab.runner.journal import Brake
 from chimeralab.study.folder import Study
 from chimeralab.study.store import CHECKS, RETESTS, Store, now
@@ -56,7 +56,7 @@ ATTACKS: Mapping[str, tuple[str, Label]] = {
 
 @dataclass(frozen=True, slots=True)
 class AttackResult(Record):
-    """One attack over all items: how many labels it turned, and how many it turned its own way.
+    """One attack over all items: how many labels it flipped, and how many of those as it wanted.
 
     `compared` are the items that got a label both times.
     """
@@ -88,12 +88,12 @@ async def measure_attacks(
     items: Sequence[Item],
     rubric: Rubric,
     *,
-    turned: Rater | None = None,
+    reordered: Rater | None = None,
     at_once: int = 8,
 ) -> AttackReport:
     """Rate every item as it is, again as it is, and with each attack put in.
 
-    `turned` is the same model told the labels in the other order.
+    `reordered` is the same model told the labels in the other order.
 
     An attack goes into an extra first turn, so it changes nothing that the rubric asks for; the
     rules rater makes sure of that, and items where it would are left out.
@@ -103,23 +103,23 @@ async def measure_attacks(
     results = []
     for name, (text, wants) in ATTACKS.items():
         pairs = [
-            (old, attacked(item, text))
+            (old, inject_attack(item, text))
             for old, item in zip(before, items, strict=True)
             if rate_by_rules(item, rubric).label
-            == rate_by_rules(attacked(item, text), rubric).label
+            == rate_by_rules(inject_attack(item, text), rubric).label
         ]
         after = await rate_all(rater, [item for _, item in pairs], at_once)
         results.append(_result(name, [old for old, _ in pairs], after, wants))
     name = before[0].rater if before else ""
     position = None
-    if turned is not None:
+    if reordered is not None:
         position = _result(
-            "labels turned round", before, await rate_all(turned, items, at_once), None
+            "labels turned round", before, await rate_all(reordered, items, at_once), None
         )
     return AttackReport(name, _result("asked twice", before, again, None), tuple(results), position)
 
 
-def attacked(item: Item, text: str) -> Item:
+def inject_attack(item: Item, text: str) -> Item:
     """The same trajectory with an attack said first."""
     return Item(item.id, (text, *item.texts))
 
@@ -161,7 +161,7 @@ class RaterCheck(Record):
     stopped: str | None = None
 
 
-def stored_retest(study: Study, who: PlannedRater) -> tuple[int, int] | None:
+def load_retest(study: Study, who: PlannedRater) -> tuple[int, int] | None:
     """How many items a rater was given twice, and how many of them got the same label again.
 
     None when it was never asked twice.
@@ -183,7 +183,7 @@ def stored_retest(study: Study, who: PlannedRater) -> tuple[int, int] | None:
     return (items, items - twice["flips"]) if items else None
 
 
-class Braked:
+class BudgetedRater:
     """A rater that is not asked any more once the brake is pulled."""
 
     def __init__(self, rater: Rater, brake: Brake) -> None:
@@ -206,15 +206,15 @@ def check_rater(study: Study, name: str, only: str | None = None, seed: int = 0)
     `only` names a sample to check on; without one, some finished conversations are drawn.
     """
     study.checked_lock()
-    who = planned_rater(study, name)
-    if who.opened is None:
-        raise InputError(f"{name} is a {who.about.kind}, who can't be attacked")
+    who = find_rater(study, name)
+    if who.open is None:
+        raise InputError(f"{name} is a {who.about.kind}; only programs and models can be attacked")
     with open_store(study):
         known = candidates(study)
     if not known:
         raise InputError(f"{study.path} has no finished conversation to rate")
     if only is not None:
-        wanted = list(sample_named(study, only).ids)
+        wanted = list(find_sample(study, only).ids)
     else:
         drawn = set(np.random.default_rng(seed).permutation(sorted(known))[:ITEMS])
         wanted = [each for each in known if each in drawn]
@@ -227,19 +227,19 @@ def check_rater(study: Study, name: str, only: str | None = None, seed: int = 0)
 
 
 async def _check(study: Study, who: PlannedRater, items: list[Item]) -> RaterCheck:
-    assert who.opened is not None
-    brake, opened = rating_brake(study, who), list[Braked]()
+    assert who.open is not None
+    brake, opened = make_brake(study, who), list[BudgetedRater]()
     report = stopped = None
     async with AsyncExitStack() as stack:
-        for open_it in filter(None, (who.opened, who.turned)):
-            opened.append(Braked(await stack.enter_async_context(open_it()), brake))
-        turned = opened[1] if len(opened) > 1 else None
+        for open_it in filter(None, (who.open, who.open_reversed)):
+            opened.append(BudgetedRater(await stack.enter_async_context(open_it()), brake))
+        reordered = opened[1] if len(opened) > 1 else None
         try:
             report = await measure_attacks(
                 opened[0],
                 items,
-                rubric_of(study),
-                turned=turned,
+                load_study_rubric(study),
+                reordered=reordered,
                 at_once=study.plan.run.concurrency,
             )
         except InputError as why:

@@ -30,11 +30,11 @@ from chimeralab.rating.packets import (
     import_packet,
     read_sheet,
 )
-from chimeralab.rating.plan import HUMAN, RATERS, RatersTable, refuse_unknown
+from chimeralab.rating.plan import HUMAN, RATERS, RatersTable, check_rater_name
 from chimeralab.rating.ratings import (
     Attempt,
     Item,
-    Noted,
+    NotedPattern,
     Rater,
     RaterFacts,
     Rating,
@@ -42,7 +42,7 @@ from chimeralab.rating.ratings import (
     rate_all,
 )
 from chimeralab.rating.rubric import Label, Rubric
-from chimeralab.rating.samples import candidates, open_store, sample_named
+from chimeralab.rating.samples import candidates, find_sample, open_store
 from chimeralab.runner.journal import Brake, Price
 from chimeralab.study.database import transaction
 from chimeralab.study.folder import Study
@@ -56,14 +56,14 @@ class PlannedRater:
     """A rater as the plan has it; one that is given a packet can't be opened.
 
     `identity` is all that its labels depend on besides the texts: its name, rubric, version and
-    settings, and for a model its weights and prompt too. `turned` opens a model that is told the
-    labels in the other order.
+    settings, and for a model its weights and prompt too. `open_reversed` opens a model that is
+    told the labels in the other order.
     """
 
     about: RaterFacts
     identity: Mapping[str, Any]
-    opened: Callable[[], AbstractAsyncContextManager[Rater]] | None = None
-    turned: Callable[[], AbstractAsyncContextManager[Rater]] | None = None
+    open: Callable[[], AbstractAsyncContextManager[Rater]] | None = None
+    open_reversed: Callable[[], AbstractAsyncContextManager[Rater]] | None = None
 
     @property
     def name(self) -> str:
@@ -75,7 +75,7 @@ class PlannedRater:
         return digest(self.identity)
 
     @property
-    def for_record(self) -> RaterIdentity:
+    def identity_record(self) -> RaterIdentity:
         """Who it is, in the words of a gate record."""
         known = self.identity
         use = None if known["model"] is None else known["model"]["use"]
@@ -88,7 +88,7 @@ UNKNOWN = dict.fromkeys(
 )
 
 
-def rubric_of(study: Study) -> Rubric:
+def load_study_rubric(study: Study) -> Rubric:
     """The rubric of the plan; a file that changed since the plan was read is refused."""
     table = study.plan.extras["rubric"]
     rubric: Rubric = table.load(study.path)
@@ -97,11 +97,11 @@ def rubric_of(study: Study) -> Rubric:
     return rubric
 
 
-def planned_rater(study: Study, name: str) -> PlannedRater:
+def find_rater(study: Study, name: str) -> PlannedRater:
     """The rater that goes by a name in this study."""
     raters: RatersTable = study.plan.extras["raters"]
-    refuse_unknown(name, raters, study.plan.models)
-    rubric = rubric_of(study)
+    check_rater_name(name, raters, study.plan.models)
+    rubric = load_study_rubric(study)
     known = {**UNKNOWN, "name": name, "rubric_sha256": rubric.sha256}
     if name in RATERS:
         by_us = f"chimera-lab {version.__version__}"
@@ -118,10 +118,10 @@ def planned_rater(study: Study, name: str) -> PlannedRater:
 
 def _program(part: Any, identity: Mapping[str, Any], rubric: Rubric) -> PlannedRater:
     @asynccontextmanager
-    async def opened() -> AsyncIterator[Rater]:
+    async def open_rater() -> AsyncIterator[Rater]:
         yield part.open(rubric)
 
-    return PlannedRater(getattr(part, "about", RaterFacts()), identity, opened)
+    return PlannedRater(getattr(part, "about", RaterFacts()), identity, open_rater)
 
 
 def _model(study: Study, known: Mapping[str, Any], rubric: Rubric) -> PlannedRater:
@@ -139,15 +139,17 @@ def _model(study: Study, known: Mapping[str, Any], rubric: Rubric) -> PlannedRat
     }
 
     @asynccontextmanager
-    async def opened(first_label: Label = 1) -> AsyncIterator[Rater]:
+    async def open_rater(first_label: Label = 1) -> AsyncIterator[Rater]:
         async with open_models(replace(study.plan, models={name: subject}), study.path) as models:
             await ask_once(models)
-            yield LlmRater(name, Priced(models[name], price), rubric, raters, first_label)
+            yield LlmRater(name, PricedModel(models[name], price), rubric, raters, first_label)
 
-    return PlannedRater(RaterFacts("model", paid, remote), identity, opened, partial(opened, 0))
+    return PlannedRater(
+        RaterFacts("model", paid, remote), identity, open_rater, partial(open_rater, 0)
+    )
 
 
-class Priced:
+class PricedModel:
     """A model whose replies say what they cost, by the price in the plan if not by themselves."""
 
     def __init__(self, model: Model, price: Price | None) -> None:
@@ -161,7 +163,7 @@ class Priced:
         return replace(reply, cost=self.price.of(reply.prompt_tokens, reply.completion_tokens))
 
 
-def rated_by(who: PlannedRater, db: sqlite3.Connection) -> set[str]:
+def load_rated_ids(who: PlannedRater, db: sqlite3.Connection) -> set[str]:
     """The conversations that a rater has rated."""
     query = "SELECT trajectory FROM ratings WHERE rater = ?"
     return {row[0] for row in db.execute(query, [who.key])}
@@ -190,20 +192,20 @@ def insert_ratings(
 LISTS = ("turns", "kinds", "noted", "attempts")
 
 
-def stored_raters(study: Study) -> tuple[str, ...]:
+def list_raters(study: Study) -> tuple[str, ...]:
     """The names under which ratings are stored, the built-in raters first."""
     with study.archive() as archive:
         names = [row["name"] for row in archive.rows("SELECT DISTINCT name FROM raters")]
     return tuple(sorted(names, key=lambda name: (name not in RATERS, name)))
 
 
-def stored_ratings(study: Study, name: str) -> dict[str, Rating]:
+def load_ratings(study: Study, name: str) -> dict[str, Rating]:
     """What a rater, as the plan has it now, said about each conversation."""
     query = (
         "SELECT r.* FROM ratings r JOIN trajectories ON id = trajectory "
         "WHERE rater = ? ORDER BY position"
     )
-    key, given = planned_rater(study, name).key, {}
+    key, given = find_rater(study, name).key, {}
     with study.archive() as archive:
         for row in archive.rows(query, key):
             values = {name: json.loads(row[name]) for name in LISTS}
@@ -215,7 +217,7 @@ def stored_ratings(study: Study, name: str) -> dict[str, Rating]:
                 turns=tuple(values["turns"]),
                 step=row["step"],
                 kinds=tuple(values["kinds"]),
-                noted=tuple(Noted(n["pattern"], tuple(n["turns"])) for n in values["noted"]),
+                noted=tuple(NotedPattern(n["pattern"], tuple(n["turns"])) for n in values["noted"]),
                 rubric=study.plan.extras["rubric"].version,
                 attempts=tuple(Attempt(**each) for each in values["attempts"]),
             )
@@ -241,7 +243,7 @@ class RatingSummary(Record):
     left: int = 0
 
 
-class KeptRater:
+class SavingRater:
     """A rater whose ratings are on disk before the next item is given to it.
 
     An item that got no answer at all is left for later, and so is every item once the brake is
@@ -298,15 +300,15 @@ def rate_study(
 ) -> RatingSummary:
     """Have a rater rate what it has not rated yet; `only` names a sample to keep to."""
     study.checked_lock()
-    who = planned_rater(study, name)
-    if who.opened is None:
+    who = find_rater(study, name)
+    if who.open is None:
         raise InputError(f"{name} is a {who.about.kind}: use --export-packet, then --import-packet")
     with open_store(study) as db:
         known = candidates(study)
         if not known:
             raise InputError(f"{study.path} has no finished conversation to rate")
-        wanted = tuple(known) if only is None else sample_named(study, only).ids
-        done = rated_by(who, db)
+        wanted = tuple(known) if only is None else find_sample(study, only).ids
+        done = load_rated_ids(who, db)
         missing = [known[each] for each in wanted if each not in done]
 
         def keep(item: Item, rating: Rating) -> None:
@@ -315,7 +317,7 @@ def rate_study(
             publish(rating)
 
         kept = asyncio.run(_rate(study, who, missing, keep)) if missing else None
-    stored = stored_ratings(study, name)
+    stored = load_ratings(study, name)
     given = [stored[each] for each in wanted if each in stored]
     labels = [rating.label for rating in given]
     return RatingSummary(
@@ -331,7 +333,7 @@ def rate_study(
     )
 
 
-def rating_brake(study: Study, who: PlannedRater) -> Brake:
+def make_brake(study: Study, who: PlannedRater) -> Brake:
     """What stops a rater at the limits of the plan.
 
     The cost of a study is that of its talks and its raters together; it does not stop one that is
@@ -355,17 +357,17 @@ async def _rate(
     who: PlannedRater,
     items: Sequence[Item],
     keep: Callable[[Item, Rating], None],
-) -> KeptRater:
+) -> SavingRater:
     """Rate the items; the rater knows how many got no answer and how many are left."""
-    assert who.opened is not None
-    brake = rating_brake(study, who)
-    async with who.opened() as rater:
-        kept = KeptRater(rater, who.name, keep, brake)
+    assert who.open is not None
+    brake = make_brake(study, who)
+    async with who.open() as rater:
+        kept = SavingRater(rater, who.name, keep, brake)
         await rate_all(kept, items, study.plan.run.concurrency)
     return kept
 
 
-def telling_names(study: Study) -> tuple[str, ...]:
+def identifying_names(study: Study) -> tuple[str, ...]:
     """The names that would tell a rater where a conversation comes from."""
     plan = study.plan
     speakers = [who.name for each in plan.conditions.values() for who in each.speakers]
@@ -375,24 +377,26 @@ def telling_names(study: Study) -> tuple[str, ...]:
     return tuple(filter(None, found))
 
 
-def hand_out(study: Study, folder: Path, only: str | None = None, seed: int = 0) -> PacketKey:
+def export_study_packet(
+    study: Study, folder: Path, only: str | None = None, seed: int = 0
+) -> PacketKey:
     """Write a blinded packet for people; the key to it stays in the store."""
     study.checked_lock()
     with open_store(study) as db:
-        known, names = candidates(study), telling_names(study)
-        wanted = sample_named(study, only).ids if only else tuple(known)
+        known, names = candidates(study), identifying_names(study)
+        wanted = find_sample(study, only).ids if only else tuple(known)
         items = [known[name] for name in wanted]
-        key = export_packet(folder, items, rubric_of(study), seed=seed, masked=names)
+        key = export_packet(folder, items, load_study_rubric(study), seed=seed, masked=names)
         with transaction(db, study.store_path):
             row = (key.packet, json.dumps(key.as_dict()), now())
             db.execute("INSERT OR REPLACE INTO packets VALUES (?, ?, ?)", row)
     return key
 
 
-def take_back(study: Study, sheet: Path, rater: str) -> PacketRatings:
+def import_study_packet(study: Study, sheet: Path, rater: str) -> PacketRatings:
     """Store the labels of a filled sheet, all or none."""
     study.checked_lock()
-    who = planned_rater(study, rater)
+    who = find_rater(study, rater)
     if not who.about.needs_packet:
         raise InputError(f"--rater {rater}: say who filled the packet, as {HUMAN}NAME")
     rows = read_sheet(sheet)
@@ -404,8 +408,8 @@ def take_back(study: Study, sheet: Path, rater: str) -> PacketRatings:
         if row is None:
             raise InputError(f"{sheet}: packet '{name}' was not handed out by {study.path}")
         items, key = candidates(study), PacketKey.of(json.loads(row[0]))
-        ratings, repeated = import_packet(sheet, key, items, rubric_of(study), rater)
-        again = rated_by(who, db) & {rating.item for rating in ratings}
+        ratings, repeated = import_packet(sheet, key, items, load_study_rubric(study), rater)
+        again = load_rated_ids(who, db) & {rating.item for rating in ratings}
         if again:
             raise InputError(f"{rater} has rated '{min(again)}' before; a label is given once")
         rated = [(items[rating.item], rating) for rating in ratings]

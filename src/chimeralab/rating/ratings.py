@@ -30,7 +30,7 @@ class Item(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Noted(Record):
+class NotedPattern(Record):
     """A pattern worth knowing that decides nothing, with its turns."""
 
     pattern: str
@@ -64,7 +64,7 @@ class Rating(Record):
     turns: tuple[int, ...] = ()
     step: StepName | None = None
     kinds: tuple[KindName, ...] = ()
-    noted: tuple[Noted, ...] = ()
+    noted: tuple[NotedPattern, ...] = ()
     rubric: str = ""
     attempts: tuple[Attempt, ...] = ()
 

@@ -95,7 +95,7 @@ class Rubric(Record):
 def load_rubric(path: Path = BUILT_IN) -> Rubric:
     """Read a rubric; a locked one must be what was locked, to the byte."""
     rubric = parse_rubric(_read(path), str(path))
-    lock = lock_of(path)
+    lock = lock_path(path)
     if not lock.exists():
         if rubric.state == "locked":
             raise InputError(
@@ -139,7 +139,7 @@ def lock_rubric(path: Path) -> Rubric:
     """Take a calibrated rubric to its last state and write the lock beside it."""
     content = _read(path)
     rubric = parse_rubric(content, str(path))
-    if rubric.state != "calibrated" or lock_of(path).exists():
+    if rubric.state != "calibrated" or lock_path(path).exists():
         raise InputError(
             f"{path} is {rubric.state}; only a calibrated rubric without a lock can be locked"
         )
@@ -149,11 +149,11 @@ def lock_rubric(path: Path) -> Rubric:
         raise InputError(f'{path}: write its state as the line `state = "calibrated"`')
     with replacing(path) as part:
         part.write_bytes(locked)
-    write_text(lock_of(path), json.dumps(_lock_entry(rubric), indent=1) + "\n")
+    write_text(lock_path(path), json.dumps(_lock_entry(rubric), indent=1) + "\n")
     return rubric
 
 
-def lock_of(path: Path) -> Path:
+def lock_path(path: Path) -> Path:
     """Where the lock of a rubric lies."""
     return path.with_suffix(".lock")
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from chimeralab.rating.loops import (
     alternations,
-    reaching_back,
+    extend_back,
     short_form_stretches,
     template_stretches,
     verbatim_stretches,
 )
-from chimeralab.rating.ratings import Item, Noted, RaterFacts, Rating
+from chimeralab.rating.ratings import Item, NotedPattern, RaterFacts, Rating
 from chimeralab.rating.rubric import KindName, Rubric, StepName
 from chimeralab.rating.wording import Wording, wording
 
@@ -68,7 +68,7 @@ def rate_by_rules(item: Item, rubric: Rubric) -> Rating:
         reason=why,
         turns=tuple(closest),
         step="default",
-        noted=tuple(Noted("alternation", tuple(span)) for span in taking_turns),
+        noted=tuple(NotedPattern("alternation", tuple(span)) for span in taking_turns),
         rubric=rubric.version,
     )
 
@@ -83,7 +83,7 @@ def take_steps(
         ("short_form", "C", short_form_stretches(texts, rubric.short_words)),
     )
     return [
-        (step, kind, [reaching_back(texts, s) for s in spans if len(s) >= rubric.adjacent_turns])
+        (step, kind, [extend_back(texts, s) for s in spans if len(s) >= rubric.adjacent_turns])
         for step, kind, spans in steps
     ]
 

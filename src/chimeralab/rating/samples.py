@@ -43,7 +43,7 @@ def candidates(study: Study) -> dict[str, Item]:
     }
 
 
-def places_of(study: Study) -> tuple[dict[str, str], dict[str, str]]:
+def load_groups(study: Study) -> tuple[dict[str, str], dict[str, str]]:
     """The condition and the prompt of each conversation."""
     with study.archive() as archive:
         rows = list(archive.rows("SELECT id, condition, prompt FROM trajectories"))
@@ -82,12 +82,12 @@ class Sample(Record):
         return {item: self.population[name] / sizes[name] for item, name in self.items}
 
     @property
-    def draw(self) -> dict[str, Any]:
+    def request(self) -> dict[str, Any]:
         """How it was asked for."""
         return {name: getattr(self, name) for name in ("kind", "size", "seed", "by")}
 
     @property
-    def drawn(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """What was drawn, as plain values."""
         weights = self.weights
         return {
@@ -110,7 +110,7 @@ class Sample(Record):
 
     def as_dict(self) -> dict[str, Any]:
         used = {name: getattr(self, name) for name in ("used", "labels_sha256", "passed")}
-        return {"name": self.name, "draw": self.draw, "sample": self.drawn, **used}
+        return {"name": self.name, "draw": self.request, "sample": self.content, **used}
 
 
 def draw_sample(
@@ -172,7 +172,7 @@ def _equal(population: Mapping[str, int], size: int) -> dict[str, int]:
     return seats
 
 
-def stored_samples(study: Study) -> list[Sample]:
+def load_samples(study: Study) -> list[Sample]:
     """The samples in the order in which they were drawn."""
     with study.archive() as archive:
         rows = list(archive.rows("SELECT * FROM samples ORDER BY drawn, name"))
@@ -186,8 +186,8 @@ def stored_samples(study: Study) -> list[Sample]:
     return found
 
 
-def sample_named(study: Study, name: str) -> Sample:
-    samples = {sample.name: sample for sample in stored_samples(study)}
+def find_sample(study: Study, name: str) -> Sample:
+    samples = {sample.name: sample for sample in load_samples(study)}
     if name not in samples:
         known = ", ".join(samples) or "none has been drawn"
         raise InputError(f"unknown sample '{name}'; known: {known}")
@@ -200,13 +200,13 @@ def draw(
     """Draw a sample from what no other sample holds. The same question gives the same sample."""
     study.checked_lock()
     with open_store(study):
-        earlier = stored_samples(study)
+        earlier = load_samples(study)
     asked = {"kind": kind, "size": size, "seed": seed, "by": by}
-    same = next((sample for sample in earlier if sample.draw == asked and not sample.used), None)
+    same = next((sample for sample in earlier if sample.request == asked and not sample.used), None)
     if same is not None:
         return same
     if kind == "gate":
-        _refuse_gate(study, asked, [each for each in earlier if each.kind == "gate"])
+        _check_gate_sample(study, asked, [each for each in earlier if each.kind == "gate"])
     taken = {item for sample in earlier for item in sample.ids}
     strata = _strata(study, by)
     left = len(set(strata) - taken)
@@ -218,7 +218,7 @@ def draw(
     method: Method = "balanced" if by == "verdict" else "proportional"
     drawn = draw_sample(strata, size or left, seed=seed, method=method, without=taken)
     name = f"{kind}-{1 + sum(sample.kind == kind for sample in earlier)}"
-    row = (name, kind, json.dumps(drawn.drawn), json.dumps(asked), now())
+    row = (name, kind, json.dumps(drawn.content), json.dumps(asked), now())
     with open_store(study) as db, transaction(db, study.store_path):
         db.execute(
             "INSERT INTO samples (name, kind, sample, drawn_by, drawn) VALUES (?, ?, ?, ?, ?)", row
@@ -226,14 +226,14 @@ def draw(
     return replace(drawn, name=name, kind=kind, size=size, by=by)
 
 
-def use(study: Study, sample: Sample, labels_sha256: str, *, passed: bool) -> None:
+def mark_used(study: Study, sample: Sample, labels_sha256: str, *, passed: bool) -> None:
     """Mark a gate's sample as used; the store refuses to do this twice."""
     row = (now(), labels_sha256, passed, sample.name)
     with open_store(study) as db, transaction(db, study.store_path):
         db.execute("UPDATE samples SET used = ?, labels_sha256 = ?, passed = ? WHERE name = ?", row)
 
 
-def _refuse_gate(study: Study, asked: Mapping[str, Any], earlier: Sequence[Sample]) -> None:
+def _check_gate_sample(study: Study, asked: Mapping[str, Any], earlier: Sequence[Sample]) -> None:
     """Refuse a gate's sample that the plan does not allow, or that comes too early."""
     gate: GateTable = study.plan.extras["gate"]
     if not gate.declared:
@@ -263,7 +263,7 @@ def _refuse_gate(study: Study, asked: Mapping[str, Any], earlier: Sequence[Sampl
 def _strata(study: Study, by: SampledBy) -> Mapping[str, str]:
     known = candidates(study)
     if by == "condition":
-        conditions, _ = places_of(study)
+        conditions, _ = load_groups(study)
         return {name: conditions[name] for name in known}
     verdicts = {row["id"]: verdict_of(from_json(row)) for row in stored_detections(study)}
     if known.keys() - verdicts.keys():

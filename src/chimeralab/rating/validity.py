@@ -90,7 +90,7 @@ def validity(
     verdicts = [verdict_of(detection) for detection in judged]
     labels = [rating.label for rating in ratings]
     differing = (
-        difference_of(detection, rating, items[rating.item])
+        describe_difference(detection, rating, items[rating.item])
         for detection, rating in zip(judged, ratings, strict=True)
         if None not in (verdict := verdict_of(detection), rating.label) and verdict != rating.label
     )
@@ -198,10 +198,10 @@ def _refuse_unknown(wanted: Iterable[str], known: Mapping[str, object], what: st
         raise InputError(f"item '{missing}' has no {what}")
 
 
-def difference_of(detection: Detection, rating: Rating, item: Item) -> dict[str, Any]:
+def describe_difference(detection: Detection, rating: Rating, item: Item) -> dict[str, Any]:
     """Name the class of a difference between a verdict and a label."""
     if rating.label != 1:
-        name, turns = _flagged(detection, item), detection.collapsed
+        name, turns = _classify_flagged(detection, item), detection.collapsed
     else:
         turns = rating.turns
         repeats = [turn for turn in sorted(turns)[1:] if turn >= FIRST_FLAGGED_TURN]
@@ -220,7 +220,7 @@ def difference_of(detection: Detection, rating: Rating, item: Item) -> dict[str,
     }
 
 
-def _flagged(detection: Detection, item: Item) -> str:
+def _classify_flagged(detection: Detection, item: Item) -> str:
     texts = [wording(text) for text in item.texts]
     flagged = set(detection.collapsed)
     classes = {

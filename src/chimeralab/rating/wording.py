@@ -40,7 +40,7 @@ ANSWER = re.compile(
 )
 
 # A longer turn that ends with good wishes is about something else.
-MOST_FAREWELL_WORDS = 60
+MAX_FAREWELL_WORDS = 60
 
 _PLEASANT = "nice|great|good|lovely|wonderful|pleasant|fun|delightful|fantastic|pleasure|enjoyable"
 _TIME = (
@@ -127,8 +127,8 @@ def wording(text: str) -> Wording:
     >>> wording("Well, GOODBYE!").key == wording("well goodbye...").key
     True
     """
-    renamed = numbered_names(text)
-    key = verbatim_key(text if renamed is None else spelled_operators(text))
+    renamed = number_names(text)
+    key = verbatim_key(text if renamed is None else spell_operators(text))
     plain = (key if renamed is None else verbatim_key(renamed)).split()
     words = [_word(word) for word in plain]
     if len(words) > 1 and ANSWER.match(text):
@@ -152,11 +152,11 @@ def verbatim_key(text: str) -> str:
     """
     plain = unicodedata.normalize("NFKC", text)
     if not plain.isascii():
-        plain = OTHER_ALPHABET.sub(_as_it_looks, plain)
+        plain = OTHER_ALPHABET.sub(_fold_lookalikes, plain)
     return " ".join(plain.casefold().translate(_DRESS).split())
 
 
-def _as_it_looks(word: re.Match[str]) -> str:
+def _fold_lookalikes(word: re.Match[str]) -> str:
     """A word as the Latin one that it looks like, if it looks like one.
 
     A word with no Latin letter at all belongs to its own alphabet, capitals or not.
@@ -216,7 +216,7 @@ def is_farewell(key: str, words: int) -> bool:
     >>> is_farewell("the pleasure was mine", 4), is_farewell("the pleasure of reading", 4)
     (True, False)
     """
-    return words <= MOST_FAREWELL_WORDS and PARTING.search(key) is not None
+    return words <= MAX_FAREWELL_WORDS and PARTING.search(key) is not None
 
 
 def stem(word: str) -> str:
@@ -259,12 +259,12 @@ def contrast(one: str, other: str) -> bool:
     return one != other and bool(_ROWS.get(one, set()) & _ROWS.get(other, set()))
 
 
-def numbered_names(text: str) -> str | None:
+def number_names(text: str) -> str | None:
     """The text with its operators spelled and its own names numbered in order of appearance.
 
     None when there is no code in it.
 
-    >>> numbered_names("n = f(1)") == numbered_names("k = f(1)") != numbered_names("k = g(1)")
+    >>> number_names("n = f(1)") == number_names("k = f(1)") != number_names("k = g(1)")
     True
     """
     if not has_code(text):
@@ -282,7 +282,7 @@ def numbered_names(text: str) -> str | None:
             lambda found: numbers.setdefault(found[1], f"name{len(numbers)}"),
             text,
         )
-    return spelled_operators(text)
+    return spell_operators(text)
 
 
 def has_code(text: str) -> bool:
@@ -296,16 +296,16 @@ def has_code(text: str) -> bool:
     return STATEMENT.search(text) is not None and CALL.search(text) is not None
 
 
-def spelled_operators(text: str) -> str:
+def spell_operators(text: str) -> str:
     """Operators as words, which white space and punctuation are not; prose beside a block is left.
 
-    >>> spelled_operators("a ** b")
+    >>> spell_operators("a ** b")
     'a  timestimes  b'
     """
     if "```" not in text:
-        return _spelled(text)
-    return FENCED.sub(lambda block: f"\n{_spelled(block[1])}\n", text)
+        return _spell(text)
+    return FENCED.sub(lambda block: f"\n{_spell(block[1])}\n", text)
 
 
-def _spelled(code: str) -> str:
+def _spell(code: str) -> str:
     return OPERATOR.sub(lambda found: f" {''.join(NAMES[char] for char in found[0])} ", code)

@@ -15,7 +15,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
 from chimeralab.core.numbers import number, percent
 from chimeralab.core.records import Record
-from chimeralab.rating.auditing import Reliability, reliability
+from chimeralab.rating.study_audit import Reliability, reliability
 from chimeralab.study import Study
 from chimeralab.study.estimates import Estimates
 

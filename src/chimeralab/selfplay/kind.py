@@ -14,8 +14,8 @@ from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.core.tables import Columns
 from chimeralab.detection.verdict import from_json
 from chimeralab.models.catalogue import MODELS
-from chimeralab.rating.auditing import Reliability, recompute_gate, reliability, scope_of
 from chimeralab.rating.plan import check_raters
+from chimeralab.rating.study_audit import Reliability, recompute_gate, reliability, scope_of
 from chimeralab.report.named_numbers import Entry, estimate_entries
 from chimeralab.report.table import UNITS
 from chimeralab.runner import Rules

@@ -152,7 +152,7 @@ def _number(tokens: Sequence[str], at: int) -> tuple[float | None, int]:
     if word in TIMES:
         return TIMES[word], at + 1
     if word in NUMERALS and not (word == "second" and A_MOMENT.intersection(tokens[:at][-1:])):
-        return _spelled(tokens, at)
+        return _spell(tokens, at)
     value, end = 1.0, at
     if re.match(r"[-−]?\.?\d", word):
         value, end = float(word.replace(",", "").replace("−", "-")), at + 1
@@ -163,7 +163,7 @@ def _number(tokens: Sequence[str], at: int) -> tuple[float | None, int]:
     return value, end
 
 
-def _spelled(tokens: Sequence[str], at: int) -> tuple[float, int]:
+def _spell(tokens: Sequence[str], at: int) -> tuple[float, int]:
     """A number in words, up to the first word that does not continue it."""
     total, part, end = 0.0, 0.0, at
     while end < len(tokens):

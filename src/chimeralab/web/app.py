@@ -29,7 +29,7 @@ from chimeralab.web.safety import (
 from chimeralab.web.serving import Server, studies_at
 
 if TYPE_CHECKING:
-    from chimeralab.web.rating import RatingDesk
+    from chimeralab.web.rating import RatingWorker
     from chimeralab.web.watch import StudyWatch
 
 HEADINGS = {403: "Not with this link", 404: "Not here"}
@@ -42,15 +42,15 @@ class Site:
     def __init__(self, paths: Sequence[str], *, allow_run: bool = False) -> None:
         self.allow_run = allow_run
         self.studies: list[StudyWatch] = []
-        self.desks: list[RatingDesk] = []
+        self.rating_workers: list[RatingWorker] = []
         self.authenticators: list[Authenticator] = []
         folders = [folder for path in paths for folder in studies_at(Path(path))]
         if folders:  # logs alone need no study
             from chimeralab.web import rating, watch  # noqa: PLC0415
 
             self.studies = [watch.StudyWatch(n, path) for n, path in enumerate(folders, 1)]
-            self.desks = [rating.RatingDesk(folder) for folder in folders]
-            self.authenticators = [rating.rater_auth(self.desks)]
+            self.rating_workers = [rating.RatingWorker(folder) for folder in folders]
+            self.authenticators = [rating.rater_auth(self.rating_workers)]
         rest = [path for path in paths if not (Path(path) / "plan.toml").is_file()]
         self.scanner = LogScanner(rest, folders) if rest else None
 
@@ -79,7 +79,7 @@ class Site:
             part.start()
 
     def close(self) -> None:
-        for part in (*self.desks, *self._parts):
+        for part in (*self.rating_workers, *self._parts):
             part.close()
 
 

@@ -1,13 +1,14 @@
-"""Rating in the browser: the pages of somebody who was invited.
+"""The pages of people who were invited to rate.
 
-A rater's link leads to their own sheets and nowhere else. Their pages are made from the sheets
-alone: what the study knows about a conversation never reaches them.
+A rater's link opens their own sheets and nothing else. The pages are rendered from those sheets
+alone, so nothing that identifies a conversation can reach a rater.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 from urllib.parse import parse_qs
 
 from starlette.concurrency import run_in_threadpool
@@ -19,70 +20,67 @@ from starlette.routing import Route
 from chimeralab.core.errors import ChimeraError
 from chimeralab.rating.invitations import (
     UNSURE,
-    Desk,
-    Invitation,
-    RatingRoom,
-    training_names,
+    RaterSession,
+    RatingService,
+    list_training_sheets,
 )
-from chimeralab.rating.packets import DraftRating, read_turns, written_turns
+from chimeralab.rating.packets import DraftRating, format_turns, read_turns
 from chimeralab.rating.ratings import Item
 from chimeralab.study import Study
 from chimeralab.web.pages import page
 from chimeralab.web.safety import Authenticator, Visitor
 
-# All that a rater's link opens.
+# The paths that a rater's link opens.
 PATHS = ("/rate", "/static/")
 WORDS = {"": "not rated", "0": "0, no loop", "1": "1, a loop", UNSURE: "unsure"}
-Got = TypeVar("Got")
+Result = TypeVar("Result")
+# A field of a posted form may occur several times.
 Form = dict[str, list[str]]
-"""What a page has sent: fields that may come several times."""
 
 
-class RatingDesk:
-    """The rating room of a study behind one thread, which all requests take turns in."""
+class RatingWorker:
+    """The rating service of a study behind a thread of its own, which SQLite requires."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="rating")
-        self._room: RatingRoom | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rating")
+        self._service: RatingService | None = None
 
-    def ask(self, what: Callable[[RatingRoom], Got]) -> Got:
-        """Have something done in the room."""
+    def run(self, work: Callable[[RatingService], Result]) -> Result:
+        def call() -> Result:
+            self._service = self._service or RatingService(Study(self.folder))
+            return work(self._service)
 
-        def do() -> Got:
-            self._room = self._room or RatingRoom(Study(self.folder))
-            return what(self._room)
-
-        return self._worker.submit(do).result()
+        return self._thread.submit(call).result()
 
     def close(self) -> None:
-        if self._room is not None:
-            self._worker.submit(self._room.close).result()
-        self._worker.shutdown()
+        if self._service is not None:
+            self._thread.submit(self._service.close).result()
+        self._thread.shutdown()
 
 
-def rater_auth(desks: Sequence[RatingDesk]) -> Authenticator:
-    """Lets in who holds an invitation to one of the studies."""
+def rater_auth(workers: Sequence[RatingWorker]) -> Authenticator:
+    """Recognise the tokens of people who were invited to one of the studies."""
 
-    def who(token: str) -> Visitor | None:
-        for number, desk in enumerate(desks, start=1):
-            if not (desk.folder / "study.db").is_file():
+    def authenticate(token: str) -> Visitor | None:
+        for number, worker in enumerate(workers, start=1):
+            if not (worker.folder / "study.db").is_file():
                 continue
             try:
-                found = desk.ask(lambda room: room.invited(token))
+                found = worker.run(lambda service: service.find_invitation(token))
             except ChimeraError:
-                continue  # a store that can't be written has nobody who rates in it
+                continue  # the store is not writable, so nobody can rate in it
             if found:
                 return Visitor("rater", PATHS, number, token)
         return None
 
-    return who
+    return authenticate
 
 
-def posted(
+def form_endpoint(
     work: Callable[[Request, Form], Response],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """An endpoint that reads a form, and works on it off the event loop: the store may be busy."""
+    """Make an endpoint that parses a form and handles it off the event loop."""
 
     async def endpoint(request: Request) -> Response:
         body = (await request.body()).decode("utf-8", "replace")
@@ -95,64 +93,35 @@ def first(form: Form, name: str) -> str:
     return form.get(name, [""])[0]
 
 
-class Seat(NamedTuple):
-    """A rater at work: their study's desk, the sheets of their invitation, and their drafts."""
-
-    desk: RatingDesk
-    invitation: Invitation
-    papers: Desk
-    drafts: dict[str, DraftRating]
-    trained: dict[str, DraftRating]
-
-    @property
-    def sheets(self) -> list[Item]:
-        return list(self.papers.sheets.values())
-
-    @property
-    def labelled(self) -> int:
-        return sum(each.label != "" for each in self.drafts.values())
-
-    @property
-    def next_example(self) -> int | None:
-        """The next worked example to try; an adjudicator has no need of them."""
-        if self.invitation.task == "adjudicate":
-            return None
-        names = training_names(self.papers.rubric)
-        return next((n for n, name in enumerate(names, 1) if name not in self.trained), None)
-
-    def sheet(self, n: int) -> Item:
-        if not 1 <= n <= len(self.sheets):
-            raise HTTPException(404, f"there are {len(self.sheets)} sheets")
-        return self.sheets[n - 1]
-
-    def next_page(self, after: int = 0) -> str:
-        """The next sheet without a label, from here on and then from the beginning; or all."""
-        names = list(self.papers.sheets)
-        order = [*range(after + 1, len(names) + 1), *range(1, after + 1)]
-        open_ones = (n for n in order if not self.draft(names[n - 1]).label)
-        return f"/rate/{next(open_ones, 'overview')}"
-
-    def draft(self, sheet: str) -> DraftRating:
-        return self.drafts.get(sheet, DraftRating(sheet))
-
-
-def seat_of(request: Request) -> Seat:
-    """Whose request this is; the owner has no sheets of their own."""
+def load_session(request: Request) -> tuple[RaterSession, RatingWorker]:
+    """Load the session of whoever sent a request; the owner of the server has none."""
     visitor: Visitor = request.scope["visitor"]
     if visitor.study is None or visitor.token is None:
         raise HTTPException(403, "this page is for people who were invited to rate")
-    desk: RatingDesk = request.app.state.site.desks[visitor.study - 1]
+    worker: RatingWorker = request.app.state.site.rating_workers[visitor.study - 1]
     token = visitor.token
 
-    def sit_down(room: RatingRoom) -> Seat:
-        invitation = room.invited(token)
+    def load(service: RatingService) -> RaterSession:
+        invitation = service.find_invitation(token)
         if invitation is None:
             raise HTTPException(403, "this invitation has ended; ask for a new link")
-        drafts = room.drafts(invitation)
-        trained = room.drafts(invitation, training=True)
-        return Seat(desk, invitation, room.desk(invitation), drafts, trained)
+        return service.session(invitation)
 
-    return desk.ask(sit_down)
+    return worker.run(load), worker
+
+
+def find_sheet(session: RaterSession, n: int) -> Item:
+    if not 1 <= n <= len(session.sheets):
+        raise HTTPException(404, f"there are {len(session.sheets)} sheets")
+    return list(session.sheets.values())[n - 1]
+
+
+def next_page(session: RaterSession, after: int = 0) -> str:
+    """The next sheet without a label, wrapping around, or the overview when all have one."""
+    names = list(session.sheets)
+    order = [*range(after + 1, len(names) + 1), *range(1, after + 1)]
+    unlabelled = (n for n in order if not session.draft(names[n - 1]).label)
+    return f"/rate/{next(unlabelled, 'overview')}"
 
 
 def goto(path: str) -> Response:
@@ -160,103 +129,103 @@ def goto(path: str) -> Response:
 
 
 def start(request: Request) -> Response:
-    """Where a rater goes on: training, the next sheet, the overview, or the end."""
-    seat = seat_of(request)
-    if seat.invitation.handed_in:
-        return page(request, "rate_done.html", seat=seat)
-    if not seat.trained and not seat.drafts and seat.invitation.task == "rate":
-        return page(request, "rate_welcome.html", seat=seat, rubric=seat.papers.rubric)
-    example = seat.next_example
-    return goto(f"/rate/training/{example}" if example else seat.next_page())
+    """Send a rater to where they left off: training, the next sheet, the overview or the end."""
+    session, _ = load_session(request)
+    if session.invitation.handed_in:
+        return page(request, "rate_done.html", session=session)
+    if not session.training and not session.drafts and session.invitation.task == "rate":
+        return page(request, "rate_welcome.html", session=session, rubric=session.rubric)
+    example = session.next_example
+    return goto(f"/rate/training/{example}" if example else next_page(session))
 
 
 def training(request: Request) -> Response:
-    """A worked example: first to be rated, then with the manual's answer."""
-    seat, n = seat_of(request), request.path_params["n"]
-    examples = seat.papers.rubric.examples
+    """Show a worked example, with its answer once the rater has given a label."""
+    (session, _), n = load_session(request), request.path_params["n"]
+    examples = session.rubric.examples
     if not 1 <= n <= len(examples):
         raise HTTPException(404, f"there are {len(examples)} examples")
-    name = training_names(seat.papers.rubric)[n - 1]
     return page(
         request,
         "rate_training.html",
         n=n,
         example=examples[n - 1],
-        given=seat.trained.get(name),
+        given=session.training.get(list_training_sheets(session.rubric)[n - 1]),
         after=n + 1 if n < len(examples) else None,
-        rubric=seat.papers.rubric,
+        rubric=session.rubric,
     )
 
 
-@posted
+@form_endpoint
 def train(request: Request, form: Form) -> Response:
-    n, seat = request.path_params["n"], seat_of(request)
+    n, (session, worker) = request.path_params["n"], load_session(request)
     draft = DraftRating(f"training-{n}", first(form, "label"))
-    seat.desk.ask(lambda room: room.save(seat.invitation, draft))
+    worker.run(lambda service: service.save(session.invitation, draft))
     return goto(f"/rate/training/{n}")
 
 
 def sheet(request: Request) -> Response:
-    """One conversation, the rubric beside it, and what was put down so far."""
-    seat, n = seat_of(request), request.path_params["n"]
-    if seat.invitation.handed_in:
+    """Show one conversation next to the rubric, with what was entered so far."""
+    (session, _), n = load_session(request), request.path_params["n"]
+    if session.invitation.handed_in:
         return goto("/rate")
-    shown = seat.sheet(n)
-    draft = seat.draft(shown.id)
+    shown = find_sheet(session, n)
+    draft = session.draft(shown.id)
     return page(
         request,
         "rate_sheet.html",
-        seat=seat,
+        session=session,
         n=n,
         sheet=shown,
         draft=draft,
         cited=set(read_turns(draft.turns, len(shown.texts)) or ()),
-        opinions=seat.papers.opinions.get(shown.id, ()),
+        opinions=session.opinions.get(shown.id, ()),
         before=n - 1 if n > 1 else None,
-        after=n + 1 if n < len(seat.sheets) else None,
-        rubric=seat.papers.rubric,
+        after=n + 1 if n < len(session.sheets) else None,
+        rubric=session.rubric,
         unsure=UNSURE,
     )
 
 
-@posted
+@form_endpoint
 def save(request: Request, form: Form) -> Response:
-    """Keep what stands in the form. With a label, move on; without, only keep it."""
-    seat, n = seat_of(request), request.path_params["n"]
-    name, label = seat.sheet(n).id, first(form, "label")
+    """Save the form; with a label, go on to the next sheet."""
+    (session, worker), n = load_session(request), request.path_params["n"]
+    name, label = find_sheet(session, n).id, first(form, "label")
     turns = [int(turn) for turn in form.get("turn", ()) if turn.isascii() and turn.isdigit()]
     reason = " ".join(first(form, "reason").split())
-    draft = DraftRating(name, label, written_turns(turns), reason)
-    kept = seat.desk.ask(lambda room: room.save(seat.invitation, draft))
+    draft = DraftRating(name, label, format_turns(turns), reason)
+    saved = worker.run(lambda service: service.save(session.invitation, draft))
     if not label:
         return Response(status_code=204)
-    return goto(seat._replace(drafts={**seat.drafts, name: kept}).next_page(n))
+    return goto(next_page(replace(session, drafts={**session.drafts, name: saved}), n))
 
 
-@posted
+@form_endpoint
 def undo(request: Request, form: Form) -> Response:
-    """Take the last label back, and show its sheet."""
-    seat = seat_of(request)
-    name = seat.desk.ask(lambda room: room.undo(seat.invitation))
-    names = list(seat.papers.sheets)
+    """Undo the last label and show its sheet."""
+    session, worker = load_session(request)
+    name = worker.run(lambda service: service.undo(session.invitation))
+    names = list(session.sheets)
     return goto(f"/rate/{names.index(name) + 1}" if name in names else "/rate/overview")
 
 
 def overview(request: Request) -> Response:
-    """All sheets with what was put down, the unsure ones to come back to, and handing in."""
-    seat = seat_of(request)
-    if seat.invitation.handed_in:
+    """List all sheets with their labels, and the button to hand them in."""
+    session, _ = load_session(request)
+    if session.invitation.handed_in:
         return goto("/rate")
-    rows = list(enumerate(map(seat.draft, seat.papers.sheets), 1))
-    return page(request, "rate_overview.html", seat=seat, rows=rows, words=WORDS, unsure=UNSURE)
+    rows = list(enumerate(map(session.draft, session.sheets), 1))
+    return page(
+        request, "rate_overview.html", session=session, rows=rows, words=WORDS, unsure=UNSURE
+    )
 
 
-@posted
+@form_endpoint
 def hand_in(request: Request, form: Form) -> Response:
-    """Store the labels for good."""
-    seat = seat_of(request)
-    if not seat.invitation.handed_in:
-        seat.desk.ask(lambda room: room.hand_in(seat.invitation))
+    session, worker = load_session(request)
+    if not session.invitation.handed_in:
+        worker.run(lambda service: service.hand_in(session.invitation))
     return goto("/rate")
 
 

@@ -17,7 +17,7 @@ from chimeralab.core.result_words import MARK
 from chimeralab.core.text import inert
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import Judges, loops_beside
-from chimeralab.rating.auditing import reliability, scope_of
+from chimeralab.rating.study_audit import reliability, scope_of
 from chimeralab.web.live import lines
 from chimeralab.web.pages import (
     ENCODING,

@@ -97,7 +97,7 @@ def test_a_model_that_gave_no_label_fails_the_gate_instead_of_stopping_the_audit
     table = LabelTable(("a", "b"), {"rules": (1, 0), "tiny": (None, None)})
     with pytest.raises(InputError, match="rater 'tiny' gave no label"):
         audit(table, Gate())
-    result = audit(table, Gate(), may_be_silent=True)
+    result = audit(table, Gate(), allow_unlabelled=True)
     assert (result.gate.passed, result.overall.n_valid) == (False, 0)
     assert result.overall.missing == {"rules": 0, "tiny": 2}
     assert audit_json(result)["kappa"] is None
@@ -121,4 +121,4 @@ def test_the_embedded_model_rates_badly_and_the_gate_fails_as_it_should() -> Non
     ratings = asyncio.run(rate())
     assert all(rating.attempts for rating in ratings)
     table = from_ratings([*(rate_by_rules(item, rubric) for item in items), *ratings])
-    assert not audit(table, Gate(), may_be_silent=True).gate.passed
+    assert not audit(table, Gate(), allow_unlabelled=True).gate.passed

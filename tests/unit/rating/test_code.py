@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.rating.wording import has_code, numbered_names, wording
+from chimeralab.rating.wording import has_code, number_names, wording
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from chimeralab.rating.wording import has_code, numbered_names, wording
     ],
 )
 def test_renamed_names_are_the_same_words(one: str, other: str) -> None:
-    assert numbered_names(one) == numbered_names(other)
+    assert number_names(one) == number_names(other)
     assert wording(one).words == wording(other).words
 
 
@@ -31,7 +31,7 @@ def test_renamed_names_are_the_same_words(one: str, other: str) -> None:
     ],
 )
 def test_other_code_is_other_words_and_not_verbatim(one: str, other: str) -> None:
-    assert numbered_names(one) != numbered_names(other)
+    assert number_names(one) != number_names(other)
     assert wording(one).key != wording(other).key
 
 
@@ -42,7 +42,7 @@ def test_other_code_is_other_words_and_not_verbatim(one: str, other: str) -> Non
 )  # fmt: skip
 def test_prose_is_no_code(text: str) -> None:
     assert not has_code(text)
-    assert numbered_names(text) is None
+    assert number_names(text) is None
 
 
 def test_layout_of_code_is_dress() -> None:

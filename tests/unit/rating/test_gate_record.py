@@ -7,10 +7,10 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.rating.audit import JSON, audit, audit_json, write_record
-from chimeralab.rating.auditing import scope_of
 from chimeralab.rating.gate import NO_AUDIT, Gate, check_wording
 from chimeralab.rating.labels import LabelTable
 from chimeralab.rating.rubric import Label
+from chimeralab.rating.study_audit import scope_of
 from chimeralab.selfplay.report.tables import reliability_table
 
 

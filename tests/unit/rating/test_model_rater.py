@@ -14,7 +14,7 @@ from chimeralab.rating.model_rater import (
     LlmRater,
     UnusableAnswer,
     build_prompt,
-    encoded,
+    encode_turns,
     new_mark,
     prompt_hash,
     read_answer,
@@ -23,7 +23,7 @@ from chimeralab.rating.plan import RatersTable
 from chimeralab.rating.rater_checks import (
     ATTACKS,
     AttackReport,
-    attacked,
+    inject_attack,
     measure_attacks,
 )
 from chimeralab.rating.ratings import Item, count_ratings, rate_all
@@ -99,7 +99,7 @@ hostile = st.lists(
 
 @given(hostile)
 def test_the_trajectory_is_one_line_that_decodes_to_itself(item: Item) -> None:
-    line = encoded(item)
+    line = encode_turns(item)
     assert tuple(json.loads(line).values()) == item.texts
     assert len(line.splitlines()) == 1
     assert line.isprintable()
@@ -259,7 +259,7 @@ def test_a_rater_that_obeys_the_trajectory_is_measured_as_such() -> None:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_attack_changes_what_the_rubric_asks_for(name: str) -> None:
     for item in (LOOP, FREE):
-        disturbed = rate_by_rules(attacked(item, ATTACKS[name][0]), RUBRIC)
+        disturbed = rate_by_rules(inject_attack(item, ATTACKS[name][0]), RUBRIC)
         assert disturbed.label == rate_by_rules(item, RUBRIC).label
 
 
@@ -272,7 +272,7 @@ def test_a_rater_that_prefers_the_label_named_first_is_measured_as_such() -> Non
             return Reply(answer(mark=mark, label=int(one), turns=turns))
 
     raters = [LlmRater("m", FirstNamed(), RUBRIC, first_label=n) for n in (1, 0)]
-    report = asyncio.run(measure_attacks(raters[0], [LOOP, FREE], RUBRIC, turned=raters[1]))
+    report = asyncio.run(measure_attacks(raters[0], [LOOP, FREE], RUBRIC, reordered=raters[1]))
     assert report.position is not None
     assert (report.position.items, report.position.flip_rate) == (2, 1.0)
     assert report.undisturbed.flip_rate == 0

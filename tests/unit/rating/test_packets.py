@@ -17,7 +17,7 @@ from chimeralab.rating.packets import (
     import_packet,
 )
 from chimeralab.rating.ratings import Item
-from chimeralab.rating.rubric import BUILT_IN, load_rubric, lock_of, parse_rubric
+from chimeralab.rating.rubric import BUILT_IN, load_rubric, lock_path, parse_rubric
 
 RUBRIC = load_rubric()
 ITEMS = [
@@ -55,14 +55,14 @@ def write(sheet: Path, rows: list[dict[str, str]]) -> None:
         writer.writerows(rows)
 
 
-def take_back(packet: tuple[Path, PacketKey]) -> PacketRatings:
+def import_study_packet(packet: tuple[Path, PacketKey]) -> PacketRatings:
     folder, key = packet
     return import_packet(folder / SHEET, key, BY_ID, RUBRIC, "ann")
 
 
 def refusal(packet: tuple[Path, PacketKey]) -> str:
     with pytest.raises(InputError) as caught:
-        take_back(packet)
+        import_study_packet(packet)
     return str(caught.value)
 
 
@@ -96,7 +96,7 @@ def test_a_packet_keeps_which_items_got_the_same_label_again(
     twice = [entry for entry in key.entries if entry.duplicate]
     changed = {twice[0].sheet: "0", twice[1].sheet: ""}
     write(folder / SHEET, [row | {"label": changed.get(row["sheet"], "1")} for row in rows])
-    _, again = take_back(packet)
+    _, again = import_study_packet(packet)
     assert again == {twice[0].item: False, twice[1].item: None, twice[2].item: True}
 
 
@@ -132,7 +132,7 @@ def test_a_filled_packet_comes_back_with_labels_turns_and_retest(
     packet: tuple[Path, PacketKey],
 ) -> None:
     fill(packet[0] / SHEET, label="1", turns="1 - 3", reason="Turns 1 to 3.")
-    ratings, repeated = take_back(packet)
+    ratings, repeated = import_study_packet(packet)
     assert len(ratings) == 40
     assert {(r.rater, r.label, r.turns) for r in ratings} == {("ann", 1, (1, 2, 3))}
     assert list(repeated.values()) == [True] * 3
@@ -143,7 +143,7 @@ def test_a_blank_label_is_none_and_counted(packet: tuple[Path, PacketKey]) -> No
     first = next(n for n, entry in enumerate(packet[1].entries) if not entry.duplicate)
     rows[first]["label"] = ""
     write(packet[0] / SHEET, rows)
-    assert [rating.label for rating in take_back(packet)[0]].count(None) == 1
+    assert [rating.label for rating in import_study_packet(packet)[0]].count(None) == 1
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_another_rubric_is_refused(packet: tuple[Path, PacketKey]) -> None:
     other = parse_rubric(BUILT_IN.read_bytes() + b"\n", "other")
     with pytest.raises(InputError, match="made with another rubric"):
         import_packet(folder / SHEET, key, BY_ID, other, "ann")
-    assert lock_of(BUILT_IN).exists()
+    assert lock_path(BUILT_IN).exists()
 
 
 def test_the_key_can_be_kept_and_read_again(packet: tuple[Path, PacketKey]) -> None:

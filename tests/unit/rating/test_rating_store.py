@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.rating.auditing import audit_study
 from chimeralab.rating.rater_checks import check_rater
-from chimeralab.rating.raters import hand_out, planned_rater, rate_study, stored_ratings, take_back
+from chimeralab.rating.raters import (
+    export_study_packet,
+    find_rater,
+    import_study_packet,
+    load_ratings,
+    rate_study,
+)
 from chimeralab.rating.rubric import BUILT_IN
-from chimeralab.rating.samples import draw, sample_named, stored_samples, use
+from chimeralab.rating.samples import draw, find_sample, load_samples, mark_used
+from chimeralab.rating.study_audit import audit_study
 from chimeralab.rating.validity import Validity
 from chimeralab.study import LockError, RunOptions, Study, run_study
 from chimeralab.study.detecting import detect_study
@@ -26,7 +32,7 @@ def test_each_conversation_is_rated_once(make_study):
     first, second = rate_study(study, "rules"), rate_study(study, "rules")
     assert (first.newly_rated, second.newly_rated) == (16, 0)
     assert (second.ones, second.zeros) == (8, 8)
-    rating = stored_ratings(study, "rules")["looping/p1/1"]
+    rating = load_ratings(study, "rules")["looping/p1/1"]
     assert (rating.label, rating.step, rating.kinds[0]) == (1, "verbatim", "A")
     assert "in a row" in rating.reason
 
@@ -36,7 +42,7 @@ def test_a_model_of_the_plan_rates_and_its_repairs_are_kept(make_study):
     done = rate_study(study, "judge")
     assert (done.newly_rated, done.ones, done.zeros) == (16, 8, 8)
     assert (done.tally["repaired"], done.tally["clean"]) == (16, 0)
-    attempts = stored_ratings(study, "judge")["free/p1/1"].attempts
+    attempts = load_ratings(study, "judge")["free/p1/1"].attempts
     assert attempts[0].answer.startswith("Here you are")
 
 
@@ -77,8 +83,8 @@ def test_an_unknown_rater_is_named_with_the_choices(make_study):
 def test_a_rater_says_what_it_is_and_what_it_takes(make_study, name, facts):
     served = '[models.served]\nuse = "openai"\nmodel = "m"\nbase_url = "http://x/v1"\n'
     study = make_study(RATED, served)
-    who = planned_rater(study, name)
-    assert (str(who.about), who.for_record.kind) == (facts, who.about.kind)
+    who = find_rater(study, name)
+    assert (str(who.about), who.identity_record.kind) == (facts, who.about.kind)
     assert who.name == name
 
 
@@ -88,7 +94,7 @@ def test_samples_share_no_conversation_and_come_back_the_same(make_study):
     gate = draw(study, "gate", 6, seed=1)
     assert not set(trained.ids) & set(gate.ids)
     assert [stratum for _, stratum in gate.items] == ["free"] * 3 + ["looping"] * 3
-    assert draw(study, "gate", 6, seed=1) == gate == sample_named(study, "gate-1")
+    assert draw(study, "gate", 6, seed=1) == gate == find_sample(study, "gate-1")
     assert rate_study(study, "judge", only="gate-1").newly_rated == 6
 
 
@@ -100,19 +106,19 @@ def test_no_second_gate_sample_is_drawn_before_the_first_is_used(make_study):
         draw(study, "gate", 6, seed=2)
     with pytest.raises(InputError, match="decided on 6 items"):
         draw(study, "gate", 7, seed=1)
-    assert len(stored_samples(study)) == 1
+    assert len(load_samples(study)) == 1
 
 
 def test_a_gate_sample_is_used_once(make_study):
     study = make_study(RATED, steps=DONE)
     sample = draw(study, "gate", 6, seed=1)
-    use(study, sample, "labels", passed=False)
+    mark_used(study, sample, "labels", passed=False)
     with pytest.raises(InputError, match="used once"):
-        use(study, sample, "other labels", passed=True)
-    assert sample_named(study, "gate-1").passed is False
+        mark_used(study, sample, "other labels", passed=True)
+    assert find_sample(study, "gate-1").passed is False
     second = draw(study, "gate", 6, seed=1)
     assert not set(second.ids) & set(sample.ids)
-    use(study, second, "labels", passed=False)
+    mark_used(study, second, "labels", passed=False)
     with pytest.raises(InputError, match="allows 2 attempts"):
         draw(study, "gate", 6, seed=1)
 
@@ -146,7 +152,7 @@ def test_a_gate_is_not_decided_with_a_draft(make_study):
         InputError, match="the rubric is draft; a gate is decided with a locked one"
     ):
         audit_study(study)
-    assert stored_samples(study) == []
+    assert load_samples(study) == []
 
 
 def test_an_audit_before_the_ratings_uses_nothing_up(make_study):
@@ -154,7 +160,7 @@ def test_an_audit_before_the_ratings_uses_nothing_up(make_study):
     rate_study(study, "rules")
     with pytest.raises(InputError, match="judge has not rated 16 of the 16 conversations"):
         audit_study(study)
-    assert stored_samples(study) == []
+    assert load_samples(study) == []
 
 
 def test_a_sample_can_be_balanced_on_the_verdict(make_study):
@@ -220,27 +226,27 @@ def fill(folder: Path, label: str = "0") -> Path:
 def test_a_packet_comes_back_as_the_ratings_of_a_person(make_study, tmp_path):
     study = make_study(RATED, steps=DONE)
     draw(study, "gate", 6, seed=1)
-    hand_out(study, tmp_path / "packet", "gate-1", seed=5)
+    export_study_packet(study, tmp_path / "packet", "gate-1", seed=5)
     page = (tmp_path / "packet" / "packet.html").read_text(encoding="utf-8")
     assert "looping" not in page.partition("</style>")[2]
     sheet = fill(tmp_path / "packet")
-    take_back(study, sheet, "human:ann")
-    assert {rating.label for rating in stored_ratings(study, "human:ann").values()} == {0}
-    assert len(stored_ratings(study, "human:ann")) == 6
+    import_study_packet(study, sheet, "human:ann")
+    assert {rating.label for rating in load_ratings(study, "human:ann").values()} == {0}
+    assert len(load_ratings(study, "human:ann")) == 6
     with pytest.raises(InputError, match="human:ann has rated"):
-        take_back(study, sheet, "human:ann")
+        import_study_packet(study, sheet, "human:ann")
 
 
 def test_a_packet_of_another_study_is_refused(make_study, tmp_path):
     study = make_study(RATED, steps=DONE)
-    hand_out(study, tmp_path / "packet")
+    export_study_packet(study, tmp_path / "packet")
     sheet = fill(tmp_path / "packet")
     with sqlite3.connect(study.store_path) as database:
         database.execute("DELETE FROM packets")
     with pytest.raises(InputError, match="was not handed out by"):
-        take_back(study, sheet, "human:ann")
+        import_study_packet(study, sheet, "human:ann")
     with pytest.raises(InputError, match="say who filled the packet, as human:NAME"):
-        take_back(study, sheet, "judge")
+        import_study_packet(study, sheet, "judge")
 
 
 FREE = "price = { input = 0, output = 0 }"
@@ -298,7 +304,7 @@ def test_a_steady_rater_is_never_flipped_and_its_check_is_stored(make_study):
     with sqlite3.connect(study.store_path) as db:
         stored = db.execute("SELECT value FROM study WHERE key LIKE 'check of rater judge%'")
         assert json.loads(stored.fetchone()[0]) == json.loads(json.dumps(check.as_dict()))
-    assert stored_ratings(study, "judge") == {}
+    assert load_ratings(study, "judge") == {}
 
 
 def test_a_rater_that_obeys_what_it_reads_is_found_out(make_study):

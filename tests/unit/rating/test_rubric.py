@@ -10,7 +10,7 @@ from chimeralab.rating.rubric import (
     Rubric,
     history_lines,
     load_rubric,
-    lock_of,
+    lock_path,
     lock_rubric,
     rubric_text,
 )
@@ -21,7 +21,7 @@ def locked(tmp_path: Path) -> Path:
     """A copy of the built-in rubric with its lock."""
     path = tmp_path / "own.toml"
     path.write_bytes(BUILT_IN.read_bytes())
-    lock_of(path).write_bytes(lock_of(BUILT_IN).read_bytes())
+    lock_path(path).write_bytes(lock_path(BUILT_IN).read_bytes())
     return path
 
 
@@ -57,18 +57,18 @@ def test_locked_rubric_can_not_be_called_a_draft_again(locked: Path) -> None:
 
 
 def test_locked_rubric_without_its_lock_is_refused(locked: Path) -> None:
-    lock_of(locked).unlink()
+    lock_path(locked).unlink()
     assert "no own.lock beside it" in refusal(locked)
 
 
 def test_damaged_lock_is_refused(locked: Path) -> None:
-    lock_of(locked).write_text("{", encoding="utf-8")
+    lock_path(locked).write_text("{", encoding="utf-8")
     assert "own.lock is damaged" in refusal(locked)
 
 
 @pytest.fixture
 def calibrated(locked: Path) -> Path:
-    lock_of(locked).unlink()
+    lock_path(locked).unlink()
     return edited(locked, 'state = "locked"', 'state = "calibrated"')
 
 
@@ -86,7 +86,7 @@ def test_draft_can_not_be_locked(calibrated: Path) -> None:
     with pytest.raises(InputError, match="is draft"):
         lock_rubric(calibrated)
     assert calibrated.read_bytes() == before
-    assert not lock_of(calibrated).exists()
+    assert not lock_path(calibrated).exists()
 
 
 def test_calibrated_rubric_must_say_what_reliability_it_reached(calibrated: Path) -> None:

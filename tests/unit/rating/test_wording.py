@@ -5,7 +5,7 @@ import pytest
 from chimeralab.rating.loops import (
     AlignmentGap,
     adds_content,
-    aligned,
+    count_aligned,
     drops_content,
     gaps,
     nearly_identical,
@@ -88,9 +88,9 @@ def test_a_long_turn_with_good_wishes_is_no_farewell() -> None:
 
 
 def test_alignment_keeps_to_the_order_of_words() -> None:
-    assert aligned("a b c".split(), "c b a".split()) == 1
-    assert aligned([], ["a"]) == aligned(["a"], []) == 0
-    assert aligned("a b a b".split(), "b a b a".split()) == 3
+    assert count_aligned("a b c".split(), "c b a".split()) == 1
+    assert count_aligned([], ["a"]) == count_aligned(["a"], []) == 0
+    assert count_aligned("a b a b".split(), "b a b a".split()) == 3
 
 
 def test_function_words_alone_are_no_template() -> None:

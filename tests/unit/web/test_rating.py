@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from starlette.testclient import TestClient
 
-from chimeralab.rating.samples import stored_samples
+from chimeralab.rating.samples import load_samples
 from chimeralab.study import Study
 from chimeralab.web.app import Site, application
 from chimeralab.web.safety import AllowedHosts, SecurityMiddleware, owner_auth
@@ -133,13 +133,13 @@ def test_a_gate_decided_by_two_is_shown_and_settled_by_a_third(safety, owner):
     ann, bob = rater(safety, owner, "ann"), rater(safety, owner, "bob")
     rate_all(ann, "1")
     rate_all(bob, "0")
-    assert "human:ann" not in owner.get("/study/1/reliability").text.partition("differ on")[2]
+    assert "human:ann" not in owner.get("/study/1/reliability").text.partition("Disagreements")[2]
     post(ann, "/rate/hand-in")
     post(bob, "/rate/hand-in")
     shown = owner.get("/study/1/reliability").text
     assert "Gate: " in shown
     assert "0 of 6" in shown  # each against the rest
-    assert "settled: not yet" in shown
+    assert "adjudicated: not yet" in shown
     cid = rater(safety, owner, "cid", "adjudicate")
     page = cid.get("/rate/1").text
     assert "What the raters said" in page
@@ -147,7 +147,7 @@ def test_a_gate_decided_by_two_is_shown_and_settled_by_a_third(safety, owner):
     for n in range(1, 7):
         post(cid, f"/rate/{n}", "label=0&reason=New+content")
     post(cid, "/rate/hand-in")
-    assert "settled: 0" in owner.get("/study/1/reliability").text
+    assert "adjudicated: 0" in owner.get("/study/1/reliability").text
 
 
 def table(client: TestClient, name: str) -> list[dict[str, str]]:
@@ -201,13 +201,13 @@ def test_a_gate_decided_from_the_web_is_what_chimera_audit_says_later(safety, ow
         post(client, "/rate/hand-in")
     record = tmp_path / "study" / "audit" / "gate-record.json"
     decided = json.loads(record.read_text(encoding="utf-8"))
-    [used] = stored_samples(Study(tmp_path / "study"))
+    [used] = load_samples(Study(tmp_path / "study"))
     assert used.used
     command = [sys.executable, "-m", "chimeralab", "audit", str(tmp_path / "study")]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == int(not decided["audit"]["gate"]["passed"]), done.stderr
     assert json.loads(record.read_text(encoding="utf-8")) == decided
-    assert stored_samples(Study(tmp_path / "study")) == [used]
+    assert load_samples(Study(tmp_path / "study")) == [used]
     shown = owner.get("/study/1/reliability").text
     assert "Gate NOT met" in done.stdout
     for said in (done.stdout, shown):

@@ -16,8 +16,8 @@ from chimeralab.detection.loops import LOOPS, loops_beside
 from chimeralab.detection.seam import Detector, in_brief
 from chimeralab.detection.verdict import from_json
 from chimeralab.embedding.encoder import MODEL, PAPERS
-from chimeralab.rating.auditing import Reliability, reliability, scope_of
 from chimeralab.rating.gate import check_wording
+from chimeralab.rating.study_audit import Reliability, reliability, scope_of
 from chimeralab.rating.validity import validity_in_words
 from chimeralab.report.files import (
     common_facts,

@@ -9,7 +9,7 @@ from chimeralab.core.records import Detection, Trajectory
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, Loops, loops_beside
 from chimeralab.embedding.encoder import default_encoder
-from chimeralab.rating.auditing import Reliability, scope_of
+from chimeralab.rating.study_audit import Reliability, scope_of
 from chimeralab.rating.validity import validity_in_words
 from chimeralab.report.charts.canvas import Figure
 from chimeralab.report.charts.flow import Stage, describe_attempts, describe_outcomes, format_counts

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from chimeralab.cli import estimate_tables as terminal
 from chimeralab.core.result_words import MARK
-from chimeralab.rating.auditing import Reliability
 from chimeralab.rating.gate import FORBIDDEN, NO_AUDIT, ClaimScope
+from chimeralab.rating.study_audit import Reliability
 from chimeralab.report.conversation import draw_conversation
 from chimeralab.report.files import Report
 from chimeralab.selfplay.report.material import Material

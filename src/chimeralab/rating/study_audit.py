@@ -26,18 +26,18 @@ from chimeralab.rating.audit import (
 from chimeralab.rating.gate import FORBIDDEN, NO_AUDIT, ClaimScope
 from chimeralab.rating.labels import LabelTable, from_ratings, write_targets
 from chimeralab.rating.plan import GateTable
-from chimeralab.rating.rater_checks import stored_retest
-from chimeralab.rating.raters import planned_rater, rubric_of, stored_raters, stored_ratings
+from chimeralab.rating.rater_checks import load_retest
+from chimeralab.rating.raters import find_rater, list_raters, load_ratings, load_study_rubric
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
 from chimeralab.rating.samples import (
     Sample,
     candidates,
     draw,
-    places_of,
-    sample_named,
-    stored_samples,
-    use,
+    find_sample,
+    load_groups,
+    load_samples,
+    mark_used,
 )
 from chimeralab.rating.validity import (
     AgainstRaters,
@@ -55,7 +55,7 @@ from chimeralab.study.lock import digest
 FOLDER, VALIDITY = "audit", "validity.json"
 
 # What each rater said about each conversation.
-Given = Mapping[str, Mapping[str, Rating]]
+RatingsByRater = Mapping[str, Mapping[str, Rating]]
 
 
 class Reliability(NamedTuple):
@@ -101,28 +101,28 @@ def audit_study(study: Study, only: str | None = None) -> Audit:
     known = candidates(study)
     if gate.declared and only is None:
         return _decide(study, gate, known)
-    sample = None if only is None else sample_named(study, only)
+    sample = None if only is None else find_sample(study, only)
     if sample and sample.kind == "gate":
         raise InputError(f"{only} is a gate's sample: its labels are compared once, without --only")
-    given = _given(study, stored_raters(study), sample.ids if sample else None)
+    given = _select_ratings(study, list_raters(study), sample.ids if sample else None)
     given = {name: ratings for name, ratings in given.items() if ratings}
     table = _table(study, given, known)
-    found = audit(table, may_be_silent=True)
+    found = audit(table, allow_unlabelled=True)
     return replace(found, against=_validate(study, table, given, known))
 
 
 def _decide(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Audit:
     """The gate of the plan on its sample. The same labels give the same verdict again."""
-    rubric = rubric_of(study)
+    rubric = load_study_rubric(study)
     if rubric.state != "locked":
         raise InputError(f"the rubric is {rubric.state}; a gate is decided with a locked one")
     sample = _gate_sample(study, gate, known)
     found, given = _judge(study, gate, sample, known)
     if sample.used is None:
-        use(study, sample, _labels_hash(given), passed=found.gate.passed)
+        mark_used(study, sample, _labels_hash(given), passed=found.gate.passed)
     folder = study.path / FOLDER
-    raters = [planned_rater(study, name).for_record for name in gate.raters]
-    _make_room(folder, found)
+    raters = [find_rater(study, name).identity_record for name in gate.raters]
+    _archive_earlier_record(folder, found)
     write_record(folder, found, rubric, raters)
     write_text(folder / VALIDITY, json_text(validity_json(found.against)) + "\n")
     return replace(found, record=str(folder))
@@ -135,22 +135,22 @@ def _judge(
     known: Mapping[str, Item],
     *,
     any_labels: bool = False,
-) -> tuple[Audit, Given]:
+) -> tuple[Audit, RatingsByRater]:
     """What the stored labels say about the gate and the detector, whatever was written before.
 
     They must be all there and, once the gate is decided, those that it was decided with; `verify`
     judges any labels, to say what is wrong with them.
     """
-    given = _given(study, gate.raters, sample.ids)
+    given = _select_ratings(study, gate.raters, sample.ids)
     if not any_labels:
         if sample.used is not None and sample.labels_sha256 != _labels_hash(given):
             raise InputError(
                 f"{sample.name} was used on {sample.used[:10]} with other labels; a gate sample is "
                 "used once, and its verdict stands"
             )
-        _refuse_unrated(study, given, sample.ids)
+        _check_all_rated(study, given, sample.ids)
     table = _table(study, given, known, sample)
-    found = audit(table, gate.gate(str(sample)), may_be_silent=True)
+    found = audit(table, gate.gate(str(sample)), allow_unlabelled=True)
     against = _validate(study, table, given, known)
     validated = judge_validity(gate.validity, gate.rule, against)
     gated = replace(found.gate, validity=validated)
@@ -162,12 +162,12 @@ def reliability(study: Study) -> Reliability | None:
     gate: GateTable = study.plan.extras["gate"]
     if not gate.declared or not study.store_path.is_file():
         return None
-    sample = _decided_sample(study)
+    sample = _find_decided_sample(study)
     if sample is None:
         return None
     try:
         found, _ = _judge(study, gate, sample, candidates(study))
-        planned = [planned_rater(study, name) for name in gate.raters]
+        planned = [find_rater(study, name) for name in gate.raters]
     except InputError as error:
         why = (
             f"The reliability gate can't be computed again from the stored labels: {error}. "
@@ -178,29 +178,29 @@ def reliability(study: Study) -> Reliability | None:
         scope=found.gate.scope,
         verdict=found.gate.name,
         figures=audit_json(found),
-        raters=[each.for_record for each in planned],
+        raters=[each.identity_record for each in planned],
         against=found.against,
-        retests={each.name: again for each in planned if (again := stored_retest(study, each))},
+        retests={each.name: again for each in planned if (again := load_retest(study, each))},
     )
 
 
-def contested(study: Study) -> tuple[Audit, Given] | None:
+def load_decided_gate(study: Study) -> tuple[Audit, RatingsByRater] | None:
     """The last gate that was decided, and what its raters said; None before one was."""
     gate: GateTable = study.plan.extras["gate"]
-    sample = _decided_sample(study)
+    sample = _find_decided_sample(study)
     if not gate.declared or sample is None:
         return None
     return _judge(study, gate, sample, candidates(study))
 
 
-def _decided_sample(study: Study) -> Sample | None:
-    used = [each for each in stored_samples(study) if each.kind == "gate" and each.used]
+def _find_decided_sample(study: Study) -> Sample | None:
+    used = [each for each in load_samples(study) if each.kind == "gate" and each.used]
     return used[-1] if used else None
 
 
 def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Sample:
     """The last sample of the gate; one that takes in everything is drawn when all is rated."""
-    samples = stored_samples(study)
+    samples = load_samples(study)
     drawn = [sample for sample in samples if sample.kind == "gate"]
     if drawn:
         return drawn[-1]
@@ -210,13 +210,15 @@ def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Sa
         )
     taken = {item for sample in samples for item in sample.ids}
     items = [item for item in known if item not in taken]
-    _refuse_unrated(study, _given(study, gate.raters, items), items)
+    _check_all_rated(study, _select_ratings(study, gate.raters, items), items)
     return draw(study, "gate", gate.sample, gate.seed, gate.by)
 
 
-def _given(study: Study, raters: Sequence[str], items: Sequence[str] | None) -> Given:
+def _select_ratings(
+    study: Study, raters: Sequence[str], items: Sequence[str] | None
+) -> RatingsByRater:
     """What raters said about some conversations, in their order, or about all."""
-    rated = {name: stored_ratings(study, name) for name in raters}
+    rated = {name: load_ratings(study, name) for name in raters}
     if items is None:
         return rated
     return {
@@ -225,13 +227,13 @@ def _given(study: Study, raters: Sequence[str], items: Sequence[str] | None) -> 
     }
 
 
-def _labels_hash(given: Given) -> str:
+def _labels_hash(given: RatingsByRater) -> str:
     return digest(
         {name: {i: r.label for i, r in ratings.items()} for name, ratings in given.items()}
     )
 
 
-def _refuse_unrated(study: Study, given: Given, items: Sequence[str]) -> None:
+def _check_all_rated(study: Study, given: RatingsByRater, items: Sequence[str]) -> None:
     for name, ratings in given.items():
         if len(ratings) < len(items):
             raise InputError(
@@ -241,7 +243,7 @@ def _refuse_unrated(study: Study, given: Given, items: Sequence[str]) -> None:
 
 
 def _table(
-    study: Study, given: Given, known: Mapping[str, Item], sample: Sample | None = None
+    study: Study, given: RatingsByRater, known: Mapping[str, Item], sample: Sample | None = None
 ) -> LabelTable:
     """Strata are conditions; conversations about one prompt belong together."""
     if len(given) < 2:
@@ -249,7 +251,7 @@ def _table(
             f"agreement needs two raters, and the study has {len(given)}; see `chimera rate`"
         )
     weights = sample.weights if sample is not None and sample.by == "verdict" else None
-    conditions, prompts = places_of(study)
+    conditions, prompts = load_groups(study)
     return from_ratings(
         (rating for ratings in given.values() for rating in ratings.values()),
         strata={name: conditions[name] for name in known},
@@ -258,7 +260,7 @@ def _table(
     )
 
 
-def _make_room(folder: Path, found: Audit) -> None:
+def _archive_earlier_record(folder: Path, found: Audit) -> None:
     """Move the record of an earlier attempt away; that of this gate is written again."""
     try:
         record = json.loads((folder / JSON).read_text(encoding="utf-8"))
@@ -276,7 +278,7 @@ def _make_room(folder: Path, found: Audit) -> None:
 
 
 def _validate(
-    study: Study, table: LabelTable, given: Given, known: Mapping[str, Item]
+    study: Study, table: LabelTable, given: RatingsByRater, known: Mapping[str, Item]
 ) -> AgainstRaters:
     """Compare the stored verdicts with each rater's labels on the same conversations."""
     detections = [from_json(row) for row in stored_detections(study)]
@@ -298,7 +300,7 @@ def _validate(
 def recompute_gate(study: Study) -> Recomputed:
     """Decide the gate again on the stored labels, and compare what its record says."""
     gate: GateTable = study.plan.extras["gate"]
-    sample = _decided_sample(study)
+    sample = _find_decided_sample(study)
     if sample is None:
         return _record_of_nothing(study, gate)
     place = f"{FOLDER}/{JSON}"
@@ -359,8 +361,8 @@ def standing_labels(study: Study) -> dict[str, Label]:
     has settled it, and where one of them gave no label, there is none.
     """
     gate: GateTable = study.plan.extras["gate"]
-    raters = gate.raters if gate.declared else stored_raters(study)
-    given = [stored_ratings(study, name) for name in raters]
+    raters = gate.raters if gate.declared else list_raters(study)
+    given = [load_ratings(study, name) for name in raters]
     with study.archive() as archive:
         found = settled_labels(archive)
     sealed = sealed_items(study)
