@@ -162,7 +162,7 @@ def test_options_that_contradict_each_other_are_refused(
     log = write(tmp_path / "log.jsonl", {"id": "a", "turns": list(NEWS)})
     ran = chimera(command, *options, log)
     assert ran.code == 2
-    assert "there is no collapse verdict" in ran.err
+    assert "computes no collapse verdict" in ran.err
     assert way_out in ran.err
 
 
@@ -208,7 +208,7 @@ def test_a_field_that_nobody_has_groups_nothing(chimera: Chimera, tmp_path: Path
     log = write(tmp_path / "log.jsonl", {"turns": list(NEWS), "model": "m", "lab": "x"})
     ran = chimera("detect", log, "--no-vectors", "--group-by", "modle")
     assert ran.code == 2
-    assert "no conversation has a field 'modle' to group by; their fields: lab, model" in ran.err
+    assert "no conversation has a field 'modle' to group by; fields: lab, model" in ran.err
 
 
 def test_the_table_names_what_the_loop_detector_judged(chimera: Chimera, tmp_path: Path) -> None:

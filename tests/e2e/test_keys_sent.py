@@ -42,7 +42,7 @@ def test_a_key_for_another_host_is_asked_for_by_its_name_and_the_host(stranger, 
     assert ran.code == 2
     assert ran.err == (
         "chimera: the plan sends the environment variable MY_SECRET_TOKEN to collect.invalid; "
-        "if you trust it, allow it with --allow-code\n"
+        "if you trust it, use --allow-code\n"
     )
 
 

@@ -61,7 +61,7 @@ def test_to_group_by_what_no_conversation_has_is_an_error(
     log = write_log(tmp_path / "log.jsonl", "talk", model="small")
     ran = chimera(*command, log, "--group-by", "nofield")
     assert ran.code == 2
-    assert "no conversation has a field 'nofield' to group by; their fields: model" in ran.err
+    assert "no conversation has a field 'nofield' to group by; fields: model" in ran.err
 
 
 def test_what_can_not_be_grouped_is_not_written_either(chimera: Chimera, tmp_path: Path) -> None:

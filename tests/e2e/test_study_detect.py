@@ -39,15 +39,15 @@ def test_a_study_is_judged_by_its_plan(chimera: Chimera, study: Path) -> None:
 def test_the_second_time_nothing_is_judged_again(chimera: Chimera, study: Path) -> None:
     first = chimera("detect", "--json", study)
     second = chimera("detect", "--json", study)
-    assert "2 newly judged" in first.err
-    assert "0 newly judged" in second.err
+    assert "2 new verdicts" in first.err
+    assert "0 new verdicts" in second.err
     assert first.out == second.out
 
 
 def test_whoever_believes_stored_verdicts_says_so(
     chimera: Chimera, study: Path, tmp_path: Path
 ) -> None:
-    said = f"verdicts as they are stored, unchecked; `chimera verify {study}` checks them"
+    said = f"using stored verdicts; `chimera verify {study}` recomputes and checks them"
     assert said in chimera("analyse", study).err
     assert chimera("compare", study, study).err.count(said) == 2
     assert said in chimera("export", study, "--out", tmp_path / "out").err
@@ -60,14 +60,14 @@ def test_the_table_groups_by_condition(chimera: Chimera, study: Path) -> None:
     ran = chimera("detect", study, "--group-by", "condition")
     # One prompt alone says nothing about others, so there is no interval.
     assert "1 of 2 conversations was marked as collapsed (50.0 %)." in ran.out
-    assert "intervals take the conversations on one prompt as one cluster" in ran.out
+    assert "intervals treat the conversations on one prompt as a cluster" in ran.out
     assert "looping" in ran.out
 
 
 def test_other_settings_than_the_plan_says_are_refused(chimera: Chimera, study: Path) -> None:
     ran = chimera("detect", study, "--s1", "0.5")
     assert ran.code == 2
-    assert "a study is judged as its plan says: leave out --s1" in ran.err
+    assert "the plan of a study sets its detector: leave out --s1" in ran.err
 
 
 def test_show_says_where_a_study_stands(chimera: Chimera, study: Path) -> None:

@@ -235,7 +235,7 @@ def test_verdicts_of_earlier_versions_have_no_loops_and_still_work(
     ran = chimera("detect", study, "--fail-on", "loop")
     assert ran.code == 1
     assert "no conversation could be judged for loop" in ran.err
-    assert "0 newly judged" in ran.err
+    assert "0 new verdicts" in ran.err
     for kind in ("csv", "parquet"):
         assert chimera("export", study, "--format", kind, "--out", tmp_path / kind).code == 0
     assert chimera("report", study).code == 0

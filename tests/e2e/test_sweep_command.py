@@ -48,10 +48,10 @@ def test_a_grid_of_ones_own(chimera: Chimera, log: Path) -> None:
     assert result["cells"] == 3 * 2 * 1 * 3
 
 
-def test_a_grid_that_is_no_list_of_numbers_is_refused(chimera: Chimera, log: Path) -> None:
+def test_grid_must_be_a_list_of_numbers(chimera: Chimera, log: Path) -> None:
     ran = chimera("sweep", log, "--s1", "high,low")
     assert ran.code == 2
-    assert "'high,low' is not a list of numbers like 0.90,0.92" in ran.err
+    assert "'high,low' is not a list of numbers such as 0.90,0.92" in ran.err
 
 
 def test_a_threshold_out_of_range_is_refused(chimera: Chimera, log: Path) -> None:

@@ -73,7 +73,7 @@ def test_an_earlier_study_of_selfplay_gives_the_same_numbers(chimera, earlier):
     study = earlier("selfplay")
     detected = chimera("detect", study)
     assert detected.code == 0
-    assert "0 newly judged" in detected.err
+    assert "0 new verdicts" in detected.err
     assert chimera("rate", study).code == 0
     # The detector and the rater agree on every item of four prompts, which no longer counts for
     # less than one disagreement would.

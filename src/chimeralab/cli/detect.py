@@ -1,4 +1,4 @@
-"""`chimera detect`: which conversations loop or collapsed, in logs or in a study's store."""
+"""`chimera detect`: find loops and collapse in logs, or in a study."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ from chimeralab.cli.verdict_table import (
     NOTHING_JUDGED,
     JUnit,
     VerdictTable,
-    nearest_of,
+    nearest_similarities,
     parse_checks,
 )
 from chimeralab.core.errors import InputError
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 RAY = "ray"
-# What is for one process alone: its answers are printed, and a job's are in its folder.
+# Options for printed results; a Ray job writes its results into a folder.
 NOT_ON_RAY = (
     "json", "trace", "group_by", "fail_on", "max_share", "junit", "fail_on_collapse", "cache",
 )  # fmt: skip
@@ -61,113 +61,121 @@ NOT_ON_RAY = (
 
 @click.command()
 @with_options(*LOG_OPTIONS)
-@click.option("--json", "json", is_flag=True, help="One JSON object per line and conversation.")
-@click.option("--trace", is_flag=True, help="Add what the detector saw at every turn.")
-@click.option("--group-by", metavar="FIELD", help="Summarise by a field such as model, condition.")
+@click.option(
+    "--json", "json", is_flag=True, help="Print one JSON object per conversation and line."
+)
+@click.option("--trace", is_flag=True, help="Include the detector's values for every turn.")
+@click.option(
+    "--group-by", metavar="FIELD", help="Summarise by a field, such as model or condition."
+)
 @click.option(
     "--out",
     type=click.Path(),
-    help="Also write the results to a .jsonl, .csv or .parquet file; with --engine ray, the folder "
-    "or address of the results.",
+    help="Also write the results to a .jsonl, .csv or .parquet file; with --engine ray, to this "
+    "folder or URL.",
 )
 @click.option(
     "--engine",
     type=click.Choice(["local", RAY]),
     default="local",
     show_default=True,
-    help="Judge in this process, or on a cluster of Ray, which needs --out.",
+    help="Run in this process, or on a Ray cluster (needs --out).",
 )
 @click.option(
     "--address",
     metavar="ADDRESS",
-    help="With --engine ray: the cluster to use (auto, host:6379). Without it, one is "
-    "started on this machine.",
+    help="With --engine ray: the cluster (auto, host:6379). Default: start one on this machine.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="With --engine ray: how many workers, of one core each. Default: one for each core.",
+    help="With --engine ray: number of one-core workers. Default: one per core.",
 )
 @with_options(*WHICH_OPTIONS)
 @click.option(
     "--fail-on",
     type=click.Choice([LOOP, COLLAPSE, NOTHING_JUDGED]),
     multiple=True,
-    help="Exit with 1 if any conversation loops, if any collapsed, or if none could be judged "
-    "(every check includes the last).",
+    help="Exit with code 1 if any conversation loops, if any collapses, or if none could be judged "
+    "(implied by the other two).",
 )
 @click.option(
     "--max-share",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
-    help="Tolerate this share (0.05 is 5 %) of loops, or of what --fail-on names.",
+    help="Allow this share (0.05 is 5 %) of loops, or of what --fail-on names.",
 )
 @click.option(
     "--junit",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE.xml",
-    help="Also write the results as JUnit test cases, for CI servers.",
+    help="Also write the results as JUnit test cases for CI servers.",
 )
 @click.option("--fail-on-collapse", is_flag=True, hidden=True)
 @CODE_OPTION
 @with_options(*DETECTOR_OPTIONS)
 def detect(**options: Any) -> None:
-    """Say which conversations loop or collapsed, where, and why.
+    """Find conversations that loop or collapse, and show where.
 
-    PATH is a log, a folder of logs, a pattern, - for standard input, or a study. Formats are
-    recognised by their content, also in gzip or zstd files; `chimera formats` lists them.
+    PATH is a log, a folder of logs, a glob pattern, - for standard input, or a study. Formats are
+    detected by content, also in gzip and zstd files (see `chimera formats`).
 
-    The loop detector finds what people would call stuck: the same words, one template, cycles of
-    any length, endless goodbyes, repeated tool calls. The locked detector answers a preregistered
-    question: a turn is collapsed when it repeats the last turn (similarity at least 0.92) or the
-    one before (0.90), and so did the two turns before it. Changing any of these settings leaves
-    the locked operating point, and the output says so.
+    Two detectors look at each conversation. The loop detector finds what people would call stuck:
+    the same words, one template, cycles of any length, endless goodbyes, repeated tool calls. The
+    locked detector is for preregistered studies: a turn is collapsed if it repeats the last turn
+    (similarity at least 0.92) or the one before (0.90), and so do the two turns before it. If you
+    change any of its settings, the output says that this is not the locked operating point.
+
+    \b
+    Examples:
+      chimera detect logs/
+      chimera detect logs/ --group-by model
+      chimera detect logs/ --no-vectors --fail-on loop --junit loops.xml
     """
     detector = pop_detector(options)
     if options["engine"] == RAY:
         detect_on_ray(detector, options)
         return
-    refuse_ray_options(options)
+    check_local_options(options)
     failing, max_share = parse_checks(options, choose_judges(detector, options))
     junit = JUnit(options["junit"], failing)
     source = judge_study if is_study(options["paths"]) else judge_logs
-    with _written(options["out"], trace=options["trace"]) as write:
+    with open_results(options["out"], trace=options["trace"]) as write:
         judged, words, how = source(detector, options)
         table = VerdictTable(options["group_by"], words)
         for detection, group, prompt in judged:
-            unasked = detection.trace is not None and not options["trace"]
-            shown = replace(detection, trace=None) if unasked else detection
-            table.add(shown, nearest_of(detection), group, prompt)
+            hide = detection.trace is not None and not options["trace"]
+            shown = replace(detection, trace=None) if hide else detection
+            table.add(shown, nearest_similarities(detection), group, prompt)
             write(shown)
             junit.add(shown)
             if options["json"]:
                 click.echo(json_text(as_json(shown)))
-        if not table.conversations:
-            raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
+        if not table.all.conversations:
+            raise InputError(f"no finished conversation in {options['paths'][0]}")
         table.check_group_field()
     if not options["json"]:
         table.print_conversations(out)
         table.print_summary(out)
     elif options["group_by"]:
-        # Standard output holds the JSON lines alone.
-        table.print_summary(err)
+        table.print_summary(err)  # stdout has the JSON lines only
     say(how())
-    complaints = list(table.all.complaints(failing, max_share))
-    for complaint in complaints:
-        say(f"failed: {complaint}")
-    junit.write("\n".join([table.all.sentence(words), *complaints]))
-    if complaints:
+    failures = list(table.all.failures(failing, max_share))
+    for failure in failures:
+        say(f"failed: {failure}")
+    junit.write("\n".join([table.all.sentence(words), *failures]))
+    if failures:
         raise click.exceptions.Exit(1)
 
 
 @contextmanager
-def _written(asked: str | None, *, trace: bool) -> Iterator[Callable[[Detection], None]]:
-    """A function that writes a verdict to the file the user asked for, if any."""
-    if asked is None:
+def open_results(out: str | None, *, trace: bool) -> Iterator[Callable[[Detection], None]]:
+    """Open the --out file, if any, and yield a function that writes a verdict to it."""
+    if out is None:
         yield lambda detection: None
         return
-    path = Path(asked)
+    path = Path(out)
     check_table_name(path)
     nested = path.suffix == ".jsonl"
     with open_table(path, TURN_COLUMNS if trace else CONVERSATION_COLUMNS) as write:
@@ -179,16 +187,16 @@ def _written(asked: str | None, *, trace: bool) -> Iterator[Callable[[Detection]
         yield write_detection
 
 
-# Verdicts with their groups and prompts, the words that they are told in, and a line on how they
-# were reached, to be asked for afterwards.
+# Verdicts with their groups and prompts, the wording for them, and a function that describes, once
+# all are read, how they were computed.
 Judging = tuple[Iterator[tuple[Detection, str | None, str | None]], ResultWords, Callable[[], str]]
 
 
 def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
-    """Read logs and judge every conversation."""
+    """Read logs and judge each conversation."""
 
     def open_encoder() -> "Encoder":
-        from chimeralab.embedding import encoder  # noqa: PLC0415 - words alone need none
+        from chimeralab.embedding import encoder  # noqa: PLC0415 - not needed for words alone
 
         return encoder.open_encoder(options["cache"])
 
@@ -196,7 +204,7 @@ def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
         *choose_judges(detector, options),
         open_encoder,
         speaker=options["speaker"],
-        # Similarities are drawn in the table where it is wide enough.
+        # A wide table shows similarities.
         trace=options["trace"] or (not options["json"] and out.width > MIN_WIDTH),
     )
 
@@ -206,27 +214,24 @@ def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
             group = group_name(trajectory, detection.positions, field) if field else None
             yield detection, group, None
 
-    return each(), FACT, lambda: _how(judge)
+    return each(), FACT, lambda: describe_judge(judge)
 
 
 def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
-    """Judge what a study has not judged yet, and take all of its verdicts.
-
-    They are told in the words that its gate allows.
-    """
-    # Imported here: judging a log, the common case, needs no study and should start at once.
+    """Judge the conversations of a study that have no verdict yet, and load all verdicts."""
+    # Imported here to keep start-up fast for logs, the common case.
     from chimeralab import pipeline  # noqa: PLC0415
     from chimeralab.rating.study_audit import reliability, scope_of  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
     from chimeralab.study.detecting import stored_detections  # noqa: PLC0415
 
-    asked = [name for name in ("format", "speaker", "no_vectors") if options[name]]
-    asked += ["detector"] if options["which"] != "both" else []
-    changed = [name.replace("_", "-") for name in (*detector.changed, *asked)]
+    given = [name for name in ("format", "speaker", "no_vectors") if options[name]]
+    given += ["detector"] if options["which"] != "both" else []
+    changed = [name.replace("_", "-") for name in (*detector.changed, *given)]
     if changed:
         raise InputError(
-            f"a study is judged as its plan says: leave out --{changed[0]}, or try other settings"
-            " with `chimera sweep` on what `chimera export` writes"
+            f"the plan of a study sets its detector: leave out --{changed[0]}, or try other"
+            " settings with `chimera export` and `chimera sweep`"
         )
     study = Study(options["paths"][0], ask_consent(options["allow_code"]))
     judged = pipeline.detect(study)
@@ -240,15 +245,15 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
     settings: Detector = study.plan.detector.settings
     used = "; ".join(map(in_brief, dict.fromkeys((loops_beside(settings), settings))))
     words = scope_of(reliability(study)).words
-    return verdicts(), words, lambda: f"{used}; {judged} newly judged, the rest stored"
+    return verdicts(), words, lambda: f"{used}; {judged} new verdicts, the rest were stored"
 
 
-def _how(judge: Judge) -> str:
-    """How the verdicts were reached, in a line."""
+def describe_judge(judge: Judge) -> str:
+    """Describe the detectors and the encoder in one line."""
     detector, encoder, band = judge.detector, judge.encoder, judge.band
     parts = [in_brief(judge.loops)] if judge.loops else []
     if detector is None:
-        return "; ".join([*parts, "no vectors, so no collapse verdict was computed"])
+        return "; ".join([*parts, "no vectors, so no collapse verdict"])
     parts += [
         in_brief(detector),
         f"vectors in {encoder.precision} ({encoder.served_by})" if encoder else "no vectors",
@@ -261,23 +266,24 @@ def _how(judge: Judge) -> str:
     return "; ".join([*parts, detector.remark] if detector.remark else parts)
 
 
-def refuse_ray_options(options: dict[str, Any]) -> None:
-    """Refuse options that would have no effect without Ray."""
+def check_local_options(options: dict[str, Any]) -> None:
     for name in ("address", "workers"):
         if options[name] is not None:
-            raise InputError(f"--{name} is for jobs on Ray; add --engine ray, or leave it out")
+            raise InputError(f"--{name} needs --engine ray")
 
 
 def detect_on_ray(detector: Locked, options: dict[str, Any]) -> None:
-    """Judge the logs into the folder of results, and say what became of them."""
+    """Judge logs on Ray and write the verdicts to --out."""
     for name in NOT_ON_RAY:
         if options[name]:
             option = name.replace("_", "-")
-            raise InputError(f"--engine ray writes its verdicts to --out; leave out --{option}")
+            raise InputError(
+                f"--{option} can't be combined with --engine ray, which writes to --out"
+            )
     if not options["out"]:
-        raise InputError("--engine ray needs --out, a folder or address for its results")
+        raise InputError("--engine ray needs --out, a folder or URL for its results")
     need("ray")
-    from chimeralab import scale  # noqa: PLC0415 - one process needs none of it
+    from chimeralab import scale  # noqa: PLC0415 - needs Ray
 
     judging = scale.WorkerSettings(
         *choose_judges(detector, options), options["speaker"], options["format"]
@@ -289,7 +295,7 @@ def detect_on_ray(detector: Locked, options: dict[str, Any]) -> None:
         address=options["address"],
         workers=options["workers"],
     )
-    before = f" ({totals.judged_before:,} judged before)" if totals.judged_before else ""
+    before = f" ({totals.judged_before:,} from an earlier run)" if totals.judged_before else ""
     found = [f"{totals.looping:,} looping"] if judging.loops else []
     found += [f"{totals.collapsed:,} collapsed"] if judging.detector else []
     out.print(
@@ -301,10 +307,8 @@ def detect_on_ray(detector: Locked, options: dict[str, Any]) -> None:
     for error in totals.first_errors[:MAX_NAMED]:
         say(f"skipped {error}")
     if totals.errors:
-        reason = (
-            f"{counted(totals.errors, 'bad entry', 'bad entries')} skipped, all of them in "
-            f"{options['out'].rstrip('/')}/errors"
-        )
+        entries = counted(totals.errors, "bad entry", "bad entries")
+        reason = f"{entries} skipped, listed in {options['out'].rstrip('/')}/errors"
         if not options["skip_bad"]:
-            raise InputError(f"{reason}; --skip-bad allows that")
+            raise InputError(f"{reason}; use --skip-bad to allow that")
         say(reason)

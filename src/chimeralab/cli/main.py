@@ -1,4 +1,4 @@
-"""The command `chimera`: finds the subcommand, runs it, and turns our errors into one sentence."""
+"""The `chimera` command: lazy loading of subcommands, and one-line errors."""
 
 import gc
 import importlib
@@ -18,58 +18,64 @@ from chimeralab.version import __version__
 
 LAB = "lab"
 BROKEN_PIPE, INTERRUPTED = 128 + 13, 128 + 2
-# Where each command lives, what it is for, and the extra without which it can do nothing. Its
-# module is imported only when needed.
-COMMANDS: dict[str, tuple[str, str, str | None]] = {
-    "detect": ("detect:detect", "Say which conversations loop or collapsed, and where.", None),
-    "sweep": ("sweep:sweep", "Try a grid of thresholds on the same similarities.", None),
-    "show": ("pages:show", "Draw a conversation as a page, or many with an index.", LAB),
-    "view": ("pages:view", "Browse logs and watch studies in the browser.", LAB),
-    "new": ("prepare:new", "Start a study: write a plan and its prompts.", LAB),
-    "check": (
-        "prepare:check", "Validate a plan, count its calls, check that its models answer.", LAB
-    ),
-    "lock": ("prepare:lock", "Freeze a plan under a hash before the first run.", LAB),
-    "run": ("run:run", "Run the planned conversations, or resume them.", LAB),
-    "verify": ("export:verify", "Check a study: recompute verdicts, gate and hashes.", LAB),
-    "export": ("export:export", "Write a study's records as Parquet, CSV or JSON Lines.", LAB),
-    "rubric": ("rate:rubric", "Show the locked rubric that raters follow.", None),
-    "rate": ("rate:rate", "Label conversations: by rules, by a model, or by people.", None),
-    "plan-ratings": ("audit:plan_ratings", "Say how many items raters must label.", None),
-    "audit": ("audit:audit", "Say how well raters agree, and whether the gate passes.", None),
-    "claims": ("claims:claims", "Check a text's numbers and words against a study.", LAB),
-    "analyse": (
-        "analyse:analyse_command", "Estimate collapse by condition, with clustered intervals.", LAB
-    ),
-    "compare": ("analyse:compare_command", "Compare two studies or tables of runs.", LAB),
-    "report": ("pages:report", "Write a study's report: one page, figures, tables.", LAB),
-    "measure": (
-        "measure:measure_command", "Score trial logs: memory, generalisation, stability.", LAB
-    ),
-    "formats": ("models:formats", "List the log formats, and how each is recognised.", None),
-    "hook": ("hook:hook", "Guard an agent (Claude Code) against loops while it runs.", None),
-    "models": ("models:models", "List, pull and verify model files.", None),
-}  # fmt: skip
+# For each section of the help: where its commands live, what they do, and the extra they need.
+SECTIONS: dict[str, dict[str, tuple[str, str, str | None]]] = {
+    "Look at logs": {
+        "detect": ("detect:detect", "Find conversations that loop or collapse.", None),
+        "show": ("pages:show", "Write conversations as HTML pages.", LAB),
+        "view": ("pages:view", "Browse logs and follow studies in the browser.", LAB),
+        "sweep": ("sweep:sweep", "Test how results depend on the detector's thresholds.", None),
+        "formats": ("models:formats", "List the log formats that can be read.", None),
+    },
+    "Guard an agent": {
+        "hook": ("hook:hook", "Keep an agent (Claude Code) from looping while it runs.", None),
+    },
+    "Run a study": {
+        "new": ("prepare:new", "Create a study: a commented plan and its prompts.", LAB),
+        "check": ("prepare:check", "Validate a plan, estimate its cost, test its models.", LAB),
+        "lock": ("prepare:lock", "Freeze a plan under a hash before the first run.", LAB),
+        "run": ("run:run", "Run the planned conversations, or resume a stopped run.", LAB),
+    },
+    "Rate and audit": {
+        "rate": ("rate:rate", "Label conversations by rules, by a model or by people.", None),
+        "rubric": ("rate:rubric", "Show the rubric that raters follow, or lock your own.", None),
+        "plan-ratings": ("audit:plan_ratings", "Calculate how many items raters must label.", None),
+        "audit": ("audit:audit", "Measure how well raters agree, and check the gate.", None),
+    },
+    "Analyse and share": {
+        "analyse": ("analyse:analyse_command", "Estimate effects with clustered intervals.", LAB),
+        "compare": ("analyse:compare_command", "Compare two studies or tables of runs.", LAB),
+        "measure": ("measure:measure_command", "Score trial logs from any source.", LAB),
+        "report": ("pages:report", "Write a study's report: page, figures and tables.", LAB),
+        "claims": ("claims:claims", "Check the numbers and wording of a paper.", LAB),
+        "export": ("export:export", "Export a study as tables, JSON Lines or a bundle.", LAB),
+        "verify": ("export:verify", "Recompute a study's verdicts and check its hashes.", LAB),
+    },
+    "Set up": {
+        "models": ("models:models", "List, download and verify model files.", None),
+    },
+}
+COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 
 class SuggestingGroup(click.Group):
-    """Refuses an unknown command with the closest one as a hint, and all that there are."""
+    """A group that answers an unknown command with the closest match and the full list."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        # An option in the wrong place is click's to explain; completion must not fail.
+        # click explains misplaced options, and shell completion must not fail.
         if not args[0].startswith("-") and not ctx.resilient_parsing:
             choose(args[0], self.list_commands(ctx), f"command {args[0]!r}")
         return super().resolve_command(ctx, args)
 
 
 class ReaderGone(Exception):
-    """Nobody reads our output any more. click would take the system's own error for a failure."""
+    """A broken pipe, in disguise: click would exit with 1 on the original error."""
 
 
 @contextmanager
-def telling_readers_gone() -> Iterator[None]:
+def catch_broken_pipe() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
@@ -77,14 +83,14 @@ def telling_readers_gone() -> Iterator[None]:
 
 
 class LazyGroup(SuggestingGroup):
-    """A group that imports a subcommand when it is called, so that starting stays quick."""
+    """A group that imports a subcommand only when it is called, to keep start-up fast."""
 
     def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
-        with telling_readers_gone():  # the help is printed here
+        with catch_broken_pipe():  # --help prints here
             return super().make_context(*arguments, **settings)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with telling_readers_gone():
+        with catch_broken_pipe():
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -102,47 +108,52 @@ class LazyGroup(SuggestingGroup):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about, _) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", section[name][1]) for name in section])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="chimera")
 def cli() -> None:
-    """Measure how language models fall into loops.
+    """Find out when language models talk in circles.
 
-    Start with `chimera detect PATH`, where PATH is a log of conversations or a folder of them.
+    To start, run `chimera detect PATH` on a log of conversations or a folder of logs.
+    `chimera COMMAND --help` explains a command.
     """
 
 
 def main() -> None:
-    """Run, and exit with 0 (ok), 1 (a check failed), 2 (bad input), or as if a signal had come."""
+    """Run the command line.
+
+    Exit codes: 0 success, 1 a check failed, 2 bad input, 130 interrupted, 141 broken pipe.
+    """
     if "numpy" not in sys.modules:
         limit_blas_threads()
-    # Words make many small objects and no rings; to look for some often takes a fifth of the time.
+    # Tokenising allocates many small objects but no reference cycles; default thresholds cost 20 %.
     gc.set_threshold(50_000, 20, 20)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # which may be unable to show every character
+    if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack some characters
         sys.stdout.reconfigure(errors="replace")
     try:
         code = cli.main(standalone_mode=False) or 0
-        sys.stdout.flush()  # here, where a reader that went away is still noticed
+        sys.stdout.flush()  # while a broken pipe can still be caught
         sys.exit(code)
     except click.ClickException as error:
         error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        _give_up("stopped", INTERRUPTED)
+        _exit("stopped", INTERRUPTED)
     except (ReaderGone, BrokenPipeError):
-        # The reader of our output went away (`| head`): nothing more to say, nor to flush. That is
-        # no failed check, so the code is the one of a program that SIGPIPE has ended.
+        # As in `chimera … | head`. Exit as SIGPIPE would, with nothing left to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(BROKEN_PIPE)
     except (ChimeraError, ModuleNotFoundError, OSError, MemoryError) as error:
-        _give_up(describe_error(error), 2)
+        _exit(describe_error(error), 2)
 
 
 def describe_error(error: Exception) -> str:
-    """What the user is told about a problem of theirs; what is ours is raised again."""
+    """Describe an error that the user can fix; re-raise a bug."""
     match error:
         case ModuleNotFoundError():
             missing = missing_extra(error)
@@ -150,22 +161,22 @@ def describe_error(error: Exception) -> str:
                 raise error
             return str(missing)
         case OSError():
-            place = f"{error.filename} can't be used" if error.filename else "the system refused"
-            return f"{place} ({error.strerror or error})"
+            reason = error.strerror or str(error)
+            return f"{error.filename}: {reason}" if error.filename else f"system error: {reason}"
         case MemoryError():
-            return "there is not enough memory for this"
+            return "out of memory"
     return str(error)
 
 
 def limit_blas_threads() -> None:
-    """The encoder spreads texts over the cores; threads of BLAS below them only get in the way.
+    """Give BLAS one thread, unless the user has set a number: the encoder itself uses all cores.
 
-    BLAS reads this once, when numpy is imported, and what the user has set stays.
+    BLAS reads the variables once, when numpy is imported.
     """
     for name in ("OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
         os.environ.setdefault(name, "1")
 
 
-def _give_up(message: str, code: int) -> None:
+def _exit(message: str, code: int) -> None:
     print(f"chimera: {message}", file=sys.stderr)
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""`chimera sweep`: a grid of thresholds on the same similarities."""
+"""`chimera sweep`: judge the same similarities with a grid of thresholds."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def _values(_context: click.Context, _option: click.Parameter, text: str) -> tup
     try:
         return tuple(dict.fromkeys(float(part) for part in text.split(",")))
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is not a list of numbers like 0.90,0.92") from error
+        raise click.BadParameter(f"{text!r} is not a list of numbers such as 0.90,0.92") from error
 
 
 GRID_OPTIONS = tuple(
@@ -44,7 +44,7 @@ GRID_OPTIONS = tuple(
         callback=_values,
         metavar="X,Y,…",
         show_default=True,
-        help=f"The values of {name} to try.",
+        help=f"Values of {name} to try.",
     )
     for name, values in STUDY_GRID.items()
 )
@@ -53,25 +53,31 @@ GRID_OPTIONS = tuple(
 @click.command()
 @with_options(*LOG_OPTIONS, *GRID_OPTIONS, *READING_OPTIONS)
 @click.option(
-    "--group-by", metavar="FIELD", help=f"Compare by this field. [default: {CONDITION}, if any]"
+    "--group-by",
+    metavar="FIELD",
+    help=f"Compare groups by this field. [default: {CONDITION}, if any]",
 )
 @click.option(
     "--within",
     multiple=True,
     metavar="FIELD",
-    help="Also count in how many units (seed, bucket) the order of the groups holds; repeatable.",
+    help="Also count the units (such as seeds) in which the groups keep their order; repeatable.",
 )
-@click.option("--json", is_flag=True, help="One JSON object with every point of the grid.")
+@click.option("--json", is_flag=True, help="Print one JSON object with every point of the grid.")
 def sweep(**options: Any) -> None:
-    """Try a grid of thresholds: does the finding depend on the operating point?
+    """Test how results depend on the thresholds of the collapse detector.
 
-    Similarities are computed once and every cell of the grid is judged from them. Cells that must
+    Similarities are computed once, then judged at every point of a grid of thresholds. Points that
     always agree count as one detector. The default grid is that of the preregistered study.
+
+    \b
+    Example:
+      chimera sweep logs/ --group-by model --s1 0.90,0.92,0.94
     """
     if is_study(options["paths"]):
         path = options["paths"][0]
         raise InputError(
-            f"{path} is a study: `chimera analyse {path} --robustness` varies its thresholds"
+            f"{path} is a study; to vary its thresholds, use `chimera analyse {path} --robustness`"
         )
     base = Locked(**{name: options[name] for name in ("window", *READINGS)})
     grid = grid_of(base, {name: options[name] for name in STUDY_GRID})
@@ -95,8 +101,6 @@ def sweep(**options: Any) -> None:
     if options["group_by"]:
         check_group_field(options["group_by"], groups, fields)
     result = sweeper.result(reference=LOCKED)
-    if not result.conversations:
-        raise InputError(f"no conversation could be read from {', '.join(options['paths'])}")
     if options["json"]:
         click.echo(json_text(result.as_dict()))
     else:
@@ -110,8 +114,8 @@ def _print(result: Sweep, whose: Mapping[str, int]) -> None:
         f" {result.distinct_outcomes} different outcomes on {judged:,} conversations"
         f" ({result.without_verdict:,} too short for a verdict)."
     )
-    told = (f"{who} in {counted(talks, 'conversation')}" for who, talks in whose.items())
-    out.print(Text(sanitize(f"Judged: {'; '.join(told)}.")))
+    turns = (f"{who} in {counted(talks, 'conversation')}" for who, talks in whose.items())
+    out.print(Text(sanitize(f"Judged: {'; '.join(turns)}.")))
     if not judged:
         return
     low, high = percent(result.lowest_rate), percent(result.highest_rate)

@@ -1,10 +1,9 @@
-"""What people see in a terminal: safe text, sparklines, spans, a bar when it takes long,
-and where a study stands."""
+"""Terminal output: safe text, tables, sparklines and progress."""
 
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +20,12 @@ if TYPE_CHECKING:
 
 BARS = "▁▂▃▄▅▆▇█"
 QUIET_SECONDS = 2.0
-COUNTS = ("planned", "begun", "completed", "open", "turns")
-# So many conditions that are all done are a line.
-MANY = 10
+# A finished study with more conditions than this is summarised in one line.
+MAX_CONDITIONS = 10
 
 
 class PipedConsole(Console):
-    """A console that leaves it to the command to end when the reader of its output has gone."""
+    """A console that leaves a broken pipe to the command."""
 
     def on_broken_pipe(self) -> None:
         raise  # noqa: PLE0704 - rich calls this while it handles the error
@@ -38,32 +36,31 @@ err = PipedConsole(stderr=True, highlight=False)
 
 
 def say(message: str) -> None:
-    """A line for the person at the terminal, away from the results on stdout."""
+    """Print a message for people to stderr, apart from the results on stdout."""
     print(sanitize(message), file=sys.stderr)
 
 
 def warn_unverified(study: "Study") -> None:
-    """Say that verdicts are believed here; `verify` and `report` compute them again."""
+    """Warn that stored verdicts are used as they are; `verify` and `report` recompute them."""
     if study.plan.kind.judged:
-        say(f"verdicts as they are stored, unchecked; `chimera verify {study.path}` checks them")
+        say(f"using stored verdicts; `chimera verify {study.path}` recomputes and checks them")
 
 
 def sanitize(text: str) -> str:
-    """Text of a log without control characters: it must not steer the terminal.
+    """Replace control characters, so that text from a log can't steer the terminal.
 
     >>> sanitize("red \\x1b[31m alert")
     'red \\ufffd[31m alert'
     >>> sanitize("5\\xa0%")
     '5 %'
     """
-    odd = {char for char in set(text) if not char.isprintable()}
-    for char in odd:
+    for char in {char for char in set(text) if not char.isprintable()}:
         text = text.replace(char, " " if unicodedata.category(char) == "Zs" else "\ufffd")
     return text
 
 
 def shorten(text: str, width: int) -> str:
-    """A long name without its middle.
+    """Cut the middle out of a long name.
 
     >>> shorten("logs/2026/run-17.jsonl", 12)
     'logs/202…onl'
@@ -73,7 +70,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def speaker_label(judged: str) -> str:
-    """Whose turns were judged, for a narrow column.
+    """Name the speaker of the judged turns, for a narrow column.
 
     >>> speaker_label("assistant turns (chat)"), speaker_label("turns of Ann (asked for)")
     ('assistant', 'Ann')
@@ -83,7 +80,7 @@ def speaker_label(judged: str) -> str:
 
 
 def sparkline(values: Sequence[float], marked: Sequence[bool], width: int = 40) -> Text:
-    """Similarities from 0 to 1 as bars; marked ones in red. Long series are squeezed.
+    """Draw values from 0 to 1 as bars, marked ones in red; long series are squeezed.
 
     >>> sparkline([0.0, 0.5, 1.0], [False, False, True]).plain
     '▁▅█'
@@ -98,23 +95,43 @@ def sparkline(values: Sequence[float], marked: Sequence[bool], width: int = 40) 
     return text
 
 
-def format_spans(episodes: Sequence[Episode], most: int = 4) -> str:
-    """Collapsed spans in words.
+def format_spans(episodes: Sequence[Episode], limit: int = 4) -> str:
+    """List the first spans of turns.
 
     >>> format_spans([Episode(5, 9), Episode(12, 12)])
     '5–9, 12'
     """
-    shown = [str(e.start) if e.start == e.end else f"{e.start}–{e.end}" for e in episodes[:most]]
-    more = len(episodes) - most
+    shown = [str(e.start) if e.start == e.end else f"{e.start}–{e.end}" for e in episodes[:limit]]
+    more = len(episodes) - limit
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def format_clock(seconds: float) -> str:
+    """Format a duration as hours, minutes and seconds.
+
+    >>> format_clock(3_725.0), format_clock(59.6)
+    ('1:02:05', '1:00')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def percent(share: float | None) -> str:
     return sanitize(numbers.percent(share))
 
 
+def new_table(name: str, *headings: str, **first: Any) -> Table:
+    """Make a table without borders: a first column that folds, then right-aligned ones."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(name, overflow="fold", **first)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
 def with_progress(items: Iterable[Any], noun: str) -> Iterator[Any]:
-    """Pass items on; when it takes over two seconds, show on stderr how far it got."""
+    """Pass items on, and show a counter on stderr if it takes more than two seconds."""
     if not err.is_terminal:
         yield from items
         return
@@ -135,31 +152,33 @@ def with_progress(items: Iterable[Any], noun: str) -> Iterator[Any]:
 
 
 def summarize_flow(arms: "Sequence[ConditionFlow]", order: Sequence[str]) -> Table | str:
-    """What was planned, what became of it, and which questions had to be asked again."""
-    if len(arms) > MANY and all(arm.completed == arm.planned for arm in arms):
+    """Count planned, started and completed conversations by condition, with failures."""
+    if len(arms) > MAX_CONDITIONS and all(arm.completed == arm.planned for arm in arms):
         talks, turns = sum(arm.planned for arm in arms), sum(arm.turns for arm in arms)
         return (
-            f"all {talks:,} conversations of {len(arms)} conditions are complete: {turns:,} turns"
+            f"all {talks:,} conversations in {len(arms)} conditions are complete ({turns:,} turns)"
         )
     places = {name: place for place, name in enumerate(order)}
     arms = sorted(arms, key=lambda arm: places.get(arm.condition, len(places)))
-    ends = [_listed(arm.outcomes, "completed") for arm in arms]
-    failed = [_listed(arm.attempts, "answered") for arm in arms]
-    # A column that has nothing to say would only squeeze the names.
-    told = {"other ends": ends, "failed attempts": failed}
-    told = {heading: column for heading, column in told.items() if set(column) != {"–"}}
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("condition", overflow="fold")
-    for heading in COUNTS:
-        table.add_column(heading, justify="right")
-    for heading in told:
+    # The default outcome has a column of its own; an empty column would only squeeze the names.
+    columns = {
+        "other outcomes": [(arm.outcomes, "completed") for arm in arms],
+        "failed attempts": [(arm.attempts, "answered") for arm in arms],
+    }
+    texts = {
+        heading: [
+            ", ".join(f"{n:,} {name}" for name, n in counts.items() if name != usual) or "–"
+            for counts, usual in column
+        ]
+        for heading, column in columns.items()
+    }
+    texts = {heading: column for heading, column in texts.items() if set(column) != {"–"}}
+    table = new_table("condition", "planned", "begun", "completed", "open", "turns")
+    for heading in texts:
         table.add_column(heading)
     for place, arm in enumerate(arms):
         counts = (arm.planned, arm.attempted, arm.completed, arm.open, arm.turns)
         cells = (f"{count:,}" for count in counts)
-        table.add_row(sanitize(arm.condition), *cells, *(column[place] for column in told.values()))
+        others = (column[place] for column in texts.values())
+        table.add_row(sanitize(arm.condition), *cells, *others)
     return table
-
-
-def _listed(counts: Mapping[str, int], but: str) -> str:
-    return ", ".join(f"{n:,} {name}" for name, n in counts.items() if name != but) or "–"

@@ -96,10 +96,6 @@ class Locked(Record, Detector):
         )
 
     @property
-    def remark(self) -> str:
-        return "the drift test is implied by the flags here" if self.drift_redundant else ""
-
-    @property
     def thresholds(self) -> "Locked | None":
         """Itself; a subclass may follow another rule, which the grid of thresholds is not about."""
         return self if type(self) is Locked else None

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from chimeralab.cli import main as main_module
-from chimeralab.cli.main import COMMANDS, cli
+from chimeralab.cli.main import COMMANDS, SECTIONS, cli
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -37,15 +37,15 @@ def test_a_terminal_without_unicode_gets_signs_instead_of_a_traceback(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
-        (OSError(30, "Read-only file system", "out"), "out can't be used (Read-only file system)"),
-        (OSError(5, "Input/output error"), "the system refused (Input/output error)"),
-        (MemoryError(), "there is not enough memory for this"),
+        (OSError(30, "Read-only file system", "out"), "out: Read-only file system"),
+        (OSError(5, "Input/output error"), "system error: Input/output error"),
+        (MemoryError(), "out of memory"),
     ],
 )
-def test_what_the_system_refuses_is_said_in_a_sentence(
-    error: Exception, said: str, chimera, monkeypatch: pytest.MonkeyPatch
+def test_system_errors_are_one_line(
+    error: Exception, message: str, chimera, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(**_: object) -> None:
         raise error
@@ -53,4 +53,13 @@ def test_what_the_system_refuses_is_said_in_a_sentence(
     monkeypatch.setattr(main_module.cli, "main", fail)
     ran = chimera("detect")
     assert ran.code == 2
-    assert ran.err == f"chimera: {said}\n"
+    assert ran.err == f"chimera: {message}\n"
+
+
+def test_help_lists_every_command_once_under_a_section(chimera) -> None:
+    ran = chimera("--help")
+    lines = ran.out.splitlines()
+    for title, section in SECTIONS.items():
+        at = lines.index(f"{title}:") + 1
+        assert [line.split()[0] for line in lines[at : at + len(section)]] == list(section)
+    assert sum(map(len, SECTIONS.values())) == len(COMMANDS)

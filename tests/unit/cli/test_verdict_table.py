@@ -51,5 +51,5 @@ def test_loops_are_counted_among_those_that_were_judged_for_loops() -> None:
     counts = VerdictCounts()
     for talk in (LOOPING, replace(FREE, looping=False), replace(FREE, looping=None)):
         counts.add(talk, None)
-    assert (counts.loops.hits, counts.loops.judged, counts.conversations) == (1, 2, 3)
+    assert (counts.loops.hits, counts.loops.total, counts.conversations) == (1, 2, 3)
     assert counts.loops.share.value == 0.5

@@ -61,9 +61,9 @@ def test_files_that_are_no_logs_are_counted_and_named_on_request(tmp_path):
     asked = ["detect", "--no-vectors", str(tmp_path)]
     quiet, verbose = (CliRunner().invoke(cli, [*asked, *more]) for more in ([], ["--verbose"]))
     assert (quiet.exit_code, verbose.exit_code) == (0, 0)
-    assert "2 other files passed over; --verbose names them" in quiet.stderr
+    assert "ignored 2 files that are not logs (--verbose lists them)" in quiet.stderr
     assert "package.json" not in quiet.stderr
-    assert "2 other files passed over:" in verbose.stderr
+    assert "ignored 2 files that are not logs:" in verbose.stderr
     assert [name for name in ("package.json", "readme.md") if name in verbose.stderr] == [
         "package.json",
         "readme.md",
