@@ -1,15 +1,15 @@
-"""What the arms of a trial do: sessions as numbers, and the differences between them."""
+"""Sessions of a trial as numbers, and the contrasts between its arms."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from chimeralab.core.records import Record
-from chimeralab.stats.arrays import Floats
 from chimeralab.stats.clusters import Cells, cells_of, mean_bootstrap
 from chimeralab.stats.contrasts import contrast_bootstrap
 from chimeralab.stats.effects import (
@@ -31,7 +31,7 @@ from chimeralab.trial.trials import TrialRow
 
 
 class MeasuredSession(NamedTuple):
-    """One session: its rows, and what each measure says of it."""
+    """The rows of a session, and its tally under each measure."""
 
     rows: tuple[TrialRow, ...]
     tallies: dict[str, HitRate]
@@ -47,16 +47,19 @@ class MeasuredSession(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MeasureEstimate(Record):
-    """A value with an interval from resampled scenarios; None where nothing can be said."""
+    """A value with an interval from resampled scenarios; None if there was no occasion."""
 
     value: float | None
     interval: Interval | None
     occasions: int
 
 
+NO_ESTIMATE = MeasureEstimate(None, None, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class LagPoint(Record):
-    """Recall of facts that were told so many trials ago."""
+    """Recall of facts stated `lag` trials ago."""
 
     lag: int
     recall: MeasureEstimate
@@ -65,7 +68,7 @@ class LagPoint(Record):
 def measure_sessions(
     trials: Iterable[TrialRow], weights: MetricWeights, own: Sequence[OwnMeasure] = ()
 ) -> list[MeasuredSession]:
-    """Group the trials of each session and measure it, also by measures of your own."""
+    """Group trials by session and apply every measure, the plan's own included."""
     counted = MEASURES | {name: name.measure for name in own}
     found = []
     for _, group in groupby(trials, key=lambda row: (row.session, row.arm)):
@@ -80,93 +83,82 @@ def measure_sessions(
 
 
 def metric_value(metrics: Metrics, name: str) -> float | None:
-    """A metric, or a part of one, by its name."""
+    """Look up a metric (`mci`) or a part of one (`mci.rf`)."""
     metric, _, part = name.partition(".")
     value: float | None = getattr(getattr(metrics, metric), part or "value")
     return value
 
 
 def metric_estimate(metrics: Metrics, name: str) -> MeasureEstimate:
-    """A metric or part with its interval, as `chimera measure` has it."""
+    """A metric or part with its interval."""
     metric, _, part = name.partition(".")
     found = getattr(metrics, metric)
     interval = found.part_intervals[part] if part else found.interval
-    return MeasureEstimate(metric_value(metrics, name), _with_width(interval), metrics.trials)
+    return MeasureEstimate(metric_value(metrics, name), _drop_empty(interval), metrics.trials)
 
 
 def estimate_measure(
     sessions: Sequence[MeasuredSession], name: str, rng: np.random.Generator, resamples: int
 ) -> MeasureEstimate:
-    """A measure over several sessions: the mean of the scenarios that have an occasion for it.
-
-    Every scenario counts equally, as it does in the contrasts between arms.
-    """
-    known = [session.tallies[name] for session in sessions if session.tallies[name].among]
-    occasions = int(sum(tally.among for tally in known))
-    return _mean(scenario_means(sessions, name), occasions, rng, resamples)
-
-
-def _mean(
-    means: Floats, occasions: int, rng: np.random.Generator, resamples: int
-) -> MeasureEstimate:
-    if not len(means):
-        return MeasureEstimate(None, None, 0)
-    interval = None
-    if len(means) > 1 and resamples:
-        level, clusters = widened_level(len(means)), np.arange(len(means))
-        interval = mean_bootstrap(means, clusters, rng=rng, resamples=resamples, level=level)
-    return MeasureEstimate(float(means.mean()), _with_width(interval), occasions)
-
-
-def _with_width(interval: Interval | None) -> Interval | None:
-    """Scenarios that all say the same tell nothing of others: no width would look exact."""
-    return None if interval is None or interval.low == interval.high else interval
-
-
-def scenario_means(sessions: Sequence[MeasuredSession], name: str) -> Floats:
-    """The mean of each scenario over its sessions, where any has an occasion."""
-    found: defaultdict[str, list[float]] = defaultdict(list)
-    for session in sessions:
-        share = session.tallies[name].share
-        if share is not None:
-            found[session.scenario].append(share)
-    return np.array([np.mean(values) for _, values in sorted(found.items())], dtype=np.float64)
+    """Average a measure over scenarios, each counting equally, as in the contrasts."""
+    known = [each for each in sessions if each.tallies[name].among]
+    values = [(each.scenario, each.tallies[name].share or 0.0) for each in known]
+    occasions = int(sum(each.tallies[name].among for each in known))
+    return _scenario_mean(sorted(values, key=itemgetter(0)), occasions, rng, resamples)
 
 
 def recall_by_lag(
     sessions: Sequence[MeasuredSession], rng: np.random.Generator, resamples: int
 ) -> Iterator[LagPoint]:
-    """Recall of earlier facts by how many trials ago they were told."""
-    asked = [row for session in sessions for row in session.rows if row.recall_lag]
-    for lag in sorted({row.recall_lag for row in asked if row.recall_lag}):
-        found: defaultdict[str, list[bool]] = defaultdict(list)
-        for row in asked:
-            if row.recall_lag == lag and row.recall_correct is not None:
-                found[str(row.scenario)].append(row.recall_correct)
-        means = np.array([np.mean(flags) for flags in found.values()], dtype=np.float64)
-        point = _mean(means, sum(map(len, found.values())), rng, resamples)
-        if point.value is not None:
-            yield LagPoint(lag, point)
+    """Recall of earlier facts by how many trials ago they were stated."""
+    rows = [row for each in sessions for row in each.rows if row.recall_correct is not None]
+    for lag in sorted({row.recall_lag for row in rows if row.recall_lag}):
+        values = [
+            (str(r.scenario), float(bool(r.recall_correct))) for r in rows if r.recall_lag == lag
+        ]
+        yield LagPoint(lag, _scenario_mean(values, len(values), rng, resamples))
+
+
+def _scenario_mean(
+    values: Sequence[tuple[str, float]], occasions: int, rng: np.random.Generator, resamples: int
+) -> MeasureEstimate:
+    """The mean of the scenarios' means, in the order in which the scenarios come."""
+    by_scenario: defaultdict[str, list[float]] = defaultdict(list)
+    for scenario, value in values:
+        by_scenario[scenario].append(value)
+    if not by_scenario:
+        return NO_ESTIMATE
+    means = np.array([np.mean(each) for each in by_scenario.values()])
+    interval = None
+    if len(means) > 1 and resamples:
+        level, clusters = widened_level(len(means)), np.arange(len(means))
+        interval = mean_bootstrap(means, clusters, rng=rng, resamples=resamples, level=level)
+    return MeasureEstimate(float(means.mean()), _drop_empty(interval), occasions)
+
+
+def _drop_empty(interval: Interval | None) -> Interval | None:
+    """None for an interval of width 0, which would look exact: equal scenarios show no spread."""
+    return None if interval is None or interval.low == interval.high else interval
 
 
 HEADLINES = tuple(PARTS)
 
 
 def is_aimed(effect: Effect) -> bool:
-    """Whether a measure is what the stressors of an effect are aimed at."""
+    """Whether the stressors of an effect are aimed at its measure."""
     return words_of(effect.measure).overall or effect.measure in effect.asked.aims
 
 
 def is_listed(effect: Effect) -> bool:
-    """Whether an effect is shown: on MCI, GFQ or DFS, on what is aimed at, or as declared."""
+    """Whether to show an effect: on MCI, GFQ or DFS, on an aimed-at measure, or declared."""
     return effect.measure in HEADLINES or is_aimed(effect) or effect.role == "primary"
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredEffect(Record):
-    """[[outcomes.primary]]: the effect of an arm on a measure, against another arm.
+    """[[outcomes.primary]]: the effect of an arm on a measure.
 
-    Without `against` that is the reference: the sham of the trial, or its control.
+    `against` defaults to the reference: the sham arm of the trial, or else its control.
     """
 
     measure: str
@@ -183,7 +175,7 @@ class DeclaredEffect(Record):
 
 
 def _difference(arms: Mapping[str, Arm], name: str, other: str) -> AskedContrast:
-    """One arm minus another, on what the stressors of the first are about."""
+    """One arm minus another, with the aims of the first arm's stressors."""
     stressors = arms[name].stressors
     return AskedContrast(
         {name: 1.0, other: -1.0}, about=tuple(stressors), aims=_aims(stressors.values())
@@ -197,14 +189,14 @@ def _aims(stressors: Iterable[Stressor]) -> frozenset[str]:
 def primary_contrasts(
     declared: Iterable[DeclaredEffect], arms: Mapping[str, Arm], reference: str
 ) -> list[AskedContrast]:
-    """The comparisons that a plan declares, whatever else is compared."""
+    """The comparisons that the plan declares as primary."""
     by_short = {short(name): name for name in arms}
     pairs = dict.fromkeys(each.pair(short(reference)) for each in declared)
     return [_difference(arms, by_short[arm], by_short[against]) for arm, against in pairs]
 
 
 def reference_contrasts(arms: Mapping[str, Arm], reference: str) -> list[AskedContrast]:
-    """Every arm minus the reference, and minus the sham of its own stressors where there is one."""
+    """Every arm minus the reference, and minus the sham of its own stressors if it has one."""
     shams = {arm.stress: name for name, arm in arms.items() if arm.sham and name != reference}
     pairs = [(name, reference) for name in arms if name != reference]
     pairs += [
@@ -216,14 +208,14 @@ def reference_contrasts(arms: Mapping[str, Arm], reference: str) -> list[AskedCo
 
 
 def factorial_contrasts(arms: Mapping[str, Arm]) -> list[AskedContrast]:
-    """Main effects and interactions of the stressors that are fully crossed with each other.
+    """Main effects and interactions of the fully crossed stressors.
 
-    A main effect is the mean of the cells with it minus that of the cells without. An interaction
-    is how much more two do together than they add up to (a difference of differences), and one of
-    three how much more this is under the third.
+    A main effect is the mean of the cells with a stressor minus that of the cells without. A
+    two-way interaction is a difference of differences, a three-way one the change of a two-way
+    interaction under the third stressor.
     """
     plain = _cells_of_design(arms)
-    crossed = _crossed_factors(plain)
+    crossed = _find_factors(plain)
     cells = list(_subsets(crossed))
     parts = {name: part for arm in arms.values() for name, part in arm.stressors.items()}
     asked = []
@@ -240,9 +232,10 @@ def factorial_contrasts(arms: Mapping[str, Arm]) -> list[AskedContrast]:
 
 
 def _cells_of_design(arms: Mapping[str, Arm]) -> dict[frozenset[str], str]:
-    """Bare arms by their stressors; a stressor has the same settings in all of them.
+    """Arms without countermeasure, by their stressors: the cells of a factorial design.
 
-    These are the settings that it has alone: an arm at another dose is not a cell of the design.
+    In a cell every stressor has the settings of its single-stressor arm, so that an arm at another
+    dose is not a cell.
     """
     bare = {
         name: arm
@@ -260,10 +253,10 @@ def _cells_of_design(arms: Mapping[str, Arm]) -> dict[frozenset[str], str]:
     return plain
 
 
-def _crossed_factors(plain: Mapping[frozenset[str], str]) -> tuple[str, ...]:
-    """The most stressors of which every combination is an arm.
+def _find_factors(plain: Mapping[frozenset[str], str]) -> tuple[str, ...]:
+    """The largest set of two or more stressors of which every combination is an arm.
 
-    None where no two are crossed, and where several sets are: then it was no factorial design.
+    Empty if there is no such set, or more than one: then the design is not a factorial.
     """
     factors = sorted({name for group in plain for name in group})
     for size in range(len(factors), 1, -1):
@@ -279,7 +272,7 @@ def _subsets(factors: Sequence[str]) -> Iterator[frozenset[str]]:
 
 
 def dose_contrasts(arms: Mapping[str, Arm]) -> list[AskedContrast]:
-    """The slope over each dosed key, from all its doses (least squares within scenarios)."""
+    """The least-squares slope over the doses of each dosed key."""
     families: dict[str, dict[str, float]] = {}
     for name, arm in arms.items():
         if arm.dose is not None:
@@ -298,12 +291,12 @@ def dose_contrasts(arms: Mapping[str, Arm]) -> list[AskedContrast]:
 
 
 def dose_key(arm: Arm) -> str:
-    """What the dose of an arm is a dose of: the key of its design, or all its stressors."""
+    """The setting that an arm doses, or else the names of its stressors."""
     return arm.dosed or "+".join(arm.stressors)
 
 
 def _slope(doses: Mapping[str, float]) -> dict[str, float]:
-    """Weights that give the least-squares slope.
+    """Contrast weights of the least-squares slope.
 
     >>> _slope({"low": 1.0, "high": 3.0})
     {'low': -0.5, 'high': 0.5}
@@ -314,7 +307,7 @@ def _slope(doses: Mapping[str, float]) -> dict[str, float]:
 
 
 def countermeasure_contrasts(arms: Mapping[str, Arm]) -> list[AskedContrast]:
-    """Each countermeasure minus the bare arm with the same stressors."""
+    """Each arm with a countermeasure minus the arm with the same stressors and none."""
     bare = {
         arm.stress: name
         for name, arm in arms.items()
@@ -334,7 +327,7 @@ def estimate_effects(
     rng: np.random.Generator,
     resamples: int,
 ) -> tuple[Effect, ...]:
-    """One measure under several questions; what is asked together is corrected later."""
+    """Estimate several contrasts of one measure; p-values are not yet corrected."""
     known = [s for s in sessions if s.tallies[measure].among]
     if not known:
         reason = f"there is no {TRIAL.observation}"
@@ -344,19 +337,19 @@ def estimate_effects(
         [s.arm for s in known],
         [s.scenario for s in known],
     )
-    return tuple(_effect(cells, asked, measure, rng, resamples) for asked in questions)
+    return tuple(_estimate_effect(cells, asked, measure, rng, resamples) for asked in questions)
 
 
 def skip_effect(asked: AskedContrast, measure: str, failed: Mapping[str, str]) -> Effect:
-    """An effect that is not estimated because an arm of it failed its checks."""
+    """An effect left undefined because one of its arms failed its checks."""
     arm = next(name for name in asked.weights if name in failed)
     return undefined(asked, TRIAL, measure, f"not informative: {arm}: {failed[arm]}")
 
 
-def _effect(
+def _estimate_effect(
     cells: Cells, asked: AskedContrast, measure: str, rng: np.random.Generator, resamples: int
 ) -> Effect:
-    """One effect with an interval from resampled scenarios."""
+    """Estimate one contrast, with an interval from resampled scenarios."""
     found = estimated_contrast(cells, asked, TRIAL, measure)
     if found.estimate is None:
         return found
@@ -367,11 +360,9 @@ def _effect(
             cells, asked.weights, rng=rng, resamples=resamples, level=level
         )
     if p is None and found.estimate != 0 and found.units > 1:
-        # A difference that is the same in every scenario leaves nothing to a t test. Were there
-        # no effect, all its signs would agree as often as so many coins do.
+        # A difference that is the same in every scenario has no t test: use a sign test instead.
         p = 2.0 ** (1 - found.units)
     if words_of(measure).overall and (cells.columns(list(asked.weights)).means >= 1).all():
-        # A difference of 0 between arms that can't do better says less than it seems to.
         reasons["p"] = (
             "all arms compared are at the ceiling: right in every answer, in every scenario"
         )
